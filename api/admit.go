@@ -27,7 +27,7 @@ func (s *Server) admit(c *call.Call) error {
 	if last {
 		c.Response().Header().Set(echo.HeaderConnection, "close")
 	}
-	if operational(c.Path()) {
+	if isMonitoringRoute(c.Path()) {
 		return nil
 	}
 	if beyond {
@@ -48,9 +48,9 @@ func (s *Server) admit(c *call.Call) error {
 	return s.shared.Limits.Rates.TakeAddressToken(c.Address)
 }
 
-// operational reports whether a route is used for monitoring. admit does not refuse requests for
+// isMonitoringRoute reports whether a route is used for monitoring. admit does not refuse requests for
 // such a route, because monitoring matters most when the server is overloaded.
-func operational(route string) bool {
+func isMonitoringRoute(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
 }
 
@@ -83,8 +83,8 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	return nil, call.UnauthorizedProblem()
 }
 
-// inTurn wraps a handler so that it waits for a read turn before it runs.
-func inTurn(handler call.Handler) call.Handler {
+// withReadTurn wraps a handler so that it waits for a read turn before it runs.
+func withReadTurn(handler call.Handler) call.Handler {
 	return func(c *call.Call) error {
 		if err := c.BeginRead(); err != nil {
 			return err

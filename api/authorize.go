@@ -23,10 +23,10 @@ func (s *Server) guard(r route) call.Handler {
 		handler = s.forward.wrap(r, handler)
 	}
 	if r.reads() {
-		handler = inTurn(handler)
+		handler = withReadTurn(handler)
 	}
 	return func(c *call.Call) error {
-		if brokenElement(c) {
+		if hasUnescapedSlash(c) {
 			return echo.ErrNotFound
 		}
 		identity, err := s.authenticate(c)
@@ -58,10 +58,10 @@ func (r route) reads() bool {
 	return r.method == http.MethodGet && r.needs.On != call.AllLedgers
 }
 
-// brokenElement reports whether a path parameter contains an unescaped slash. Echo puts the rest of
+// hasUnescapedSlash reports whether a path parameter contains an unescaped slash. Echo puts the rest of
 // the path into the last parameter, but in this API a slash within a parameter must be
 // percent-encoded.
-func brokenElement(c *call.Call) bool {
+func hasUnescapedSlash(c *call.Call) bool {
 	for i, name := range c.ParamNames() {
 		if name != "*" && strings.Contains(c.ParamValues()[i], "/") {
 			return true

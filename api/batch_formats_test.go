@@ -90,9 +90,9 @@ func TestBatchAcceptsNativeLines(t *testing.T) {
 	}
 }
 
-// nativeValues is one more than the maximum number of values that api/batch accepts in a line that
+// tooManyNativeValues is one more than the maximum number of values that api/batch accepts in a line that
 // has a format.
-const nativeValues = 20_001
+const tooManyNativeValues = 20_001
 
 func TestBatchRefusesNativeLines(t *testing.T) {
 	s := start(t)
@@ -108,12 +108,12 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 		`{"format":"axis-log","record":{},"zone":"Nowhere"}`:    {422, "/zone"},
 		`{"format":"axis-log","record":{},"kind":"ipc_record"}`: {400, "/kind"},
 		`{"format":"citations","record":{}}`:                    {422, "/record"},
-		`{"format":"validation-cache","project":"p","record":{"a":{"route":"A"},"b":{"route":"B"}}}`:                                                                                                     {422, "/record"},
-		`{"format":"validation-cache","project":"p","record":{"last_updated":"2025"}}`:                                                                                                                   {422, "/record"},
-		`{"format":"providence","record":{"question_text":"Why?"}}`:                                                                                                                                      {422, "/record"},
-		`{"format":"axis-log","record":{"a":[` + strings.Repeat("1,", nativeValues) + `1]}}`:                                                                                                             {422, ""},
-		`{"format":"citations","subject":"s","record":{"x":"[` + strings.Repeat("0,", nativeValues) + `0]","by_section":{"` + strings.Repeat("s", 1<<20) + `":[` + strings.Repeat("{},", 100) + `{}]}}}`: {422, "/record"},
-		`{"kind":"ipc_record","record":{"format":1}}`:                                                                                                                                                    {400, "/record/format"},
+		`{"format":"validation-cache","project":"p","record":{"a":{"route":"A"},"b":{"route":"B"}}}`: {422, "/record"},
+		`{"format":"validation-cache","project":"p","record":{"last_updated":"2025"}}`:               {422, "/record"},
+		`{"format":"providence","record":{"question_text":"Why?"}}`:                                  {422, "/record"},
+		`{"format":"axis-log","record":{"a":[` + strings.Repeat("1,", tooManyNativeValues) + `1]}}`:  {422, ""},
+		`{"format":"citations","subject":"s","record":{"x":"[` + strings.Repeat("0,", tooManyNativeValues) + `0]","by_section":{"` + strings.Repeat("s", 1<<20) + `":[` + strings.Repeat("{},", 100) + `{}]}}}`: {422, "/record"},
+		`{"kind":"ipc_record","record":{"format":1}}`: {400, "/record/format"},
 	} {
 		answer := s.do(http.MethodPost, "/batch", line, "Content-Type", call.NDJSON).want(http.StatusOK).parsed()
 		require.Len(t, answer, 1)

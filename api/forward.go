@@ -46,9 +46,9 @@ const (
 	// catchUpTime limits how long a forwarded response is delayed until this server can show the
 	// events that the response confirms.
 	catchUpTime = time.Second
-	// silence is how long this server waits for data from a server that no longer writes the
+	// silenceTimeout is how long this server waits for data from a server that no longer writes the
 	// ledger.
-	silence = 2 * time.Second
+	silenceTimeout = 2 * time.Second
 	// holderPause is the time between two lookups of the server that writes a ledger.
 	holderPause = 20 * time.Millisecond
 )
@@ -216,7 +216,7 @@ var perConnection = []string{
 // nothing for a while. Such a server may be suspended, in which case its connections would stay
 // open.
 func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
-	tick := time.NewTicker(silence / 8)
+	tick := time.NewTicker(silenceTimeout / 8)
 	defer tick.Stop()
 	for {
 		select {
@@ -225,7 +225,7 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 		case now := <-tick.C:
 			if to, elsewhere := f.config.WriterAddress(name); elsewhere && to == address {
 				moved.Store(now.UnixNano())
-			} else if now.Sub(time.Unix(0, moved.Load())) > silence {
+			} else if now.Sub(time.Unix(0, moved.Load())) > silenceTimeout {
 				cancel()
 			}
 		}

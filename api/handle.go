@@ -26,17 +26,17 @@ func (s *Server) handle(c *call.Call) {
 	}()
 	if err := s.attempt(c); err != nil {
 		c.AbandonResponse()
-		s.holdBad(err, c)
+		s.delayBadRequest(err, c)
 		s.fail(err, c)
 	}
 }
 
-// holdBad delays the response to a bad request if the request's address sends too many of them. It
+// delayBadRequest delays the response to a bad request if the request's address sends too many of them. It
 // does not delay errors that a client cannot foresee, such as that a resource does not exist or has
 // changed.
-func (s *Server) holdBad(err error, c *call.Call) {
+func (s *Server) delayBadRequest(err error, c *call.Call) {
 	switch p, _ := problem.FromError(err); {
-	case p.Status < 400 || p.Status >= 500, operational(c.Path()):
+	case p.Status < 400 || p.Status >= 500, isMonitoringRoute(c.Path()):
 	case p.Status == http.StatusNotFound && c.Path() != "":
 	case p.Status == http.StatusConflict, p.Status == http.StatusGone, p.Status == http.StatusPreconditionFailed, p.Status == http.StatusTooManyRequests:
 	default:

@@ -502,7 +502,7 @@ func TestSuccessorKeysVerify(t *testing.T) {
 }
 
 // Content returns exactly the bytes that were posted, and a record can contain lone surrogates.
-func TestContentBelongsToTheCaller(t *testing.T) {
+func TestContentIsReturnedByteForByte(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
 	record.Payload = json.RawMessage("{ \"q\" : \"\\u003c<\\/\",\n\t\"seed\":7, \"top_p\": 7.50e-1 }")

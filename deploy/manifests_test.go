@@ -21,8 +21,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// knownFlags requires that the server accepts the arguments from a manifest.
-func knownFlags(t *testing.T, arguments []string) {
+// requireKnownFlags requires that the server accepts the arguments from a manifest.
+func requireKnownFlags(t *testing.T, arguments []string) {
 	t.Helper()
 	require.Equal(t, "serve", arguments[0])
 	out, err := exec.Command(colophon, append(arguments, "--help")...).CombinedOutput()
@@ -54,9 +54,9 @@ func readCompose(t *testing.T, name string) (file composeFile) {
 	return file
 }
 
-// published requires that a service publishes ports only on loopback addresses and has no
+// requireLoopbackPortsOnly requires that a service publishes ports only on loopback addresses and has no
 // capabilities.
-func (f composeFile) published(t *testing.T, name string) {
+func (f composeFile) requireLoopbackPortsOnly(t *testing.T, name string) {
 	t.Helper()
 	s := f.Services[name]
 	for _, port := range s.Ports {
@@ -72,12 +72,12 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	require.Len(t, file.Services, 3)
 	for name, s := range file.Services {
 		require.NotEmpty(t, s.Ports, "%s", name)
-		file.published(t, name)
+		file.requireLoopbackPortsOnly(t, name)
 	}
 	require.Equal(t, []string{"ledger"}, file.Services["colophon"].Networks)
 	require.NotContains(t, file.Services["grafana"].Networks, "ledger")
 	require.True(t, file.Services["colophon"].ReadOnly)
-	knownFlags(t, file.Services["colophon"].Command)
+	requireKnownFlags(t, file.Services["colophon"].Command)
 }
 
 // The ports of all services are published only on loopback addresses, and only the servers can
@@ -95,7 +95,7 @@ func TestComposeOfServers(t *testing.T) {
 			require.Contains(t, readCompose(t, s.Extends.File).Services, s.Extends.Service)
 			continue
 		}
-		file.published(t, name)
+		file.requireLoopbackPortsOnly(t, name)
 		if !strings.HasPrefix(name, "colophon-") {
 			continue
 		}
@@ -103,7 +103,7 @@ func TestComposeOfServers(t *testing.T) {
 		require.Empty(t, s.Ports, "%s", name)
 		require.True(t, s.ReadOnly, "%s", name)
 		require.Equal(t, name+":8080", s.Environment["COLOPHON_ADVERTISE"])
-		knownFlags(t, append(s.Command, "--advertise="+s.Environment["COLOPHON_ADVERTISE"]))
+		requireKnownFlags(t, append(s.Command, "--advertise="+s.Environment["COLOPHON_ADVERTISE"]))
 		require.Contains(t, s.Environment, "COLOPHON_SIGNING_KEY_DEFAULT")
 		require.Contains(t, string(targets), "- "+name+":9464")
 		require.Contains(t, string(balancer), " "+name+":8080")
@@ -128,7 +128,7 @@ func TestComposeOfServers(t *testing.T) {
 		file := readCompose(t, store)
 		for name, s := range file.Services {
 			if s.Image != "" {
-				file.published(t, name)
+				file.requireLoopbackPortsOnly(t, name)
 				require.Empty(t, s.Ports, "%s", name)
 				require.Equal(t, []string{"store"}, s.Networks, "%s", name)
 			}
@@ -240,7 +240,7 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	require.True(t, container.SecurityContext.ReadOnlyRootFilesystem)
 	require.NotNil(t, container.SecurityContext.AllowPrivilegeEscalation)
 	require.False(t, *container.SecurityContext.AllowPrivilegeEscalation)
-	knownFlags(t, container.Args)
+	requireKnownFlags(t, container.Args)
 
 	var policy struct {
 		Spec struct {
@@ -282,7 +282,7 @@ func TestSystemdUnit(t *testing.T) {
 	found := false
 	for line := range strings.Lines(string(text)) {
 		if command, start := strings.CutPrefix(strings.TrimSpace(line), "ExecStart=/usr/local/bin/colophon "); start {
-			knownFlags(t, strings.Fields(command))
+			requireKnownFlags(t, strings.Fields(command))
 			found = true
 		}
 	}

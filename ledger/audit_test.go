@@ -174,7 +174,7 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 // redacted it. It also reports a stored redaction if the redacting event or the redacted record
 // lies beyond the head. Such a stored redaction does not prevent a real one from taking effect.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
-	rigged := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
+	newTamperable := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
 		database := memory.New()
 		l := open(t, store(t, database), config(t))
 		for range 7 {
@@ -186,12 +186,12 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 		return l, x
 	}
 	t.Run("missing reference", func(t *testing.T) {
-		l, x := rigged(t)
+		l, x := newTamperable(t)
 		require.NoError(t, x.DeleteReference(contentOf(t, l.Reader(), 3), 3))
 		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: the content is stored, but no reference keeps it for this record`)
 	})
 	t.Run("by an event beyond the head", func(t *testing.T) {
-		l, x := rigged(t)
+		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(1, 900))
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts it, but the head has 8 events")
 		var of seqs.Set
@@ -203,7 +203,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 		require.NoError(t, walk(t, l))
 	})
 	t.Run("of a record beyond the head", func(t *testing.T) {
-		l, x := rigged(t)
+		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(8, 5))
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: storage says that event 5 redacts it, but that event does not come after it")
 	})

@@ -154,7 +154,7 @@ func signal(ch chan struct{}) {
 type batch struct {
 	items []*item
 	bytes int
-	room  []item // items that are allocated but not used yet
+	spare []item // items that are allocated but not used yet
 
 	taken chan struct{} // closed when the sequencer takes the batch, so that the queue has room again
 	done  chan struct{} // closed when the batch is durable or err is set
@@ -172,17 +172,17 @@ func newBatch() *batch {
 	return &batch{taken: make(chan struct{}), done: make(chan struct{})}
 }
 
-// maxRoom limits how many items a batch allocates at a time. Items that are allocated together can
+// maxSpare limits how many items a batch allocates at a time. Items that are allocated together can
 // only be freed together.
-const maxRoom = 64
+const maxSpare = 64
 
 // add adds a submission to the batch. size is the number of bytes that it adds to the commit.
 func (b *batch) add(s *Submission, size int) *item {
-	if len(b.room) == 0 {
-		b.room = make([]item, min(len(b.items)+1, maxRoom))
+	if len(b.spare) == 0 {
+		b.spare = make([]item, min(len(b.items)+1, maxSpare))
 	}
-	it := &b.room[0]
-	b.room = b.room[1:]
+	it := &b.spare[0]
+	b.spare = b.spare[1:]
 	it.Submission = *s
 	b.items = append(b.items, it)
 	b.bytes += size

@@ -55,7 +55,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	for i := range 4 { // all four share a system prompt, and the last two also share an output
 		post(t, l, ipc(t, "", fmt.Sprint("output ", min(i, 2))), "")
 	}
-	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), unrested)
+	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{
 		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
@@ -84,7 +84,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	for _, text := range []string{"output 0", "output 1", "output 2", "Be brief."} {
 		require.Empty(t, content(t, l, text))
 	}
-	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), unrested)
+	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{AlreadyRedacted: 4,
 		FirstAlready: []ledger.EarlierRedaction{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
@@ -208,7 +208,7 @@ func TestLargeRedaction(t *testing.T) {
 	for seq := range uint64(records) {
 		all.Add(1 + seq)
 	}
-	plan, err := l.PlanRedaction(t.Context(), all, unrested)
+	plan, err := l.PlanRedaction(t.Context(), all, noRest)
 	require.NoError(t, err)
 	require.EqualValues(t, records, plan.Records)
 	require.EqualValues(t, 2*records+1, plan.Erased.Count, "each piece is counted once")
@@ -225,7 +225,7 @@ func TestLargeRedaction(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.EqualValues(t, records+2, l.Head().Size, "one event")
 	require.NoError(t, walk(t, l))
-	plan, err = l.PlanRedaction(t.Context(), all, unrested)
+	plan, err = l.PlanRedaction(t.Context(), all, noRest)
 	require.NoError(t, err)
 	require.EqualValues(t, records-done, plan.Records)
 	require.EqualValues(t, done, plan.AlreadyRedacted)
@@ -249,11 +249,11 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 func TestRedactionOfMissingRecords(t *testing.T) {
 	l := memoryLedger(t)
 	require.ErrorIs(t, l.Redact(t.Context(), setOf(7), "r", "alice", nil), storage.ErrNotFound)
-	_, err := l.PlanRedaction(t.Context(), setOf(7), unrested)
+	_, err := l.PlanRedaction(t.Context(), setOf(7), noRest)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = l.PlanRedaction(ctx, setOf(0), unrested)
+	_, err = l.PlanRedaction(ctx, setOf(0), noRest)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -290,7 +290,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 					want.Bytes += uint64(len(text))
 				}
 			}
-			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...), unrested)
+			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...), noRest)
 			require.NoError(rt, err)
 			require.Equal(rt, want, plan.Erased)
 			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.WithoutContent)
@@ -349,8 +349,8 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs the content, but it is still stored")
 }
 
-// unrested is a rest function that returns immediately.
-func unrested() error { return nil }
+// noRest is a rest function that returns immediately.
+func noRest() error { return nil }
 
 // PlanRedaction calls rest before each record of the set, and regularly while it reads the records
 // that need one piece. A piece that many records share is looked up only once, regardless of how

@@ -32,11 +32,11 @@ type sequencer struct {
 
 	// The fields below are used first by Open and then only by run, or by Refresh if the ledger is
 	// only read.
-	tree  *proofs.Tree
-	ring  *keyring // signs the next commit
-	tip   proofs.Hash
-	time  int64 // time of the last event, in microseconds
-	short bool  // the last commit failed for lack of space
+	tree       *proofs.Tree
+	ring       *keyring // signs the next commit
+	tip        proofs.Hash
+	time       int64 // time of the last event, in microseconds
+	lowOnSpace bool  // the last commit failed for lack of space
 }
 
 // published is what readers see of a log. Host.Reopen passes it to the reopened ledger.
@@ -129,13 +129,13 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 // when it ends.
 func (s *sequencer) checkSpace(ctx context.Context) error {
 	err := s.store.CheckWritable(ctx)
-	switch short := err != nil; {
-	case short && !s.short:
+	switch lowOnSpace := err != nil; {
+	case lowOnSpace && !s.lowOnSpace:
 		s.config.Log.Error("refusing writes", "error", err)
-	case !short && s.short:
+	case !lowOnSpace && s.lowOnSpace:
 		s.config.Log.Info("accepting writes again")
 	}
-	s.short = err != nil
+	s.lowOnSpace = err != nil
 	return err
 }
 

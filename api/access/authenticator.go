@@ -220,7 +220,7 @@ func (a *Authenticator) byToken(text string) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.uses.note(token.ID, now, table)
+	a.uses.recordUse(token.ID, now, table)
 	return &token.identity, nil
 }
 

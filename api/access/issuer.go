@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// discoverEvery is the time after which the server discovers the issuer's keys again. A
+	// discoveryInterval is the time after which the server discovers the issuer's keys again. A
 	// key that the issuer has withdrawn is then no longer accepted.
-	discoverEvery = time.Hour
-	// keysLast is how long known keys stay valid while the issuer does not respond.
-	keysLast = 24 * time.Hour
+	discoveryInterval = time.Hour
+	// keysValidFor is how long known keys stay valid while the issuer does not respond.
+	keysValidFor = 24 * time.Hour
 	// minBackoff is the pause after the first failed discovery. It doubles with every further
 	// failure, up to maxBackoff.
 	minBackoff = time.Second
@@ -109,10 +109,10 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 // discovery. If there are no usable keys, it also waits for the discovery to end.
 func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
-	if age := i.now().Sub(i.discoveredAt); i.verifier == nil || age >= discoverEvery {
+	if age := i.now().Sub(i.discoveredAt); i.verifier == nil || age >= discoveryInterval {
 		i.startDiscovery()
 	}
-	verifier, discovering := i.usable(), i.discovering
+	verifier, discovering := i.usableVerifier(), i.discovering
 	i.mu.Unlock()
 	if verifier == nil && discovering != nil {
 		select {
@@ -121,7 +121,7 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 			return nil, ctx.Err()
 		}
 		i.mu.Lock()
-		verifier = i.usable()
+		verifier = i.usableVerifier()
 		i.mu.Unlock()
 	}
 	if verifier == nil {
@@ -163,9 +163,9 @@ func originOf(address string) string {
 	return ""
 }
 
-// usable returns the verifier, or nil if its keys are too old. The caller must hold mu.
-func (i *issuer) usable() *oidc.IDTokenVerifier {
-	if i.verifier == nil || i.now().Sub(i.discoveredAt) >= keysLast {
+// usableVerifier returns the verifier, or nil if its keys are too old. The caller must hold mu.
+func (i *issuer) usableVerifier() *oidc.IDTokenVerifier {
+	if i.verifier == nil || i.now().Sub(i.discoveredAt) >= keysValidFor {
 		return nil
 	}
 	return i.verifier

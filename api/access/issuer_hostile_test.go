@@ -184,7 +184,7 @@ func TestKeysOfBeforeStay(t *testing.T) {
 	b := p.trusting()
 	b.accepts(p.token("first"), "oidc:alice")
 	p.answerKeys(func() []byte { return []byte("down") })
-	p.clock.add(discoverEvery)
+	p.clock.add(discoveryInterval)
 	for range 3 {
 		b.accepts(p.token("first"), "oidc:alice")
 		b.issuers[0].wait()
@@ -279,7 +279,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		hangs.Store(h)
 		t.Cleanup(func() { close(h.ends) })
 
-		p.clock.add(discoverEvery)
+		p.clock.add(discoveryInterval)
 		b = &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: b.store}
 		b.reopen(rules)
 		b.issuers[0].timeout = 50 * time.Millisecond

@@ -330,7 +330,7 @@ func TestAWithdrawnKeyIsForgotten(t *testing.T) {
 	b := p.trusting()
 	b.accepts(p.token("stolen"), "oidc:alice")
 	p.rotate("first")
-	p.clock.add(discoverEvery)
+	p.clock.add(discoveryInterval)
 	b.accepts(p.token("stolen"), "oidc:alice") // this request triggers another fetch
 	b.issuers[0].wait()
 	b.refuses(p.token("stolen"), "failed to verify")

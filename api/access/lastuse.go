@@ -73,9 +73,9 @@ func readLastUses(path string) (map[string]time.Time, error) {
 	return list.LastUse, nil
 }
 
-// note records that the token with the given ID was used at the time now. If at least lastUseEvery
+// recordUse records that the token with the given ID was used at the time now. If at least lastUseEvery
 // has passed since the last write, it also stores the times of all tokens.
-func (l *lastUses) note(id string, now time.Time, table *tokenTable) {
+func (l *lastUses) recordUse(id string, now time.Time, table *tokenTable) {
 	l.mu.Lock()
 	l.times[id] = now.UTC().Truncate(time.Second)
 	l.changed = true

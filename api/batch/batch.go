@@ -37,9 +37,9 @@ type Handlers struct {
 // The spool is written to the client as fast as the client reads. Each stage has a limit, so
 // that a batch of any length needs a bounded amount of memory.
 const (
-	chunkLines = 128       // maximum number of lines that go through the stages together
-	chunkBytes = 256 << 10 // approximate maximum size of these lines, in bytes
-	queued     = 16        // maximum number of chunks that wait between two stages; while a commit is in progress, they accumulate for the next one
+	chunkLines      = 128       // maximum number of lines that go through the stages together
+	chunkBytes      = 256 << 10 // approximate maximum size of these lines, in bytes
+	maxQueuedChunks = 16        // maximum number of chunks that wait between two stages; while a commit is in progress, they accumulate for the next one
 )
 
 // Batch accepts records as NDJSON and answers each line. It reads and writes at the same time
@@ -118,10 +118,10 @@ func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	return c
 }
 
-// core returns the semaphore to acquire before parsing a chunk: the one that covers all cores or,
+// parsingSemaphore returns the semaphore to acquire before parsing a chunk: the one that covers all cores or,
 // for a long chunk, the one for heavy work. This way, a chunk with one long line does not delay
 // other chunks.
-func (h *Handlers) core(c *chunk) chan struct{} {
+func (h *Handlers) parsingSemaphore(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
 		return h.Limits.Heavy.Cores
 	}
@@ -154,8 +154,8 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	// arrived must still be recorded and answered.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	read := make(chan *chunk, queued)
-	waiting := make(chan *chunk, queued)
+	read := make(chan *chunk, maxQueuedChunks)
+	waiting := make(chan *chunk, maxQueuedChunks)
 	out := newSpool(b.spoolBounds(func() error { return b.ledger.CheckWritable(ctx) }))
 	written := make(chan error, 1)
 	go b.read(ctx, read)
@@ -199,7 +199,7 @@ func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 		}
 		if len(c.lines) > 0 {
 			c.begin(b.Limits.Reads)
-			core := b.core(c)
+			core := b.parsingSemaphore(c)
 			select {
 			case core <- struct{}{}:
 			case <-ctx.Done():

@@ -166,7 +166,7 @@ func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	require.NotEmpty(t, files, "%s", page)
 	for _, name := range ledgers { // the files are the same for all ledgers, but the generator recalls values separately for each ledger
 		for _, file := range files {
-			s.seen.keep(d.Rand, name, "version"+both+"file", string(file[1])+both+string(file[2]))
+			s.seen.keep(d.Rand, name, "version"+pairSeparator+"file", string(file[1])+pairSeparator+string(file[2]))
 		}
 	}
 }

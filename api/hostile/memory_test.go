@@ -57,9 +57,9 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 // together lists the pairs of members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
-// both separates the names of two members that belong together in place.name, and also their
+// pairSeparator separates the names of two members that belong together in place.name, and also their
 // values.
-const both = "\x00"
+const pairSeparator = "\x00"
 
 // learn remembers the values in a JSON text, or in lines of JSON, under the names of their members.
 func (m *memory) learn(r *rand.Rand, ledger string, text []byte) {
@@ -109,7 +109,7 @@ func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)
 		if b, _ := object[pair[1]].(string); a != "" && b != "" {
-			m.keep(r, ledger, pair[0]+both+pair[1], a+both+b)
+			m.keep(r, ledger, pair[0]+pairSeparator+pair[1], a+pairSeparator+b)
 		}
 	}
 	kind, _ := object["kind"].(string)
@@ -124,7 +124,7 @@ func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	if labels, isObject := object["labels"].(map[string]any); isObject {
 		for name, v := range labels {
 			if text, isText := v.(string); isText {
-				m.keep(r, ledger, "label", name+both+text)
+				m.keep(r, ledger, "label", name+pairSeparator+text)
 			}
 		}
 	}

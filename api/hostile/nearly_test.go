@@ -177,7 +177,7 @@ var bodyFaults = []fault{
 	{"value of another type", inTree(isDescribed, func(d *generator, v *value) {
 		*v = *scalar(v.schema, pick(d, `"text"`, "7", "-1", "1.5", "true", "null", "[]", "{}", `[{}]`, `""`))
 	})},
-	{"value beyond its bound", inTree(isBounded, beyond)},
+	{"value beyond its bound", inTree(isBounded, exceedLimit)},
 	{"bad enumeration or pattern", inTree(isChosen, func(d *generator, v *value) {
 		v.text = quote(pick(d, "other", "", strings.Repeat("a", 63), strings.Repeat("a", 65), strings.Repeat("A", 64), " live"))
 	})},
@@ -264,8 +264,8 @@ func isBounded(v *value) bool {
 	return s.MaxLength != nil || s.MinLength > 0 || s.Max != nil && *s.Max < math.MaxInt32 || s.Min != nil
 }
 
-// beyond changes a value so that it barely violates one of the limits in its schema.
-func beyond(_ *generator, v *value) {
+// exceedLimit changes a value so that it barely violates one of the limits in its schema.
+func exceedLimit(_ *generator, v *value) {
 	s := v.schema
 	switch {
 	case v.open == '[' && s.MinItems > 0:

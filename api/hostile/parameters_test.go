@@ -38,8 +38,8 @@ func (d *generator) path(op *operation) string {
 		if !strings.Contains(path, "{"+pair[0]+"}") || !strings.Contains(path, "{"+pair[1]+"}") {
 			continue
 		}
-		if seen, ok := d.seen.recall(d.Rand, d.ledger, pair[0]+both+pair[1]); ok && !d.chance(5) {
-			a, b, _ := strings.Cut(seen, both)
+		if seen, ok := d.seen.recall(d.Rand, d.ledger, pair[0]+pairSeparator+pair[1]); ok && !d.chance(5) {
+			a, b, _ := strings.Cut(seen, pairSeparator)
 			path = strings.NewReplacer("{"+pair[0]+"}", url.PathEscape(a), "{"+pair[1]+"}", url.PathEscape(b)).Replace(path)
 		}
 	}
@@ -70,7 +70,7 @@ func (d *generator) addParameters(r *request) {
 		if prefix, _, open := strings.Cut(name, "{"); open { // the parameter label:{name} stands for every name with that prefix
 			name = prefix + pick(d, words...)
 			if seen, ok := d.seen.recall(d.Rand, d.ledger, "label"); ok && prefix == "label:" {
-				label, of, _ := strings.Cut(seen, both)
+				label, of, _ := strings.Cut(seen, pairSeparator)
 				name, text = prefix+label, of
 			}
 		}
@@ -91,8 +91,8 @@ func (d *generator) addParameters(r *request) {
 // buildSeen returns a project and one of its builds that appeared together in an answer. ok is
 // false if there were none.
 func (d *generator) buildSeen() (project, build string, ok bool) {
-	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+both+"build")
-	project, build, _ = strings.Cut(seen, both)
+	seen, ok := d.seen.recall(d.Rand, d.ledger, "project"+pairSeparator+"build")
+	project, build, _ = strings.Cut(seen, pairSeparator)
 	return project, build, ok
 }
 

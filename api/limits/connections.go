@@ -115,7 +115,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 		l.connections.Open.Add(1)
 		c := &connection{Conn: accepted, all: l.connections, kind: kind, who: who}
-		if c.beyond() {
+		if c.isSpare() {
 			c.until = time.Now().Add(spareTime)
 		}
 		return c, nil
@@ -138,9 +138,9 @@ type connection struct {
 	body     int     // length of the response body, in bytes
 }
 
-// beyond reports whether the connection is a spare one, which means that it exceeds
+// isSpare reports whether the connection is a spare one, which means that it exceeds
 // ServerLimits.Connections.
-func (c *connection) beyond() bool { return c.kind == c.all.spare }
+func (c *connection) isSpare() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
@@ -268,7 +268,7 @@ func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	if !counted {
 		return false, false
 	}
-	return c.beyond(), c.beyond() || c.all.crowded()
+	return c.isSpare(), c.isSpare() || c.all.crowded()
 }
 
 // EndConnection makes r the last request on its HTTP/1 connection. This is necessary if the body

@@ -20,7 +20,7 @@ func budget(limit int64, wait time.Duration) *Budget {
 
 // MemoryBound counts BodyCopies for each byte, and counts values by their punctuation. A JSON text
 // has at most one more value than it has punctuation characters.
-func TestWeight(t *testing.T) {
+func TestMemoryBound(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1

@@ -24,7 +24,7 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 
 // After ChargeLines, CheckLineDebt refuses further lines of the identity until it has tokens again.
 // Without a rate limit, it refuses nothing.
-func TestOwedLines(t *testing.T) {
+func TestLineDebt(t *testing.T) {
 	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLineDebt("somebody"))
 	r.ChargeLines("somebody", 50)

@@ -131,7 +131,7 @@ func TestLongTurnsRest(t *testing.T) {
 }
 
 // A request that has given up no longer delays the next one.
-func TestTurnsAreWaitedForWithin(t *testing.T) {
+func TestReadTurnTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewReadScheduler(1, time.Second)
 		var first, second, third ReadTurn

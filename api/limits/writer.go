@@ -102,7 +102,7 @@ func (w *Writer) Write(b []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(b[:min(len(b), MaxWrite)])
 		written += n
 		if b = b[n:]; err != nil || len(b) == 0 {
-			return written, w.noted(err)
+			return written, w.countSlowRead(err)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (w *Writer) Write(b []byte) (written int, err error) {
 // FlushError flushes the response. http.ResponseController calls it.
 func (w *Writer) FlushError() error {
 	w.renew()
-	return w.noted(w.controller.Flush())
+	return w.countSlowRead(w.controller.Flush())
 }
 
 // ClearDeadline removes the time limit while there is nothing to write.
@@ -119,9 +119,9 @@ func (w *Writer) ClearDeadline() {
 	_ = w.controller.SetWriteDeadline(w.renewed)
 }
 
-// noted returns err. If err means that the client reads too slowly, noted also counts it in the
+// countSlowRead returns err. If err means that the client reads too slowly, countSlowRead also counts it in the
 // metrics.
-func (w *Writer) noted(err error) error {
+func (w *Writer) countSlowRead(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.metrics.CountRefusal(RefusedSlowReader)
 	}

@@ -33,7 +33,7 @@ func TestManyClientsAreBoundByCores(t *testing.T) {
 
 // If a commit waits for a long time, the wait limits the rate of a ledger. More ledgers then increase the
 // rate. More servers increase it only if one server has too few cores.
-func TestWhatBindsALedger(t *testing.T) {
+func TestLedgerBottleneck(t *testing.T) {
 	slow := costs
 	slow.Wait = 50 * time.Millisecond
 	rate := func(servers, ledgers int) float64 {

@@ -13,7 +13,7 @@ import (
 )
 
 // Every record is valid, has four correct claims, and is about 1.5 KB long.
-func TestRecordsClaimTheirHashesRightly(t *testing.T) {
+func TestClaimedHashesAreCorrect(t *testing.T) {
 	c := corpus.New(1)
 	size, unique := 0, 0
 	const records = 3000

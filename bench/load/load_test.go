@@ -70,7 +70,7 @@ func TestSingles(t *testing.T) {
 }
 
 // A response with an unexpected status stops the measurement.
-func TestOtherStatus(t *testing.T) {
+func TestUnexpectedStatus(t *testing.T) {
 	_, _, err := drive(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too much", http.StatusServiceUnavailable)
 	}, 2, 10, 0)

@@ -28,7 +28,7 @@ func TestMeter(t *testing.T) {
 }
 
 // After ResetPeakMemory, the peak memory no longer includes an earlier peak.
-func TestForgetPeak(t *testing.T) {
+func TestResetPeakMemory(t *testing.T) {
 	const size = 64 << 20
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
 	require.NoError(t, err)

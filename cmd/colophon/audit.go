@@ -129,7 +129,7 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 		o.Answers = replay.New(o.replay)
 	}
 	progress := auditProgress{console: c, ledger: o.Ledger}
-	o.Log, o.Progress = slog.New(sayHandler{c}), progress.set
+	o.Log, o.Progress = slog.New(consoleHandler{c}), progress.set
 	defer boundAuditMemory()()
 	print := func(r *monitor.Report) error {
 		progress.finish()
@@ -207,15 +207,17 @@ func (p *auditProgress) finish() {
 	}
 }
 
-// sayHandler is a slog.Handler that prints warnings and errors to the console, followed by the
+// consoleHandler is a slog.Handler that prints warnings and errors to the console, followed by the
 // values of their attributes.
-type sayHandler struct{ *cli.Console }
+type consoleHandler struct{ *cli.Console }
 
 // Enabled implements slog.Handler.
-func (sayHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (consoleHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
 
 // Handle implements slog.Handler.
-func (h sayHandler) Handle(_ context.Context, r slog.Record) error {
+func (h consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	for a := range r.Attrs {
 		text += ": " + a.Value.String()
@@ -225,10 +227,10 @@ func (h sayHandler) Handle(_ context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler. It ignores the attributes, because an audit sets none.
-func (h sayHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h consoleHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler. It ignores the group, because an audit opens none.
-func (h sayHandler) WithGroup(string) slog.Handler { return h }
+func (h consoleHandler) WithGroup(string) slog.Handler { return h }
 
 // parse parses the URL argument of the audit command and sets the ledger and either the server or
 // the bucket.

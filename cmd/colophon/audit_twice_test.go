@@ -21,11 +21,11 @@ import (
 
 // bundleAgain makes s serve the first entry bundle unchanged for the first good requests. It passes
 // every later request for that bundle to otherwise.
-func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, []byte)) {
+func bundleAgain(s *rawServer, goodRequests int32, next func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
 		const first = "/log/tile/entries/000"
-		if !strings.Contains(r.URL.Path, first) || times.Add(1) <= good {
+		if !strings.Contains(r.URL.Path, first) || times.Add(1) <= goodRequests {
 			return false
 		}
 		path, err := proofs.ParseTilePath(r.URL.Path[strings.Index(r.URL.Path, "tile/"):])
@@ -33,7 +33,7 @@ func bundleAgain(s *rawServer, good int32, otherwise func(http.ResponseWriter, [
 			return false
 		}
 		bundle, _ := s.tile(r.Context(), path)
-		otherwise(answer, bundle)
+		next(answer, bundle)
 		return true
 	}
 }

@@ -78,9 +78,9 @@ func (c *cluster) shareKeys(from, to string) {
 	}
 }
 
-// two starts two servers that both have the signing keys. The first server writes to the ledger
+// startTwo starts two servers that both have the signing keys. The first server writes to the ledger
 // "default".
-func (c *cluster) two() (first, second *process) {
+func (c *cluster) startTwo() (first, second *process) {
 	a, b := filepath.Join(c.TempDir(), "a"), filepath.Join(c.TempDir(), "b")
 	// With these IDs, the first server is the preferred one for the ledger "default".
 	c.name(a, "server-1")
@@ -199,7 +199,7 @@ func (c *cluster) requireAll(p *process, ledger string) {
 // If the server that holds the lease on a ledger is killed, the other server takes over the ledger.
 // After a restart, the first server forwards writes.
 func killedHolder(c *cluster) {
-	a, b := c.two()
+	a, b := c.startTwo()
 	c.waitFor(a, "default")
 	require.False(c, c.holds(b, "default"))
 	c.mustPost(a, "default")
@@ -219,7 +219,7 @@ func killedHolder(c *cluster) {
 // If the server that holds the lease shuts down while clients write through the other server, no write
 // is lost.
 func cleanStop(c *cluster) {
-	a, b := c.two()
+	a, b := c.startTwo()
 	var writers sync.WaitGroup
 	var stop atomic.Bool
 	for range 4 {
@@ -243,7 +243,7 @@ func cleanStop(c *cluster) {
 // A suspended server loses the lease. When it resumes, it cannot commit anything and forwards
 // writes.
 func pausedWriter(c *cluster) {
-	a, b := c.two()
+	a, b := c.startTwo()
 	c.mustPost(a, "default")
 	for range 3 {
 		holder, other := a, b
@@ -306,7 +306,7 @@ func noKeyNoLease(c *cluster) {
 // A server that does not hold the lease forwards every write to the lease holder, and shows the
 // write immediately afterwards.
 func forwarding(c *cluster) {
-	a, b := c.two()
+	a, b := c.startTwo()
 	require.False(c, c.holds(b, "default"))
 	record := `{"run_id":"one","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`
 	status, _, receipt := c.postRecord(b, "default", record)

@@ -90,10 +90,10 @@ func (s *epochScene) post(ctx context.Context, group *sync.WaitGroup) (acknowled
 // what is being tested.
 const patience = time.Minute
 
-func (s *epochScene) wait(for_ <-chan struct{}, what string) {
+func (s *epochScene) wait(done <-chan struct{}, what string) {
 	s.t.Helper()
 	select {
-	case <-for_:
+	case <-done:
 	case <-time.After(patience):
 		s.t.Fatal(what)
 	}

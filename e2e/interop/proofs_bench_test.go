@@ -38,7 +38,7 @@ const (
 func BenchmarkProofs(b *testing.B) {
 	s := startOpen(b)
 	s.grow(proofLeaves)
-	s.folded()
+	s.waitForIndex()
 	b.Run("open", s.benchmarkProofs)
 	s.protect()
 	b.Run("protected", s.benchmarkProofs)
@@ -147,8 +147,8 @@ func (s *server) processorTime() float64 {
 	return float64(user+system) / 100
 }
 
-// folded waits until the index is up to date, because indexing uses CPU time too.
-func (s *server) folded() {
+// waitForIndex waits until the index is up to date, because indexing uses CPU time too.
+func (s *server) waitForIndex() {
 	for {
 		var stats struct {
 			TreeSize uint64 `json:"tree_size"`

@@ -21,8 +21,8 @@ import (
 	"colophon/client/wire"
 )
 
-// way describes how telemetry gets from the SDK to a collector and from there to a server.
-type way struct {
+// route describes how telemetry gets from the SDK to a collector and from there to a server.
+type route struct {
 	name string
 	// start starts a collector that exports to a server with these addresses.
 	start func(t *testing.T, http, grpc string) *collector
@@ -30,7 +30,7 @@ type way struct {
 	logs  func(t *testing.T, c *collector) (sdklog.Exporter, error)
 }
 
-var ways = []way{
+var routes = []route{
 	{
 		name: "HTTP, compressed",
 		start: func(t *testing.T, http, _ string) *collector {
@@ -63,7 +63,7 @@ const wait = 2 * time.Minute
 // A collector passes each generation on to the ledger. If the collector receives the same generations twice,
 // the ledger records them only once.
 func TestCollector(t *testing.T) {
-	for _, w := range ways {
+	for _, w := range routes {
 		for signal, send := range map[string]func(t *testing.T, c *collector){
 			"spans": func(t *testing.T, c *collector) {
 				exporter, err := w.spans(t, c)
@@ -96,7 +96,7 @@ func TestCollector(t *testing.T) {
 // it again once the server has been restarted. Each generation is recorded exactly once.
 func TestCollectorRepeatsWhatAKilledServerMissed(t *testing.T) {
 	const kills, part, last = 3, 200, 30 // part is the number of generations in each round; last is how many of those are made after the kill
-	for _, w := range ways {
+	for _, w := range routes {
 		t.Run(w.name, func(t *testing.T) {
 			p := startProcess(t)
 			c := w.start(t, p.http, p.grpc)

@@ -29,9 +29,9 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// from is the name of the environment variable that selects the commit from which the old servers are
+// fromVariable is the name of the environment variable that selects the commit from which the old servers are
 // built. If it is not set, the old servers are built from the same source, with a different version.
-const from = "DRILL_FROM"
+const fromVariable = "DRILL_FROM"
 
 // patience is the time limit for each wait. It is not part of what is being tested.
 const patience = time.Minute
@@ -52,7 +52,7 @@ func programs(t *testing.T) (old, latest string) {
 	t.Helper()
 	top, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
-	source, commit := top, os.Getenv(from)
+	source, commit := top, os.Getenv(fromVariable)
 	if commit != "" {
 		source = filepath.Join(t.TempDir(), "source")
 		git := func(arguments ...string) {

@@ -58,13 +58,13 @@ type Cluster struct {
 	failed  atomic.Bool    // the last round failed
 	missed  atomic.Bool    // the next round must read all ledgers, because notifications may have been lost or Wake was called
 
-	mu      sync.Mutex
-	settled bool                     // no new steps may start; guarded by mu
-	places  map[string]*place        // keyed by ledger name; guarded by mu
-	servers []postgres.RunningServer // servers found in the last complete round; guarded by mu
-	beats   map[string]beat          // last beat of each server, keyed by ID; guarded by mu
-	heard   map[string]bool          // ledgers named in notifications since the last round; guarded by mu
-	next    time.Time                // when the next complete round is due; guarded by mu
+	mu         sync.Mutex
+	noNewSteps bool                     // no new steps may start; guarded by mu
+	places     map[string]*place        // keyed by ledger name; guarded by mu
+	servers    []postgres.RunningServer // servers found in the last complete round; guarded by mu
+	beats      map[string]beat          // last beat of each server, keyed by ID; guarded by mu
+	heard      map[string]bool          // ledgers named in notifications since the last round; guarded by mu
+	next       time.Time                // when the next complete round is due; guarded by mu
 }
 
 // beat records when a server last reported that it is running.
@@ -340,7 +340,7 @@ func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningSe
 func (c *Cluster) decide(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.settled {
+	if c.noNewSteps {
 		return
 	}
 	for name, p := range c.places {
@@ -366,7 +366,7 @@ func (c *Cluster) decide(ctx context.Context) {
 func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.again && !c.settled {
+	if p.again && !c.noNewSteps {
 		step = c.step(p)
 	}
 	p.busy, p.again = step != nil, false
@@ -563,7 +563,7 @@ func (c *Cluster) TransferLedgers(ctx context.Context) {
 // is closed.
 func (c *Cluster) FinishSteps() {
 	c.mu.Lock()
-	c.settled = true
+	c.noNewSteps = true
 	c.mu.Unlock()
 	c.steps.Wait()
 }

@@ -28,7 +28,7 @@ func inspectMachine() machine {
 // fileLimit returns how many files the server may open. If the server does not expose its limit,
 // fileLimit returns the limit of this command instead. whose names the process that has this limit,
 // for use in messages.
-func (d *deployment) fileLimit() (limit uint64, whose string) {
+func (d *deployment) fileLimit() (limit uint64, process string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"
 	}
@@ -39,19 +39,19 @@ func (d *deployment) fileLimit() (limit uint64, whose string) {
 // allow.
 func checkFileLimit(d *deployment) []Finding {
 	config := d.settings.config.ServerLimits
-	have, whose := d.fileLimit()
+	have, process := d.fileLimit()
 	need := openfiles.MaxOpen(config)
 	switch {
 	case have == 0:
 		return finding(NotChecked, "", "this system does not report how many files a process may open")
 	case have < openfiles.BaseFiles:
 		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, but the databases alone may need %d", whose, have, openfiles.BaseFiles)
+			"%s may open %d files, but the databases alone may need %d", process, have, openfiles.BaseFiles)
 	case have < need:
 		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s may open %d files, but with %d connections it may need %d", whose, have, config.Connections, need)
+			"%s may open %d files, but with %d connections it may need %d", process, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s may open %d files and needs at most %d", whose, have, need)
+	return finding(OK, "", "%s may open %d files and needs at most %d", process, have, need)
 }
 
 // otherMemory estimates the memory that no setting bounds, such as the database's memory

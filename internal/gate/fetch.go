@@ -78,11 +78,11 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 		}
 		c.asOf = page.AsOf
 		for i := range page.Rows {
-			run, is, err := c.read(&page.Rows[i])
+			run, ok, err := c.read(&page.Rows[i])
 			switch {
 			case err != nil:
 				return err
-			case !is:
+			case !ok:
 				continue
 			case set == 1 && c.seqs[run.Seq]:
 				return fmt.Errorf("%w: event %d is in both sets; give --baseline and --candidate conditions that exclude each other", ErrSelection, run.Seq)
@@ -99,7 +99,7 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 
 // read returns the run that a row describes. The second result is false if the record is not an IPC
 // record, or if it has no output or no value to match it by.
-func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error) {
+func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
 	if err != nil {
 		return run, false, err
@@ -108,8 +108,8 @@ func (c *collector) read(row *wire.ListedRecord) (run found, is bool, err error)
 	if err != nil {
 		return run, false, err
 	}
-	r, is := decoded.(*wire.IPCRecordEvent)
-	if !is {
+	r, ok := decoded.(*wire.IPCRecordEvent)
+	if !ok {
 		return run, false, nil
 	}
 	run.Run = Run{Seq: row.Seq, Output: r.Hashes.Get("output_hash"), Mismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}

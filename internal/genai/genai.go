@@ -168,7 +168,7 @@ func (r *Reader) ReadSpan(span *tracepb.Span) Item {
 	r.begin()
 	s := &r.source
 	s.identify(span.GetTraceId(), span.GetSpanId())
-	item := Item{Count: 1, Source: s.name("span")}
+	item := Item{Count: 1, Source: s.describe("span")}
 	total := len(span.GetAttributes())
 	for _, e := range span.GetEvents() {
 		total += 1 + len(e.GetAttributes())
@@ -229,7 +229,7 @@ func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	r.begin()
 	s := &r.source
 	s.fromLog(record)
-	item.Source = s.name("log record")
+	item.Source = s.describe("log record")
 	if len(record.GetAttributes()) > MaxAttributes {
 		item.Err = fmt.Errorf("the log record has %d attributes, but the limit is %d", len(record.GetAttributes()), MaxAttributes)
 		return item
@@ -264,16 +264,16 @@ func eventName(record *logspb.LogRecord) string {
 	return ""
 }
 
-// name returns a description of the item for error messages. what is the kind of item, such as
+// describe returns a description of the item for error messages. what is the kind of item, such as
 // "span".
-func (s *source) name(what string) string {
+func (s *source) describe(kind string) string {
 	if s.span == nil || s.trace == nil {
-		return what + " without valid ids"
+		return kind + " without valid ids"
 	}
-	if what == "span" {
+	if kind == "span" {
 		return fmt.Sprintf("span %x of trace %x", s.span, s.trace)
 	}
-	return fmt.Sprintf("%s of span %x of trace %x", what, s.span, s.trace)
+	return fmt.Sprintf("%s of span %x of trace %x", kind, s.span, s.trace)
 }
 
 // finish sets the record and the key of an item, or its error, based on the current source.
@@ -353,7 +353,7 @@ func (r *Reader) messageGroup(g *messageGroup) Item {
 	r.begin()
 	s := &r.source
 	s.fromLog(g.records[0])
-	item := Item{Count: len(g.records), Source: s.name("messages")}
+	item := Item{Count: len(g.records), Source: s.describe("messages")}
 	total := 0
 	for _, record := range g.records {
 		if total += 1 + len(record.GetAttributes()); total > MaxAttributes {

@@ -121,12 +121,12 @@ type counter struct {
 	warnings     []string
 	leftOutNotes []string
 	leftOutCount int
-	fates        map[MemberCount]int // number of members, keyed by a MemberCount whose Count is 0
+	memberCounts map[MemberCount]int // number of members, keyed by a MemberCount whose Count is 0
 	err          error               // the first error from writing the report
 }
 
 func newCounter() *counter {
-	return &counter{kinds: make(map[string]*Counts), lacking: make(map[string]int), fates: make(map[MemberCount]int)}
+	return &counter{kinds: make(map[string]*Counts), lacking: make(map[string]int), memberCounts: make(map[MemberCount]int)}
 }
 
 // tally returns the counts so far.
@@ -140,7 +140,7 @@ func (t *counter) tally() *Tally {
 			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
 		}
 	}
-	for m, count := range t.fates {
+	for m, count := range t.memberCounts {
 		m.Count = count
 		done.Members = append(done.Members, m)
 	}
@@ -164,10 +164,10 @@ func (t *counter) members(l *line, members []formats.Member) {
 		if row.Pattern == "" {
 			row.Pattern = "/"
 		}
-		if _, is := t.fates[row]; !is && len(t.fates) >= maxPatterns {
+		if _, is := t.memberCounts[row]; !is && len(t.memberCounts) >= maxPatterns {
 			row.Pattern, row.As = "(others)", "…"
 		}
-		t.fates[row]++
+		t.memberCounts[row]++
 		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Outcome != formats.Left || m.As == formats.LeftNull || refused {
 			continue
 		}

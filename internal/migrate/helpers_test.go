@@ -91,8 +91,8 @@ func openFolder(t *testing.T, dir string) *pebble.Database {
 	return database
 }
 
-// openBase opens a database for reading, even if a migration has locked it.
-func openBase(t *testing.T, url string) *postgres.Database {
+// openPostgres opens a database for reading, even if a migration has locked it.
+func openPostgres(t *testing.T, url string) *postgres.Database {
 	t.Helper()
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, Migrating: true, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

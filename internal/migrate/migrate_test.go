@@ -50,7 +50,7 @@ func TestMoveBothWays(t *testing.T) {
 
 	c, said := console()
 	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
-	moved := openBase(t, url)
+	moved := openPostgres(t, url)
 	require.Equal(t, before, read(t, moved))
 	requireClean(t, moved)
 	require.NoError(t, moved.Close())

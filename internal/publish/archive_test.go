@@ -26,11 +26,11 @@ import (
 // archived is a log whose old entries are archived, together with its state before archiving.
 type archived struct {
 	*node
-	under   *memory.Database // the database without the bucket
-	keys    string
-	bucket  *buckettest.Memory
-	entries [][]byte          // all entries
-	answers map[string][]byte // the server's response bodies, keyed by path
+	database *memory.Database // the database without the bucket
+	keys     string
+	bucket   *buckettest.Memory
+	entries  [][]byte          // all entries
+	answers  map[string][]byte // the server's response bodies, keyed by path
 }
 
 // paths returns the URL paths of requests for old events.
@@ -48,8 +48,8 @@ func paths(size uint64) []string {
 
 // newArchived creates a log of the given size, publishes it, and records the server's responses.
 func newArchived(t *testing.T, size uint64) *archived {
-	a := &archived{under: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
-	a.node = open(t, a.under, a.keys)
+	a := &archived{database: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
+	a.node = open(t, a.database, a.keys)
 	a.grow(size / 2)
 	_, err := a.host.RotateKey(t.Context(), ledger.Default, "a test")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func newArchived(t *testing.T, size uint64) *archived {
 
 // reopen opens the database as a new process would, with empty caches. faults may be nil.
 func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
-	var under storage.Database = a.under
+	var under storage.Database = a.database
 	if faults != nil {
 		under = faulty.NewDatabase(under, faults)
 	}
@@ -88,7 +88,7 @@ func (a *archived) archiving(after uint64) publish.Options {
 // below returns the number of entries that may have been removed from the store.
 func (a *archived) below(t *testing.T) uint64 {
 	t.Helper()
-	store, err := a.under.Ledger(t.Context(), ledger.Default)
+	store, err := a.database.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
 	found, err := storage.ReadArchived(t.Context(), store)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestArchive(t *testing.T) {
 	stop()
 	require.Equal(t, 1024.0, values(t, p, "colophon_archive_events")["colophon_archive_events default"])
 
-	store, err := a.under.Ledger(t.Context(), ledger.Default)
+	store, err := a.database.Ledger(t.Context(), ledger.Default)
 	require.NoError(t, err)
 	var missing *storage.ArchivedError
 	in := 0
@@ -161,7 +161,7 @@ func TestArchive(t *testing.T) {
 
 	// Without --archive, the server cannot read archived entries, and the error says which flags to
 	// set.
-	_, err = open(t, a.under, a.keys).ledger.Reader().Entry(t.Context(), 5)
+	_, err = open(t, a.database, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "use --archive and --publish")
 
 	// If the settings now let fewer entries be archived than before, the archived entries stay
@@ -199,7 +199,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 				stop()
 				require.Contains(t, logged.String(), prefix+name)
 				require.Zero(t, a.below(t))
-				a.wantAll(t, open(t, a.under, a.keys))
+				a.wantAll(t, open(t, a.database, a.keys))
 			})
 		}
 	}
@@ -315,7 +315,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 			}
 			return buckettest.NoFault
 		}
-		n := open(t, archive.Wrap(a.under, archive.Options{Bucket: a.bucket, Timeout: 20 * time.Millisecond}), a.keys)
+		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, Timeout: 20 * time.Millisecond}), a.keys)
 		n.grow(n.ledger.Head().Size + 10)
 		_, err := n.ledger.Reader().Entry(t.Context(), 800)
 		require.NoError(t, err)

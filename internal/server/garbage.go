@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// usualGarbage is the runtime's default for GOGC, in percent of the live heap.
-const usualGarbage = 100
+// defaultGCPercent is the runtime's default for GOGC, in percent of the live heap.
+const defaultGCPercent = 100
 
 // Caches make the live heap large but produce little garbage. With GOGC=100, garbage could
 // become as large as the caches, and each request would touch memory that is not in the
@@ -19,8 +19,8 @@ const usualGarbage = 100
 // Compared with GOGC=100, and with batches sent over 8 connections, the peak memory is 7 % smaller
 // while the caches fill (4 rounds) and 27 % smaller with full caches. The CPU time is the same.
 const (
-	enoughGarbage = 128 << 20
-	leastGarbage  = 16
+	garbageBytes = 128 << 20
+	minGCPercent = 16
 )
 
 // garbageShare returns the value to set for GOGC, in percent, if the live heap has the given size
@@ -28,9 +28,9 @@ const (
 // garbage, because there is no reason to save the rest of that memory.
 func garbageShare(live, limit uint64) int {
 	if live > limit/4 {
-		return usualGarbage
+		return defaultGCPercent
 	}
-	return int(max(leastGarbage, min(usualGarbage, enoughGarbage*100/max(live, 1))))
+	return int(max(minGCPercent, min(defaultGCPercent, garbageBytes*100/max(live, 1))))
 }
 
 // reserveOffHeap lowers GOMEMLIMIT, if it is set, by the given number of bytes, which the process
@@ -59,7 +59,7 @@ func paceGarbage(env func(string) (string, bool)) (end func()) {
 	if share, set := env("GOGC"); set && share != "" {
 		return func() {}
 	}
-	p := &garbagePace{share: usualGarbage}
+	p := &garbagePace{share: defaultGCPercent}
 	p.collected()
 	return p.end
 }
@@ -91,5 +91,5 @@ func (p *garbagePace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	p.set(usualGarbage)
+	p.set(defaultGCPercent)
 }

@@ -31,7 +31,7 @@ func shareNow() int {
 // GOGC falls when a lot of memory is in use, rises when the memory is free again, and returns to
 // the default when pacing ends.
 func TestGarbageIsPaced(t *testing.T) {
-	if before := shareNow(); before != usualGarbage {
+	if before := shareNow(); before != defaultGCPercent {
 		t.Skipf("GOGC is %d", before)
 	}
 	end := paceGarbage(func(string) (string, bool) { return "", false })
@@ -40,17 +40,17 @@ func TestGarbageIsPaced(t *testing.T) {
 		require.Eventually(t, func() bool { runtime.GC(); return shareNow() == want }, time.Minute, time.Millisecond)
 	}
 	inUse := make([]byte, 1<<30) // uses no physical memory, because its pages are never touched
-	comes(leastGarbage)
+	comes(minGCPercent)
 	runtime.KeepAlive(inUse)
 	inUse = nil
-	comes(usualGarbage)
+	comes(defaultGCPercent)
 	inUse = make([]byte, 1<<30)
-	comes(leastGarbage)
+	comes(minGCPercent)
 	end()
-	require.Equal(t, usualGarbage, shareNow())
+	require.Equal(t, defaultGCPercent, shareNow())
 	runtime.GC()
 	runtime.GC()
-	require.Equal(t, usualGarbage, shareNow(), "the percentage must be the default after pacing has ended")
+	require.Equal(t, defaultGCPercent, shareNow(), "the percentage must be the default after pacing has ended")
 	runtime.KeepAlive(inUse)
 }
 

@@ -43,9 +43,9 @@ type Node struct {
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program, shown in the banner and by the API
-	// welcomed is true if the banner was printed before the folder was reopened, so that it is not
+	// bannerPrinted is true if the banner was printed before the folder was reopened, so that it is not
 	// printed again.
-	welcomed bool
+	bannerPrinted bool
 }
 
 // Open opens the data folder. The first start creates the folder and the ledger "default". If Open

@@ -91,7 +91,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		if err != nil {
 			return err
 		}
-		node.welcomed, node.version = true, version
+		node.bannerPrinted, node.version = true, version
 	}
 }
 
@@ -172,8 +172,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if at.metrics != nil {
 		defer serveMetrics(config, n.log, at.metrics, metrics, underWay.RLocker()).Close()
 	}
-	if !n.welcomed {
-		if err := n.welcome(c, config, g, at); err != nil {
+	if !n.bannerPrinted {
+		if err := n.printBanner(c, config, g, at); err != nil {
 			return errors.Join(fmt.Errorf("writing to stdout: %w", err), server.Close())
 		}
 	}
@@ -209,9 +209,9 @@ func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// welcome prints the banner with the addresses, the folder, and the key to standard output. The server
+// printBanner prints the banner with the addresses, the folder, and the key to standard output. The server
 // must already accept connections.
-func (n *Node) welcome(c *cli.Console, config Config, g gate, at addresses) error {
+func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) error {
 	data, err := filepath.Abs(config.Data)
 	if err != nil {
 		return err

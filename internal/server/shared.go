@@ -26,13 +26,13 @@ func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres
 		return nil, nil, cli.StateErrorf("%w", err)
 	}
 	if config.ReadOnly {
-		return database, readTokens{database}, nil
+		return database, readOnlyTokens{database}, nil
 	}
 	return database, database, nil
 }
 
-// readTokens is the token store of a read-only server. Unlike the database, it does not record when
+// readOnlyTokens is the token store of a read-only server. Unlike the database, it does not record when
 // tokens were last used.
-type readTokens struct{ *postgres.Database }
+type readOnlyTokens struct{ *postgres.Database }
 
-func (readTokens) SetValue(context.Context, string, int64, []byte) error { return nil }
+func (readOnlyTokens) SetValue(context.Context, string, int64, []byte) error { return nil }

@@ -22,8 +22,8 @@ func printed(t *testing.T, print func(*cli.Console) error) string {
 }
 
 var (
-	sound    = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 1}, State: wire.StateLive}
-	doubtful = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 2}, State: "stale", Checks: wire.CheckMap{
+	liveRow  = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 1}, State: wire.StateLive}
+	staleRow = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 2}, State: "stale", Checks: wire.CheckMap{
 		"output_hash": {Result: wire.ResultMismatch}, "ipc_id": {Result: wire.ResultMismatch}, "input_hash": {Result: "match"},
 	}}
 )
@@ -45,11 +45,11 @@ VARIABLE    EVENT 1        EVENT 2
 seed        7              -
 other_hash  abababababab…  "\x1b"
 `, printed(t, func(c *cli.Console) error {
-		return show.IPCChange(t.Context(), c, new(show.TextReader), x, sound, doubtful, false)
+		return show.IPCChange(t.Context(), c, new(show.TextReader), x, liveRow, staleRow, false)
 	}))
 	x.Differences = x.Differences[:0]
 	require.Equal(t, "From event 1 to event 1: The output changed.\nCause: multiple_inputs.\n", printed(t, func(c *cli.Console) error {
-		return show.IPCChange(t.Context(), c, new(show.TextReader), x, sound, sound, true)
+		return show.IPCChange(t.Context(), c, new(show.TextReader), x, liveRow, liveRow, true)
 	}))
 }
 
@@ -62,7 +62,7 @@ Differing stages: plan, "a\nb"
 Only in event 2: check
 Event 2 is stale, not live.
 Wrong claims of event 2: ipc_id, output_hash
-`, printed(t, func(c *cli.Console) error { return show.RunDAGChange(c, x, doubtful, doubtful) }))
+`, printed(t, func(c *cli.Console) error { return show.RunDAGChange(c, x, staleRow, staleRow) }))
 }
 
 func TestValues(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // RunsComparison prints how the second of two runs differs from the first. It calls row to fetch
 // the record with a given sequence number.
 func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
-	if err := comparedRecords(c, x); err != nil {
+	if err := printComparedRecords(c, x); err != nil {
 		return err
 	}
 	if ipc := x.IPCRecords; ipc != nil {
@@ -35,8 +35,8 @@ func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.
 	return sourceChanges(c, x, full)
 }
 
-// comparedRecords prints a table of the records that are compared for each of the two runs.
-func comparedRecords(c *cli.Console, x *wire.RunsComparison) error {
+// printComparedRecords prints a table of the records that are compared for each of the two runs.
+func printComparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 	var rows [][]string
 	for _, run := range []*wire.ComparedRun{&x.A, &x.B} {
 		cells := []string{cli.QuoteCell(run.RunID)}

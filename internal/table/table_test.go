@@ -83,7 +83,7 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 }
 
 // Write prepends an apostrophe to text that a spreadsheet would evaluate as a formula.
-func TestFormulasAreTexts(t *testing.T) {
+func TestFormulasAreEscaped(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, Write(&file, CSV, rowsOf(`{"a":"=1+1","b":"@x","c":-1,"=d":"-1"}`)))
 	lines, err := csv.NewReader(&file).ReadAll()

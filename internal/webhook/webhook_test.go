@@ -74,8 +74,8 @@ func (r *receiver) types() (list []string) {
 	return list
 }
 
-// world is a server with a ledger that the hooks follow.
-type world struct {
+// testServer is a server with a ledger that the hooks follow.
+type testServer struct {
 	t     *testing.T
 	host  *ledger.Host
 	index *index.Store
@@ -83,7 +83,7 @@ type world struct {
 	dir   string
 }
 
-func newWorld(t *testing.T) *world {
+func newTestServer(t *testing.T) *testServer {
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
@@ -98,11 +98,11 @@ func newWorld(t *testing.T) *world {
 		require.NoError(t, store.Close())
 		require.NoError(t, host.Close())
 	})
-	return &world{t: t, host: host, index: store, url: server.URL + "/v1/ledgers/default", dir: t.TempDir()}
+	return &testServer{t: t, host: host, index: store, url: server.URL + "/v1/ledgers/default", dir: t.TempDir()}
 }
 
 // send starts a Sender. hooks is its configuration in YAML. The caller must close the Sender.
-func (w *world) send(hooks string) *webhook.Sender {
+func (w *testServer) send(hooks string) *webhook.Sender {
 	w.t.Helper()
 	dir := w.t.TempDir()
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret+"\n"), 0o600))
@@ -115,7 +115,7 @@ func (w *world) send(hooks string) *webhook.Sender {
 	return s
 }
 
-func (w *world) post(method, path, body string) {
+func (w *testServer) post(method, path, body string) {
 	w.t.Helper()
 	q, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
 	require.NoError(w.t, err)
@@ -133,7 +133,7 @@ func run(id, model, output, more string) string {
 }
 
 // events posts one event for each type of message except trouble.
-func (w *world) events() {
+func (w *testServer) events() {
 	const hash = `"0000000000000000000000000000000000000000000000000000000000000000"`
 	w.post("POST", "/ipc-records", run("a", "m1", "Ana.", ""))
 	w.post("POST", "/ipc-records", run("b", "m2", "Ana Varga.", ""))
@@ -145,7 +145,7 @@ func (w *world) events() {
 }
 
 func TestMessages(t *testing.T) {
-	w, r := newWorld(t), &receiver{}
+	w, r := newTestServer(t), &receiver{}
 	server := httptest.NewServer(r)
 	defer server.Close()
 	s := w.send("- {name: all, url: " + server.URL + ", secret-file: secret}")
@@ -170,7 +170,7 @@ func TestMessages(t *testing.T) {
 // A message is resent until it is accepted, including after a restart, always with the same ID.
 // Once the cursor has passed an event, its messages are not sent again.
 func TestRetriesAndRestarts(t *testing.T) {
-	w, r := newWorld(t), &receiver{refuse: 5}
+	w, r := newTestServer(t), &receiver{refuse: 5}
 	server := httptest.NewServer(r)
 	defer server.Close()
 	hooks := "- {name: all, url: " + server.URL + ", secret-file: secret, from-start: true, events: [drift, mismatch]}"
@@ -198,7 +198,7 @@ func TestRetriesAndRestarts(t *testing.T) {
 }
 
 func TestFiltersAndMetrics(t *testing.T) {
-	w, r := newWorld(t), &receiver{}
+	w, r := newTestServer(t), &receiver{}
 	server := httptest.NewServer(r)
 	defer server.Close()
 	s := w.send("- {name: none, url: " + server.URL + ", secret-file: secret, ledgers: [other]}\n" +

@@ -62,11 +62,11 @@ func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []
 // payloads returns the payloads of two records. Both are nil if one of the payloads was not
 // posted or is redacted, or if they are too long.
 func (t *TextComparer) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
-	contentA, foundA, err := t.named(ctx, a, Payload)
+	contentA, foundA, err := t.contentNamed(ctx, a, Payload)
 	if err != nil {
 		return nil, nil, err
 	}
-	contentB, foundB, err := t.named(ctx, b, Payload)
+	contentB, foundB, err := t.contentNamed(ctx, b, Payload)
 	if err != nil || !foundA || !foundB || contentA.Size+contentB.Size > MaxDiff {
 		return nil, nil, err
 	}
@@ -90,7 +90,7 @@ func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.
 	for i, seq := range [...]uint64{a, b} {
 		var found bool
 		var err error
-		if contents[i], found, err = t.named(ctx, seq, of); err != nil {
+		if contents[i], found, err = t.contentNamed(ctx, seq, of); err != nil {
 			return nil, err
 		}
 		if !found {

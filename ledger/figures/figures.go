@@ -125,11 +125,11 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 // figures compares the content with the given name in two records. If one of the texts was not
 // posted or has been redacted, unavailable says which.
 func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
-	textA, found, err := t.named(ctx, a, name)
+	textA, found, err := t.contentNamed(ctx, a, name)
 	if err != nil || !found {
 		return f, wire.TextNotPosted, err
 	}
-	textB, found, err := t.named(ctx, b, name)
+	textB, found, err := t.contentNamed(ctx, b, name)
 	if err != nil || !found {
 		return f, wire.TextNotPosted, err
 	}
@@ -203,9 +203,9 @@ func (t *TextComparer) read(ctx context.Context, a, b event.Content) (textA, tex
 	return textA, textB, nil
 }
 
-// named returns the named piece of content of a record. found is false if the record has no such
+// contentNamed returns the named piece of content of a record. found is false if the record has no such
 // content.
-func (t *TextComparer) named(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
+func (t *TextComparer) contentNamed(ctx context.Context, seq uint64, name string) (c event.Content, found bool, err error) {
 	entry, err := t.Log.Entry(ctx, seq)
 	if err != nil {
 		return c, false, fmt.Errorf("reading entry %d: %w", seq, err)

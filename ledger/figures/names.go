@@ -33,8 +33,8 @@ const (
 	maxNames = 16 << 20
 )
 
-// named maps the name of a record's hash to the name of the content that the hash covers.
-var named = map[string]string{
+// contentOfHash maps the name of a record's hash to the name of the content that the hash covers.
+var contentOfHash = map[string]string{
 	"input": Payload, "input_hash": Payload, "ipc_id": Payload, "system_prompt_hash": Prompt, "output_hash": Output,
 	"question_hash": "question", "cache_key": "question", "governance_policy_hash": "policy", "verifier_policy_hash": "verifier_policy",
 }
@@ -49,7 +49,7 @@ var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 // it finds no name, or if the value is not a hash. by says which value the records are grouped by,
 // and first and last are the seqs of two of the records.
 func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
-	content, is := named[by]
+	content, is := contentOfHash[by]
 	if !is {
 		return nil, nil
 	}
@@ -119,7 +119,7 @@ func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wi
 	if err != nil {
 		return nil, err
 	}
-	names, err := n.texts(ctx, e, named[hash])
+	names, err := n.texts(ctx, e, contentOfHash[hash])
 	return names[0], err
 }
 

@@ -102,8 +102,8 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 			return err
 		}
 		f.noteSpace(false)
-		more, err := f.foldBatch(ctx)
-		if err != nil || !more {
+		nonempty, err := f.foldBatch(ctx)
+		if err != nil || !nonempty {
 			return err
 		}
 	}
@@ -121,17 +121,17 @@ func (f *Follower) noteSpace(starved bool) {
 // foldBatch fills one batch and starts to store it. It returns false if there were no events.
 // The next flushPending waits until the batch is stored and publishes it. If an event cannot
 // be folded, the events before it are stored.
-func (f *Follower) foldBatch(ctx context.Context) (more bool, err error) {
+func (f *Follower) foldBatch(ctx context.Context) (nonempty bool, err error) {
 	f.beginBatch()
 	f.fold.beginDeferring()
-	more, err = f.gather(ctx)
-	if more && f.fold.Rows.Err == nil {
+	nonempty, err = f.gather(ctx)
+	if nonempty && f.fold.Rows.Err == nil {
 		if !f.fold.deferWork {
 			f.fold.flushDeferred(f.fold.pending())
 		}
 		err = errors.Join(err, f.commit())
 	}
-	return more, errors.Join(err, f.fold.Rows.EndBatch())
+	return nonempty, errors.Join(err, f.fold.Rows.EndBatch())
 }
 
 // beginBatch begins a batch. The batch gets this ledger's share of the memory limits for all
@@ -149,7 +149,7 @@ func (f *Follower) beginBatch() {
 
 // gather folds events into the batch until the batch is full or the log ends. It reports
 // whether the batch contains anything.
-func (f *Follower) gather(ctx context.Context) (more bool, err error) {
+func (f *Follower) gather(ctx context.Context) (nonempty bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := f.ahead(ctx)
 	defer func() {

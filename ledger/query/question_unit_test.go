@@ -88,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 
 // Parse determines the number of events that the index must cover, and the tree size of the answer.
 // A size of 0 means the size of the head.
-func TestRequestNeeds(t *testing.T) {
+func TestParseSetsSizes(t *testing.T) {
 	for of, want := range map[string]struct{ size, needs uint64 }{
 		"/producers":                                    {0, 1},
 		"/producers?after=4":                            {0, 5},

@@ -78,8 +78,8 @@ func step(row []uint64, places []place) {
 // of a[:i] and b[:j+1].
 func (l *alignment) longer(i, j int) bool { return l.rows[j*l.words+i/64]>>(i%64)&1 == 0 }
 
-// same returns the length of the longest common subsequence.
-func (l *alignment) same() (n int) {
+// lcsLength returns the length of the longest common subsequence.
+func (l *alignment) lcsLength() (n int) {
 	if l.lengthB == 0 {
 		return 0
 	}
@@ -94,7 +94,7 @@ type match struct{ a, b int }
 
 // matches returns the pairs of equal tokens that make up the longest common subsequence, in order.
 func (l *alignment) matches() []match {
-	list := make([]match, l.same())
+	list := make([]match, l.lcsLength())
 	i, j, n := l.lengthA-1, l.lengthB-1, len(list)
 	for n > 0 {
 		switch {

@@ -100,7 +100,7 @@ func compare(a, b []byte) *comparison {
 	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {
-		same := allA - len(tokensA) - restA + c.aligned.same()
+		same := allA - len(tokensA) - restA + c.aligned.lcsLength()
 		c.figures.Similarity = float64(2*same) / float64(allA+allB)
 	}
 	return c

@@ -119,7 +119,7 @@ func BenchmarkExtend(b *testing.B) {
 	var walking, hashing time.Duration
 	for b.Loop() {
 		begin := processorTime(b)
-		report, position, err := ExtendWalk(b.Context(), log, options, ExtendOptions{Past: newMemoryPast()})
+		report, position, err := ExtendWalk(b.Context(), log, options, ExtendOptions{Past: newMemoryHistory()})
 		walked := processorTime(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)

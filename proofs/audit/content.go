@@ -65,9 +65,9 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 		good, wrong := &c.report.Contents, ""
 		if redacted {
 			good = &c.report.Redacted
-			wrong, err = c.notErased(digest)
+			wrong, err = c.erasureProblem(digest)
 		} else {
-			wrong, err = c.notStored(e.Seq, digest, named.Size)
+			wrong, err = c.storageProblem(e.Seq, digest, named.Size)
 		}
 		if err != nil {
 			return err
@@ -127,9 +127,9 @@ func distinct(list []proofs.Hash) uint64 {
 	return uint64(len(slices.Compact(list)))
 }
 
-// notStored checks a piece of content that the record at seq needs. It returns a description of
+// storageProblem checks a piece of content that the record at seq needs. It returns a description of
 // what is wrong with it, or "" if the piece is intact.
-func (c *contentCheck) notStored(seq uint64, digest proofs.Hash, size uint64) (string, error) {
+func (c *contentCheck) storageProblem(seq uint64, digest proofs.Hash, size uint64) (string, error) {
 	held, good := c.sizes[digest]
 	if !good {
 		content, err := c.read(digest)
@@ -168,9 +168,9 @@ func (c *contentCheck) read(digest proofs.Hash) ([]byte, error) {
 	return content, err
 }
 
-// notErased returns the reason why a piece of content of a redacted record should have been erased.
+// erasureProblem returns the reason why a piece of content of a redacted record should have been erased.
 // It returns "" if the piece has been erased or is rightly kept.
-func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
+func (c *contentCheck) erasureProblem(digest proofs.Hash) (string, error) {
 	if c.needed[digest] {
 		return "", nil
 	}
@@ -188,7 +188,7 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	if err != nil {
 		return "finding the records that need the content: " + err.Error(), onlyUnavailable(err)
 	}
-	wrong, err := c.notNeeded(first, digest)
+	wrong, err := c.reasonNotNeeded(first, digest)
 	if wrong != "" || err != nil {
 		return wrong, err
 	}
@@ -199,9 +199,9 @@ func (c *contentCheck) notErased(digest proofs.Hash) (string, error) {
 	return "", nil
 }
 
-// notNeeded returns the reason why the record at seq does not need a piece of content that is kept
+// reasonNotNeeded returns the reason why the record at seq does not need a piece of content that is kept
 // for it. It returns "" if the record needs the piece.
-func (c *contentCheck) notNeeded(seq uint64, digest proofs.Hash) (string, error) {
+func (c *contentCheck) reasonNotNeeded(seq uint64, digest proofs.Hash) (string, error) {
 	by, redacted, err := c.redactions.redactedBy(seq)
 	if err != nil {
 		return "", err

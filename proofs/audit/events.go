@@ -57,7 +57,7 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	if e.Seq != seq {
 		return nil, damaged(KindEvent, seq, "the event's seq is %d", e.Seq)
 	}
-	if err := c.frame(e); err != nil {
+	if err := c.checkCommonMembers(e); err != nil {
 		return nil, err
 	}
 	if !bytes.Equal(e.Encode(), body) {
@@ -82,8 +82,8 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	return e, nil
 }
 
-// frame checks the members that every event has.
-func (c *eventCheck) frame(e *event.Body) error {
+// checkCommonMembers checks the members that every event has.
+func (c *eventCheck) checkCommonMembers(e *event.Body) error {
 	if event.Uint64OrZero(e.Version) != record.EventVersion {
 		return damaged(KindEvent, e.Seq, `the event's "v" is %.100s, but this program supports only %d`, event.SourceForMessage(e.Version), record.EventVersion)
 	}

@@ -29,7 +29,7 @@ type auditor struct {
 	seen []SeenCheckpoint
 }
 
-func newAuditor() *auditor { return &auditor{past: newMemoryPast()} }
+func newAuditor() *auditor { return &auditor{past: newMemoryHistory()} }
 
 func optionsFor(m *memory) Options {
 	return Options{Verifiers: []*proofs.Verifier{m.signer.Verifier()}}
@@ -295,12 +295,12 @@ func TestExtendReportsEntries(t *testing.T) {
 
 // ExtendWalk returns an error if the tiles in the History do not have the root that the position
 // states.
-func TestIncompletePast(t *testing.T) {
+func TestIncompleteHistory(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
 	for name, x := range map[string]ExtendOptions{
-		"nothing":      {From: a.at, Past: newMemoryPast()},
+		"nothing":      {From: a.at, Past: newMemoryHistory()},
 		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
 	} {
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), x)
@@ -322,7 +322,7 @@ func TestUnavailableLog(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := ExtendWalk(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryPast()})
+			_, _, err := ExtendWalk(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryHistory()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -334,12 +334,12 @@ func TestUnavailableLog(t *testing.T) {
 
 // ExtendWalk returns an error if the EventFlags that a History stores for an event contain an unknown
 // kind.
-func TestDamagedFacts(t *testing.T) {
+func TestDamagedEventFlags(t *testing.T) {
 	m := newMemory(t, 180)
 	for _, flags := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
-		a.past.(*memoryPast).flags[114] = flags // event 120 redacts it
+		a.past.(*memoryHistory).flags[114] = flags // event 120 redacts it
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}

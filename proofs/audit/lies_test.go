@@ -37,7 +37,7 @@ func TestTimesInTheFuture(t *testing.T) {
 	} {
 		options := optionsFor(m)
 		for _, options.Now = range []time.Time{{}, now} {
-			report, _, err := ExtendWalk(t.Context(), published{m.at(t, text)}, options, ExtendOptions{Past: newMemoryPast()})
+			report, _, err := ExtendWalk(t.Context(), published{m.at(t, text)}, options, ExtendOptions{Past: newMemoryHistory()})
 			require.NoError(t, err)
 			if !wrong || options.Now.IsZero() {
 				require.Nil(t, report.Damage, text)
@@ -81,7 +81,7 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
 	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}
-	report, _, err := ExtendWalk(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{Past: newMemoryPast()})
+	report, _, err := ExtendWalk(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{Past: newMemoryHistory()})
 	require.NoError(t, err)
 	require.Equal(t, wrong, report.Damage)
 }

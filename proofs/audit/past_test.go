@@ -8,8 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// memoryPast is an in-memory History.
-type memoryPast struct {
+// memoryHistory is an in-memory History.
+type memoryHistory struct {
 	flags []EventFlags
 	uses  []KeyUse
 	tiles map[place][]byte
@@ -20,16 +20,16 @@ type place struct {
 	index uint64
 }
 
-func newMemoryPast() *memoryPast { return &memoryPast{tiles: make(map[place][]byte)} }
+func newMemoryHistory() *memoryHistory { return &memoryHistory{tiles: make(map[place][]byte)} }
 
 // AppendFlags implements History.
-func (r *memoryPast) AppendFlags(f EventFlags) error {
+func (r *memoryHistory) AppendFlags(f EventFlags) error {
 	r.flags = append(r.flags, f)
 	return nil
 }
 
 // Flags implements History.
-func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
+func (r *memoryHistory) Flags(seq uint64) (EventFlags, error) {
 	if seq >= uint64(len(r.flags)) {
 		return 0, fmt.Errorf("the history has no flags of event %d", seq)
 	}
@@ -37,7 +37,7 @@ func (r *memoryPast) Flags(seq uint64) (EventFlags, error) {
 }
 
 // OrFlags implements History.
-func (r *memoryPast) OrFlags(seq uint64, flags EventFlags) error {
+func (r *memoryHistory) OrFlags(seq uint64, flags EventFlags) error {
 	if _, err := r.Flags(seq); err != nil {
 		return err
 	}
@@ -46,13 +46,13 @@ func (r *memoryPast) OrFlags(seq uint64, flags EventFlags) error {
 }
 
 // AddKeyUse implements History.
-func (r *memoryPast) AddKeyUse(u KeyUse) error {
+func (r *memoryHistory) AddKeyUse(u KeyUse) error {
 	r.uses = append(r.uses, u)
 	return nil
 }
 
 // KeyUses implements History.
-func (r *memoryPast) KeyUses() iter.Seq2[[]KeyUse, error] {
+func (r *memoryHistory) KeyUses() iter.Seq2[[]KeyUse, error] {
 	return func(yield func([]KeyUse, error) bool) {
 		for uses := range GroupByKey(r.uses) {
 			if !yield(uses, nil) {
@@ -63,13 +63,13 @@ func (r *memoryPast) KeyUses() iter.Seq2[[]KeyUse, error] {
 }
 
 // StoreTile implements History.
-func (r *memoryPast) StoreTile(t proofs.TileData) error {
+func (r *memoryHistory) StoreTile(t proofs.TileData) error {
 	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
 	return nil
 }
 
 // Tile implements History.
-func (r *memoryPast) Tile(level uint8, index uint64) ([]byte, error) {
+func (r *memoryHistory) Tile(level uint8, index uint64) ([]byte, error) {
 	tile, kept := r.tiles[place{level, index}]
 	if !kept {
 		return nil, fmt.Errorf("the history has no tile %d/%d", level, index)

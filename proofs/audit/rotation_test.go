@@ -103,10 +103,10 @@ func TestKeysChange(t *testing.T) {
 	before.signedBy(t, first)
 	check(before, both[:1], KindSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
-	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryPast()})
+	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryHistory()})
 	require.NoError(t, err)
 	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
-	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryPast()})
+	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryHistory()})
 	require.NoError(t, err)
 	require.Equal(t, KindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()

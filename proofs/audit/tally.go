@@ -61,16 +61,16 @@ func (t *Tally) countState(uses []KeyUse) {
 			before = now
 		}
 	}
-	if number := t.of(before); number != nil {
+	if number := t.counter(before); number != nil {
 		*number--
 	}
-	if number := t.of(now); number != nil {
+	if number := t.counter(now); number != nil {
 		*number++
 	}
 }
 
-// of returns the counter for a state, or nil for the live state, which has no counter.
-func (t *Tally) of(s record.State) *uint64 {
+// counter returns the counter for a state, or nil for the live state, which has no counter.
+func (t *Tally) counter(s record.State) *uint64 {
 	switch s {
 	case record.Failed:
 		return &t.Failed

@@ -68,11 +68,11 @@ type comparison struct {
 	rows    uint64
 	finding *monitor.Finding // nil if the answers are equal or were not compared
 	err     error            // why the answers could not be compared
-	// later means that the reference must grow before the answers can be compared. page is then the
+	// needsGrowth means that the reference must grow before the answers can be compared. page is then the
 	// server's answer, or nil if the question must be asked again.
-	later   bool
-	page    *answerPage
-	tooLong bool // the answer was longer than a valid one can be
+	needsGrowth bool
+	page        *answerPage
+	tooLong     bool // the answer was longer than a valid one can be
 	// unsigned is the server's error message if it cannot sign the checkpoint for an older size.
 	unsigned string
 }
@@ -89,11 +89,11 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 		if share.InUse() || q.atHead {
 			page = nil
 		}
-		return comparison{later: true, page: page}
+		return comparison{needsGrowth: true, page: page}
 	}
 	result := c.compare(ctx, q, page, false)
 	if result.finding != nil && page.status != http.StatusOK && q.asOf == 0 {
-		return comparison{later: true} // the server may have answered as of a different size than the reference
+		return comparison{needsGrowth: true} // the server may have answered as of a different size than the reference
 	}
 	return result
 }

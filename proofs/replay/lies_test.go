@@ -129,7 +129,7 @@ func (w *comparedLedger) compareWith(q question, lie func(*http.Request, *http.R
 	w.redactions, w.largest = make(map[uint64]claimedRedaction), 0
 	w.smallPages.Store(false)
 	answer := w.ask(w.t.Context(), q)
-	if answer.later {
+	if answer.needsGrowth {
 		answer = w.askAgain(w.t.Context(), q)
 	}
 	if answer.finding == nil && answer.err == nil {

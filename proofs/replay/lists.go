@@ -242,7 +242,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return failed(q, err)
 		}
 		if got.size != c.size && !mayGrow {
-			return comparison{later: true}
+			return comparison{needsGrowth: true}
 		}
 		if err := c.grow(ctx, got.size); err != nil {
 			return failed(q, err)

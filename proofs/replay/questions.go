@@ -105,7 +105,7 @@ var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 type questionBuilder struct {
 	values       *logValues
 	pairs        int // for each variable, the maximum number of pairs of values to ask about
-	few          int // maximum number of additional questions of each kind
+	maxExtra     int // maximum number of additional questions of each kind
 	size         uint64
 	content      bool       // whether the token has the content scope
 	combinations [][]string // combinations of query parameters for /records, each of which matches at least one record
@@ -254,7 +254,7 @@ func (b *questionBuilder) records() {
 // some returns at most b.few values of the given kind.
 func (b *questionBuilder) some(kind string) []string {
 	values := b.values.of(kind)
-	return values[:min(len(values), b.few)]
+	return values[:min(len(values), b.maxExtra)]
 }
 
 // someTimes calls each once per period, for up to most periods, with the query parameters that
@@ -279,9 +279,9 @@ func (b *questionBuilder) combined() {
 	for _, parameters := range b.combinations {
 		b.ask("/records", rowsList, parameters...)
 	}
-	b.someTimes(timesOf, b.few/2, func(span ...string) { b.ask("/records", rowsList, span...) })
-	b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask("/records", rowsList, append(span, "kind", string(record.IPCRecord))...) })
-	b.someTimes(occurrences, b.few/4, func(span ...string) { b.ask("/records", rowsList, append(span, "clock", "occurred")...) })
+	b.someTimes(timesOf, b.maxExtra/2, func(span ...string) { b.ask("/records", rowsList, span...) })
+	b.someTimes(timesOf, b.maxExtra/4, func(span ...string) { b.ask("/records", rowsList, append(span, "kind", string(record.IPCRecord))...) })
+	b.someTimes(occurrences, b.maxExtra/4, func(span ...string) { b.ask("/records", rowsList, append(span, "clock", "occurred")...) })
 	for _, both := range b.some(numbersOf) {
 		producer, number, _ := strings.Cut(both, "\x00")
 		b.ask("/records", rowsList, "producer", producer, "producer_seq", number)
@@ -292,7 +292,7 @@ func (b *questionBuilder) combined() {
 func (b *questionBuilder) singleRecords() {
 	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
 		seqs := b.some(seqsOf + string(kind))
-		for i, seq := range seqs[:min(len(seqs), max(1, b.few/4))] {
+		for i, seq := range seqs[:min(len(seqs), max(1, b.maxExtra/4))] {
 			path := "/records/" + seq + "/receipt"
 			b.askFor(receiptForm, path)
 			b.askFor(inclusionForm, "/proofs/inclusion", "seq", seq)
@@ -369,7 +369,7 @@ func (b *questionBuilder) dimensions() (names []string) {
 func (b *questionBuilder) rankings() {
 	ranked := func(parameters ...string) { b.ask("/drift/groups", rowsList, parameters...).atHead = true }
 	dimensions := b.dimensions()
-	for _, by := range dimensions[:min(len(dimensions), max(b.few, 5))] {
+	for _, by := range dimensions[:min(len(dimensions), max(b.maxExtra, 5))] {
 		for _, sort := range [...]string{"recent", "runs", "flips", "stability"} {
 			ranked("by", by, "sort", sort)
 			ranked("by", by, "sort", sort, "min_outputs", "2")
@@ -397,14 +397,14 @@ func (b *questionBuilder) effects() {
 		b.effectsOf(variable, b.values.of(variableOf+variable), b.pairs)
 	}
 	for _, label := range b.labels() {
-		b.effectsOf(label, b.some(findable(label)), b.few)
+		b.effectsOf(label, b.some(findable(label)), b.maxExtra)
 	}
 }
 
 // labels returns at most b.few labels that can be variables.
 func (b *questionBuilder) labels() []string {
 	labels := slices.DeleteFunc(b.dimensions(), func(name string) bool { return !strings.HasPrefix(name, "label:") })
-	return labels[:min(len(labels), b.few)]
+	return labels[:min(len(labels), b.maxExtra)]
 }
 
 // effectsOf adds questions about the effect of changing a variable from one of the values to
@@ -433,7 +433,7 @@ func (b *questionBuilder) runDAGs() {
 	for _, state := range [...]string{"live", "any"} {
 		b.askAll(failuresPath, "state", state)
 		b.askAll("/run-dags", "state", state)
-		b.someTimes(timesOf, b.few/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
+		b.someTimes(timesOf, b.maxExtra/4, func(span ...string) { b.ask(failuresPath, rowsList, append(span, "state", state)...) })
 		for _, hash := range b.values.of(findable("question_hash")) {
 			b.ask("/run-dags/divergence", rowsList, "question_hash", hash, "state", state)
 		}
@@ -506,7 +506,7 @@ func (b *questionBuilder) paths() {
 		path := "/paths/" + url.PathEscape(project)
 		b.ask(path, rowsList)
 		for _, category := range paths.Categories {
-			if i < b.few || category == paths.Modified {
+			if i < b.maxExtra || category == paths.Modified {
 				b.ask(path, rowsList, "status", string(category))
 			}
 		}

@@ -187,7 +187,7 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	default:
 		few = min(few, sample)
 	}
-	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, few: few, size: k.copy.Size(), content: o.Content}
+	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, maxExtra: few, size: k.copy.Size(), content: o.Content}
 	var document pyjson.Document
 	for seq := range k.copy.Size() {
 		entry, err := k.copy.Entry(ctx, seq)
@@ -310,7 +310,7 @@ func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions [
 	var later []laterAnswer
 	largest := uint64(0)
 	c.askAll(ctx, questions, w.Options().Parallel, func(done int, r comparison) bool {
-		if !r.later {
+		if !r.needsGrowth {
 			return take(r)
 		}
 		later = append(later, laterAnswer{questions[done-1], r.page})

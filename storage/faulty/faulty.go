@@ -131,9 +131,9 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// refused returns the error for a call that fails in the given mode, or nil if the mode is FlipBit
+// injectedError returns the error for a call that fails in the given mode, or nil if the mode is FlipBit
 // or "".
-func refused(mode Mode) error {
+func injectedError(mode Mode) error {
 	switch mode {
 	case "", FlipBit:
 		return nil

@@ -59,7 +59,7 @@ func (f *FS) Unwrap() vfs.FS { return f.FS }
 // first. In mode FailAfterSuccess, it returns an error even though done succeeded.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
-	err := refused(mode)
+	err := injectedError(mode)
 	if err != nil && mode != FailAfterSuccess {
 		return wrap(call, name, err)
 	}
@@ -152,7 +152,7 @@ func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
 // Lock implements vfs.FS. FailAfterSuccess does not apply to it, because the caller could not release the lock.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
-	if err := refused(mode); err != nil {
+	if err := injectedError(mode); err != nil {
 		return nil, wrap(Lock, name, err)
 	}
 	return f.FS.Lock(name)
@@ -199,7 +199,7 @@ func (f *file) do(call string, done func() error) error {
 // then flips one bit of the data.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
-	if err := refused(mode); err != nil {
+	if err := injectedError(mode); err != nil {
 		return 0, wrap(Read, f.name, err)
 	}
 	n, err := read(p)
@@ -221,7 +221,7 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 // only the first half, or nothing, depending on the mode.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
-	err := refused(mode)
+	err := injectedError(mode)
 	switch {
 	case err == nil:
 		return write(p)
@@ -270,7 +270,7 @@ func (f *file) Preallocate(offset, length int64) error {
 
 // Close implements vfs.File. It always closes the file, because callers do not close a file twice.
 func (f *file) Close() error {
-	err := wrap(Close, f.name, refused(f.faults.next(Close, f.name)))
+	err := wrap(Close, f.name, injectedError(f.faults.next(Close, f.name)))
 	if closed := f.File.Close(); closed != nil {
 		return fmt.Errorf("closing %s: %w", f.name, closed)
 	}

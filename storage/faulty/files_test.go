@@ -43,7 +43,7 @@ func TestModesOfAWrite(t *testing.T) {
 }
 
 // FlipBit flips exactly the bit that the plan names, and only once.
-func TestGarble(t *testing.T) {
+func TestFlipBit(t *testing.T) {
 	under := vfs.NewMem()
 	f, err := under.Create("file", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)

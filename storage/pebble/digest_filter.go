@@ -125,13 +125,13 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 
 // fillers fills the digest filters of a database's ledgers in the background.
 type fillers struct {
-	db     *Database
-	logger *slog.Logger
-	cache  *engine.Cache // accounts for the memory of the filters, so that blocks and filters together stay within the size of the cache
-	spare  atomic.Int64  // number of bytes that filters can still reserve, on a first come, first served basis
-	ctx    context.Context
-	stop   context.CancelFunc
-	under  sync.WaitGroup
+	db      *Database
+	logger  *slog.Logger
+	cache   *engine.Cache // accounts for the memory of the filters, so that blocks and filters together stay within the size of the cache
+	spare   atomic.Int64  // number of bytes that filters can still reserve, on a first come, first served basis
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
 }
 
 func newFillers(db *Database, cache *engine.Cache, cfg Config) *fillers {
@@ -157,7 +157,7 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 
 // begin fills a filter in the background. Until the filter is filled, lookups read the database.
 func (f *fillers) begin(filter *digestFilter) {
-	f.under.Go(func() {
+	f.running.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
 			f.logger.Warn("cannot read the digests of a ledger; writes to it will be slower until the next start, because they look up every digest in the database",
 				"ledger", filter.name, "error", err)
@@ -168,5 +168,5 @@ func (f *fillers) begin(filter *digestFilter) {
 // end stops the goroutines and waits for them to finish. No filter may be used afterwards.
 func (f *fillers) end() {
 	f.stop()
-	f.under.Wait()
+	f.running.Wait()
 }

@@ -39,7 +39,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 	require.NoError(t, err)
 	l = reopened.(*ledger)
 	fill(l, head)
-	db.fillers.under.Wait()
+	db.fillers.running.Wait()
 
 	var all []storage.Hash
 	for seq := range uint64(records) {
@@ -69,19 +69,19 @@ func TestUnreadDigestsAreLookedUp(t *testing.T) {
 
 	never := digestOf(1 << 50)
 	require.True(t, (&digestFilter{fillers: db.fillers, number: l.number}).mayContain(never))
-	db.fillers.under.Wait()
+	db.fillers.running.Wait()
 	require.False(t, l.digests.mayContain(never))
 
 	db.fillers.spare.Store(0)
 	small := db.fillers.newDigestFilter("default", l.number)
 	small.mayContain(never)
-	db.fillers.under.Wait()
+	db.fillers.running.Wait()
 	require.True(t, small.mayContain(never))
 
 	db.fillers.stop()
 	ended := db.fillers.newDigestFilter("default", l.number)
 	ended.mayContain(never)
-	db.fillers.under.Wait()
+	db.fillers.running.Wait()
 	require.True(t, ended.mayContain(never))
 }
 
@@ -111,7 +111,7 @@ func TestFailedFillExcludesNothing(t *testing.T) {
 		}
 		l := store.(*ledger)
 		l.digests.mayContain(digestOf(0))
-		db.fillers.under.Wait()
+		db.fillers.running.Wait()
 		if !l.digests.filled {
 			broken++
 			require.Equal(t, testConfig(copied).filterBytes(), db.fillers.spare.Load())

@@ -54,9 +54,9 @@ func TestOneBit(t *testing.T) {
 			all := commits(t, l, 6)
 			require.NoError(t, db.Close())
 			name := fileOf(t, files, pattern)
-			sound := readFile(t, files, name)
-			at := len(sound)/4*part + 9
-			damaged := append([]byte{}, sound...)
+			intact := readFile(t, files, name)
+			at := len(intact)/4*part + 9
+			damaged := append([]byte{}, intact...)
 			damaged[at] ^= 0x10
 			writeFile(t, files, name, damaged)
 
@@ -66,7 +66,7 @@ func TestOneBit(t *testing.T) {
 			require.ErrorContains(t, err, name+" is damaged at byte")
 			require.Equal(t, before, contents(t, files))
 
-			writeFile(t, files, name, sound)
+			writeFile(t, files, name, intact)
 			db = openOn(t, files)
 			store, err := db.Ledger(t.Context(), "default")
 			require.NoError(t, err)
@@ -122,15 +122,15 @@ func TestManifestThatIsCutOff(t *testing.T) {
 	require.NoError(t, db.Close())
 	require.NoError(t, openOn(t, files).Close())
 	name := fileOf(t, files, "MANIFEST-*")
-	sound := readFile(t, files, name)
-	for at := range sound {
+	intact := readFile(t, files, name)
+	for at := range intact {
 		left := vfs.NewMem()
 		_, err := vfs.Clone(files, left, testDir, testDir)
 		require.NoError(t, err)
-		writeFile(t, left, name, sound[:at])
+		writeFile(t, left, name, intact[:at])
 		db, err := Open(t.Context(), testConfig(left))
 		if err != nil {
-			require.ErrorIs(t, err, storage.ErrDamaged, "%d of %d bytes", at, len(sound))
+			require.ErrorIs(t, err, storage.ErrDamaged, "%d of %d bytes", at, len(intact))
 			continue
 		}
 		store, err := db.Ledger(t.Context(), "default")
@@ -143,7 +143,7 @@ func TestManifestThatIsCutOff(t *testing.T) {
 		store, err = db.Ledger(t.Context(), "default")
 		require.NoError(t, err)
 		for _, b := range append(all, next) {
-			require.Zero(t, readDamaged(t.Context(), t, store, b), "%d of %d bytes", at, len(sound))
+			require.Zero(t, readDamaged(t.Context(), t, store, b), "%d of %d bytes", at, len(intact))
 		}
 		require.NoError(t, db.Close())
 	}

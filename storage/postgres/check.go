@@ -40,7 +40,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 		return nil, err
 	}
 	var strays []*storage.StrayKey
-	stray, err := c.foreign(ctx)
+	stray, err := c.strayLedgerRow(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 	return strays, nil
 }
 
-// foreign returns a stray row that belongs to a nonexistent ledger, or nil if there is none.
-func (c *check) foreign(ctx context.Context) (*storage.StrayKey, error) {
+// strayLedgerRow returns a stray row that belongs to a nonexistent ledger, or nil if there is none.
+func (c *check) strayLedgerRow(ctx context.Context) (*storage.StrayKey, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
 			WHERE NOT EXISTS (SELECT 1 FROM colophon_ledgers l WHERE l.number = t.ledger) LIMIT 1`)

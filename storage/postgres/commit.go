@@ -138,12 +138,12 @@ func appendArray(dst []byte, elementType uint32, length int) []byte {
 	return binary.BigEndian.AppendUint32(dst, 1) // index of the first element
 }
 
-const arrayHead = 20 // length in bytes of the header of a nonempty array
+const arrayHeaderLength = 20 // length in bytes of the header of a nonempty array
 
 // numbers encodes list as a bigint[].
 func numbers(list []int64) []byte {
 	const size = 8
-	dst := appendArray(make([]byte, 0, arrayHead+(4+size)*len(list)), bigintType, len(list))
+	dst := appendArray(make([]byte, 0, arrayHeaderLength+(4+size)*len(list)), bigintType, len(list))
 	for _, n := range list {
 		dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, size), uint64(n))
 	}
@@ -152,7 +152,7 @@ func numbers(list []int64) []byte {
 
 // texts encodes list as a bytea[].
 func texts(list [][]byte) []byte {
-	size := arrayHead
+	size := arrayHeaderLength
 	for _, text := range list {
 		size += 4 + len(text)
 	}

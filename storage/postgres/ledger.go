@@ -114,7 +114,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 			return l.writeErr
 		}
 		var head storage.Head
-		if head, err = l.takeAgain(ctx); temporary(err) {
+		if head, err = l.raiseEpoch(ctx); temporary(err) {
 			continue
 		}
 		if err != nil {
@@ -136,9 +136,9 @@ func (l *ledger) attempt(ctx context.Context, c change) error {
 	return inTransaction(ctx, l.db.writes, func(conn *pgx.Conn) error { return c.apply(ctx, conn, l.epoch) })
 }
 
-// takeAgain raises the epoch, so that earlier writes of this process can no longer commit. It uses
+// raiseEpoch raises the epoch, so that earlier writes of this process can no longer commit. It uses
 // only a quarter of db.patience, so that the caller can try again on another connection.
-func (l *ledger) takeAgain(ctx context.Context) (storage.Head, error) {
+func (l *ledger) raiseEpoch(ctx context.Context) (storage.Head, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience/4)
 	defer cancel()
 	return l.takeOver(ctx, l.raise(ctx, takeOwn))

@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// convert changes the tables as a later build might: it adds columns to each table and creates a
+// convertAsLaterBuild changes the tables as a later build might: it adds columns to each table and creates a
 // new table.
-func convert(t *testing.T, conn *pgx.Conn) {
+func convertAsLaterBuild(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), `SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relname LIKE 'colophon\_%' AND pg_table_is_visible(oid)`)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestTablesOfLaterBuild(t *testing.T) {
 	}
 	write(store)
 	conn := connect(t, url)
-	convert(t, conn)
+	convertAsLaterBuild(t, conn)
 
 	write(store)
 	require.NoError(t, store.SetSetting(t.Context(), "log", []byte("public")))

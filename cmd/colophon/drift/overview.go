@@ -115,7 +115,7 @@ differ from the previous live run with the same input.`,
 					for _, cause := range slices.Sorted(maps.Keys(r.Drift)) {
 						causes = append(causes, cli.QuoteCell(string(cause))+" "+cli.FormatUint(r.Drift[cause]))
 					}
-					rows = append(rows, []string{cli.QuoteCell(string(r.Since)), cli.FormatUint(r.Events), cli.FormatUint(r.Mismatches), cli.FormatUint(r.NoOutput), orNone(strings.Join(causes, ", "))})
+					rows = append(rows, []string{cli.QuoteCell(string(r.Since)), cli.FormatUint(r.Events), cli.FormatUint(r.Mismatches), cli.FormatUint(r.NoOutput), orNoValue(strings.Join(causes, ", "))})
 				}
 				return cli.NewTable(d.Out, cli.TextColumn("since"), cli.NumberColumn("events"), cli.NumberColumn("mismatches"), cli.NumberColumn("no output"), cli.TextColumn("drift")).Write(rows)
 			})

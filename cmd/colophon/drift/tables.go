@@ -25,7 +25,7 @@ func newMismatches(d *commands) *cobra.Command {
 			query.Set("flag", "mismatch")
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("kind"), cli.TextColumn("fields"), cli.TextColumn("run"))
 			return list(d, command, "/records", query, t, "no record has a wrong claim", func(r wire.ListedRecord) []string {
-				return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), cli.QuoteCell(string(r.Kind)), cli.QuoteCell(strings.Join(r.Mismatches, ", ")), orNone(r.RunID)}
+				return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), cli.QuoteCell(string(r.Kind)), cli.QuoteCell(strings.Join(r.Mismatches, ", ")), orNoValue(r.RunID)}
 			})
 		},
 	}
@@ -204,7 +204,7 @@ func pathHistory(d *commands, command *cobra.Command, project, id string) error 
 // chunk formats a chunk hash as a table cell, without the prefix "sha256:".
 func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(hash, "sha256:")) }
 
-func orNone(text string) string {
+func orNoValue(text string) string {
 	if text == "" {
 		return cli.NoValue
 	}

@@ -71,7 +71,7 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	if page.Next != "" { // runs on later pages can have other causes
 		causes = append(causes, "…")
 	}
-	return orNone(strings.Join(causes, ", "))
+	return orNoValue(strings.Join(causes, ", "))
 }
 
 // noUnstable explains why no group is unstable: the runs of each group agree, or no group has two

@@ -102,7 +102,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := errors.Join(f.makeFolder(filepath.Dir(path)), f.sweep()); err != nil {
+	if err := errors.Join(f.makeFolder(filepath.Dir(path)), f.prepareWriting()); err != nil {
 		return err
 	}
 	if condition.absent {
@@ -202,9 +202,9 @@ func (f *folder) makeFolder(path string) error {
 	return err
 }
 
-// sweep creates the folder for incomplete files. The first call also removes abandoned files that
+// prepareWriting creates the folder for incomplete files. The first call also removes abandoned files that
 // earlier processes left there.
-func (f *folder) sweep() error {
+func (f *folder) prepareWriting() error {
 	dir := filepath.Join(f.root, writing)
 	if _, swept := f.made.Load(dir); swept {
 		return nil

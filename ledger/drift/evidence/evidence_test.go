@@ -29,8 +29,8 @@ func differing(differences ...float64) [][]float64 {
 	return values
 }
 
-// p returns the p-value of a statistic for the observed split.
-func p(inputs []evidence.RunCounts, s evidence.Statistic) float64 {
+// pValue returns the p-value of a statistic for the observed split.
+func pValue(inputs []evidence.RunCounts, s evidence.Statistic) float64 {
 	null := evidence.PermutationTest(inputs, 999, 1, s)[0]
 	return null.PValue(null.Observed)
 }
@@ -58,7 +58,7 @@ func TestDifferences(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := evidence.NewDifference(c.inputs, c.values, c.upward)
-			require.InDelta(t, c.want, p(c.inputs, s), 1e-12)
+			require.InDelta(t, c.want, pValue(c.inputs, s), 1e-12)
 		})
 	}
 }
@@ -100,7 +100,7 @@ func TestExcess(t *testing.T) {
 			require.InDelta(t, c.between, between, 1e-12)
 			require.InDelta(t, c.within, within, 1e-12)
 			require.Len(t, each, len(c.inputs))
-			require.InDelta(t, c.want, p(c.inputs, s), 1e-12)
+			require.InDelta(t, c.want, pValue(c.inputs, s), 1e-12)
 		})
 	}
 }
@@ -111,7 +111,7 @@ func TestExcessNeedsRepeats(t *testing.T) {
 	require.Empty(t, s.Inputs())
 	require.False(t, s.Varies())
 	require.Equal(t, 1.0, evidence.SmallestPValue(s))
-	require.Equal(t, 1.0, p(pairs(2), evidence.NewExcess(pairs(2), func(_, _, _ int) float64 { return 1 })))
+	require.Equal(t, 1.0, pValue(pairs(2), evidence.NewExcess(pairs(2), func(_, _, _ int) float64 { return 1 })))
 }
 
 func TestWords(t *testing.T) {
@@ -124,14 +124,14 @@ func TestWords(t *testing.T) {
 	inputs := pairs(len(sets))
 	s := evidence.NewWordShares(inputs, sets, 3)
 	require.True(t, s.Varies())
-	require.InDelta(t, 2.0/64, p(inputs, s), 1e-12)
+	require.InDelta(t, 2.0/64, pValue(inputs, s), 1e-12)
 	all := s.All()
 	require.Len(t, all, 1, "the other words cannot be evidence")
 	require.Equal(t, evidence.Word{Number: added, Baseline: 0, Candidate: 1, Score: 6 / math.Sqrt(6)}, all[0])
 
 	same := evidence.NewWordShares(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
 	require.False(t, same.Varies())
-	require.Equal(t, 1.0, p(inputs, same))
+	require.Equal(t, 1.0, pValue(inputs, same))
 }
 
 // If only some runs of an input contain a word, the variance of the word is that of sampling
@@ -171,7 +171,7 @@ func TestRandomSplits(t *testing.T) {
 	for i := range up {
 		up[i] = 1
 	}
-	require.InDelta(t, 1.0/1000, p(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "no random split is as far apart as the observed one")
+	require.InDelta(t, 1.0/1000, pValue(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "no random split is as far apart as the observed one")
 
 	// In 26 of 40 inputs the value increases: the exact two-sided p-value is twice the binomial tail.
 	for i := range 14 {

@@ -38,7 +38,7 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matchedCombinations{none: true}, nil
 	}
-	p := e.matchOf(e.ids(run.IPC))
+	p := e.matchOf(e.combinationsOf(run.IPC))
 	partner, found, err := p.first(1 - at.turn)
 	p.none = !found || partner > at.next[1-at.turn]
 	return p, err
@@ -53,9 +53,9 @@ func (p *matchedCombinations) first(of int) (seq uint64, found bool, err error) 
 	return 0, false, nil
 }
 
-// ids returns the two combinations to which a run would belong if its variable had value A or value
+// combinationsOf returns the two combinations to which a run would belong if its variable had value A or value
 // B.
-func (e *walk) ids(ipc event.IPC) (ids combinations) {
+func (e *walk) combinationsOf(ipc event.IPC) (combinationsOf combinations) {
 	by := inputIn(e.query.Variable)
 	var without rowstore.Identity // stays zero if combinations contain the variable
 	if e.isOutsideCombination() {
@@ -63,13 +63,13 @@ func (e *walk) ids(ipc event.IPC) (ids combinations) {
 	}
 	for i, l := range e.lists {
 		if e.isOutsideCombination() {
-			ids[i] = groups.CombinationWithGroup(without, l.id)
+			combinationsOf[i] = groups.CombinationWithGroup(without, l.id)
 			continue
 		}
 		e.setValue(&ipc, l.value)
-		ids[i] = groups.Combination(&ipc, by)
+		combinationsOf[i] = groups.Combination(&ipc, by)
 	}
-	return ids
+	return combinationsOf
 }
 
 // matchOf returns the match of two combinations, either of which may have no runs.

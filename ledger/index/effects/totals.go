@@ -132,7 +132,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 // run has one of the two values.
 func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
 	if has && !(e.query.Seeded && ipc.Seed == nil) {
-		touched[e.ids(*ipc)] = true
+		touched[e.combinationsOf(*ipc)] = true
 	}
 }
 

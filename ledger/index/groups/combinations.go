@@ -63,7 +63,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		}
 	}
 	r.firstWith = r.firstWith[:0]
-	for _, value := range of.beside {
+	for _, value := range of.outside {
 		if addFiltered(f, value.combination, seq) {
 			r.firstWith = append(r.firstWith, value.group)
 		}

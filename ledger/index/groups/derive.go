@@ -42,9 +42,9 @@ type Deriver struct {
 	// cause is the cause of the current run, or "" if there is no earlier live run with the same
 	// input.
 	cause drift.Cause
-	// loads lists additional dimensions whose row keys the filter must contain. These keys must be
+	// filterDimensions lists additional dimensions whose row keys the filter must contain. These keys must be
 	// identities.
-	loads []rowstore.Dimension
+	filterDimensions []rowstore.Dimension
 
 	// Scratch memory.
 	others           records.ValueCollector // values of a record other than the current one
@@ -61,12 +61,14 @@ type evidence interface {
 
 // AddFilterDimensions makes the filter also contain the keys of the rows in these dimensions. The
 // keys must be identities.
-func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) { f.loads = append(f.loads, d...) }
+func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) {
+	f.filterDimensions = append(f.filterDimensions, d...)
+}
 
 // preparedRun holds the values that can be computed from the run's event alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
-	beside       []combinedWith // for the labels and the build
+	outside      []combinedWith // for the labels and the build
 	facts        []byte
 }
 
@@ -79,10 +81,10 @@ func (f *Deriver) Prepare(e *index.Event) {
 	for by := range byCount {
 		p.combinations[by] = Combination(&e.IPC, by)
 	}
-	p.beside = p.beside[:0]
+	p.outside = p.outside[:0]
 	for one := range index.PreparedValue[records.ValueCollector](e).GroupPostings() { // prepared by records.Deriver
 		if one.IsOutsideCombination() {
-			p.beside = append(p.beside, combinedWith{one.ID, CombinationWithGroup(p.combinations[ByInputHash], one.ID)})
+			p.outside = append(p.outside, combinedWith{one.ID, CombinationWithGroup(p.combinations[ByInputHash], one.ID)})
 		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)

@@ -43,7 +43,7 @@ func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}
-	for _, d := range append(f.loads, Combinations) {
+	for _, d := range append(f.filterDimensions, Combinations) {
 		var last rowstore.Identity
 		if err := f.Rows.ForEachKey(d, func(it *rowstore.Iterator) error {
 			key := it.Key()

@@ -15,8 +15,8 @@ type Tally struct {
 	first, Last, Output uint64
 }
 
-// possible reports whether there is a sequence of runs that has these counts.
-func (t *Tally) possible() bool {
+// isConsistent reports whether there is a sequence of runs that has these counts.
+func (t *Tally) isConsistent() bool {
 	return t.Runs == 0 || t.outputs <= t.Runs && t.tied <= t.outputs && t.flips < t.Runs && 0 < t.mostCommon && t.mostCommon <= t.Runs && (t.mostCommon == t.Runs) == (t.outputs == 1)
 }
 

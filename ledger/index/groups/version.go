@@ -153,7 +153,7 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	}
 	g.outputBefore, g.CombinationBefore = d.before(), d.before()
 	g.Facts = d.rest
-	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.possible() || !g.All.possible()
+	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.isConsistent() || !g.All.isConsistent()
 	return g, d.err()
 }
 

@@ -304,9 +304,9 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// inOrder sorts stale citations in the order of ListStaleOfSource, except that chunks superseded by
+// sortStale sorts stale citations in the order of ListStaleOfSource, except that chunks superseded by
 // the same event are sorted by hash.
-func inOrder(list []citations.StaleCitation) []citations.StaleCitation {
+func sortStale(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {
 		return cmp.Or(cmp.Compare(b.SupersededBy, a.SupersededBy), strings.Compare(a.ChunkHash, b.ChunkHash), cmp.Compare(b.Seq, a.Seq))
 	})

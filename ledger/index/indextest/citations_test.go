@@ -154,7 +154,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 		}
 		return 0
 	}), "%v", got)
-	require.Equal(t, inOrder(want), inOrder(got))
+	require.Equal(t, sortStale(want), sortStale(got))
 }
 
 // requireDerived checks the conflicts and the unregistered sources of each set as of the set's event.
@@ -219,9 +219,9 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	row := func(seq uint64, subject, chunk string, by uint64) citations.StaleCitation {
 		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, SourceID: "s", ChunkHash: chunk, SupersededBy: by, How: "recited"}
 	}
-	require.Equal(t, inOrder([]citations.StaleCitation{
+	require.Equal(t, sortStale([]citations.StaleCitation{
 		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
-	}), inOrder(stale(v)))
+	}), sortStale(stale(v)))
 	require.Equal(t, []citations.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewOf(t, f, 6)))
 	require.Empty(t, stale(viewOf(t, f, 4)))
 	require.Empty(t, stale(viewOf(t, f, 0)))

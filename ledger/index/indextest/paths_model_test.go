@@ -144,9 +144,9 @@ func (p *naivePath) history() []paths.Version {
 }
 
 // latest returns the latest record of a path that satisfies the predicate, or nil if there is none.
-func (p *naivePath) latest(of func(v *naiveVersion) bool) *naiveVersion {
+func (p *naivePath) latest(matches func(v *naiveVersion) bool) *naiveVersion {
 	for _, v := range slices.Backward(p.records) {
-		if of(v) {
+		if matches(v) {
 			return v
 		}
 	}
@@ -352,9 +352,9 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 
 // newestFirst returns the paths that have a record satisfying the predicate, sorted by the first
 // such record, newest first.
-func (p *naiveProject) newestFirst(of func(v *naiveVersion) bool) []*naivePath {
+func (p *naiveProject) newestFirst(matches func(v *naiveVersion) bool) []*naivePath {
 	var all []*naivePath
-	first := func(path *naivePath) int { return slices.IndexFunc(path.records, of) }
+	first := func(path *naivePath) int { return slices.IndexFunc(path.records, matches) }
 	for _, path := range p.paths {
 		if first(path) >= 0 {
 			all = append(all, path)

@@ -189,12 +189,12 @@ func drawEvent(t *rapid.T, size uint64) string {
 
 // drawEvents appends random events to the journal. If the journal is empty, it first appends the
 // event that creates the ledger.
-func (j *journal) drawEvents(t *rapid.T, most int) {
+func (j *journal) drawEvents(t *rapid.T, maxEvents int) {
 	var bodies []string
 	if j.head.Size == 0 {
 		bodies = append(bodies, string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	}
-	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, most).Draw(t, "events"))...)
+	j.append(drawMore(t, bodies, j.head.Size, rapid.IntRange(1, maxEvents).Draw(t, "events"))...)
 }
 
 // drawMore appends at least the given number of random events to bodies. It may append more,

@@ -47,7 +47,7 @@ func (f *deriver) producer(e *event.Event) {
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(producerStates, producer[:], e.Seq, f.value)
-	f.missing(e.Seq, before, state.missing())
+	f.updateMissing(e.Seq, before, state.missing())
 }
 
 // deliver adds a number to those that a producer has delivered. It reports whether the number
@@ -103,10 +103,10 @@ func (f *deriver) numberBlock(row []byte) block {
 	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
-// missing updates the sum of missing numbers over all producers after the count of one producer has
+// updateMissing updates the sum of missing numbers over all producers after the count of one producer has
 // changed from before to after. The sum has 128 bits, because a single record can skip nearly 2^63
 // numbers. For sums that exceed 64 bits, the gauge shows 2^64-1.
-func (f *deriver) missing(seq, before, after uint64) {
+func (f *deriver) updateMissing(seq, before, after uint64) {
 	if before == after {
 		return
 	}

@@ -115,7 +115,7 @@ func (q *Filter) searched() []rowstore.Identity {
 
 // ListExceeds reports whether List would read more than the given number of events for a filter. It
 // does not read any events itself.
-func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
+func ListExceeds(v *index.View, q Filter, limit int) (more bool, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
 		return false, err
@@ -130,7 +130,7 @@ func ListExceeds(v *index.View, q Filter, most int) (more bool, err error) {
 		if found && below >= from {
 			events++
 		}
-		if events > most {
+		if events > limit {
 			return true, nil
 		}
 	}

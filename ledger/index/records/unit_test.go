@@ -47,10 +47,10 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		}
 		size := rapid.IntRange(0, 1<<40).Draw(t, "size")
 		encoded := listed.appendEncoded(decoded.appendEncoded(nil, size), &decoded)
-		gotSaid, gotSize, rest := decodeRecord(decoded.Seq, encoded)
-		gotListed := gotSaid.listed(rest)
+		gotRecord, gotSize, rest := decodeRecord(decoded.Seq, encoded)
+		gotListed := gotRecord.listed(rest)
 		clear(encoded) // the decoded record must not alias it
-		require.Equal(t, decoded, gotSaid)
+		require.Equal(t, decoded, gotRecord)
 		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)
 	})

@@ -83,14 +83,14 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 	return nil
 }
 
-// noStage is the label for run-DAGs without a diverging stage, and for null values.
-const noStage = "none"
+// noneLabel is the label for run-DAGs without a diverging stage, and for null values.
+const noneLabel = "none"
 
 // stageLabel returns the first diverging stage as a label with a bounded set of values.
 func stageLabel(change *drift.StageChange) string {
 	switch {
 	case len(change.Differing) == 0:
-		return noStage
+		return noneLabel
 	case change.Outcome:
 		return drift.Outcome
 	}

@@ -13,9 +13,9 @@ import (
 // The values by which failures are counted. In each list, the first value represents null, and the
 // last one represents all unknown texts. The index stores the positions.
 var (
-	failureStages = [...]string{noStage, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
-	auditModes    = [...]string{noStage, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
-	runShapes     = [...]string{noStage, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
+	failureStages = [...]string{noneLabel, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
+	auditModes    = [...]string{noneLabel, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
+	runShapes     = [...]string{noneLabel, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
 )
 
 // outcome is a row of failureCounts: the positions of a failure_stage, an audit_mode, and a shape

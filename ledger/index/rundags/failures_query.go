@@ -23,18 +23,18 @@ type FailureCount struct {
 // failure_stage. CountFailures reads three keys for each outcome, of which there are at most
 // 180. It also reads one or two keys for each run-DAG in the range that ever stopped being
 // live.
-func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, any bool) ([]FailureCount, error) {
+func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, anyState bool) ([]FailureCount, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil {
 		return nil, err
 	}
-	return countBetween(ctx, v, from, below, any)
+	return countBetween(ctx, v, from, below, anyState)
 }
 
 // CountFailuresByPeriod counts the run-DAGs of consecutive periods, each as CountFailures does. The
 // n-th period begins at the n-th time and ends before the next one. No counts are read for a
 // period without events.
-func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time, any bool) ([][]FailureCount, error) {
+func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time, anyState bool) ([][]FailureCount, error) {
 	var periods [][]FailureCount
 	from, _, err := v.SeqsIn(index.TimeRange{Since: &times[0]})
 	for _, until := range times[1:] {
@@ -46,14 +46,14 @@ func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time
 			return nil, err
 		}
 		var found []FailureCount
-		found, err = countBetween(ctx, v, from, below, any)
+		found, err = countBetween(ctx, v, from, below, anyState)
 		periods, from = append(periods, found), below
 	}
 	return periods, err
 }
 
 // countBetween counts the run-DAGs whose seq is at least from and less than below.
-func countBetween(ctx context.Context, v *index.View, from, below uint64, any bool) ([]FailureCount, error) {
+func countBetween(ctx context.Context, v *index.View, from, below uint64, anyState bool) ([]FailureCount, error) {
 	if from >= below {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func countBetween(ctx context.Context, v *index.View, from, below uint64, any bo
 		}
 		counts[o] -= before
 	}
-	if !any {
+	if !anyState {
 		if err := subtractWithdrawn(ctx, v, counts, from, below); err != nil {
 			return nil, err
 		}

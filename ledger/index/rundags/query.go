@@ -117,7 +117,7 @@ type QuestionRun struct {
 // ListByQuestion returns the live run-DAGs for a question or, if any is true, those in any state,
 // oldest first. Each is compared with the previous live one. A page may have fewer rows than its
 // limit, or none, because it ends after reading 20 keys for each requested row.
-func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
+func ListByQuestion(ctx context.Context, v *index.View, questionHash string, anyState bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 			return nil, nil, err
 		}
 		live := state == string(record.Live)
-		if !live && !any {
+		if !live && !anyState {
 			continue
 		}
 		run, err := Get(ctx, v, r.Seq)

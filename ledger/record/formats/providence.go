@@ -52,13 +52,13 @@ type layer struct {
 	pointer string
 }
 
-// found is a member of a layer, together with the JSON pointer to it.
-type found struct {
+// layerMember is a member of a layer, together with the JSON pointer to it.
+type layerMember struct {
 	member
 	pointer string
 }
 
-func (f found) given() bool { return f.value.IsGiven() }
+func (f layerMember) given() bool { return f.value.IsGiven() }
 
 type providenceRow struct {
 	*draft
@@ -100,7 +100,7 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 // find returns the first member that has one of the given names and whose value form accepts. It
 // looks for each name in all layers before it looks for the next name. An array or object can also
 // be given as a string that contains JSON.
-func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) found {
+func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) layerMember {
 	for _, name := range names {
 		for _, l := range p.layers {
 			value := l.object.Member(name)
@@ -108,24 +108,24 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) foun
 				continue
 			}
 			if form(value) {
-				return found{member{name, value}, l.pointer + pointerTo(name)}
+				return layerMember{member{name, value}, l.pointer + pointerTo(name)}
 			}
 			if inner, ok := jsonOf(value); ok && value.Kind() == pyjson.String && inner.Kind() >= pyjson.Array && form(inner) {
-				return found{member{name, inner}, l.pointer + pointerTo(name)}
+				return layerMember{member{name, inner}, l.pointer + pointerTo(name)}
 			}
 		}
 	}
-	return found{}
+	return layerMember{}
 }
 
 // use records that f, a member of the row, was added to the record under the name as.
-func (p *providenceRow) use(f found, as string) {
+func (p *providenceRow) use(f layerMember, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
 
 // takeAs copies a member to a field of the record, unless the member is missing or the field is
 // already set.
-func (p *providenceRow) takeAs(f found, field string) {
+func (p *providenceRow) takeAs(f layerMember, field string) {
 	if f.given() && !p.names[field] {
 		p.raw(field, f.value.Raw())
 		p.use(f, field)
@@ -144,15 +144,15 @@ func (p *providenceRow) node(stage string) []byte {
 
 // hasBase reports whether the row provides a base hash: as the member with the given name, as the
 // hash of the given stage, or in the form of content from which the ledger can compute it.
-func (p *providenceRow) hasBase(name, stage string, content found) bool {
+func (p *providenceRow) hasBase(name, stage string, content layerMember) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
 
-func (p *providenceRow) question() found { return p.find(isWTF, "question_text", "question") }
+func (p *providenceRow) question() layerMember { return p.find(isWTF, "question_text", "question") }
 
 // texts returns the answer, the answer as the model returned it, and the answer as it was
 // displayed. Each can be missing.
-func (p *providenceRow) texts() (answer, raw, rendered found) {
+func (p *providenceRow) texts() (answer, raw, rendered layerMember) {
 	answer = p.find(isWTF, "answer_text", "answer")
 	raw = p.find(isWTF, "raw_answer_text", "raw_text", "raw_answer")
 	rendered = p.find(isWTF, "rendered_text", "rendered_answer", "rendered")
@@ -191,7 +191,7 @@ func (p *providenceRow) buildable() bool {
 func (p *providenceRow) buildInputs() {
 	var w pyjson.Builder
 	w.Open()
-	take := func(f found, name string) {
+	take := func(f layerMember, name string) {
 		if f.given() {
 			w.BeginMember(name)
 			w.B = append(w.B, f.value.Raw()...)
@@ -219,14 +219,14 @@ func (p *providenceRow) buildInputs() {
 	p.raw("inputs", w.B)
 }
 
-func firstOf(list ...found) found {
-	i := slices.IndexFunc(list, found.given)
+func firstOf(list ...layerMember) layerMember {
+	i := slices.IndexFunc(list, layerMember.given)
 	return list[max(i, 0)]
 }
 
 // baseClaims writes those base hashes that are also the hash of a stage. Each is taken from the row
 // or, if the row does not have it, from the stage.
-func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(found, string)) {
+func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(layerMember, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
 		case b.Stage == "" || b.Name == "evidence_map_root" && !p.pointerRun():
@@ -252,7 +252,7 @@ var (
 // only returns the object f without the members that are not in known. It keeps each of the removed
 // members as a label or as content, like an unknown member of the row (see draft.keepAt). If no
 // members have to be removed, only returns the bytes of f unchanged.
-func (p *providenceRow) only(f found, known []string) []byte {
+func (p *providenceRow) only(f layerMember, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()
 	whole := true
@@ -261,7 +261,7 @@ func (p *providenceRow) only(f found, known []string) []byte {
 		if slices.Contains(known, m) {
 			w.BeginMember(m)
 			if m == "preflight_payload" && isObject(value) {
-				inner := p.only(found{member{m, value}, f.pointer + pointerTo(m)}, preflightMembers)
+				inner := p.only(layerMember{member{m, value}, f.pointer + pointerTo(m)}, preflightMembers)
 				whole = whole && len(inner) == len(value.Raw())
 				w.B = append(w.B, inner...)
 				continue
@@ -282,7 +282,7 @@ func (p *providenceRow) only(f found, known []string) []byte {
 // takeInputs adds the row's inputs or reject_inputs to the record. If these have no answer_text,
 // takeInputs takes the answer from another member of the row. Otherwise it accounts for the row's
 // texts that the inputs repeat.
-func (p *providenceRow) takeInputs(inputs found, field string) {
+func (p *providenceRow) takeInputs(inputs layerMember, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
 		known = rejectMembers
@@ -294,7 +294,7 @@ func (p *providenceRow) takeInputs(inputs found, field string) {
 		return
 	}
 	answer, raw, rendered := p.texts()
-	for _, text := range [...]found{answer, raw, rendered} {
+	for _, text := range [...]layerMember{answer, raw, rendered} {
 		for name, value := range inputs.value.Members() {
 			if text.given() && isWTF(value) && string(value.Text()) == string(text.value.Text()) {
 				p.use(text, field+"/"+string(name.Text())+": it has the same text")
@@ -310,7 +310,7 @@ func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
 	p.takeAs(text, "answer_text")
-	for _, other := range [...]found{answer, raw, rendered} {
+	for _, other := range [...]layerMember{answer, raw, rendered} {
 		switch {
 		case !other.given() || other.pointer == text.pointer:
 		case string(other.value.Text()) == string(text.value.Text()):

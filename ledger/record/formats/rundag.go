@@ -88,7 +88,7 @@ func (p *providenceRow) takeDAG() {
 	w.Open()
 	root := p.find(isDigest, "root", "run_dag_root")
 	if own := dag.Member("root"); own.IsGiven() {
-		root = found{member{"root", own}, p.dag.pointer + "/root"}
+		root = layerMember{member{"root", own}, p.dag.pointer + "/root"}
 	}
 	if root.given() {
 		w.BeginMember("root")
@@ -107,10 +107,10 @@ func (p *providenceRow) takeDAG() {
 		i++
 	}
 	w.B = append(w.B, ']')
-	p.use(found{pointer: p.dag.pointer + "/nodes"}, "dag/nodes")
+	p.use(layerMember{pointer: p.dag.pointer + "/nodes"}, "dag/nodes")
 	preflight := p.find(isObject, "preflight_payload")
 	if own := dag.Member("preflight_payload"); isObject(own) {
-		preflight = found{member{"preflight_payload", own}, p.dag.pointer + "/preflight_payload"}
+		preflight = layerMember{member{"preflight_payload", own}, p.dag.pointer + "/preflight_payload"}
 	}
 	members := 2
 	if preflight.given() {
@@ -158,7 +158,7 @@ func (p *providenceRow) takeDimensions() {
 		p.use(own, "cache_dimensions")
 		return
 	}
-	values := make([]found, len(rules.Dimensions))
+	values := make([]layerMember, len(rules.Dimensions))
 	for i, name := range rules.Dimensions {
 		form := isDigest
 		if rules.IsVersionDimension(name) {
@@ -167,13 +167,13 @@ func (p *providenceRow) takeDimensions() {
 		values[i] = p.find(form, name)
 	}
 	last := len(values) - 1
-	var roots []found
+	var roots []layerMember
 	for _, name := range [...]string{"source_root", "context_root", "document_root"} {
 		if f := p.find(isDigest, name); f.given() {
 			roots = append(roots, f)
 		}
 	}
-	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f found) bool { return !f.given() }) {
+	if len(roots) == 0 || slices.ContainsFunc(values[1:last], func(f layerMember) bool { return !f.given() }) {
 		return // each member is kept separately
 	}
 	p.writeDimensions(p.chooseDimensions(values, roots))
@@ -181,9 +181,9 @@ func (p *providenceRow) takeDimensions() {
 
 // chooseDimensions returns the dimensions that yield the row's cache key. If no choice of
 // dimensions does, it returns the first possible choice.
-func (p *providenceRow) chooseDimensions(values, roots []found) []found {
+func (p *providenceRow) chooseDimensions(values, roots []layerMember) []layerMember {
 	claim := p.find(isDigest, "cache_key").value.Text()
-	var first []found
+	var first []layerMember
 	for _, root := range roots {
 		for n := len(values); n >= len(values)-1; n-- {
 			if !values[n-1].given() {
@@ -196,7 +196,7 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 			}
 			texts := make([][]byte, n)
 			for i, f := range choice {
-				texts[i] = textOf(f.value)
+				texts[i] = textOrNumber(f.value)
 			}
 			if string(rules.AppendHex(nil, rules.CacheKey(texts))) == string(claim) {
 				return choice
@@ -206,19 +206,19 @@ func (p *providenceRow) chooseDimensions(values, roots []found) []found {
 	return first
 }
 
-// textOf returns a string's text, or a number's canonical form.
-func textOf(v pyjson.Value) []byte {
+// textOrNumber returns a string's text, or a number's canonical form.
+func textOrNumber(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return v.Text()
 	}
 	return []byte(canonical(v))
 }
 
-func (p *providenceRow) writeDimensions(values []found) {
+func (p *providenceRow) writeDimensions(values []layerMember) {
 	var w pyjson.Builder
 	w.Open()
 	for i, f := range values {
-		w.Text(rules.Dimensions[i], textOf(f.value))
+		w.Text(rules.Dimensions[i], textOrNumber(f.value))
 		p.use(f, "cache_dimensions/"+rules.Dimensions[i])
 	}
 	w.Close()

@@ -151,11 +151,11 @@ func Name(pointer []byte) (name []byte, ok bool) {
 
 // Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret  *Secret // nil if no digests are to be computed
-	Text    []byte  // buffer for the digests; must be empty at first
-	count   int
-	escaped bool // whether any pointer contains an escape, in which case the pointers may be out of order
-	bounded bool // whether the payload exceeds MaxMembers or MaxName
+	Secret    *Secret // nil if no digests are to be computed
+	Text      []byte  // buffer for the digests; must be empty at first
+	count     int
+	escaped   bool // whether any pointer contains an escape, in which case the pointers may be out of order
+	overLimit bool // whether the payload exceeds MaxMembers or MaxName
 }
 
 // MemberVisitor returns the function that rules.PayloadHashes must call for each member. It is nil if
@@ -169,7 +169,7 @@ func (m *Builder) MemberVisitor() func(name, form []byte) {
 
 func (m *Builder) add(name, form []byte) {
 	m.count++
-	if m.bounded = m.bounded || m.count > MaxMembers || len(name) > MaxName; m.bounded {
+	if m.overLimit = m.overLimit || m.count > MaxMembers || len(name) > MaxName; m.overLimit {
 		return
 	}
 	m.escaped = m.escaped || bytes.ContainsAny(name, "~/")
@@ -186,7 +186,7 @@ func (m *Builder) End() Digests {
 	switch {
 	case m.Secret == nil:
 		return nil
-	case m.bounded:
+	case m.overLimit:
 		return Digests("null")
 	case m.count == 0:
 		return Digests("{}")

@@ -85,8 +85,8 @@ type field struct {
 	form func([]byte) bool
 }
 
-// digitsOf returns a value for field.form that accepts hashes of n hexadecimal digits.
-func digitsOf(n int) func([]byte) bool {
+// hexForm returns a value for field.form that accepts hashes of n hexadecimal digits.
+func hexForm(n int) func([]byte) bool {
 	return func(text []byte) bool { return rules.IsHexDigits(text, n) }
 }
 

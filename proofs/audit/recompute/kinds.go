@@ -101,7 +101,7 @@ func (c *Checker) checkPath() error {
 	}
 	form := func(text []byte) bool { return rules.IsFingerprintOf(string(r.HashVersion), text) }
 	return c.all(
-		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: digitsOf(len(id))},
+		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: hexForm(len(id))},
 		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: form},
 		field{name: "raw_content_fingerprint", effective: r.RawContentFingerprint, origin: content, form: form},
 	)

@@ -37,7 +37,7 @@ func (c *Checker) checkRefusal() error {
 		}
 		if r.Kind == record.RunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
 			c.seen++
-			if err := wrongEvidence(check); err != nil {
+			if err := checkEvidenceClaim(check); err != nil {
 				return err
 			}
 			continue
@@ -77,7 +77,7 @@ func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known b
 		if name == "path_id" {
 			return rules.IsPathID, true
 		}
-		return digitsOf(rules.FingerprintDigits), name == "content_fingerprint" || name == "raw_content_fingerprint"
+		return hexForm(rules.FingerprintDigits), name == "content_fingerprint" || name == "raw_content_fingerprint"
 	}
 	return nil, false
 }

@@ -197,7 +197,7 @@ func (r *runCheck) checkEvidence() error {
 		if !r.HasContent("evidence") {
 			return wrongField(check.Name, "the record has no evidence")
 		}
-		if err := wrongEvidence(check); err != nil {
+		if err := checkEvidenceClaim(check); err != nil {
 			return err
 		}
 	}
@@ -207,8 +207,8 @@ func (r *runCheck) checkEvidence() error {
 // evidencePrefix is the prefix of the names of checks of evidence, such as evidence/0/text_hash.
 const evidencePrefix = "evidence/"
 
-// wrongEvidence verifies the check of one claim about evidence.
-func wrongEvidence(check *record.NamedCheck) error {
+// checkEvidenceClaim verifies the check of one claim about evidence.
+func checkEvidenceClaim(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
 		return wrongField(check.Name, "the name has no index of a piece of evidence")

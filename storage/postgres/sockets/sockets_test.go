@@ -40,7 +40,7 @@ func TestCloseBefore(t *testing.T) {
 
 // Only maxOpening connections are opened at the same time. A connection that the server has accepted, one
 // that has failed, and one that takes longer than openTime make room for another.
-func TestConnectionsAreOpenedOneAfterAnother(t *testing.T) {
+func TestConcurrentOpeningsAreLimited(t *testing.T) {
 	synctest.Test(t, openOneAfterAnother)
 }
 

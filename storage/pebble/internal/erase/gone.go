@@ -20,11 +20,11 @@ import (
 // all obsolete tables and unreferenced values have been deleted. It waits up to e.Patience for the
 // engine to delete them, and then returns an error.
 func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
-	inForce, err := e.checkTables(ctx, marks)
+	inUse, err := e.checkTables(ctx, marks)
 	if err != nil {
 		return err
 	}
-	old, err := e.tablesExcept(inForce)
+	old, err := e.tablesExcept(inUse)
 	if err != nil {
 		return err
 	}
@@ -34,8 +34,8 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		if old, err = e.remaining(old); err != nil {
 			return err
 		}
-		allInForce, err := e.valuesInForce()
-		if err != nil || allInForce && len(old) == 0 {
+		allReferenced, err := e.allValuesReferenced()
+		if err != nil || allReferenced && len(old) == 0 {
 			return err
 		}
 		select {
@@ -54,7 +54,7 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 // contains marked content.
 func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool, error) {
 	for {
-		tables, err := e.inForce()
+		tables, err := e.tablesInUse()
 		if err != nil {
 			return nil, err
 		}
@@ -70,8 +70,8 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 	}
 }
 
-// inForce returns the tables in use on all levels.
-func (e *Eraser) inForce() ([]engine.SSTableInfo, error) {
+// tablesInUse returns the tables in use on all levels.
+func (e *Eraser) tablesInUse() ([]engine.SSTableInfo, error) {
 	levels, err := e.engine.SSTables()
 	if err != nil {
 		return nil, fmt.Errorf("listing tables: %w", err)
@@ -165,16 +165,16 @@ func (e *Eraser) tablesExcept(excluded map[uint64]bool) ([]uint64, error) {
 // come into use since old was determined, because the output of a compaction is in the folder
 // before it is in use. It also retries failed deletions.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
-	tables, err := e.inForce()
+	tables, err := e.tablesInUse()
 	if err != nil {
 		return nil, err
 	}
-	there, err := e.tablesExcept(numbersOf(tables))
+	present, err := e.tablesExcept(numbersOf(tables))
 	if err != nil {
 		return nil, err
 	}
-	there = slices.DeleteFunc(there, func(number uint64) bool { return !slices.Contains(old, number) })
-	return there, e.deleteAgain()
+	present = slices.DeleteFunc(present, func(number uint64) bool { return !slices.Contains(old, number) })
+	return present, e.deleteAgain()
 }
 
 // deleted is called when the engine has tried to delete the file at path. It records a failure for

@@ -31,10 +31,10 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	return policy
 }
 
-// valuesInForce reports whether tables refer to all values in the folder. Only an erasure leaves
+// allValuesReferenced reports whether tables refer to all values in the folder. Only an erasure leaves
 // values that no table refers to. The engine then rewrites their file, or deletes the file if all
 // its values are unreferenced. The error says why the engine's last rewrite failed.
-func (e *Eraser) valuesInForce() (bool, error) {
+func (e *Eraser) allValuesReferenced() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
 	e.unrewritten = nil

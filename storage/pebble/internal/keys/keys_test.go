@@ -93,7 +93,7 @@ func TestRanges(t *testing.T) {
 
 // HasSeparateValues returns true only for the keys of entries and content. Its second result is a
 // greater key at which the first result can change, or nil if there is none.
-func TestApart(t *testing.T) {
+func TestHasSeparateValues(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
 		separate, end := keys.HasSeparateValues(key)
