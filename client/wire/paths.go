@@ -4,7 +4,7 @@ package wire
 // latest record.
 type ProjectRow struct {
 	RowMembers
-	Project string `json:"project"`
+	Project    string `json:"project"`
 	Paths      uint64 `json:"paths"`
 	Builds     uint64 `json:"builds"`
 	Collisions uint64 `json:"collisions"`
