@@ -55,7 +55,7 @@ func isMonitoringRoute(route string) bool {
 }
 
 // authenticate returns the identity of the caller. It accepts valid credentials even from an
-// address that has sent many invalid ones, so that nobody can lock others out by guessing. If an
+// address that has sent many invalid ones, so that one client's guesses do not lock out others. If an
 // address exceeds its rate of failures, further failures get 429 instead of 401. The exception is
 // signatures, which are expensive to verify: if an address has sent too many invalid ones, its
 // signatures are refused without being verified.
