@@ -55,7 +55,7 @@ func (p *matchedCombinations) first(of int) (seq uint64, found bool, err error) 
 
 // combinationsOf returns the two combinations to which a run would belong if its variable had value A or value
 // B.
-func (e *walk) combinationsOf(ipc event.IPC) (combinationsOf combinations) {
+func (e *walk) combinationsOf(ipc event.IPC) (pair combinations) {
 	by := inputIn(e.query.Variable)
 	var without rowstore.Identity // stays zero if combinations contain the variable
 	if e.isOutsideCombination() {
@@ -63,13 +63,13 @@ func (e *walk) combinationsOf(ipc event.IPC) (combinationsOf combinations) {
 	}
 	for i, l := range e.lists {
 		if e.isOutsideCombination() {
-			combinationsOf[i] = groups.CombinationWithGroup(without, l.id)
+			pair[i] = groups.CombinationWithGroup(without, l.id)
 			continue
 		}
 		e.setValue(&ipc, l.value)
-		combinationsOf[i] = groups.Combination(&ipc, by)
+		pair[i] = groups.Combination(&ipc, by)
 	}
-	return combinationsOf
+	return pair
 }
 
 // matchOf returns the match of two combinations, either of which may have no runs.
