@@ -158,9 +158,6 @@ func (f *Follower) gather(ctx context.Context) (nonempty bool, err error) {
 	}()
 	from := f.fold.state.size
 	for {
-		if err := ctx.Err(); err != nil {
-			return f.fold.state.size > from || !f.fold.Rows.IsEmpty(), err
-		}
 		c, ok := f.fold.next(ready)
 		if !ok {
 			return f.fold.state.size > from, nil
@@ -176,6 +173,9 @@ func (f *Follower) gather(ctx context.Context) (nonempty bool, err error) {
 // batch must end. An event that must be folded again is decoded again, because families may have
 // changed it.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
+	if err := ctx.Err(); err != nil { // the chunk may have been decoded before the fold was interrupted
+		return true, err
+	}
 	for c.folded < c.count {
 		err := f.event(ctx, &c.events[c.folded])
 		if err != nil {
