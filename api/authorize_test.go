@@ -295,7 +295,7 @@ func sentence(oneOf, all []string) string {
 
 func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 	for granted, want := range map[string]string{
-		"": "no rule of the access file matches these credentials", "other": "the credentials grant no scope there",
+		"": "no rule in the access file matches these credentials", "other": "the credentials grant no scope there",
 	} {
 		i := &access.Identity{Actor: "oidc:someone"}
 		if granted != "" {

@@ -24,7 +24,7 @@ func (s *Server) fail(err error, c *call.Call) {
 	p, internal := problem.FromError(err)
 	if unrouted, is := errors.AsType[*echo.HTTPError](err); is && unrouted.Code == http.StatusNotFound {
 		if advice := otlp.PathAdvice(c.Request().URL.Path); advice != "" {
-			p = problem.New(http.StatusNotFound, "no route has this path and method: %s", advice)
+			p = problem.New(http.StatusNotFound, "no route matches this path and method: %s", advice)
 		}
 	}
 	if internal && c.Request().Context().Err() != nil {

@@ -177,7 +177,7 @@ func TestFollowRefusals(t *testing.T) {
 		require.Contains(t, follow(query).problem(http.StatusBadRequest).Detail, want)
 	}
 	for last, want := range map[string]string{
-		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head: the ledger has 1 events, and the last one has the id 0", "18446744073709551615": "is beyond the head",
+		"x": "must be a number", "-1": "must be a number", "01": "must be a number", "1": "is beyond the head: the ledger has 1 events, with ids up to 0", "18446744073709551615": "is beyond the head",
 	} {
 		require.Contains(t, follow("", "Last-Event-ID", last).problem(http.StatusBadRequest).Detail, want, last)
 	}
@@ -232,7 +232,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", "x")).want(http.StatusCreated)
 	early := s.listen("")
 	s.post("/freeze", "").want(http.StatusOK)
-	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: no more events follow its first 2","next":2}`}, early.last())
+	require.Equal(t, sent{name: "frozen", retry: "86400000", data: `{"detail":"the ledger is frozen: no events follow the first 2","next":2}`}, early.last())
 	late := s.listen("?from=0")
 	s.requireEvents(0, late.events(2))
 	require.Equal(t, "frozen", late.last().name)

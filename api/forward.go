@@ -200,7 +200,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	if problem := w.unreadable(f.shared.Limits.Load.BodyTimeout); problem != nil {
 		return true, problem
 	}
-	f.config.Log.Warn("a request was not answered by the server that writes the ledger", "ledger", c.Param("ledger"), "server", address, "error", err)
+	f.config.Log.Warn("the server that writes the ledger did not answer a request", "ledger", c.Param("ledger"), "server", address, "error", err)
 	return true, limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second,
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
@@ -249,7 +249,7 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
 			if err == nil && len(kept) > limits.DrainBytes {
-				err = errors.New("the other server sent a long answer before it had received the whole body")
+				err = errors.New("the server that writes the ledger sent a long response before it had received the whole request body")
 			}
 			if err != nil {
 				return err
@@ -293,7 +293,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
 	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
-		f.config.Log.Warn("an answer was forwarded, but this server does not yet show the events that it confirms", "ledger", c.Param("ledger"), "error", err)
+		f.config.Log.Warn("a response was forwarded, but this server does not yet show the events that the response confirms", "ledger", c.Param("ledger"), "error", err)
 	}
 }
 
@@ -415,5 +415,5 @@ func (w *forwarding) unreadable(patience time.Duration) error {
 	if slow := limits.SlowBodyRefusal(w.err, patience); slow != nil {
 		return slow
 	}
-	return problem.New(http.StatusBadRequest, "the body could not be read completely")
+	return problem.New(http.StatusBadRequest, "the body cannot be read completely")
 }

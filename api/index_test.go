@@ -58,8 +58,8 @@ func TestIndexPart(t *testing.T) {
 		"?as_of=0":             "as_of: must be at least 1",
 		"?cursor=01":           `as_of: is required with the parameter "cursor"`,
 		"?as_of=3&cursor=xyz":  "cursor: must be the value of next",
-		"?as_of=3&cursor=80":   "cursor: belongs to another query",
-		"?as_of=3&cursor=00ff": "cursor: belongs to another query",
+		"?as_of=3&cursor=80":   "cursor: belongs to a different query",
+		"?as_of=3&cursor=00ff": "cursor: belongs to a different query",
 		"?as_of=3&rows=no":     "rows: must be true or false",
 		"?limit=1":             "limit: unknown query parameter; the known ones are as_of, cursor, rows",
 	} {

@@ -321,7 +321,7 @@ func TestOTLPWrongPaths(t *testing.T) {
 		for _, media := range []string{otlp.Protobuf, otlp.JSON} {
 			p := s.do(http.MethodPost, s.http.URL+path, "{}", "Content-Type", media).problem(http.StatusNotFound)
 			require.Contains(t, p.Detail, advice, path)
-			require.Contains(t, p.Detail, "no route has this path and method", path)
+			require.Contains(t, p.Detail, "no route matches this path and method", path)
 		}
 	}
 }
@@ -414,7 +414,7 @@ func TestOTLPByGRPC(t *testing.T) {
 	require.Equal(t, "0", status)
 
 	status, details, _ := call(traces, "\xff")
-	require.Equal(t, "3the body is not OTLP in Protobuf; check its Content-Type and its encoding", status)
+	require.Equal(t, "3cannot parse the body as OTLP in Protobuf; check its Content-Type and encoding", status)
 	raw, err := base64.RawStdEncoding.DecodeString(details)
 	require.NoError(t, err)
 	code, message := otlpStatus(t, raw)

@@ -89,7 +89,7 @@ func TestProblemsOfProofsAreAsTheContractSays(t *testing.T) {
 		{"no part", "2", "", 400, `"pointer":"/stage"`},
 		{"both parts", "2", "?stage=answer&citation=0", 400, `"pointer":"/stage"`},
 		{"no such stage", "2", "?stage=render", 404, `its stages are question, retrieval, `},
-		{"no such citation", "6", "?citation=1", 404, "event 6 has no citation 1; its citations are numbered 0 to 0"},
+		{"no such citation", "6", "?citation=1", 404, "event 6 has no citation 1; it has 1 citations, numbered from 0"},
 		{"stage of no run", "6", "?stage=answer", 404, "event 6 is a citation_set: only a run_dag has stages"},
 		{"citation of no set", "2", "?citation=0", 404, "event 2 is a run_dag: only a citation_set has citations"},
 		{"stage of a verb", "5", "?stage=answer", 404, "record_state_changed"},

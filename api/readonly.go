@@ -38,7 +38,7 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 		}
 		if errors.Is(err, ledger.ErrUnknown) && s.config.FollowError != nil {
 			if behind := s.config.FollowError(); behind != nil {
-				return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "this server may not have the ledger yet: %v", behind)
+				return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "this server might not have received the ledger yet: %v", behind)
 			}
 		}
 		return err

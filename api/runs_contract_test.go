@@ -178,7 +178,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	s.do(t, post(prefix+"/path-fingerprints", `{"run_id":"p","project":"p","route":["a"]}`), http.StatusCreated)
 	for _, run := range []string{"none", "p", strings.Repeat("0", 16)} {
 		a := s.do(t, get(compareRunsOf).asking("?a=a&b="+run), http.StatusNotFound)
-		require.Contains(t, string(a.body), `no live IPC record, no live run-DAG, and no citation set has the run_id \"`+run+`\"`)
+		require.Contains(t, string(a.body), `no live IPC record, live run-DAG, or citation set has the run_id \"`+run+`\"`)
 	}
 	var page wire.Page[wire.ListedRecord]
 	s.do(t, get(prefix+"/runs/{run_id}", "run_id", wire.EscapeRunID("compare")), http.StatusOK).decode(t, &page)
@@ -218,7 +218,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(sets, cite("first", "s one")), http.StatusCreated) // seq 1; allowed by default
 	set("reject")
 	a := s.do(t, post(sets, cite("a", "s one", "t two", "s three")), http.StatusUnprocessableEntity)
-	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of sources that are not registered, such as \"s\" (citations: 3); `+
+	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of unregistered sources, such as \"s\" (citations: 3); `+
 		`register each source, then send the set again"`)
 	require.Contains(t, string(a.body), `{"pointer":"/citations/1/source_id","detail":"source \"t\" is not registered; register it with PUT /v1/ledgers/default/sources/t"}`)
 	s.do(t, post(sets, cite("first", "s one")), http.StatusOK) // replayed

@@ -174,7 +174,7 @@ func (s *Server) newCall(w http.ResponseWriter, r *http.Request) *call.Call {
 // this check, any web page could make a browser post to a server on loopback.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
-		return problem.New(http.StatusForbidden, "refused: the request comes from a web page of another origin")
+		return problem.New(http.StatusForbidden, "refused: the request comes from a web page on a different origin")
 	}
 	if err := s.config.Hosts.Check(r); err != nil && !s.shared.Access.RequiresIdentity() {
 		return err

@@ -33,8 +33,8 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
 	for query, detail := range map[string]string{
-		"":             "a: is required: the seq of a record",
-		"?a=1":         "b: is required: the seq of a record",
+		"":             "a: is required; use the seq of a record",
+		"?a=1":         "b: is required; use the seq of a record",
 		"?a=1&b=2":     "b: there is no event 2: the ledger has 2 events",
 		"?a=1&b=1&of=": "of: must not be empty",
 		"?a=1&c=1":     "c: unknown query parameter; the known ones are a, b, of",

@@ -80,7 +80,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	for _, path := range []string{"/records/1", "/records?after=1", "/drift/groups?by=model&as_of=2", "/drift/attribution?a=1&b=1",
 		"/events/0000000000000000000000000000000000000000000000000000000000000000"} {
 		answer := s.get(path)
-		require.Equal(t, "the index has 1 events of the ledger, 1 fewer than this answer needs; the index is catching up; try again later",
+		require.Equal(t, "the index has 1 events of the ledger, 1 fewer than this request needs; try again once the index has caught up",
 			answer.problem(http.StatusServiceUnavailable).Detail, path)
 		require.Equal(t, "1", answer.header.Get("Retry-After"))
 	}

@@ -401,7 +401,7 @@ func pages[P any](page func(cursor string) (*P, error), next func(*P) string) it
 				cursor = next(p)
 			}
 			if err == nil && trail.Repeats(cursor) {
-				err = fmt.Errorf("%w: the cursors of the pages form a cycle", ErrUnexpectedAnswer)
+				err = fmt.Errorf("%w: the page cursors form a cycle", ErrUnexpectedAnswer)
 			}
 			if err != nil {
 				yield(nil, err)

@@ -264,7 +264,7 @@ func (c *Client) pause(ctx context.Context, failures int, last error) error {
 		c.retries.Notify(last, failures, wait)
 	}
 	if err := c.sleep(ctx, wait); err != nil {
-		return fmt.Errorf("%w while waiting to retry the request, which had failed: %w", err, last)
+		return fmt.Errorf("%w while waiting to retry a failed request: %w", err, last)
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ var (
 	ErrFrozen          = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
 	ErrNotFound        = errors.New("client: not found")          // 404: does not exist, or the token has no grant for the ledger
 	ErrConflict        = errors.New("client: conflict")           // 409: for example, the idempotency key was already used for a different record
-	ErrGone            = errors.New("client: content is erased")  // 410
+	ErrGone            = errors.New("client: content was erased") // 410
 	ErrTooLarge        = errors.New("client: request too large")  // 413
-	ErrInvalid         = errors.New("client: values are invalid") // 422: includes mismatched hashes if the request or the ledger rejects them
+	ErrInvalid         = errors.New("client: invalid values")     // 422: includes mismatched hashes if the request or the ledger rejects them
 	ErrTooManyRequests = errors.New("client: too many requests")  // 429
 	ErrUnavailable     = errors.New("client: unavailable")        // 503
 )

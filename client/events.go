@@ -33,7 +33,7 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 		return nil, err
 	}
 	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
-		return nil, errors.Join(fmt.Errorf("%w: the server returned a different event than the one with the hash %.64s", ErrUnexpectedAnswer, eventHash), err)
+		return nil, errors.Join(fmt.Errorf("%w: the returned event does not match the requested hash %.64s", ErrUnexpectedAnswer, eventHash), err)
 	}
 	return line, nil
 }
@@ -136,7 +136,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	if !r.known {
 		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: the stream of events lacks the header Colophon-As-Of", ErrUnexpectedAnswer)
+			return fmt.Errorf("%w: the event stream has no valid Colophon-As-Of header", ErrUnexpectedAnswer)
 		}
 		r.next, r.known = size, true
 	}
@@ -156,7 +156,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: a page without events links to a next page", ErrUnexpectedAnswer)
+		return fmt.Errorf("%w: an empty page links to a next page", ErrUnexpectedAnswer)
 	}
 	return nil
 }

@@ -381,7 +381,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 			case "other kind":
 				require.ErrorContains(t, err, "the event is of kind")
 			case "other record":
-				require.ErrorContains(t, err, "is not that of the request")
+				require.ErrorContains(t, err, "differs from the request's")
 			}
 		})
 	}

@@ -125,7 +125,7 @@ func (want expected) match(receipt *wire.Receipt) error {
 		return fmt.Errorf("%w: the event is of kind %.60q, but the request was of kind %q", proofs.ErrField, receipt.Kind, want.kind)
 	}
 	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
-		return fmt.Errorf("%w: the event's idempotency key is not that of the request", proofs.ErrField)
+		return fmt.Errorf("%w: the event's idempotency key differs from the request's", proofs.ErrField)
 	}
 	return nil
 }

@@ -17,17 +17,17 @@ var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d, to which an idempotency key refers: %w", claim.Seq, err)
+		return nil, fmt.Errorf("reading event %d, referenced by an idempotency key: %w", claim.Seq, err)
 	}
 	decoder := decoders.Get().(*event.Decoder)
 	defer decoders.Put(decoder)
 	e, err := decoder.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: key %x refers to event %d: %w", ErrClaim, claim.Key, claim.Seq, err)
+		return nil, fmt.Errorf("%w: key %x refers to event %d, which cannot be decoded: %w", ErrClaim, claim.Key, claim.Seq, err)
 	}
 	key := e.ClaimedKey()
 	if key == nil || *key != claim.Key || record.KindDigest(e.Kind, e.Digest()) != claim.Record {
-		return nil, fmt.Errorf("%w: key %x refers to event %d; nothing was recorded. Stop the server and run colophon fsck", ErrClaim, claim.Key, claim.Seq)
+		return nil, fmt.Errorf("%w: key %x refers to event %d, so nothing was recorded; stop the server and run \"colophon fsck\"", ErrClaim, claim.Key, claim.Seq)
 	}
 	return entry, nil
 }

@@ -29,17 +29,17 @@ var (
 	// ErrExists means that the host already has a ledger with the given name.
 	ErrExists = errors.New("ledger: a ledger with that name already exists")
 	// ErrKeyOrigin means that the staged key has a different origin from the one in the request.
-	ErrKeyOrigin = errors.New("ledger: the stored signing key of this name has a different origin; omit the origin to use that key, or move the key to another folder")
+	ErrKeyOrigin = errors.New("ledger: the signing key stored under this name has a different origin; omit the origin to use that key, or move the key to another folder")
 	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with it in
 	// the past, or has it staged as its next key.
-	ErrKeyInUse = errors.New("ledger: another ledger already has this signing key; move the key to another folder, and create a new one with colophon keygen")
+	ErrKeyInUse = errors.New("ledger: another ledger already uses this signing key; move the key to another folder, and create a new one with colophon keygen")
 	// ErrOriginInUse means that another ledger of the host already uses the origin.
-	ErrOriginInUse = errors.New("ledger: another ledger already has this origin; choose a different one")
+	ErrOriginInUse = errors.New("ledger: another ledger already uses this origin; choose a different one")
 	// ErrKeyWithoutLedger means that the key has signed a ledger that is not in the database.
-	ErrKeyWithoutLedger = errors.New("ledger: the signing key stored under this name has signed a ledger that is not in the database; restore the database, or move the key to another folder to begin a new log")
+	ErrKeyWithoutLedger = errors.New("ledger: the signing key stored under this name has signed for a ledger that is not in the database; restore the database, or move the key to another folder to begin a new log")
 	// ErrMarkWithoutLedger means that, according to the high-water mark, a ledger with the given
 	// name has signed checkpoints, but the ledger is not in the database.
-	ErrMarkWithoutLedger = errors.New("ledger: the high-water mark shows that a ledger of this name has signed, but the database does not have it; restore the database, or move the mark to another folder to begin a new log")
+	ErrMarkWithoutLedger = errors.New("ledger: a high-water mark exists for a ledger with this name, but the ledger is not in the database; restore the database, or move the mark to another folder to begin a new log")
 )
 
 var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0-9._~:%-])*/?$`)
@@ -117,7 +117,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, con
 	for _, info := range infos {
 		_, err := h.open(ctx, info.Name, Anonymous)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("skipping a ledger until the next start, because its first event could not be written", "error", err)
+			config(info.Name).withDefaults().Log.Error("skipping a ledger until the next start because its first event cannot be written", "error", err)
 			continue
 		}
 		if err != nil {

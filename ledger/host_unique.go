@@ -20,7 +20,7 @@ func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error 
 			continue
 		}
 		if l.info.Origin == origin {
-			return fmt.Errorf("ledger %q: ledger %q has origin %s: %w", name, l.Name(), origin, ErrOriginInUse)
+			return fmt.Errorf("ledger %q: origin %[3]s belongs to ledger %[2]q: %[4]w", name, l.Name(), origin, ErrOriginInUse)
 		}
 		theirs, err := h.keysOf(l)
 		if err != nil {

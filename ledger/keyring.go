@@ -14,16 +14,16 @@ import (
 // Errors that say why the signing keys of a ledger cannot be used or changed.
 var (
 	// ErrOverlap means that two keys already sign, so the previous one must be retired first.
-	ErrOverlap = errors.New("ledger: the previous key still signs too; retire it first")
+	ErrOverlap = errors.New("ledger: the previous key is still signing; retire it first")
 	// ErrNoOverlap means that only the newest key signs, so there is no key to retire.
-	ErrNoOverlap = errors.New("ledger: only the newest key signs; rotate first")
+	ErrNoOverlap = errors.New("ledger: only the newest key signs, so there is no key to retire; rotate the key first")
 	// ErrKeyMissing means that two keys must sign during an overlap, and the previous one is
 	// missing. A checkpoint without its signature would be invalid, so the ledger does not sign
 	// anything until that key is restored or retired. Reads continue.
-	ErrKeyMissing = errors.New("ledger: writes are refused, because two keys must sign and the previous one is missing")
+	ErrKeyMissing = errors.New("ledger: writes are refused because the previous and the newest key must both sign, and the previous key is missing")
 	// ErrKeysFixed means that the server cannot write the ledger's keys, because they come from
 	// outside its data folder.
-	ErrKeysFixed = errors.New("ledger: the server cannot write this ledger's signing keys, because they come from outside its data folder; add the next key there, restart the server, and rotate")
+	ErrKeysFixed = errors.New("ledger: this ledger's signing keys come from outside the data folder, so the server cannot write them; add the next key at their source, restart the server, and rotate")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does not
@@ -35,7 +35,7 @@ func (e *SigningError) Error() string { return "ledger: writes are refused: " + 
 
 // ErrBadKey means that a stored signing key cannot be read, or is not the key that signed last. The
 // ledger treats such a key as missing.
-var ErrBadKey = errors.New("the signing key is wrong")
+var ErrBadKey = errors.New("the signing key cannot be used")
 
 // keyring holds the keys that currently sign and the history of all keys that have signed (spec:
 // Key rotation). It is immutable.
@@ -157,7 +157,7 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 		rekey:   rekey,
 	})
 	if err == nil && ack.Outcome != Appended {
-		err = fmt.Errorf("%w: event %d claims the key of the next rotation", ErrDamaged, ack.First)
+		err = fmt.Errorf("%w: event %d already claims the idempotency key of the next rotation", ErrDamaged, ack.First)
 	}
 	return ack, err
 }

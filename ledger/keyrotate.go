@@ -61,7 +61,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 		return Ack{}, err
 	}
 	if err := keys.Reconcile(name, l.KeyHistory()); err != nil {
-		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but the stored keys could not be updated; the next start tries again: %w", name, ack.Seq, err)
+		return Ack{}, fmt.Errorf("the keys of ledger %q changed with event %d, but updating the stored keys failed; the server will retry at the next start: %w", name, ack.Seq, err)
 	}
 	return ack, nil
 }

@@ -296,7 +296,7 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		"damaged":           {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "put it back as keys/a.key"},
 		"a foreign previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
-		}, "keys/a.key.previous holds a key that does not belong to the ledger; remove it"},
+		}, "keys/a.key.previous does not belong to the ledger; remove the file"},
 		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
 		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
 		"lost, a foreign key staged": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {

@@ -35,14 +35,14 @@ var (
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
 	// ErrClaim means that an idempotency key leads to an event that does not claim it, or that
 	// claims it for another record. The database is damaged. Nothing was recorded.
-	ErrClaim = errors.New("ledger: an idempotency key leads to an event that does not claim it")
+	ErrClaim = errors.New("ledger: an idempotency key refers to an event that does not claim it")
 	// ErrDamaged means that the stored data is inconsistent or does not match the signing key.
 	ErrDamaged = errors.New("ledger: the stored data is damaged")
 )
 
 // errNoFirstEvent means that the ledger's first event could not be written. The next start
 // tries again.
-var errNoFirstEvent = errors.New("ledger: there is no first event yet")
+var errNoFirstEvent = errors.New("ledger: the first event has not been written")
 
 // Config configures a ledger. A zero field selects the default.
 type Config struct {
@@ -113,7 +113,7 @@ func (c Config) withDefaults() Config {
 	if c.Fatal == nil {
 		log := c.Log
 		c.Fatal = func(err error) {
-			log.Error("stopping: continuing could lose or fork the ledger", "error", err)
+			log.Error("stopping, because continuing could lose data or fork the ledger", "error", err)
 			os.Exit(1)
 		}
 	}

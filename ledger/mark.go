@@ -64,6 +64,6 @@ func markShown(l *Ledger, last bool) {
 	}
 	l.marked = time.Now()
 	if err := l.config.Marks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
-		l.config.Log.Error("cannot write the high-water mark of the published head, which lags behind", "error", err)
+		l.config.Log.Error("cannot write the high-water mark; it lags behind the published head", "error", err)
 	}
 }

@@ -57,7 +57,7 @@ func (s *sequencer) verifyCheckpoint(head *Head) error {
 		return fmt.Errorf("%w: verifying the stored checkpoint: %w", ErrDamaged, err)
 	}
 	if checkpoint.Size != head.Size || checkpoint.Root != head.Root {
-		return fmt.Errorf("%w: the checkpoint signs size %d and root %x, but the tree has size %d and root %x",
+		return fmt.Errorf("%w: the checkpoint has size %d and root %x, but the tree has size %d and root %x",
 			ErrDamaged, checkpoint.Size, checkpoint.Root, head.Size, head.Root)
 	}
 	return nil
@@ -78,7 +78,7 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 		return fmt.Errorf("%w: computing the inclusion path of leaf %d: %w", ErrDamaged, last, err)
 	}
 	if err := proofs.VerifyInclusion(proofs.LeafHash(entry), last, head.Size, path, head.Root); err != nil {
-		return fmt.Errorf("%w: entry %d is not the last leaf: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: entry %d does not match the last leaf of the tree: %w", ErrDamaged, last, err)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 		return fmt.Errorf("computing the root at size %d: %w", before.Size, err)
 	}
 	if root != before.Root {
-		return fmt.Errorf("%w: the first %d events had the root %x, but now have the root %x in the store", highwater.ErrRollback, before.Size, before.Root, root)
+		return fmt.Errorf("%w: the root at size %d was %x, but is now %x in the store", highwater.ErrRollback, before.Size, before.Root, root)
 	}
 	return nil
 }
@@ -187,11 +187,11 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	case errors.Is(err, storage.ErrLogOnly):
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("%w: the secret of payload members, to which the first event commits, is missing", ErrDamaged)
+		return fmt.Errorf("%w: the first event commits to a secret of payload members, but the secret is missing", ErrDamaged)
 	case err != nil:
 		return err
 	case string(rules.AppendHex(nil, secret.Commitment())) != string(commitment):
-		return fmt.Errorf("%w: the secret of payload members is not the one to which the first event commits", ErrDamaged)
+		return fmt.Errorf("%w: the secret of payload members does not match the commitment in the first event", ErrDamaged)
 	}
 	l.members = secret
 	return nil

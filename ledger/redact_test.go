@@ -328,9 +328,9 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	x, err := database.Tamperer(ledger.Default)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts it, but that event does not come after it")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts this record, but that event does not come after the record")
 	require.NoError(t, x.SetRedaction(1, 2))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts it, but that event does not")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts this record, but that event does not list the record")
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 

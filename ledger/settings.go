@@ -110,7 +110,7 @@ func CheckSetting(name string, value []byte) error {
 		_, err := storage.ParseArchived(value)
 		return err
 	case !known:
-		return errors.New("no setting with this name exists")
+		return errors.New("unknown setting")
 	case !slices.Contains(values[:], string(value)):
 		return fmt.Errorf("invalid value %.100q; must be %q or %q", value, values[1], values[0])
 	}

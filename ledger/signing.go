@@ -34,23 +34,23 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		return s.follow(history)
 	}
 	if history == nil && s.config.KeyFault != nil { // the log has no signature yet
-		return nil, fmt.Errorf("%w, and there is no signing key: %w", errNoFirstEvent, s.config.KeyFault)
+		return nil, fmt.Errorf("%w, and the signing key is unavailable: %w", errNoFirstEvent, s.config.KeyFault)
 	}
 	if history == nil {
 		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
 	}
 	if origin := history.Current().Name(); origin != s.origin {
-		return nil, fmt.Errorf("%w: the key signs for %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
+		return nil, fmt.Errorf("%w: the key's origin is %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
 	}
 	ring := &keyring{history: history}
 	if signer := s.config.Signer; signer != nil && signer.Origin() == s.origin && !history.Contains(signer.Verifier()) {
-		s.refuse(fmt.Errorf("%w: the ledger has signed with %s, but the store does not contain that key; the store is older than the key, or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
+		s.refuse(fmt.Errorf("%w: the ledger has signed with the key %s, but the store does not contain this key; the store is older than the key or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
-		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s, with the verifier key %s, is missing or damaged. The operator must put it back as keys/%[1]s.key, or in the variable %[3]s, "+
-			"and restart the server; if it is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
+		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s (verifier key %s) is missing or damaged. The operator must restore it to keys/%[1]s.key or to the environment variable %[3]s "+
+			"and restart the server; if the key is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
 	} else if s.config.KeyFault != nil {
-		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is wrong: keys/%[1]s.key, .previous or .next, or in the variable %[2]s; the server's log says which. "+
-			"The operator must put the right key there, or remove the file, and restart the server", s.name, KeyVariable(s.name)), s.config.KeyFault)
+		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is invalid (in keys/%[1]s.key, .previous or .next, or in the environment variable %[2]s); the server's log says which. "+
+			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyVariable(s.name)), s.config.KeyFault)
 	}
 	s.keys.Store(ring)
 	return ring, nil
@@ -81,9 +81,9 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 	if before := s.signerFor(overlapping); before != nil {
 		return append(signers, before), nil
 	}
-	refusal = fmt.Errorf("%w: put %s back in keys/%[3]s.key.previous, or in the variable that holds the newest key, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire %[3]s\"",
+	refusal = fmt.Errorf("%w: restore %s to keys/%[3]s.key.previous, or to the environment variable that contains the newest key, and restart the server; if the key is lost, end the overlap with \"colophon keys retire %[3]s\"",
 		ErrKeyMissing, overlapping, s.name)
-	s.config.Log.Error("refusing writes: a key that must sign is missing", "error", refusal)
+	s.config.Log.Error("refusing writes: a required signing key is missing", "error", refusal)
 	return signers, refusal
 }
 
@@ -94,21 +94,21 @@ func (s *signing) refuseUnreconciled(err error) {
 	if errors.Is(err, ErrBadKey) {
 		cause = err.Error()
 	}
-	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix that and restart the server", s.name, cause), err)
+	s.refuseKeys(fmt.Sprintf("ledger %s: %s. The operator must fix the problem and restart the server", s.name, cause), err)
 }
 
 // refuseKeys makes the ledger stop signing because its keys do not match the log. It must be called
 // before the ledger is shared.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}
-	s.config.Log.Error("refusing writes: the signing keys are missing or wrong", "error", reason, "cause", err)
+	s.config.Log.Error("refusing writes: the signing keys are missing or invalid", "error", reason, "cause", err)
 }
 
 // refuse makes the ledger stop signing because its store does not contain everything that the
 // ledger has signed. It must be called before the ledger is shared.
 func (s *signing) refuse(err error) {
 	s.refusal = err
-	s.config.Log.Error("refusing writes; restore a newer copy, or begin a new ledger and freeze this one", "error", err)
+	s.config.Log.Error("refusing writes: the store lacks data that the ledger has signed; restore a newer copy, or create a new ledger and freeze this one", "error", err)
 }
 
 // check returns the reason why the ledger does not sign, or nil if it does.

@@ -9,7 +9,7 @@ import (
 // uint16, followed by its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
 func AppendBundle(dst, entry []byte) ([]byte, error) {
 	if len(entry) > MaxEntry {
-		return dst, fmt.Errorf("%w: it has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
+		return dst, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(entry)))
 	return append(dst, entry...), nil
@@ -24,7 +24,7 @@ func ParseBundle(bundle []byte) ([][]byte, error) {
 			return nil, fmt.Errorf("%w: the bundle has more than %d entries", ErrMalformed, FullTile)
 		}
 		if len(rest) < 2 {
-			return nil, fmt.Errorf("%w: the bundle ends within the length of entry %d", ErrMalformed, len(entries))
+			return nil, fmt.Errorf("%w: the bundle ends within the length prefix of entry %d", ErrMalformed, len(entries))
 		}
 		n := int(binary.BigEndian.Uint16(rest))
 		rest = rest[2:]

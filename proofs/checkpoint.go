@@ -43,7 +43,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	}
 	signed, err := note.Sign(&note.Note{Text: c.text()}, keys...)
 	if err != nil {
-		return nil, fmt.Errorf("signing checkpoint %d: %w", c.Size, err)
+		return nil, fmt.Errorf("signing the checkpoint of size %d: %w", c.Size, err)
 	}
 	return signed, nil
 }
@@ -58,7 +58,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 // no effect.
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
-		return Checkpoint{}, fmt.Errorf("%w: the checkpoint has %d bytes, which is too long", ErrMalformed, len(signed))
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is too long: %d bytes", ErrMalformed, len(signed))
 	}
 	opened, err := note.Open(signed, knownKeys(verifiers))
 	var unverified *note.UnverifiedNoteError
@@ -68,7 +68,7 @@ func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is signed by %s, not by %s",
 			ErrWrongKey, signatureNames(unverified.Note.UnverifiedSigs), knownKeys(verifiers))
 	case errors.As(err, &invalid):
-		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's text is not what %s+%08x signed", ErrSignature, invalid.Name, invalid.Hash)
+		return Checkpoint{}, fmt.Errorf("%w: the signature of %s+%08x does not match the checkpoint's text", ErrSignature, invalid.Name, invalid.Hash)
 	case err != nil:
 		return Checkpoint{}, fmt.Errorf("%w: parsing the checkpoint: %w", ErrMalformed, err)
 	}
@@ -111,7 +111,7 @@ func parseCheckpoint(text string) (Checkpoint, error) {
 		return Checkpoint{}, fmt.Errorf("%w: parsing the checkpoint: %w", ErrMalformed, err)
 	}
 	if len(read.Hash) != HashSize {
-		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's root has %d bytes", ErrMalformed, len(read.Hash))
+		return Checkpoint{}, fmt.Errorf("%w: the checkpoint's root has %d bytes, but must have 32", ErrMalformed, len(read.Hash))
 	}
 	c := Checkpoint{Origin: read.Origin, Size: read.Size, Root: Hash(read.Hash)}
 	extensions, ok := strings.CutPrefix(text, c.text())

@@ -15,7 +15,7 @@ func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 // if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
 func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	if len(entry) > MaxEntry {
-		return Hash{}, nil, fmt.Errorf("%w: it has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
+		return Hash{}, nil, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
 	}
 	if len(entry) <= HashSize {
 		return Hash{}, nil, fmt.Errorf("%w: an entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))
@@ -46,7 +46,7 @@ func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
 		return LinkedEntry{}, fmt.Errorf("splitting entry %d: %w", c.Size, err)
 	}
 	if prev != c.Tip {
-		return LinkedEntry{}, fmt.Errorf("%w: entry %d names %x as the previous event, but that event's hash is %x", ErrChainLink, c.Size, prev, c.Tip)
+		return LinkedEntry{}, fmt.Errorf("%w: the prev_event_hash of entry %d is %x, but the hash of the previous event is %x", ErrChainLink, c.Size, prev, c.Tip)
 	}
 	link := LinkedEntry{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
 	c.Size++

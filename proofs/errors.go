@@ -14,7 +14,7 @@ var (
 	ErrTooLong = errors.New("proofs: entry too long")
 	// ErrNoProof means that the receipt is minimal, or that the proof file does not include its
 	// entry.
-	ErrNoProof = errors.New("proofs: there is no proof to verify")
+	ErrNoProof = errors.New("proofs: no proof to verify")
 	// ErrWrongKey means that there is no signature from any of the expected keys.
 	ErrWrongKey = errors.New("proofs: not signed by an expected key")
 	// ErrSignature means that a signature that names a known key is invalid.
@@ -23,7 +23,7 @@ var (
 	ErrRetired = errors.New("proofs: signed by a retired key")
 	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin is that
 	// of a different log.
-	ErrOrigin = errors.New("proofs: checkpoint of another log")
+	ErrOrigin = errors.New("proofs: checkpoint belongs to a different log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.
 	ErrChainLink = errors.New("proofs: the chain link is broken")
@@ -33,7 +33,7 @@ var (
 	// other.
 	ErrConsistency = errors.New("proofs: consistency is not proved")
 	// ErrPath means that the path does not lead from the stage to the root of its run.
-	ErrPath = errors.New("proofs: the path of the stage is broken")
+	ErrPath = errors.New("proofs: the stage's path does not lead to the root of the run")
 	// ErrField means that a field of a receipt does not match the event.
 	ErrField = errors.New("proofs: a field does not match the event")
 )

@@ -140,7 +140,7 @@ func (r *reader) hash(v pyjson.Value, what string) Hash {
 // ledger never writes it.
 func (r *reader) flag(v pyjson.Value, what string) bool {
 	if v.Kind() != pyjson.Absent && v.Kind() != pyjson.True {
-		r.fail("%s is present, but is not true", what)
+		r.fail("%s must be true if present", what)
 	}
 	return v.Kind() == pyjson.True
 }

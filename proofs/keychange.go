@@ -54,7 +54,7 @@ func NewHandover(previous, next *Signer) ([]byte, error) {
 // returns ErrMalformed, ErrWrongKey, or ErrSignature.
 func verifyHandover(handover []byte, previous, next *Verifier) error {
 	if len(handover) > maxCheckpoint {
-		return fmt.Errorf("%w: the handover has %d bytes, which is too long", ErrMalformed, len(handover))
+		return fmt.Errorf("%w: the handover is too long: %d bytes", ErrMalformed, len(handover))
 	}
 	for _, v := range []*Verifier{previous, next} {
 		opened, err := note.Open(handover, knownKeys{v})
@@ -62,7 +62,7 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 		case errors.As(err, new(*note.UnverifiedNoteError)):
 			return fmt.Errorf("%w: the handover has no signature by %s", ErrWrongKey, v)
 		case errors.As(err, new(*note.InvalidSignatureError)):
-			return fmt.Errorf("%w: the handover's text is not what %s signed", ErrSignature, v)
+			return fmt.Errorf("%w: the signature of %s does not match the handover's text", ErrSignature, v)
 		case err != nil:
 			return fmt.Errorf("%w: parsing the handover: %w", ErrMalformed, err)
 		case opened.Text != handoverText(previous, next):
@@ -86,7 +86,7 @@ func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 		c.Handover = []byte(r.text(handover, "handover"))
 	case KeyRetired:
 		if handover.Kind() != pyjson.Absent {
-			r.fail("the event retires a key but has a handover, which only the introduction of a key can have")
+			r.fail("the event retires a key but has a handover, which is allowed only when a key is introduced")
 		}
 	default:
 		r.fail(`the member "step" is %.100q, but must be "introduced" or "retired"`, c.Step)

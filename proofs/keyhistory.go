@@ -198,7 +198,7 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	}
 	for _, key := range h.SigningKeysAt(checkpoint.Size) {
 		if _, err := OpenCheckpoint(signed, key); err != nil {
-			return Checkpoint{}, fmt.Errorf("every key of the log at size %d must sign its checkpoint: %w", checkpoint.Size, err)
+			return Checkpoint{}, fmt.Errorf("every key that is active at size %d must sign the checkpoint: %w", checkpoint.Size, err)
 		}
 	}
 	return checkpoint, nil
@@ -272,7 +272,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	h, at := NewKeyHistory(next), uint64(0)
 	for _, c := range slices.Backward(changes) {
 		if c.seq <= at {
-			return nil, fmt.Errorf("%w: the change at event %d is listed after the change at event %d", ErrMalformed, c.seq, at)
+			return nil, fmt.Errorf("%w: the key changes are out of order: the change at event %d must come after the change at event %d", ErrMalformed, c.seq, at)
 		}
 		if err := h.Add(c.seq, c.KeyChange); err != nil {
 			return nil, err

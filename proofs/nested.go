@@ -63,7 +63,7 @@ func (n *NestedProof) AppendJSON(dst []byte) ([]byte, error) {
 	if n.Text != nil {
 		var ok bool
 		if dst, ok = pyjson.AppendEscaped(append(dst, `,"text":`...), n.Text); !ok {
-			return nil, fmt.Errorf("%w: the text is not WTF-8", ErrMalformed)
+			return nil, fmt.Errorf("%w: the text is not valid WTF-8", ErrMalformed)
 		}
 	}
 	return append(n.Receipt.AppendJSON(append(dst, `,"receipt":`...)), '}'), nil
@@ -145,7 +145,7 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 		r.allowOnly(step, "step of the stage path", "sibling", "is_left")
 		left := step.Member("is_left").Kind()
 		if left != pyjson.True && left != pyjson.False {
-			r.fail(`the member "is_left" of a step of the stage path is not true or false`)
+			r.fail(`the member "is_left" of a stage path step must be true or false`)
 		}
 		s.Path = append(s.Path, PathStep{Sibling: r.hash(step.Member("sibling"), "sibling of the stage path"), IsLeft: left == pyjson.True})
 	}
@@ -180,7 +180,7 @@ func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 		return fmt.Errorf("%w: the proof is for citation %d, but the event has %d citations", ErrField, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
-		return fmt.Errorf("%w: the chunk_hash of citation %d is %.100q, but the event's is %.100q", ErrField, c.Index, c.ChunkHash, hash)
+		return fmt.Errorf("%w: the chunk_hash of citation %d is %.100q in the proof, but %.100q in the event", ErrField, c.Index, c.ChunkHash, hash)
 	}
 	return nil
 }
@@ -195,13 +195,13 @@ func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {
-		return fmt.Errorf("%w: the name of stage %d is %.100q, but the event's is %.100q", ErrField, s.Index, s.Name, name)
+		return fmt.Errorf("%w: the name of stage %d is %.100q in the proof, but %.100q in the event", ErrField, s.Index, s.Name, name)
 	}
 	if hash, err := ParseHash(string(node.Member("hash").Text())); err != nil || hash != s.Hash {
-		return fmt.Errorf("%w: the hash of stage %d is %x, but the event's is %.100q", ErrField, s.Index, s.Hash, node.Member("hash").Text())
+		return fmt.Errorf("%w: the hash of stage %d is %x in the proof, but %.100q in the event", ErrField, s.Index, s.Hash, node.Member("hash").Text())
 	}
 	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
-		return fmt.Errorf("%w: the root of the run is %x, but the event's is %.100q", ErrField, s.Root, members.Member("hashes").Member("root").Text())
+		return fmt.Errorf("%w: the root of the run is %x in the proof, but %.100q in the event", ErrField, s.Root, members.Member("hashes").Member("root").Text())
 	}
 	if err := rules.VerifyMerklePath(s.Hash, int(s.Index), len(nodes), s.Path, s.Root); err != nil {
 		return fmt.Errorf("%w: %w", ErrPath, err)

@@ -27,7 +27,7 @@ func (p *Prover) Size() uint64 { return p.snapshot.size }
 func (p *Prover) Root(size uint64) (Hash, error) {
 	switch {
 	case size > p.snapshot.size:
-		return Hash{}, fmt.Errorf("%w: size %d was requested, but the tree has %d leaves", ErrRange, size, p.snapshot.size)
+		return Hash{}, fmt.Errorf("%w: the root at size %d was requested, but the tree has only %d leaves", ErrRange, size, p.snapshot.size)
 	case size == p.snapshot.size:
 		return p.snapshot.root, nil
 	case size == 0:
@@ -40,7 +40,7 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 // size. The proof starts with the leaf's sibling.
 func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
-		return nil, fmt.Errorf("%w: leaf %d at size %d was requested, but the tree has %d leaves", ErrRange, index, size, p.snapshot.size)
+		return nil, fmt.Errorf("%w: there is no inclusion proof for leaf %d at size %d in a tree of %d leaves", ErrRange, index, size, p.snapshot.size)
 	}
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
@@ -50,7 +50,7 @@ func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
 // ErrRange: every tree extends the empty tree, and RFC 6962 defines no proof of that.
 func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
-		return nil, fmt.Errorf("%w: consistency of sizes %d and %d was requested, but the tree has %d leaves", ErrRange, first, second, p.snapshot.size)
+		return nil, fmt.Errorf("%w: there is no consistency proof from size %d to size %d in a tree of %d leaves", ErrRange, first, second, p.snapshot.size)
 	}
 	if first == second {
 		return []Hash{}, nil
@@ -189,7 +189,7 @@ func (p *Prover) load(id tileID) (*tile, error) {
 		return nil, err
 	}
 	if root != want {
-		return nil, fmt.Errorf("%w: %v hashes to %x, but the tile above has %x",
+		return nil, fmt.Errorf("%w: %v hashes to %x, but the tile above it contains %x",
 			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTile}, root, want)
 	}
 	return t, nil

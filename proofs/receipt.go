@@ -254,7 +254,7 @@ func (r *Receipt) verifyLink() error {
 		return fmt.Errorf("%w: the hash of prev_event_hash and the event is %x, but event_hash is %x", ErrChainLink, h, r.EventHash)
 	}
 	if h := LeafHash(AppendEntry(nil, r.PrevEventHash, r.Proof.Event)); h != r.LeafHash {
-		return fmt.Errorf("%w: prev_event_hash and the event have the leaf hash %x, but leaf_hash is %x", ErrChainLink, h, r.LeafHash)
+		return fmt.Errorf("%w: the leaf hash of prev_event_hash and the event is %x, but leaf_hash is %x", ErrChainLink, h, r.LeafHash)
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func (r *Receipt) verifyInclusion(c Checkpoint) error {
 		return fmt.Errorf(`%w: the member "leaf_index" is %d, but "seq" is %d`, ErrInclusion, in.LeafIndex, r.Seq)
 	}
 	if in.TreeSize != c.Size {
-		return fmt.Errorf(`%w: the member "tree_size" is %d, but the checkpoint covers %d events`, ErrInclusion, in.TreeSize, c.Size)
+		return fmt.Errorf(`%w: the member "tree_size" is %d, but the checkpoint's tree size is %d`, ErrInclusion, in.TreeSize, c.Size)
 	}
 	return VerifyInclusion(r.LeafHash, in.LeafIndex, in.TreeSize, in.Hashes, c.Root)
 }
@@ -277,23 +277,23 @@ func (r *Receipt) verifyFields() error {
 	case err != nil:
 		return err
 	case r.Ledger != e.ledger:
-		return fmt.Errorf(`%w: the member "ledger" is %.100q, but it is %.100q in the event`, ErrField, r.Ledger, e.ledger)
+		return fmt.Errorf(`%w: the member "ledger" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Ledger, e.ledger)
 	case r.Seq != e.seq:
-		return fmt.Errorf(`%w: the member "seq" is %d, but it is %d in the event`, ErrField, r.Seq, e.seq)
+		return fmt.Errorf(`%w: the member "seq" is %d in the receipt, but %d in the event`, ErrField, r.Seq, e.seq)
 	case r.Kind != e.kind:
-		return fmt.Errorf(`%w: the member "kind" is %.100q, but it is %.100q in the event`, ErrField, r.Kind, e.kind)
+		return fmt.Errorf(`%w: the member "kind" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Kind, e.kind)
 	case r.Time != e.time:
-		return fmt.Errorf(`%w: the member "time" is %.100q, but it is %.100q in the event`, ErrField, r.Time, e.time)
+		return fmt.Errorf(`%w: the member "time" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Time, e.time)
 	case !bytes.Equal(r.Hashes, e.hashes):
-		return fmt.Errorf(`%w: the member "hashes" is %.200s, but it is %.200s in the event`, ErrField, r.Hashes, e.hashes)
+		return fmt.Errorf(`%w: the member "hashes" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Hashes, e.hashes)
 	case !bytes.Equal(r.Checks, e.checks):
-		return fmt.Errorf(`%w: the member "checks" is %.200s, but it is %.200s in the event`, ErrField, r.Checks, e.checks)
+		return fmt.Errorf(`%w: the member "checks" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
-		return fmt.Errorf(`%w: the member "shape" is %.100s, but it is %.100s in the event`, ErrField, r.Shape, e.shape)
+		return fmt.Errorf(`%w: the member "shape" is %.100s in the receipt, but %.100s in the event`, ErrField, r.Shape, e.shape)
 	case !bytes.Equal(r.Incomplete, e.incomplete):
-		return fmt.Errorf(`%w: the member "incomplete" is %.200s, but it is %.200s in the event`, ErrField, r.Incomplete, e.incomplete)
+		return fmt.Errorf(`%w: the member "incomplete" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Incomplete, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
-		return fmt.Errorf(`%w: the member "failure_stage" is %.100s, but it is %.100s in the event`, ErrField, r.FailureStage, e.failureStage)
+		return fmt.Errorf(`%w: the member "failure_stage" is %.100s in the receipt, but %.100s in the event`, ErrField, r.FailureStage, e.failureStage)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 	case err != nil:
 		return nil, err
 	case text != backupText(digest):
-		return nil, fmt.Errorf("%w: the backup note is about a different manifest", ErrSignature)
+		return nil, fmt.Errorf("%w: the backup note belongs to a different manifest", ErrSignature)
 	}
 	return by, nil
 }
@@ -77,7 +77,7 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	}
 	for _, s := range signers {
 		if s.Origin() != m.Origin {
-			return nil, fmt.Errorf("%w: the manifest has the origin %.100q, but the signer has %.100q", ErrOrigin, m.Origin, s.Origin())
+			return nil, fmt.Errorf("%w: the manifest's origin is %.100q, but the signer's origin is %.100q", ErrOrigin, m.Origin, s.Origin())
 		}
 	}
 	signed, err := signStatement(m.text(), signers)
@@ -101,7 +101,7 @@ func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) 
 	if err != nil {
 		return nil, err
 	}
-	refusal := fmt.Errorf("%w: the export manifest has the origin %.100q, which is not that of its key", ErrOrigin, m.Origin)
+	refusal := fmt.Errorf("%w: the export manifest's origin is %.100q, but the key that signed it belongs to a different origin", ErrOrigin, m.Origin)
 	for _, v := range by {
 		if v.Name() != m.Origin {
 			continue
@@ -118,7 +118,7 @@ func parseExport(text string) (*ExportManifest, error) {
 	body, is := strings.CutPrefix(text, exportTitle)
 	lines := strings.Split(body, "\n")
 	if !is || len(lines) != 8 {
-		return nil, fmt.Errorf("%w: the note is not an export manifest of 8 lines", ErrMalformed)
+		return nil, fmt.Errorf("%w: the note does not have the 8 lines of an export manifest", ErrMalformed)
 	}
 	checkpoint, err := parseCheckpoint(strings.Join(lines[:3], "\n") + "\n")
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	case RootOfLeaves(leaves) != m.RowsRoot:
 		return fmt.Errorf("%w: the rows do not match the signed manifest", ErrInclusion)
 	case sum(rest, nil) != m.Rest:
-		return fmt.Errorf("%w: the rest of the answer does not match the signed manifest", ErrInclusion)
+		return fmt.Errorf("%w: the answer apart from its rows does not match the signed manifest", ErrInclusion)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func ParseTlogProof(text []byte) (*TlogProof, error) {
 func (p *TlogProof) parseHead(head string) error {
 	rest, ok := strings.CutPrefix(head, tlogProofHeader)
 	if !ok {
-		return fmt.Errorf("%w: the first line is not %q", ErrMalformed, tlogProofHeader)
+		return fmt.Errorf("%w: the first line of the tlog-proof must be %q", ErrMalformed, tlogProofHeader)
 	}
 	lines := strings.Split(strings.TrimSuffix(rest, "\n"), "\n")
 	var err error
@@ -99,7 +99,7 @@ func (p *TlogProof) parseHead(head string) error {
 // Verify calls VerifyEntry with the entry in Extra. It returns ErrNoProof if Extra is empty.
 func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 	if len(p.Extra) == 0 {
-		return fmt.Errorf("%w: the extra data of the tlog-proof does not contain the entry", ErrNoProof)
+		return fmt.Errorf("%w: the tlog-proof has no extra data, so it does not contain the entry", ErrNoProof)
 	}
 	_, err := p.VerifyEntry(p.Extra, verifiers...)
 	return err

@@ -22,7 +22,7 @@ func VerifyInclusion(leaf Hash, index, size uint64, path []Hash, root Hash) erro
 		return fmt.Errorf("%w: %w", ErrInclusion, err)
 	}
 	if Hash(got) != root {
-		return fmt.Errorf("%w: the path of leaf %d yields the root %x, but the tree of %d leaves has %x",
+		return fmt.Errorf("%w: the path of leaf %d yields the root %x, but the tree of %d leaves has the root %x",
 			ErrInclusion, index, got, size, root)
 	}
 	return nil

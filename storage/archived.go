@@ -23,10 +23,10 @@ type Archived struct {
 func ParseArchived(value []byte) (Archived, error) {
 	var a Archived
 	if err := json.Unmarshal(value, &a); err != nil {
-		return a, fmt.Errorf("%w: the setting %q is %.100q: %w", ErrDamaged, ArchiveSetting, value, err)
+		return a, fmt.Errorf("%w: the setting %q has the invalid value %.100q: %w", ErrDamaged, ArchiveSetting, value, err)
 	}
 	if a.Below%TileHashes != 0 {
-		return a, fmt.Errorf("%w: the setting %q names %d entries, which do not fill whole tiles", ErrDamaged, ArchiveSetting, a.Below)
+		return a, fmt.Errorf("%w: the setting %q says that %d entries are archived, but the number must be a multiple of 256", ErrDamaged, ArchiveSetting, a.Below)
 	}
 	return a, nil
 }
@@ -82,11 +82,11 @@ func (a Archived) SettingValue() []byte {
 func (a Archived) CheckReplaces(before Archived, size uint64) error {
 	switch {
 	case a.Below%TileHashes != 0:
-		return fmt.Errorf("%d entries do not fill whole tiles", a.Below)
+		return fmt.Errorf("cannot archive %d entries, because the number must be a multiple of 256", a.Below)
 	case a.Below >= size:
-		return fmt.Errorf("%d entries of a ledger of %d cannot be archived, because its last entry must stay", a.Below, size)
+		return fmt.Errorf("cannot archive %d entries of a ledger with %d entries, because the last entry must stay in the database", a.Below, size)
 	case a.Below < before.Below:
-		return fmt.Errorf("%w: %d entries are already archived, which is more than %d", ErrConflict, before.Below, a.Below)
+		return fmt.Errorf("%w: %d entries are already archived, which is more than the requested %d", ErrConflict, before.Below, a.Below)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 // hashes. Every implementation of Store.Commit calls Check before it writes anything.
 func (b Batch) Check(old Head) error {
 	if b.Head.Size != old.Size+uint64(len(b.Entries)) {
-		return fmt.Errorf("the head has size %d, which is not the old size %d plus %d entries",
+		return fmt.Errorf("the head's size is %d, but must be the old size %d plus %d new entries",
 			b.Head.Size, old.Size, len(b.Entries))
 	}
 	for _, t := range b.Tiles {
@@ -27,12 +27,12 @@ func (b Batch) Check(old Head) error {
 	}
 	for _, k := range b.Keys {
 		if !b.has(k.Seq, old) {
-			return fmt.Errorf("key %x is claimed by event %d, which is not in the batch", k.Key, k.Seq)
+			return fmt.Errorf("idempotency key %x is claimed by event %d, which is not in the batch", k.Key, k.Seq)
 		}
 	}
 	for _, r := range b.Redactions {
 		if r.Seq >= old.Size {
-			return fmt.Errorf("event %d is redacted, but it is not before the batch", r.Seq)
+			return fmt.Errorf("the batch redacts event %d, which does not precede the batch", r.Seq)
 		}
 		if !b.has(r.By, old) {
 			return fmt.Errorf("event %d is redacted by event %d, which is not in the batch", r.Seq, r.By)

@@ -28,7 +28,7 @@ var (
 	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
 	// ErrUnverified means that mayVerify did not allow AuthenticateLimited to verify the
 	// signature.
-	ErrUnverified = errors.New("access: the signature was not verified")
+	ErrUnverified = errors.New("access: signature verification was not allowed")
 )
 
 // Config configures an Authenticator.
@@ -269,5 +269,5 @@ func (a *Authenticator) byIssuer(ctx context.Context, token string, mayVerify fu
 			return i.identify(ctx, token, unverified, mayVerify)
 		}
 	}
-	return nil, errors.New("the token is from an issuer that is not configured")
+	return nil, errors.New("the token's issuer is not configured")
 }

@@ -132,8 +132,8 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.NoError(t, d.damage())
 		before := len(b.log.String())
 		require.True(t, b.RequiresIdentity(), d.wantLog)
-		b.refuses(with("Bearer "+made.Text), "no token is accepted")
-		b.refuses(with("Bearer "+made.Text), "no token is accepted")
+		b.refuses(with("Bearer "+made.Text), "all tokens are rejected")
+		b.refuses(with("Bearer "+made.Text), "all tokens are rejected")
 		logged := b.log.String()[before:]
 		require.Equal(t, 1, strings.Count(logged, "level=ERROR"), "logged once: %s", logged)
 		require.Contains(t, logged, d.wantLog)
@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: Open must return an error", d.wantLog)
 		restore()
 	}
-	// Even if the whole folder is removed, no token is accepted, and requests still need one.
+	// Even if the whole folder is removed, all tokens are rejected, and requests still need one.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.RequiresIdentity())
@@ -213,7 +213,7 @@ func TestLastUseIsKeptAsWellAsItCanBe(t *testing.T) {
 	path := filepath.Join(b.store.Dir, lastUseFile)
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	b.reopen(Rules{})
-	require.Contains(t, b.log.String(), "cannot read the times at which tokens were last used; they are lost")
+	require.Contains(t, b.log.String(), "cannot read the tokens' last-use times; the stored times are lost")
 	list, err := b.store.List()
 	require.NoError(t, err)
 	require.True(t, list[0].LastUse.IsZero())

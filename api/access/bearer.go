@@ -33,7 +33,7 @@ func bearerOf(header http.Header) (string, error) {
 	case len(token) > maxBearer:
 		return "", errors.New("the token is too long")
 	case !bearerPattern.MatchString(token):
-		return "", errors.New("the value after \"Bearer\" is not a token")
+		return "", errors.New("the value after \"Bearer\" is not a well-formed token")
 	}
 	return token, nil
 }

@@ -42,7 +42,7 @@ func parseClaims(payload []byte) (*claims, error) {
 		name := string(member.Text())
 		for _, exact := range readByLibrary {
 			if name != exact && strings.EqualFold(name, exact) {
-				return nil, fmt.Errorf("the payload of the JWT has the claim %q, which could be mistaken for %q", name, exact)
+				return nil, fmt.Errorf("the payload of the JWT has the claim %q, which differs from %q only in case", name, exact)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func (c *claims) check(o IssuerRule, now time.Time) error {
 func numericDate(v pyjson.Value) (time.Time, error) {
 	seconds, ok := v.Float()
 	if !ok || seconds < 0 || seconds > 1<<53 {
-		return time.Time{}, errors.New("the value is missing or is not a number of seconds")
+		return time.Time{}, errors.New("the value is missing or is not a valid number of seconds since 1970")
 	}
 	return time.Unix(int64(seconds), 0), nil
 }
@@ -143,9 +143,9 @@ func checkClaimedName(name string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
-		return fmt.Errorf("a name must be 1 to %d bytes long; this one has %d", maxClaimedName, len(name))
+		return fmt.Errorf("a name must be 1 to %d bytes long; got %d", maxClaimedName, len(name))
 	case strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("%q contains invisible characters", name)
+		return fmt.Errorf("%q has invisible or invalid characters, or begins or ends with a space", name)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If another kind of file replaces the tokens file, no request blocks, no token is accepted, and
+// If another kind of file replaces the tokens file, no request blocks, all tokens are rejected, and
 // only one line is logged. The original file works again once it is back.
 func TestOnlyARegularFileHasTokens(t *testing.T) {
 	b := open(t, Rules{})
@@ -30,7 +30,7 @@ func TestOnlyARegularFileHasTokens(t *testing.T) {
 		require.NoError(t, os.Rename(path, kept))
 		require.NoError(t, put(), name)
 		before := len(b.log.String())
-		b.refuses(with("Bearer "+made.Text), "no token is accepted")
+		b.refuses(with("Bearer "+made.Text), "all tokens are rejected")
 		b.refuses(with("Bearer "+made.Text), "is not a regular file")
 		require.True(t, b.RequiresIdentity(), name)
 		require.Equal(t, 1, strings.Count(b.log.String()[before:], "level=ERROR"), name)

@@ -125,7 +125,7 @@ func (i *issuer) current(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 		i.mu.Unlock()
 	}
 	if verifier == nil {
-		return nil, errors.New("the issuer of the token does not respond")
+		return nil, errors.New("the keys of the token's issuer cannot be fetched")
 	}
 	return verifier, nil
 }
@@ -191,7 +191,7 @@ func (i *issuer) startDiscovery() {
 		}
 		i.backoff = min(max(2*i.backoff, minBackoff), maxBackoff)
 		i.retry = i.now().Add(i.backoff)
-		i.log.Warn("could not fetch the keys of a token issuer", "error", err, "again_in", i.backoff)
+		i.log.Warn("cannot fetch the keys of a token issuer", "error", err, "again_in", i.backoff)
 	}()
 }
 

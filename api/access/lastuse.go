@@ -46,7 +46,7 @@ func openLastUses(config Config) *lastUses {
 	}
 	times, err := readLastUses(l.path)
 	if err != nil {
-		l.log.Warn("cannot read the times at which tokens were last used; they are lost", "error", err)
+		l.log.Warn("cannot read the tokens' last-use times; the stored times are lost", "error", err)
 	}
 	maps.Copy(l.times, times)
 	return l
@@ -121,7 +121,7 @@ func (l *lastUses) share(table *tokenTable) {
 	ctx, cancel := context.WithTimeout(context.Background(), StaleAfter)
 	defer cancel()
 	if err := storeLastUses(ctx, l.shared, own, table); err != nil {
-		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
+		l.log.Warn("cannot store the tokens' last-use times", "error", err)
 		l.mu.Lock()
 		l.changed = true
 		l.mu.Unlock()
@@ -158,7 +158,7 @@ func loadLastUses(ctx context.Context, shared SharedStore) (times map[string]tim
 	}
 	var list lastUseList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, version, fmt.Errorf("reading the times of last use in the database: %w", err)
+		return nil, version, fmt.Errorf("parsing the tokens' last-use times in the database: %w", err)
 	}
 	return list.LastUse, version, nil
 }
@@ -184,7 +184,7 @@ func (l *lastUses) write(table *tokenTable) {
 		err = replaceFile(l.path, text, false)
 	}
 	if err != nil {
-		l.log.Warn("cannot store the times at which tokens were last used", "error", err)
+		l.log.Warn("cannot store the tokens' last-use times", "error", err)
 	}
 	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
 		l.log.Warn("cannot reserve disk space for revoking tokens", "error", err)

@@ -182,10 +182,10 @@ func (c CertificateRule) check(place string) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+format, args...)) }
 	if (c.Subject == "") == (c.SAN == "") {
-		wrong(`: either "subject" or "san" is required`)
+		wrong(`: exactly one of "subject" and "san" is required`)
 	}
 	if kind, name, _ := strings.Cut(c.SAN, ":"); c.SAN != "" && (name == "" || !sanKinds[kind]) {
-		wrong(".san: %q must have one of the forms dns:NAME, email:ADDRESS, ip:ADDRESS, and uri:URI", c.SAN)
+		wrong(".san: %q must have one of the forms dns:NAME, email:ADDRESS, ip:ADDRESS, or uri:URI", c.SAN)
 	}
 	if err := checkName(c.Name); err != nil {
 		wrong(".name: %w", err)

@@ -142,7 +142,7 @@ func MoveTokens(dir string, shared SharedStore) error {
 	case errors.Is(err, fs.ErrNotExist) && version > 0:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s has no token file, and the database has no tokens: restore them, or create a token with colophon token create --store; "+
+		return fmt.Errorf("%s has no token file, and the database has no tokens: restore the tokens, or create a token with colophon token create --store; "+
 			"to require no credentials, remove the folder", dir)
 	case err != nil:
 		return err
@@ -164,7 +164,7 @@ func MoveTokens(dir string, shared SharedStore) error {
 		}
 		for _, t := range own {
 			if !known[t.ID] {
-				return fmt.Errorf("%s has token %q (id %s), but the database does not: create it again with colophon token create --store, then move the file elsewhere",
+				return fmt.Errorf("%s has token %q (id %s), but the database does not: create the token again with colophon token create --store, then move the token file out of the folder",
 					filepath.Join(dir, tokensFile), t.Name, t.ID)
 			}
 		}

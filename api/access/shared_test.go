@@ -116,7 +116,7 @@ func TestSharedTokens(t *testing.T) {
 	require.Equal(t, "revoked", list[0].State(time.Now()))
 }
 
-// If the shared list is lost or damaged, no token is accepted.
+// If the shared list is lost or damaged, all tokens are rejected.
 func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)

@@ -53,7 +53,7 @@ func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:
 // UnmarshalText decodes 64 hexadecimal digits.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(d)) {
-		return fmt.Errorf("a SHA-256 hash must have %d hexadecimal digits; this one has %d", hex.EncodedLen(len(d)), len(text))
+		return fmt.Errorf("a SHA-256 hash must have %d hexadecimal digits; got %d", hex.EncodedLen(len(d)), len(text))
 	}
 	_, err := hex.Decode(d[:], text)
 	return err

@@ -70,7 +70,7 @@ func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
 	_, err := os.Lstat(w.dir) // Lstat, so that a dangling link causes an error instead of looking like a store that does not exist
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking for tokens: %w", err)
+		return nil, fmt.Errorf("checking for the token folder: %w", err)
 	}
 	table := w.read(err == nil)
 	if table.fault != nil {
@@ -117,7 +117,7 @@ func (w *watch) read(existed bool) *tokenTable {
 		if !existed {
 			return &tokenTable{}
 		}
-		err = fmt.Errorf("%s is missing: restore it, or create a token; to require no tokens, remove its folder and restart the server", w.file)
+		err = fmt.Errorf("%s is missing: restore it, or create a token; to require no tokens, remove the token folder and restart the server", w.file)
 	}
 	table := newTable(tokens, err)
 	table.info = info
@@ -140,7 +140,7 @@ func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	case after.fault == nil:
 		log.Info("the tokens have changed", "now", after.summary(now))
 	case before.fault == nil || before.fault.Error() != after.fault.Error():
-		log.Error("no token is accepted", "error", after.fault)
+		log.Error("all tokens are rejected", "error", after.fault)
 	}
 }
 
@@ -165,7 +165,7 @@ func (t *tokenTable) summary(now time.Time) string {
 // wrong secret.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {
-		return nil, fmt.Errorf("no token is accepted: %w", t.fault)
+		return nil, fmt.Errorf("all tokens are rejected: %w", t.fault)
 	}
 	id, ok := tokenID(text)
 	if !ok {

@@ -82,7 +82,7 @@ func withProgress(err error, records uint64, what, verb string) error {
 		return err
 	}
 	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail applies only to a request that changed nothing
-	return problem.New(p.Status, "%d of the records are %s, but the others are not: %s; repeat the request to %s the rest", records, what, why, verb)
+	return problem.New(p.Status, "%d of the records were %s before the request failed: %s; repeat the request to %s the rest", records, what, why, verb)
 }
 
 // selectRecords returns the records that a request selects, and the tree size at which it selects
@@ -102,7 +102,7 @@ func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record
 	for i, seq := range request.Seqs {
 		if seq >= size {
 			return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, fmt.Sprintf("/seqs/%d", i),
-				fmt.Sprintf("there is no event %d among the first %d", seq, size))
+				fmt.Sprintf("there is no event %d at tree size %d", seq, size))
 		}
 		set.Add(seq)
 	}

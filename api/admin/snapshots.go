@@ -17,7 +17,7 @@ type SnapshotFunc func(ctx context.Context) (name string, erasing int, err error
 
 // ErrNoSnapshot means that a SnapshotFunc did not make a copy. The text of the error is sent to
 // clients.
-var ErrNoSnapshot = errors.New("no copy was made")
+var ErrNoSnapshot = errors.New("no snapshot was made")
 
 // MakeSnapshot makes a copy of the database for `colophon backup`.
 func (h *Handlers) MakeSnapshot(c *call.Call) error {
@@ -25,7 +25,7 @@ func (h *Handlers) MakeSnapshot(c *call.Call) error {
 		return err
 	}
 	if h.Snapshots == nil {
-		return problem.New(http.StatusConflict, "this server's storage cannot make snapshots")
+		return problem.New(http.StatusConflict, "this server's storage does not support snapshots")
 	}
 	name, erasing, err := h.Snapshots(c.Request().Context())
 	if errors.Is(err, ErrNoSnapshot) {

@@ -54,7 +54,7 @@ func (h *Handlers) Batch(c *call.Call) error {
 		return err
 	}
 	if o.Key != "" {
-		return problem.New(http.StatusBadRequest, "the header Idempotency-Key is for a single record; give each line its own idempotency_key")
+		return problem.New(http.StatusBadRequest, "the Idempotency-Key header applies to a single record; in a batch, give each line its own idempotency_key")
 	}
 	o.Minimal = c.ReturnPreference() != "representation"
 	if err := call.CheckContentType(c.Request(), call.NDJSON); err != nil {
@@ -385,7 +385,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		p, internal := problem.FromError(err)
 		if internal && !logged && ctx.Err() == nil {
 			logged = true
-			b.Log.Error("line of a batch failed", "ledger", b.ledger.Name(), "error", err)
+			b.Log.Error("processing a batch line failed", "ledger", b.ledger.Name(), "error", err)
 		}
 		p.Line = c.lines[i].number
 		b.Counts.CountRefusal(p.Reason)

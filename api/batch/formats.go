@@ -45,7 +45,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	o.Limits.Values = min(limits.Values, maxNativeValues)
 	var document pyjson.Document
 	if document.ParseLimited(text, o.Limits.Values) != nil {
-		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; use colophon import", o.Limits.Values))
+		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; to record larger entries, use colophon import", o.Limits.Values))
 	}
 	root := document.Root()
 	format, key, err := nativeOptions(root, &o)
@@ -124,7 +124,7 @@ func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error
 	}
 	switch {
 	case n != 1:
-		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but a line can have only one record; send one line per entry", n))
+		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but must have exactly one; send one line per entry", n))
 	case only.Record == nil:
 		return only, unprocessable("/record", only.Reason)
 	}
@@ -161,7 +161,7 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.FromError(err)
 			if internal {
-				b.Log.Error("an imported record was stored, but the state change or validation after it failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
+				b.Log.Error("an imported record was stored, but its state change or validation failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
 			}
 			w.Text("problem", []byte(p.Detail))
 		} else {
@@ -202,7 +202,7 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 	case ack.Outcome == ledger.Replayed:
 		return ack.First, nil
 	case ack.Outcome == ledger.Conflicted:
-		return 0, problem.New(http.StatusConflict, "event %d, from another request, already has the idempotency key of this change", ack.First)
+		return 0, problem.New(http.StatusConflict, "event %d, from another request, already uses this change's idempotency key", ack.First)
 	}
 	return ack.Seq, nil
 }
@@ -235,7 +235,7 @@ func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (
 		return nil, fmt.Errorf("looking up a path: %w", err)
 	}
 	if !known {
-		return nil, problem.New(http.StatusNotFound, "no record of that project has that path_id")
+		return nil, problem.New(http.StatusNotFound, "the project has no record with that path_id")
 	}
 	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),

@@ -67,7 +67,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, err
 	}
 	if encoding := r.Header.Get(echo.HeaderContentEncoding); encoding != "" && encoding != "identity" {
-		return nil, problem.New(http.StatusUnsupportedMediaType, "only /batch and OTLP accept Content-Encoding %q; send the body without it", encoding)
+		return nil, problem.New(http.StatusUnsupportedMediaType, "this route does not accept Content-Encoding %q; send the body unencoded", encoding)
 	}
 	source := r.Body
 	if most := int64(c.shared.Limits.Load.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
@@ -125,7 +125,7 @@ func unreadable(err error) error {
 	case errors.As(err, &refused) || errors.As(err, &tooLarge):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return problem.New(http.StatusBadRequest, "the body ended early")
+		return problem.New(http.StatusBadRequest, "the body is truncated")
 	}
 	return problem.New(http.StatusBadRequest, "the body cannot be read completely; check its encoding")
 }

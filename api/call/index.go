@@ -19,7 +19,7 @@ func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size u
 	if err == nil && behind {
 		has := follower.Size()
 		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
-			"the index has %d events of the ledger, %d fewer than this answer needs; the index is catching up; try again later", has, size-min(size, has))
+			"the index has processed %d events of the ledger, %d fewer than this request needs; try again once the index has caught up", has, size-min(size, has))
 	}
 	return follower, err
 }

@@ -33,13 +33,13 @@ type RequiredScopes struct {
 
 // UnauthorizedProblem returns the problem with status 401 for missing or invalid credentials.
 func UnauthorizedProblem() *problem.Problem {
-	return problem.New(http.StatusUnauthorized, "this request needs valid credentials: send Authorization: Bearer and a token, "+
-		"which the operator creates with colophon token create")
+	return problem.New(http.StatusUnauthorized, "this request requires valid credentials: send the header \"Authorization: Bearer TOKEN\"; "+
+		"the operator creates tokens with colophon token create")
 }
 
 // StaleTokensProblem returns the problem with status 503 for access.ErrStaleTokens.
 func StaleTokensProblem() *problem.Problem {
-	return problem.New(http.StatusServiceUnavailable, "the server cannot read the list of revoked tokens, so it accepts no token; nothing was written; try again later")
+	return problem.New(http.StatusServiceUnavailable, "the server cannot read the list of revoked tokens, so it rejects all tokens; nothing was written; try again later")
 }
 
 // Check returns nil if the identity has the required scopes. Otherwise, it returns an error with
@@ -64,7 +64,7 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 		return nil
 	}
 	if len(i.Grants) == 0 {
-		return problem.New(http.StatusForbidden, "this request needs the scope %s %s; no rule of the access file matches these credentials", missing, place)
+		return problem.New(http.StatusForbidden, "this request needs the scope %s %s; no rule in the access file matches these credentials", missing, place)
 	}
 	granted := "no scope"
 	if has != 0 {

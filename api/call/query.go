@@ -61,14 +61,14 @@ func (p *Parameter) read(value string) error {
 // unknown returns the problem with status 400 for an unknown parameter. It lists the known ones.
 func unknown(name string, known []Parameter) *problem.Problem {
 	if len(known) == 0 {
-		return problem.InvalidParameter(name, "unknown query parameter; this route accepts none")
+		return problem.InvalidParameter(name, "unknown query parameter; this route accepts no query parameters")
 	}
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
 	}
 	slices.Sort(names)
-	return problem.InvalidParameter(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
+	return problem.InvalidParameter(name, "unknown query parameter; this route accepts only %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []Parameter, name string) *Parameter {
@@ -136,7 +136,7 @@ func (c *Call) PathValue(name string) (string, error) {
 	if c.Request().URL.RawPath != "" { // otherwise, Echo has already decoded the value
 		var err error
 		if value, err = url.PathUnescape(value); err != nil {
-			return "", problem.InvalidParameter(name, "is not validly percent-encoded")
+			return "", problem.InvalidParameter(name, "has invalid percent-encoding")
 		}
 	}
 	if !utf8.ValidString(value) {

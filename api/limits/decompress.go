@@ -27,7 +27,7 @@ func Decompressor(encoding string, hold HoldMemoryFunc) (DecompressFunc, error) 
 	case "zstd":
 		return proportionate(func(body io.Reader) (io.ReadCloser, error) { return openZstd(body, hold) }), nil
 	}
-	return nil, NewRejectedError("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd or identity")
+	return nil, NewRejectedError("", http.StatusUnsupportedMediaType, 0, "Content-Encoding must be gzip, zstd, or identity")
 }
 
 // resetter is a decompressor that can be reused.

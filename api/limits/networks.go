@@ -25,7 +25,7 @@ func (n *Networks) UnmarshalText(text []byte) error {
 		}
 		_, network, err := net.ParseCIDR(name)
 		if err != nil {
-			return fmt.Errorf("%q is not a network; write it like 10.0.0.0/8; separate several with commas", name)
+			return fmt.Errorf("%q is not a network; use CIDR notation such as 10.0.0.0/8, and separate networks with commas", name)
 		}
 		*n = append(*n, network)
 	}

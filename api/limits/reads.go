@@ -242,7 +242,7 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 		return err
 	}
 	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
-		"too many requests are waiting for a core; nothing was recorded; try again later")
+		"too many requests are waiting for a CPU core; nothing was recorded; try again later")
 }
 
 // Yield ends a turn that has lasted at least longestTurn, and then waits for the next one until ctx

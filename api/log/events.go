@@ -106,7 +106,7 @@ func sendEvents(c *call.Call, l *ledger.Ledger, from, to uint64) error {
 func appendEvents(ctx context.Context, text *call.Buffer, l *ledger.Ledger, from, to uint64) (next uint64, err error) {
 	for entry, err := range l.Reader().Entries(ctx, from) {
 		if err != nil {
-			return from, fmt.Errorf("reading entries from %d: %w", from, err)
+			return from, fmt.Errorf("reading entries starting at %d: %w", from, err)
 		}
 		if entry.Seq >= to || len(text.Text) >= limits.MaxWrite {
 			return entry.Seq, nil
@@ -173,7 +173,7 @@ var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 // there is exactly one.
 func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
 	if !hashPrefix.MatchString(digits) {
-		return hash, problem.InvalidParameter("event_hash", "must be 64 lower-case hexadecimal digits, or at least the first 8")
+		return hash, problem.InvalidParameter("event_hash", "must be 8 to 64 lower-case hexadecimal digits")
 	}
 	c.EndHeavyWork() // release the turn while waiting for the index
 	ctx := c.Request().Context()

@@ -80,7 +80,7 @@ func followFrom(c *call.Call, size uint64) (uint64, error) {
 			return 0, err
 		}
 		if seen >= size {
-			return 0, problem.InvalidParameter(name, "is beyond the head: the ledger has %d events, and the last one has the id %d; the given id may belong to another ledger", size, size-1)
+			return 0, problem.InvalidParameter(name, "is beyond the head: the ledger has %d events, with ids up to %d; the given id might belong to a different ledger", size, size-1)
 		}
 		return seen + 1, nil
 	}
@@ -122,7 +122,7 @@ const (
 // The stream itself tells the client why it ends. The caller must not send the error to the client,
 // because the header of the response has already been sent.
 func (f *follower) run(ctx context.Context) error {
-	err := f.write(fmt.Appendf(nil, ": events from %d on\nretry: %d\n\n", f.next, retrySoon))
+	err := f.write(fmt.Appendf(nil, ": events starting at %d\nretry: %d\n\n", f.next, retrySoon))
 	for err == nil {
 		if err = f.allowed(); err != nil {
 			break
@@ -134,7 +134,7 @@ func (f *follower) run(ctx context.Context) error {
 		case f.next < head:
 			err = f.send(ctx, head)
 		case frozen:
-			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no more events follow its first %d", head))
+			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no events follow the first %d", head))
 		default:
 			err = wait(ctx, f, changes)
 		}

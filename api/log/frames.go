@@ -91,7 +91,7 @@ func (f *frames) fill(b *block, l *ledger.Ledger, from, head uint64) {
 			b.bytes, err = appendFrame(b.bytes, entry.Seq, entry.Bytes)
 		}
 		if err != nil {
-			b.err = fmt.Errorf("reading entries from %d: %w", from, err)
+			b.err = fmt.Errorf("reading entries starting at %d: %w", from, err)
 			f.forget(position{l.Name(), from})
 			return
 		}

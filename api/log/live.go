@@ -76,7 +76,7 @@ func (f *follower) runLive(ctx context.Context, next func(context.Context) (*sum
 		case now.index < now.head: // the index will catch up
 			err = f.pause(ctx, liveEvery)
 		case frozen:
-			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no more events follow its first %d", now.head))
+			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no events follow the first %d", now.head))
 		default:
 			err = wait(ctx, f, changes)
 		}

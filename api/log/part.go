@@ -74,7 +74,7 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	case p.citationGiven:
 		citations := e.CitationSet().Citations
 		if p.citation >= uint64(len(citations)) {
-			return nil, problem.New(http.StatusNotFound, "event %d has no citation %d; its citations are numbered 0 to %d", r.Seq, p.citation, len(citations)-1)
+			return nil, problem.New(http.StatusNotFound, "event %d has no citation %d; it has %d citations, numbered from 0", r.Seq, p.citation, len(citations))
 		}
 		nested.Citation = &proofs.NestedCitation{Index: p.citation, ChunkHash: string(citations[p.citation].ChunkHash)}
 	default:

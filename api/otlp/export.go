@@ -202,7 +202,7 @@ func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 	return ok
 }
 
-var errFailed = errors.New("the server failed; its log names the cause")
+var errFailed = errors.New("internal server error; see the server's log for the cause")
 
 // prepare adds an item to its chunk. If the item is a generation, prepare adds a record and its
 // submission; otherwise it only counts the item.

@@ -84,7 +84,7 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.Patience))
 	var prefix [prefixBytes]byte
 	if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
-		return nil, &failure{code: codeInvalidArgument, message: "the call has no message"}
+		return nil, &failure{code: codeInvalidArgument, message: "the call has no request message"}
 	}
 	size := int64(binary.BigEndian.Uint32(prefix[1:]))
 	out := r.Clone(r.Context())

@@ -26,7 +26,7 @@ func PathAdvice(path string) string {
 	case strings.HasSuffix(path, "/v1/metrics"):
 		return "a ledger does not record metrics; set OTEL_METRICS_EXPORTER=none"
 	case path == base:
-		return fmt.Sprintf("an exporter sends spans to %s/v1/traces and log records to %[1]s/v1/logs; the endpoint URL of a single signal must end this way", base)
+		return fmt.Sprintf("an exporter sends spans to %s/v1/traces and log records to %[1]s/v1/logs; the endpoint URL for a single signal must end in that signal's path", base)
 	}
 	return ""
 }

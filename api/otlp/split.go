@@ -41,7 +41,7 @@ func split(signal *Signal, media string, body []byte, most int, hold func(n int6
 	if s.json {
 		var document pyjson.Document
 		if err := document.ParseLimited(body, most); err != nil {
-			return nil, problem.New(http.StatusBadRequest, "the body is not OTLP in JSON: %v", err)
+			return nil, problem.New(http.StatusBadRequest, "cannot parse the body as OTLP in JSON: %v", err)
 		}
 		return s, s.splitJSON(signal, document.Root())
 	}
@@ -58,7 +58,7 @@ const (
 	fieldItem          protowire.Number = 2 // in a ScopeSpans or ScopeLogs: a span or log record
 )
 
-var errProtobuf = problem.New(http.StatusBadRequest, "the body is not OTLP in Protobuf; check its Content-Type and its encoding")
+var errProtobuf = problem.New(http.StatusBadRequest, "cannot parse the body as OTLP in Protobuf; check its Content-Type and encoding")
 
 func (s *items) splitProtobuf(body []byte) error {
 	return fields(body, fieldResourceGroup, func(group []byte) error {
@@ -139,7 +139,7 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 		}
 		for _, name := range other.jsonNames[0] {
 			if root.Member(name).IsGiven() {
-				return problem.AtPointer(http.StatusBadRequest, "/"+name, "must be sent to "+other.path+"; this is "+signal.path)
+				return problem.AtPointer(http.StatusBadRequest, "/"+name, "must be sent to "+other.path+"; this request was sent to "+signal.path)
 			}
 		}
 	}

@@ -148,17 +148,17 @@ func FromError(err error) (p *Problem, internal bool) {
 	case errors.As(err, &refused):
 		return refusalProblem(refused), false
 	case errors.As(err, &signingError):
-		return New(http.StatusServiceUnavailable, "the ledger accepts no writes: %s. Reads continue", signingError.Reason), false
+		return New(http.StatusServiceUnavailable, "the ledger does not accept writes: %s; reads still work", signingError.Reason), false
 	case errors.As(err, &recordError):
 		return recordProblem(recordError), false
 	case errors.As(err, &question):
 		return questionProblem(question), false
 	case errors.Is(err, index.ErrPosition):
-		return InvalidParameter("cursor", "belongs to another query; use the value of next in an earlier answer to this query"), false
+		return InvalidParameter("cursor", "belongs to a different query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
 		return refusalProblem(limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
-		return New(httpError.Code, "no route has this path and method; /docs lists all routes"), false
+		return New(httpError.Code, "no route matches this path and method; /docs lists all routes"), false
 	case errors.As(err, &httpError):
 		return New(httpError.Code, "%v", httpError.Message), false
 	}
@@ -167,7 +167,7 @@ func FromError(err error) (p *Problem, internal bool) {
 			return refusalProblem(limits.NewRejectedError(s.why, s.status, 0, "%s", s.detail)), s.logged
 		}
 	}
-	return New(http.StatusInternalServerError, "the server failed; its log names the cause"), true
+	return New(http.StatusInternalServerError, "internal server error; see the server's log for the cause"), true
 }
 
 func recordProblem(e *strict.Error) *Problem {

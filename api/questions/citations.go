@@ -103,7 +103,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
 		if most := 2 * int64(h.Limits.Load.MaxBody); size > most {
-			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks of the answer take %d bytes, but the limit is %d bytes; request fewer", size, most))
+			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks in the response take %d bytes, but the limit is %d bytes; request fewer chunks", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)
 	})

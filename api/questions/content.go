@@ -72,7 +72,7 @@ func (h *Handlers) Content(c *call.Call) error {
 		}
 	}
 	if !ok {
-		return problem.New(http.StatusNotFound, "event %d has no content with that name; GET /v1/ledgers/%s/records/%d lists them", seq, l.Name(), seq)
+		return problem.New(http.StatusNotFound, "event %d has no content with that name; GET /v1/ledgers/%s/records/%d lists its content", seq, l.Name(), seq)
 	}
 	digest, err := proofs.ParseHash(named.SHA256)
 	if err != nil {
@@ -98,7 +98,7 @@ func (h *Handlers) Content(c *call.Call) error {
 	}
 	if within != "" {
 		if body, ok = answerWithin(body); !ok {
-			return problem.New(http.StatusNotFound, "event %d has no answer, neither as content nor in %s", seq, within)
+			return problem.New(http.StatusNotFound, "event %d has no answer, either as separate content or in its %s", seq, within)
 		}
 		digest = sha256.Sum256(body)
 	}
@@ -122,7 +122,7 @@ func answerWithin(inputs []byte) ([]byte, bool) {
 
 // redacted returns the 410 problem for content that was erased.
 func redacted(seq uint64, by *uint64) *problem.Problem {
-	p := problem.New(http.StatusGone, "the content of event %d was erased: event %d says why", seq, *by)
+	p := problem.New(http.StatusGone, "the content of event %d was erased; see event %d for the reason", seq, *by)
 	p.RedactedBy = by
 	return p
 }

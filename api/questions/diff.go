@@ -69,7 +69,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 	}
 	for i, name := range [...]string{"a", "b"} {
 		if !given[i] {
-			return problem.InvalidParameter(name, "is required: the seq of a record")
+			return problem.InvalidParameter(name, "is required; use the seq of a record")
 		}
 		if size := l.Head().Size; seqs[i] >= size {
 			return problem.InvalidParameter(name, "there is no event %d: the ledger has %d events", seqs[i], size)

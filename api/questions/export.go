@@ -85,7 +85,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	path, rawQuery, _ := strings.Cut(asked, "?")
 	var ok bool
 	if e.question, e.elements, ok = query.FindQuestion(path); !ok || e.question.Ask == nil {
-		return nil, problem.InvalidParameter("question", "%.200q is not a list or question that can be exported; /docs lists them; omit /v1/ledgers/%s from the path", path, l.Name())
+		return nil, problem.InvalidParameter("question", "%.200q is not an exportable list or question; see /docs for the valid paths, and omit /v1/ledgers/%s from the path", path, l.Name())
 	}
 	var err error
 	if e.values, err = url.ParseQuery(rawQuery); err != nil {
@@ -93,7 +93,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	}
 	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursor} {
 		if e.values.Has(name) {
-			return nil, problem.InvalidParameter("question", "cannot have the parameter %q: an export has all rows, and the parameter \"as_of\" of the export sets the tree size", name)
+			return nil, problem.InvalidParameter("question", "must not have the parameter %q: an export always has all rows; to set the tree size, use the export's own parameter \"as_of\"", name)
 		}
 	}
 	given := make(query.Parameters)

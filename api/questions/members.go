@@ -43,7 +43,7 @@ func (h *Handlers) MemberSecret(c *call.Call) error {
 	}
 	secret := l.MemberSecret()
 	if secret == nil {
-		return problem.New(http.StatusNotFound, "ledger %s has no secret of payload members, because an earlier version of colophon created the ledger", l.Name())
+		return problem.New(http.StatusNotFound, "ledger %s has no secret for payload members, because it was created by an earlier version of colophon", l.Name())
 	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	return c.AnswerJSON(http.StatusOK, wire.MemberSecret{MemberSecret: hex.EncodeToString(secret.Bytes())})

@@ -77,11 +77,11 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 		}
 	}
 	if !request["seq"].IsGiven() {
-		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "is required: the seq of the IPC record that was run again")
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "is required; use the seq of the IPC record that was re-run")
 	}
 	number, _ := request["seq"].AppendInteger(nil)
 	if seq, err = query.ParseCount("seq", string(number)); err != nil {
-		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was run again")
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "must be a number, the seq of the IPC record that was re-run")
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].IsGiven() {

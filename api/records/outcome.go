@@ -110,7 +110,7 @@ func (out *Outcome) Problem() *problem.Problem {
 	case out.Ack.Outcome == ledger.Conflicted:
 		return out.conflict()
 	case out.Refused:
-		p := problem.New(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed ones (%d)", len(out.Record.Mismatches()))
+		p := problem.New(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed hashes (mismatches: %d)", len(out.Record.Mismatches()))
 		mismatches := out.Record.Mismatches()
 		for _, m := range mismatches[:min(len(mismatches), maxListed)] {
 			p.Errors = append(p.Errors, problem.Place{Pointer: out.Record.PointerOf(m), Field: m.Field,
@@ -125,9 +125,9 @@ func (out *Outcome) Problem() *problem.Problem {
 // conflict returns the 409 problem for an idempotency key or a run_id that belongs to another
 // record.
 func (out *Outcome) conflict() *problem.Problem {
-	p := problem.New(http.StatusConflict, "another record has this idempotency key: event %d", out.Ack.First)
+	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.First)
 	if out.Key == "" {
-		p = problem.New(http.StatusConflict, "another record of this kind has this run_id: event %d; "+
+		p = problem.New(http.StatusConflict, "the run_id is already used by a different record of this kind, event %d; "+
 			"give each run its own run_id, or send the same record again", out.Ack.First)
 	}
 	p.FirstSeq = &out.Ack.First

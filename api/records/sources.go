@@ -65,8 +65,8 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 			return nil
 		}
 	}
-	p := problem.New(http.StatusUnprocessableEntity, "the ledger refuses citations of sources that are not registered, such as %q (citations: %d); "+
-		"register each source, then send the set again", first, len(places))
+	p := problem.New(http.StatusUnprocessableEntity, "the ledger refuses citations of unregistered sources, such as %q (affected citations: %d); "+
+		"register each source, then send the citation set again", first, len(places))
 	p.Errors = places[:min(len(places), maxListed)]
 	return p
 }

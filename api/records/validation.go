@@ -78,7 +78,7 @@ func (h *Handlers) prepareValidationVerb(ctx context.Context, l *ledger.Ledger, 
 	var refusal error
 	switch {
 	case !known:
-		refusal = problem.New(http.StatusNotFound, "no record of that project and build has that path_id")
+		refusal = problem.New(http.StatusNotFound, "the project has no record with that path_id (in the given build, if the request has one)")
 	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
 		refusal = problem.New(http.StatusConflict, "the path has a different content_fingerprint in that build; read the path again and validate its current fingerprint")
 	default:
@@ -144,7 +144,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	size := head
 	if request.AsOf != nil {
 		if size = *request.AsOf; size == 0 || size > head {
-			return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("is not a valid tree size: the ledger has %d events", head))
+			return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/as_of", fmt.Sprintf("must be from 1 to %d, the size of the ledger", head))
 		}
 	}
 	ctx := c.Request().Context()
@@ -262,7 +262,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	if internal {
 		return failed
 	}
-	return problem.New(p.Status, "%d of the %d validations are recorded, but the others are not; repeat the request to record the rest", written, len(plan.Paths))
+	return problem.New(p.Status, "%d of the %d validations were recorded before the request failed; repeat the request to record the rest", written, len(plan.Paths))
 }
 
 func textOrNil(text string) *string {

@@ -52,7 +52,7 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 		o.ReportInvalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)
 	}
 	if o.Member("paths").IsGiven() && o.Member("status").IsGiven() {
-		o.ReportInvalid("status", `selects paths, but so does the member "paths"; use only one of them`)
+		o.ReportInvalid("status", `must not be combined with the member "paths"; use only one of the two to select paths`)
 	}
 	if !r.DryRun && r.AsOf == nil {
 		o.ReportInvalid("as_of", "is required if dry_run is false; use the as_of that the dry run returned")

@@ -241,7 +241,7 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(ends) != 2 {
-		return fmt.Errorf("wire: a range of events must have two numbers, but this one has %d", len(ends))
+		return fmt.Errorf("wire: a range of events must have two numbers; got %d", len(ends))
 	}
 	r.First, r.Last = ends[0], ends[1]
 	return nil

@@ -245,17 +245,17 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	given := command.Flags().Changed
 	switch {
 	case o.key == "":
-		return cli.Exitf(cli.ExitUsage, "--key is missing: give the verifier key that the ledger's operator published, or a file that contains it")
+		return cli.Exitf(cli.ExitUsage, "--key is required: specify the verifier key that the ledger's operator published, or a file that contains it")
 	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
 		return cli.Exitf(cli.ExitUsage, "--follow watches only the log; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
-		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url need --replay-index")
+		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url require --replay-index")
 	case given("seed") && !o.replayIndex && o.Receipts == 0:
-		return cli.Exitf(cli.ExitUsage, "--seed needs --replay-index or --receipts")
+		return cli.Exitf(cli.ExitUsage, "--seed requires --replay-index or --receipts")
 	case o.replay.MetricsURL != "" && !strings.HasPrefix(o.replay.MetricsURL, "http://") && !strings.HasPrefix(o.replay.MetricsURL, "https://"):
 		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
 	case o.Timeout <= 0 || o.interval <= 0 || o.Parallel < 1 || o.replay.Sample < -1 || o.Receipts < 0:
-		return cli.Exitf(cli.ExitUsage, "--timeout, --interval and --parallel must be positive, --sample at least -1, --receipts at least 0")
+		return cli.Exitf(cli.ExitUsage, "--timeout, --interval, and --parallel must be positive; --sample must be at least -1; --receipts must be at least 0")
 	}
 	return nil
 }

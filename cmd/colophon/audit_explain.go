@@ -35,29 +35,29 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case errors.Is(err, fetch.ErrForbidden):
 		return cli.Exitf(cli.ExitFailed, "%w", err)
 	case errors.Is(err, client.ErrMisdirected):
-		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w", err)
+		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
-		return cli.Exitf(cli.ExitUnreachable, "the audit could not be finished: %w\nOnce the server answers, %s", err, nextAudit(o.State))
+		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w\nOnce the server answers, %s", err, nextAudit(o.State))
 	case errors.Is(err, syscall.ENOSPC):
-		return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w\nFree space there, or use another disk: --state names the state's file, TMPDIR the folder for temporary files. The state is unchanged", err)
+		return cli.Exitf(cli.ExitFailed, "cannot finish the audit: %w\nFree up disk space, or use another disk: --state sets the path of the state file, and TMPDIR sets the folder for temporary files. The state is unchanged", err)
 	}
-	return cli.Exitf(cli.ExitFailed, "the audit could not be finished: %w", err)
+	return cli.Exitf(cli.ExitFailed, "cannot finish the audit: %w", err)
 }
 
 // explainState returns the error for a state file that cannot be used.
 func explainState(e *monitor.StateError) error {
 	switch e.Reason {
 	case monitor.ErrStateInUse:
-		return cli.Exitf(cli.ExitInUse, "--state: another audit uses %s: %w\nWait for it, or name another file", e.File, e.Err)
+		return cli.Exitf(cli.ExitInUse, "--state: another audit is using %s: %w\nWait for that audit to finish, or specify a different file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
-		return cli.StateErrorf("--state: %s: %w\nThis says nothing about the ledger: a disk or a program has changed what the last audit wrote. "+
-			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. That audit does not know what earlier audits saw; "+
-			"if you have checkpoints of the ledger, give them with --against", e.File, e.Err, e.Folder)
+		return cli.StateErrorf("--state: %s: %w\nThis is not evidence against the ledger: the local state has changed since the last audit wrote it. "+
+			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. The new audit will not know what earlier audits saw; "+
+			"if you have checkpoints of the ledger, pass them with --against", e.File, e.Err, e.Folder)
 	case monitor.ErrStateMismatch:
-		return cli.StateErrorf("--state: %s: %w\nName another file, or remove this one and %s to audit the log from its beginning. That audit does not know what earlier audits saw", e.File, e.Err, e.Folder)
+		return cli.StateErrorf("--state: %s: %w\nSpecify a different file, or remove this one and %s to audit the log from its beginning. The new audit will not know what earlier audits saw", e.File, e.Err, e.Folder)
 	case monitor.ErrStateIncomplete:
-		return cli.StateErrorf("--state: %s is missing, but %s from an earlier audit exists. With a new file, what that audit saw would be forgotten\n"+
-			"Restore the file, or remove the folder too and audit the log from its beginning", e.File, e.Folder)
+		return cli.StateErrorf("--state: %s is missing, but %s from an earlier audit exists. A new state file would lose what that audit saw\n"+
+			"Restore the file, or remove the folder and audit the log from its beginning", e.File, e.Folder)
 	}
 	return cli.StateErrorf("--state: %w", e.Err)
 }

@@ -52,9 +52,9 @@ func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 		{t.Context(), "seen", &monitor.CheckpointError{Name: "theirs", Err: errors.New("not signed")}, cli.ExitUsage, []string{"--against: theirs: not signed"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateInUse, Err: errors.New("locked")}, cli.ExitInUse, []string{"--state: another audit uses seen: locked", "Wait for it"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateDamaged, Err: errors.New("a checksum")}, cli.ExitUsage, []string{"--state: seen: a checksum", "This says nothing about the ledger", "seen.d"}},
-		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Name another file, or remove this one and seen.d"}},
+		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateMismatch, Err: errors.New("version 3")}, cli.ExitUsage, []string{"--state: seen: version 3", "Specify a different file, or remove this one and seen.d"}},
 		{t.Context(), "seen", &monitor.StateError{File: "seen", Folder: "seen.d", Reason: monitor.ErrStateIncomplete, Err: errors.New("no file")}, cli.ExitUsage, []string{"--state: seen is missing, but seen.d from an earlier audit exists", "Restore the file"}},
-		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"the audit could not be finished: else"}},
+		{t.Context(), "", errors.New("else"), cli.ExitFailed, []string{"cannot finish the audit: else"}},
 	} {
 		err := explainAudit(c.ctx, monitor.Options{Ledger: "default", State: c.state}, c.err)
 		exit := new(cli.ExitError)

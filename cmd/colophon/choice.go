@@ -73,7 +73,7 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 	case len(filters) > 0 && len(args) > 0:
 		return nil, nil, errors.New("choose records by number or by filters, not both")
 	case len(filters) == 0 && len(args) == 0:
-		return nil, nil, errors.New("no records are chosen; give their numbers, or a filter like --run-id")
+		return nil, nil, errors.New("no records are selected; specify record numbers, or a filter such as --run-id")
 	case len(filters) == 0:
 		return seqs, nil, nil
 	}

@@ -29,7 +29,7 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	}
 	history, err := source.GetObject(ctx, "/log/key", fetch.MaxNote)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the keys of the copy: %w", err)
+		return nil, fmt.Errorf("fetching the log keys from the copy: %w", err)
 	}
 	keys, err := proofs.ParseLogKey(history)
 	if err != nil {

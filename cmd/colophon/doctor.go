@@ -80,7 +80,7 @@ func doctorOutcome(report doctor.Report, strict bool) error {
 	case report.Verdict == doctor.Wrong:
 		return &cli.ExitError{Code: cli.ExitFailed}
 	case strict && !report.AllChecked():
-		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped, and --strict is set; the report says why")
+		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped and --strict is set; see the report for the reasons")
 	}
 	return nil
 }

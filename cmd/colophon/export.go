@@ -130,7 +130,7 @@ func (e *exportCommand) checkTable(args []string) error {
 	case e.table.Question == "":
 		return errors.New("--question is missing: give the path of a list or question, such as '/records?kind=ipc_record'")
 	case len(args) > 0:
-		return errors.New("record numbers are for --pack; select rows with the parameters of --question")
+		return errors.New("record numbers require --pack; to select rows, add query parameters to --question")
 	}
 	return nil
 }

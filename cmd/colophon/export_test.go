@@ -126,7 +126,7 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
 	status, answer := ledgertest.Send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
 	require.Equal(t, http.StatusCreated, status, answer)
-	const says = "cache key and digest of 1 record, "
+	const says = "the cache keys and digests of 1 record, "
 	report, o := audited(t, server+remote.LedgerPath(ledger.Default), key, "--content")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Len(t, report.Unchecked, 1)
@@ -171,7 +171,7 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		old, new string
 		says     string
 	}{
-		"content":    {"/content/output", "Ana", "Eva", `fetching content "output" of event 1: the server's content does not have the digest that the event names`},
+		"content":    {"/content/output", "Ana", "Eva", `fetching content "output" of event 1: the content returned by the server does not match the size and digest in the event`},
 		"event":      {"/receipt", `"actor":"anonymous"`, `"actor":"anonymouse"`, "verifying the pack"},
 		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "verifying the pack"},
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
@@ -203,8 +203,8 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 		ledger   string
 		says     string
 	}{
-		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server returned the receipt of event 8 of ledger "default"`},
-		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server returned the receipt of event 7 of ledger "default"`},
+		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server returned the wrong receipt: event 8 of ledger "default"`},
+		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server returned the wrong receipt: event 7 of ledger "default"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -241,13 +241,13 @@ func TestMaxContentBoundsExports(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "pack.html")
 		code, _, stderr := colophon(liar, "export", "--pack", file, "1")
 		require.Equal(t, cli.ExitFailed, code)
-		require.Regexp(t, "the server's content does not have the digest that the event names|cannot unmarshal number -9", stderr)
+		require.Regexp(t, "the content returned by the server does not match the size and digest in the event|cannot unmarshal number -9", stderr)
 		require.LessOrEqual(t, fetched.Load(), int32(1))
 		require.NoFileExists(t, file)
 	}
 }
 
-// Every command that reads a list stops if the cursors of the pages form a cycle.
+// Every command that reads a list stops if the page cursors form a cycle.
 func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -271,7 +271,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the cursors of its pages form a cycle|the cursors of the pages form a cycle", stderr, args) // the first message is from package drift, the second from package client
+		require.Regexp(t, "the page cursors form a cycle|the page cursors form a cycle", stderr, args) // the first message is from package drift, the second from package client
 	}
 }
 
@@ -314,7 +314,7 @@ func TestProofsAreOfTheRequestedStage(t *testing.T) {
 		code, stdout, stderr := colophon(liar.URL, "prove", "9", "--stage", stage)
 		liar.Close()
 		require.Equal(t, cli.ExitFailed, code)
-		require.Contains(t, stderr, "the proof is for another part of the event")
+		require.Contains(t, stderr, "the proof is not for the requested part of the event")
 		require.Empty(t, stdout)
 	}
 }

@@ -119,7 +119,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.PendingErasures(ctx)
 	if err == nil && pending.Pieces > 0 {
-		c.Say("%s of erased content may still be in files of the database; the next start of the server removes it",
+		c.Say("the database files may still contain %s of erased content, which the server removes at its next start",
 			cli.FormatCount(uint64(pending.Pieces), "piece"))
 	}
 	return err
@@ -336,12 +336,12 @@ func keysOf(
 	signed := ""
 	if mark, err := datadir.MarkFiles(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
-			signed = fmt.Sprintf(" According to the mark, it signed %d events.", seen.Size)
+			signed = fmt.Sprintf(" According to the mark, the signing key signed a checkpoint of %d events.", seen.Size)
 		}
 	}
 	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
-		"the log does not name the signing key in %s. The database is older than the ledger's last key change, or belongs to another ledger.%s "+
-			"The log agrees with the key that it names, %s. Restore a newer backup, or check this one with --key and a key that you trust",
+		"the log does not contain the signing key in %s. The database is older than the ledger's last key change, or belongs to a different ledger.%s "+
+			"The log verifies with its own current key, %s. Restore a newer backup, or check this log with --key and a key that you trust",
 		datadir.KeyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
 }
 
@@ -408,7 +408,7 @@ func (f finding) String() string {
 	if f.Damage != nil {
 		return fmt.Sprintf("%s: DAMAGED: %s\n  what now  %s", f.Ledger, f.Damage.text, fsckWhatNow(f.Damage.Kind))
 	}
-	return fmt.Sprintf("%s: clean: %s, %d contents, %d idempotency keys, %d redacted contents", f.Ledger,
+	return fmt.Sprintf("%s: clean: %s, %d pieces of content, %d idempotency keys, %d redacted pieces", f.Ledger,
 		cli.FormatCount(f.Events, "event"), f.Contents, f.Keys, f.Redacted)
 }
 

@@ -354,15 +354,15 @@ func TestFsckNamesStrays(t *testing.T) {
 		"orphaned bytes":         {key('C', plain, uint16(9)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored as content number 9 of the event, but no record needs them`, plain)},
 		"bytes beyond the head":  {key('C', size, uint16(0)), []byte("x"), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: bytes are stored`, size)},
 		"orphaned place":         {key('d', storage.Hash{9}), append(binary.BigEndian.AppendUint64(nil, plain), 0, 0), fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content 09.* but the event does not name that content`, plain)},
-		"reference without need": {key('d', held, plain+1), []byte{}, fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content [0-9a-f]+ is kept for the event, but the head has only %d entries`, size, size)},
-		"entry beyond the head":  {key('E', size), event, fmt.Sprintf(`^default: DAMAGED: entry: at entry %d: the entry is stored, but the head has only %d entries`, size, size)},
+		"reference without need": {key('d', held, plain+1), []byte{}, fmt.Sprintf(`^default: DAMAGED: content: at entry %d: content [0-9a-f]+ is kept for the event, but the event is beyond the head (size %d entries`, size, size)},
+		"entry beyond the head":  {key('E', size), event, fmt.Sprintf(`^default: DAMAGED: entry: at entry %d: the entry is stored, but it is beyond the head (size %d entries`, size, size)},
 		"tile beyond the head":   {key('t', byte(0), uint64(77)), make([]byte, 32), fmt.Sprintf(`^default: DAMAGED: tile: at size %d: tile 0/77 is stored`, size)},
 		"planted claim":          {key('k', storage.Hash{9}), claim, fmt.Sprintf(`^default: DAMAGED: key: at entry %d: idempotency key 09.* a new record with this key would not be recorded`, plain)},
 		"planted redaction":      {key('r', plain), binary.BigEndian.AppendUint64(nil, plain+1), `^default: DAMAGED: `},
-		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": no setting with this name exists`},
+		"unknown setting":        {append(key('s'), "rate"...), []byte("1"), `^default: DAMAGED: database: .*setting "rate": unknown setting`},
 		"unknown kind":           {key('z'), []byte("1"), `^default: DAMAGED: database: .*a kind that this version does not know`},
 		"last number 0":          {[]byte{'l', 0, 0, 0, 0}, u32(0), `ledger "[a-z]+" has the number \d, but the last assigned number is 0$`},
-		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the stored description of the ledger differs from the encoding that this version writes`},
+		"more in a description":  {key('i'), bytes.Replace(valueOf(t, all, key('i')), []byte("{"), []byte(`{"erased":"A secret.",`), 1), `^default: DAMAGED: database: .*the stored description of the ledger is not in canonical form`},
 		"another signature":      {key('h'), append(valueOf(t, all, key('h')), "\u2014 other.example AAAAAGVyYXNlZA==\n"...), `^default: DAMAGED: signature: .*the stored checkpoint has 2 signatures, but it must have 1 at this size`},
 		"a gap in the numbers":   {[]byte{'l', 0, 0, 0, 0}, u32(4), `ledger number 4 was assigned, but no ledger name refers to it$`},
 		"two names for a number": {name("twin"), u32(number), `the number 1 also belongs to ledger "default"$`},
@@ -391,7 +391,7 @@ func TestFsckWritesNothing(t *testing.T) {
 	before := readAll(t, data)
 	o := commandLine(t.Context(), "fsck", "--data", data)
 	require.Equal(t, cli.ExitOK, o.code, "%s%s", o.stdout, o.stderr)
-	require.Regexp(t, `^colophon: \d+ pieces? of erased content may still be in files of the database; the next start of the server removes it\n$`, o.stderr)
+	require.Regexp(t, `^colophon: \d+ pieces? of erased content, which the server removes at its next start\n$`, o.stderr)
 	require.Equal(t, before, readAll(t, data))
 }
 

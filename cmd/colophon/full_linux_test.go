@@ -300,7 +300,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	free = ballast(t, disk, 64<<10)
 	data := filepath.Join(disk, "restored")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.Contains(t, s.colophon(cli.ExitFailed, args...), "Nothing is restored. Free space on the file system of "+data)
+	require.Contains(t, s.colophon(cli.ExitFailed, args...), "Nothing was restored. Free space on the file system of "+data)
 	require.NoDirExists(t, data)
 	free()
 	s.colophon(cli.ExitOK, args...)

@@ -160,7 +160,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	attempts := 1
 	notify := func(err error, failures int, pause time.Duration) {
 		attempts = failures + 1
-		bar.Say("%v; trying again in %.1f s (%d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
+		bar.Say("%v; retrying in %.1f s (retry %d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
 	}
 	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
 	if err != nil {
@@ -221,7 +221,7 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	case errors.Is(err, client.ErrMisdirected):
 		return server.ExplainExit(err)
 	case errors.As(err, &problem) && !problem.Temporary():
-		return fmt.Errorf("the server refuses the import: %w", server.Explain(err))
+		return fmt.Errorf("the server refused the import: %w", server.Explain(err))
 	}
 	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
 }
@@ -268,7 +268,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 		c.Say("%s", left)
 	}
 	if more := t.LeftOutCount - len(t.LeftOutNotes); more > 0 {
-		c.Say("and %d more members were left out; --report names each", more)
+		c.Say("and %d more members were left out; use --report to list all of them", more)
 	}
 	for _, failure := range t.Failures {
 		c.Say("%s", failure)
@@ -307,7 +307,7 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 		known = known && info.Mode().IsRegular()
 	}
 	if stdin > 1 {
-		return 0, errors.New("the standard input can be read only once; use - only once")
+		return 0, errors.New("standard input can be read only once; give - only once")
 	}
 	if !known {
 		return -1, nil

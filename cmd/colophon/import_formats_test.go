@@ -114,7 +114,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
 		for line := range strings.Lines(errs.String()) { // the only permitted warnings are about members that were left out
-			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (it does not belong to a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
+			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (the file is not part of a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; --report names each)`, line)
 		}
 		return out.String()
 	}
@@ -201,12 +201,12 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
 	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no time zone; specify one to use it as the timestamp\n")
 	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
-	require.Contains(t, errs.String(), "run_log.jsonl:3: it is not a JSON object")
+	require.Contains(t, errs.String(), "run_log.jsonl:3: must be a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")
 	text, err := os.ReadFile(report)
 	require.NoError(t, err)
 	require.Equal(t, 3, bytes.Count(text, []byte("\n")), "%s", text)
-	require.Contains(t, string(text), `"line":3,"left":"it is not a JSON object"`)
+	require.Contains(t, string(text), `"line":3,"left":"must be a JSON object"`)
 	require.Contains(t, string(text), `{"pointer":"/note","fate":"kept as content","as":"usage/imported/note"}`)
 
 	require.Equal(t, 2, command("--format", "poem", lines))

@@ -71,7 +71,7 @@ func writeSecret(path, secret string) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if err := safefile.SyncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("making %s durable: %w", path, err)
+		return fmt.Errorf("syncing the folder of %s: %w", path, err)
 	}
 	return nil
 }

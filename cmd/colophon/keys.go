@@ -251,7 +251,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 		return nil, err
 	}
 	if !slices.ContainsFunc(trusted, keys.Contains) {
-		return nil, cli.Exitf(cli.ExitFailed, "none of the keys given with --key is a key of this ledger; do not trust the listed keys")
+		return nil, cli.Exitf(cli.ExitFailed, "no key given with --key belongs to this ledger; do not trust the listed keys")
 	}
 	return trusted, nil
 }

@@ -20,11 +20,11 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	}
 	checkpoint, err := listed.OpenCheckpoint(log.Checkpoint(), trusted...)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "the server's list of keys does not match its checkpoint; do not trust it: %w", err)
+		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: it does not match the checkpoint: %w", err)
 	}
 	found, err := readKeysFromTree(ctx, log, checkpoint, listed)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "the log does not prove the server's list of keys; do not trust it: %w", err)
+		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: the log does not confirm it: %w", err)
 	}
 	before, err := json.Marshal(listed)
 	if err != nil {
@@ -35,7 +35,7 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 		return err
 	}
 	if string(before) != string(after) {
-		return cli.Exitf(cli.ExitFailed, "the server's list of keys differs from its log; do not trust it. The server lists:\n%s\nThe log has:\n%s", before, after)
+		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: it differs from the keys in the log. The server lists:\n%s\nThe log contains:\n%s", before, after)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func readKeysFromTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Che
 		return nil, err
 	}
 	if root := tree.Root(); root != checkpoint.Root {
-		return nil, fmt.Errorf("the tiles have the root %x, but the signed root is %x", root, checkpoint.Root)
+		return nil, fmt.Errorf("the root computed from the tiles is %x, but the checkpoint's root is %x", root, checkpoint.Root)
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
 	entryAt := func(seq uint64) ([]byte, error) {

@@ -188,7 +188,7 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
-				if err := l.Confirm(command.Context(), args[0], "unpublish does not take back what readers have copied", "published"); err != nil {
+				if err := l.Confirm(command.Context(), args[0], "publishing cannot be fully undone, because readers may keep copies", "published"); err != nil {
 					return err
 				}
 			}

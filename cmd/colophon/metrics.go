@@ -77,11 +77,11 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 		size = &head.Size
 	}
 	if *size > head.Size {
-		return cli.Exitf(cli.ExitUsage, "ledger %q has %d events, fewer than %d; use a smaller --as-of", o.ledger, head.Size, *size)
+		return cli.Exitf(cli.ExitUsage, "ledger %q has only %d events, but --as-of is %d; use a smaller value", o.ledger, head.Size, *size)
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {
-		return fmt.Errorf("creating a temporary folder for the index: %w; set TMPDIR to a folder with space", err)
+		return fmt.Errorf("creating a temporary folder for the index: %w; set TMPDIR to a folder with enough free space", err)
 	}
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }

@@ -109,10 +109,10 @@ func (p *proveCommand) checkAnswer(n *proofs.NestedProof, seq uint64) error {
 	case r.Proof == nil:
 		return proofs.ErrNoProof
 	case r.Seq != seq || r.Ledger != p.ledger:
-		return fmt.Errorf("the proof is for event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("the proof is for event %d of ledger %.100q, not for the requested event", r.Seq, r.Ledger)
 	case p.stage == "" && (n.Citation == nil || n.Citation.Index != uint64(p.citation)),
 		p.stage != "" && !isStage(n, p.stage):
-		return errors.New("the proof is for another part of the event")
+		return errors.New("the proof is not for the requested part of the event")
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 			return text, nil
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text for this part: the record has only the part's hash, or the hash covers several texts; omit --embed")
+	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text for the requested part: the record contains only the part's hash, or the hash covers several texts; omit --embed")
 }
 
 // in returns the text that p identifies within a piece of content. It returns false if the piece

@@ -60,7 +60,7 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	hash := ""
 	if err != nil || len(arg) == 2*len(proofs.Hash{}) {
 		if hash = strings.ToLower(arg); !cli.IsHashPrefix(hash) {
-			return cli.Exitf(cli.ExitUsage, "%q does not identify a record; use its seq, or 8 to 64 digits of its event_hash; colophon drift search finds records by a run ID, a label, or words", arg)
+			return cli.Exitf(cli.ExitUsage, "%q is neither a seq nor 8 to 64 hexadecimal digits of an event_hash; to find a record by run ID, label, or words, use colophon drift search", arg)
 		}
 	}
 	server, err := r.server.Connect(r.Console)
@@ -92,7 +92,7 @@ func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash 
 	answer, err := server.Do(ctx, client.Request{Path: remote.LedgerPath(r.ledger) + "/events/" + hash})
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return 0, cli.Exitf(cli.ExitFailed, "%w; if it is another hash of a record, colophon drift search %s finds the record", server.ExplainExit(err), hash)
+		return 0, cli.Exitf(cli.ExitFailed, "%w; if the hash is not an event_hash, run colophon drift search %s to find the record", server.ExplainExit(err), hash)
 	case err != nil:
 		return 0, server.ExplainExit(err)
 	}
@@ -113,7 +113,7 @@ func (r *receiptCommand) checkAnswer(text []byte, seq uint64, hash string) error
 	case receipt.Proof == nil:
 		return proofs.ErrNoProof
 	case receipt.Seq != seq || receipt.Ledger != r.ledger || !strings.HasPrefix(fmt.Sprintf("%x", receipt.EventHash), hash):
-		return fmt.Errorf("the receipt is for event %d of ledger %.100q, with the event_hash %x", receipt.Seq, receipt.Ledger, receipt.EventHash)
+		return fmt.Errorf("the receipt is for event %d of ledger %.100q with the event_hash %x, not for the requested event", receipt.Seq, receipt.Ledger, receipt.EventHash)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
-		return cli.Exitf(cli.ExitFailed, "no record passes %s; check the filters", r.filterText())
+		return cli.Exitf(cli.ExitFailed, "no record matches %s; check the filters", r.filterText())
 	case plan.Records == 0:
 		r.Say("nothing to erase")
 		return nil
@@ -109,7 +109,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 // the request has no reason.
 func (r *redactCommand) choose(flags *pflag.FlagSet, args []string) error {
 	if r.request.Reason == "" {
-		return errors.New("--reason is missing: give the reason, which stays in the log")
+		return errors.New("--reason is missing: give a reason; it is recorded permanently in the log")
 	}
 	seqs, filter, err := r.choice.read(flags, args)
 	if err != nil || filter == nil {

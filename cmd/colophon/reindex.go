@@ -74,7 +74,7 @@ arguments or no such folder, 4 another process uses the folder.`,
 		},
 	}
 	url.bind(command.Flags(), "log")
-	o.bind(c, command, "", "`name` of the one ledger to index; default all")
+	o.bind(c, command, "", "`name` of the ledger to index; default is all ledgers")
 	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
 	o.from.BindCredentials(c, command.Flags())
 	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare its rows with those of the index in the folder, and change nothing")
@@ -83,7 +83,7 @@ arguments or no such folder, 4 another process uses the folder.`,
 
 func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 	if o.check && o.from.URL != "" {
-		return cli.Exitf(cli.ExitUsage, "--check builds the index from the log; omit --from")
+		return cli.Exitf(cli.ExitUsage, "--check and --from are mutually exclusive: --check builds the index from the log")
 	}
 	var from *remote.Server
 	if o.from.URL != "" {
@@ -201,7 +201,7 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 	took := time.Since(begin)
 	bar.Finish()
 	if size >= minEventsForRate {
-		how = fmt.Sprintf(", %.0f a second", float64(size)/took.Seconds())
+		how = fmt.Sprintf(", %.0f per second", float64(size)/took.Seconds())
 	}
 	return f, how, err
 }
@@ -231,7 +231,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	defer f.Close()
 	want, err := digestOf(ctx, f)
 	if err == nil && have != want {
-		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at size %d: its rows have the digest %s, but those derived from the events have %s\nRebuild it with colophon reindex", name, size, have, want)
+		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at tree size %d: its rows have the digest %s, but the rows derived from the events have the digest %s\nRebuild it with colophon reindex", name, size, have, want)
 	}
 	return size, "; the index is correct, digest " + have, err
 }
@@ -248,14 +248,14 @@ func (r *reindexer) fetch(ctx context.Context, name string, log storage.Reader, 
 				return proofs.Hash{}, err
 			}
 			if size > head.Size {
-				return proofs.Hash{}, fmt.Errorf("the other server's index covers %d events, but the log has %d here", size, head.Size)
+				return proofs.Hash{}, fmt.Errorf("the other server's index covers %d events, but the local log has only %d", size, head.Size)
 			}
 			return proofs.NewProver(tree.Snapshot(), nil, tiles).Root(size)
 		},
 	}
 	fetched, digest, err := r.folded.InstallSnapshot(ctx, name, log, source.Fetch)
 	if err != nil {
-		return "", fmt.Errorf("%w\nNothing was changed; without --from, reindex folds the events", r.from.Explain(err))
+		return "", fmt.Errorf("%w\nNothing was changed. To build the index from the events instead, omit --from", r.from.Explain(err))
 	}
 	f, err := r.folded.Follow(name, log)
 	if err != nil {

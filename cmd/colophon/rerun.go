@@ -155,10 +155,10 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	}
 	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
 	if strings.ContainsFunc(endpoint.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return 0, nil, cli.Exitf(cli.ExitUsage, "%s has characters that a key cannot have, such as spaces; it must contain only the key", r.keyVariable)
+		return 0, nil, cli.Exitf(cli.ExitUsage, "%s contains characters that are not valid in an API key, such as spaces; set it to the key alone", r.keyVariable)
 	}
 	if endpoint.ExposesKey() {
-		r.Say("warning: the API key goes to %s unencrypted; use https if others can read the traffic", endpoint)
+		r.Say("warning: the API key is sent to %s unencrypted; use https if others can read the traffic", endpoint)
 	}
 	return seq, endpoint, nil
 }
@@ -173,6 +173,6 @@ func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 		r.Say("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
 	}
 	if len(request.Unsent) > 0 {
-		r.Say("members of the payload that rerun does not send: %s", strings.Join(request.Unsent, ", "))
+		r.Say("rerun does not send these payload members: %s", strings.Join(request.Unsent, ", "))
 	}
 }

@@ -106,7 +106,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	s.colophon(cli.ExitOK, "token", "revoke", "revoked", "--data", s.data)
 	data = filepath.Join(t.TempDir(), "data")
 	output = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-	require.Contains(t, output, "no token was restored, and requests need one: create one with colophon token create --data "+data)
+	require.Contains(t, output, "no tokens were restored, but requests require a token; create one with colophon token create --data "+data)
 	accepted, required := authorized(t, data, revoked)
 	require.False(t, accepted)
 	require.True(t, required)
@@ -157,7 +157,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
-		restore(t, cli.ExitUsage, `not authenticated: there is no trusted key for ledger "default"`)
+		restore(t, cli.ExitUsage, `not authenticated: no trusted key for ledger "default"`)
 	})
 	t.Run("another key", func(t *testing.T) {
 		restore(t, cli.ExitFailed, "not authenticated", "--key", stranger.Verifier().String())
@@ -262,7 +262,7 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	key := s.key()
 	path := datadir.KeyFiles(s.data).Path(ledger.Default)
 	require.NoError(t, os.Rename(path, path+"x"))
-	require.Contains(t, s.backup(), "the backup is not signed for default")
+	require.Contains(t, s.backup(), "the backup is not signed with the keys of default")
 	require.NoError(t, os.Rename(path+"x", path))
 	output := s.colophon(cli.ExitFailed, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", key)
 	require.Contains(t, output, "the backup is not signed")

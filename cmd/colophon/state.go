@@ -66,7 +66,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	request := &s.request
 	request.State = wire.State(args[0])
 	if request.Reason == "" {
-		return cli.Exitf(cli.ExitUsage, "--reason is missing: give the reason, which stays in the log")
+		return cli.Exitf(cli.ExitUsage, "--reason is missing: give a reason; it is recorded permanently in the log")
 	}
 	seqs, filter, err := s.choice.read(command.Flags(), args[1:])
 	if err != nil {

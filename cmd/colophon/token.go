@@ -135,7 +135,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 				return cli.Exitf(cli.ExitUsage, "%w", err)
 			}
 			if granted&access.ScopeMetrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
-				return cli.Exitf(cli.ExitUsage, `--scope: the scope "metrics" needs --ledger '*', because metrics name all ledgers`)
+				return cli.Exitf(cli.ExitUsage, `--scope: the scope "metrics" requires --ledger '*', because the metrics include the names of all ledgers`)
 			}
 			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
 		},
@@ -156,14 +156,14 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 		return err
 	}
 	if _, err := fmt.Fprintln(t.Out, made.Text); err != nil {
-		return fmt.Errorf("the token was created but could not be printed: %w\nRun %q", err, "colophon token revoke "+made.ID)
+		return fmt.Errorf("the token was created, but printing it failed: %w\nTo revoke the token, run %q", err, "colophon token revoke "+made.ID)
 	}
 	grant, ends := made.Grants[0], "does not expire"
 	if !made.Expires.IsZero() {
 		ends = "expires " + shortTime(made.Expires)
 	}
 	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
-	fmt.Fprintln(t.Err, "Store it now: it is not shown again, because only its hash is kept.")
+	fmt.Fprintln(t.Err, "Store the token now: it cannot be shown again, because only its hash is kept.")
 	if made.First {
 		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.place(store))
 	}
@@ -235,7 +235,7 @@ of last use once a minute.`,
 					return t.printJSON(list)
 				}
 				if len(list) == 0 {
-					t.Say("%s has no tokens, so its server requires none", t.place(store))
+					t.Say("%s has no tokens, so the server does not require tokens", t.place(store))
 				}
 				return t.printTable(list)
 			})

@@ -152,5 +152,5 @@ func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	require.Zero(t, code, stderr)
 	o = commandLine(t.Context(), "verify", file, "--key", key)
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stdout, `NOT PROVED  "exported", "verifier_keys", "content": asserted by the person who made the pack alone`)
+	require.Contains(t, o.stdout, `NOT PROVED  "exported", "verifier_keys", "content": asserted by the pack's creator alone`)
 }

@@ -116,8 +116,8 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "there is no proof to verify"},
-		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "there is no proof to verify"},
+		"minimal":          {string(minimal), []string{"3", "--citation", "1"}, "no proof to verify"},
+		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "no proof to verify"},
 		"another record":   {good, []string{"2", "--citation", "1"}, "the proof is for event 3"},
 		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "the proof is for event 3"},
 		"another citation": {good, []string{"3", "--citation", "0"}, "another part"},
@@ -157,7 +157,7 @@ func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		"minimal":        {string(minimal), []string{"3"}, "there is no proof to verify"},
+		"minimal":        {string(minimal), []string{"3"}, "no proof to verify"},
 		"another record": {good, []string{"2"}, "the receipt is for event 3"},
 		"another ledger": {good, []string{"3", "--ledger", "other"}, "the receipt is for event 3"},
 		"another hash":   {good, []string{strings.Repeat("0", 64)}, "the receipt is for event 3"},

@@ -27,7 +27,7 @@ type stallCounter struct {
 
 // Handle implements slog.Handler.
 func (s stallCounter) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "writes wait for memory tables to be flushed" {
+	if r.Message == "writes are stalled until a flush or a compaction finishes" {
 		s.stalls.Add(1)
 	}
 	return nil

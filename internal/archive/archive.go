@@ -100,7 +100,7 @@ func (d *Database) wrap(name string, under storage.Store, err error) (storage.St
 func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, can := d.Database.(storage.KeyChecker)
 	if !can {
-		return nil, errors.New("this kind of database cannot list its keys")
+		return nil, errors.New("the database does not support listing its keys")
 	}
 	return checker.CheckKeys(ctx, logs, progress)
 }
@@ -205,7 +205,7 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	}
 	if !path.Entries {
 		if len(body) != proofs.FullTile*proofs.HashSize {
-			return proofs.Hash{}, fmt.Errorf("the tile has the wrong size (%d bytes)", len(body))
+			return proofs.Hash{}, fmt.Errorf("the tile has %d bytes, but must have 8192", len(body))
 		}
 		for leaf := range slices.Chunk(body, proofs.HashSize) {
 			tree.Append(proofs.Hash(leaf))
@@ -217,7 +217,7 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 		return proofs.Hash{}, err
 	}
 	if len(entries) != proofs.FullTile {
-		return proofs.Hash{}, fmt.Errorf("the bundle has only %d entries", len(entries))
+		return proofs.Hash{}, fmt.Errorf("the entry bundle has only %d entries, but must have 256", len(entries))
 	}
 	for _, entry := range entries {
 		tree.Append(proofs.LeafHash(entry))

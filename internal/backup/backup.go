@@ -69,7 +69,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	for _, l := range made.manifest.Ledgers {
 		if l.archived.Below > 0 {
-			c.Say("ledger %s: the backup does not have the entries below %d, which are only in the published copy at %s: keep a backup of that too", l.Name, l.archived.Below, l.archived.Place)
+			c.Say("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; back up the published copy too", l.Name, l.archived.Below, l.archived.Place)
 		}
 	}
 	if erasing > 0 {
@@ -141,10 +141,10 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	}
 	made, err := server.Server.MakeSnapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("a server uses the folder %s, and backup could not get a copy from it: %w", o.Data, server.ExplainExit(err))
+		return 0, fmt.Errorf("the data folder %s is in use, and the server did not provide a copy of the database: %w", o.Data, server.ExplainExit(err))
 	}
 	if _, err := os.Stat(copies.DatabasePath()); err != nil {
-		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; name the server that does with --server", o.Server.URL, o.Data, err)
+		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; use --server to name the server that uses the folder", o.Server.URL, o.Data, err)
 	}
 	return int(made.Erasing), nil
 }

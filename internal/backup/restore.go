@@ -75,7 +75,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			return cli.Exitf(cli.ExitFailed, "%w\nNothing is restored. Free space on the file system of %s, and run restore again", err, o.Data)
+			return cli.Exitf(cli.ExitFailed, "%w\nNothing was restored. Free space on the file system of %s, and run restore again", err, o.Data)
 		}
 		return err
 	}
@@ -122,13 +122,13 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	}
 	switch {
 	case o.Tokens && m.hasTokens():
-		c.Say("the tokens in the backup are valid again: revoke again those that were revoked after the backup")
+		c.Say("the tokens in the backup are valid again; revoke again any token that was revoked after the backup was made")
 	case o.needsNewToken(m):
-		c.Say("no token was restored, and requests need one: create one with colophon token create --data %s", o.Data)
+		c.Say("no tokens were restored, but requests require a token; create one with colophon token create --data %s", o.Data)
 	}
 	for _, l := range m.Ledgers {
 		if l.archived.Below > 0 {
-			c.Say("ledger %s: the entries below %d are not in the backup, but in the published copy at %s: check them with colophon fsck, and start the server with --archive and --publish %s",
+			c.Say("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; check them with colophon fsck, and start the server with --archive and --publish %s",
 				l.Name, l.archived.Below, l.archived.Place, l.archived.Place)
 		}
 	}
@@ -136,7 +136,7 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 		c.Say("%s", message)
 	}
 	if len(older) > 0 {
-		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to that ledger: restore a newer backup, or use a new ledger (colophon restore --help)")
+		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to the ledgers listed above; restore a newer backup, or use a new ledger (see colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
 		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.Data).Dir)
@@ -170,7 +170,7 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	}
 	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "no backup in %s can be chosen as the newest, because their times are in the future or invalid: set this machine's clock, or name a backup with --backup", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "cannot determine the newest backup in %s: the times of all backups are in the future or invalid; set this machine's clock, or name a backup with --backup", o.From)
 	}
 	return store.ReadManifest(counted[len(counted)-1])
 }

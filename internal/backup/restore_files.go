@@ -76,7 +76,7 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	defer bar.Finish()
 	for _, f := range files {
 		if ctx.Err() != nil {
-			return cli.Exitf(cli.ExitFailed, "interrupted; nothing is restored")
+			return cli.Exitf(cli.ExitFailed, "interrupted; nothing was restored")
 		}
 		if err := RestoreFile(store, f, dir); err != nil {
 			return fmt.Errorf("restoring %s: %w", f.Name, err)
@@ -114,7 +114,7 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	// Allow one more byte than expected, to detect a file that is too long.
 	digest, size, err := copyFile(out, io.LimitReader(in, f.Size+1))
 	if err == nil && (digest != f.SHA256 || size != f.Size) {
-		err = fmt.Errorf("the backup is damaged: %s does not have the %d bytes or the hash that the manifest states; restore another backup", store.FilePath(f.SHA256), f.Size)
+		err = fmt.Errorf("the backup is damaged: %s does not match the size (%d bytes) or the hash in the manifest; restore another backup", store.FilePath(f.SHA256), f.Size)
 	}
 	return err
 }

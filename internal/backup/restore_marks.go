@@ -49,8 +49,8 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 		}
 		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
-			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s of the backup: copy the old folder's marks to %s, "+
-				"give the newest known checkpoint with --seen, or use --newest if you are sure", l.Name, cli.FormatCount(l.Size, "event"), marks.Dir)
+			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s in the backup; copy the old folder's marks to %s, "+
+				"give the newest known checkpoint with --seen, or use --newest if you are sure that nothing was signed after the backup was made", l.Name, cli.FormatCount(l.Size, "event"), marks.Dir)
 		}
 	}
 	return nil
@@ -123,7 +123,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 func raiseMark(marks keystore.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
-		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not know that key: the key was introduced later, or belongs to another ledger. Restore a newer backup. "+
+		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not have the key that signed the checkpoint: the key is newer than the backup, or belongs to a different ledger. Restore a newer backup. "+
 			"To restore this backup only for reading, copy the checkpoint to %s, and omit --seen", s.file, err, marks.Path(s.ledger))
 	}
 	if err != nil {

@@ -64,7 +64,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err er
 
 // ErrNoTrustedKey means that neither the flags nor the data folder provide a trusted key for one of
 // the ledgers.
-var ErrNoTrustedKey = errors.New("there is no trusted key")
+var ErrNoTrustedKey = errors.New("no trusted key")
 
 // Authenticate checks that the manifest was signed with a trusted key of every ledger that has
 // events. A signature by a single ledger's key is not enough, because an attacker may have stolen
@@ -93,7 +93,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 		case slices.ContainsFunc(signed, of):
 			vouched = true
 		case slices.ContainsFunc(trusted, of):
-			return fmt.Errorf("%w: no trusted key of ledger %q has signed it", proofs.ErrWrongKey, l.Name)
+			return fmt.Errorf("%w: no trusted key of ledger %q signed the backup", proofs.ErrWrongKey, l.Name)
 		default:
 			return fmt.Errorf("%w for ledger %q", ErrNoTrustedKey, l.Name)
 		}
@@ -166,6 +166,6 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 // warnUnsigned prints a warning that names the ledgers for which a backup was not signed.
 func warnUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
-		c.Say("the backup is not signed for %s, so restore cannot authenticate it. Run backup with access to the signing keys", strings.Join(unsigned, ", "))
+		c.Say("the backup is not signed with the keys of %s, so restore cannot authenticate it; run backup with access to these signing keys", strings.Join(unsigned, ", "))
 	}
 }

@@ -201,8 +201,8 @@ func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 // warnIgnored prints a warning about the backups that Classify ignores.
 func (s Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
-		c.Say("these backups in %s are ignored: their times are more than 24 hours ahead of this machine's clock or invalid, and no available signing key "+
-			"signed them: %q. If the clock is right, move them to another folder", s.Dir, ignored)
+		c.Say("ignoring backups in %s whose times are invalid, or more than 24 hours ahead of this machine's clock without a signature "+
+			"by an available signing key: %q. If the clock is right, move them to another folder", s.Dir, ignored)
 	}
 }
 
@@ -248,7 +248,7 @@ func (s Store) ReadManifest(name string) (*Manifest, error) {
 		return nil, fmt.Errorf("%s has the format version %d, but this program reads %d; use the version of colophon that wrote it", name, m.Version, ManifestVersion)
 	}
 	if m.Name() != name { // the file is a copy of another manifest, for example of an older one
-		return nil, fmt.Errorf("%s is damaged: its content is for %s", name, m.Name())
+		return nil, fmt.Errorf("%s is damaged: it contains the manifest of %s", name, m.Name())
 	}
 	for _, f := range m.Files {
 		if !digestForm.MatchString(f.SHA256) || f.Size < 0 {

@@ -57,7 +57,7 @@ func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		history, err := proofs.ParseLogKey([]byte(text))
 		if err != nil {
-			return TrustedKeys{}, Exitf(ExitUsage, "%s: this is not a verifier key: %w", where, err)
+			return TrustedKeys{}, Exitf(ExitUsage, "%s: invalid list of verifier keys: %w", where, err)
 		}
 		all := history.Verifiers()
 		return TrustedKeys{Keys: all[:1], Replaced: all[1:]}, nil

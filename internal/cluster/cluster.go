@@ -213,7 +213,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 		c.mu.Lock()
 		p := c.places[name]
 		if p.able != (err == nil) || p.ableChecked.IsZero() && err != nil {
-			c.log.Info("looked for the signing keys of a ledger", "ledger", name, "found", err == nil, "reason", err)
+			c.log.Info("checked whether this server has the signing keys of a ledger", "ledger", name, "found", err == nil, "reason", err)
 		}
 		p.able, p.ableChecked = err == nil, time.Now()
 		c.mu.Unlock()
@@ -266,7 +266,7 @@ func (c *Cluster) FollowError() error {
 	defer c.mu.Unlock()
 	for _, p := range c.places {
 		if p.failing {
-			return errors.New("the server cannot follow a ledger, so it shows an older state; see the server's log for the ledger and the cause")
+			return errors.New("the server cannot follow a ledger, so reads return an older state; see the server's log for the ledger's name and the cause")
 		}
 	}
 	return nil
@@ -421,7 +421,7 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	}
 	c.mu.Unlock()
 	if err := c.leases.Take(limited, name, resume, stale); err != nil {
-		c.log.Debug("this server could not take the lease on a ledger", "ledger", name, "error", err)
+		c.log.Debug("cannot take the lease on a ledger", "ledger", name, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -445,7 +445,7 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 		time.Sleep(beatPause)
 		return
 	}
-	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; giving up the lease", "ledger", name, "error", err)
+	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; releasing the lease", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfitUntil = time.Now().Add(unfitDuration)
 	c.mu.Unlock()
@@ -478,7 +478,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
 	defer cancel()
 	if err := c.leases.Release(limited, name, to); err != nil {
-		c.log.Warn("the lease on a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", name, "error", err)
+		c.log.Warn("cannot release the lease on a ledger; another server can take the ledger when the lease expires", "ledger", name, "error", err)
 	} else if to != nil {
 		c.log.Info("passed the ledger to another server", "ledger", name, "server", to.Address)
 	}
@@ -508,7 +508,7 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	defer c.mu.Unlock()
 	if err != nil {
 		if !p.failing {
-			c.log.Error("cannot follow a ledger that another server writes: reads here return an older state", "ledger", name, "error", err)
+			c.log.Error("cannot follow a ledger that another server writes; reads on this server return an older state", "ledger", name, "error", err)
 		}
 		p.failing = true
 		return
@@ -579,7 +579,7 @@ func (c *Cluster) Close() error {
 	for _, l := range c.host.Ledgers() {
 		if c.leases.HoldsLease(l.Name()) {
 			if err := c.leases.Release(ctx, l.Name(), nil); err != nil {
-				c.log.Warn("the lease on a ledger could not be given up; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
+				c.log.Warn("cannot release the lease on a ledger; another server can take the ledger when the lease expires", "ledger", l.Name(), "error", err)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func CheckNotPublishedCopy(data string) error {
 // instead of a published copy.
 func CheckPublishedCopy(data string) error {
 	if HasDatabase(data) || HasStoreMarker(data) {
-		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes; name another folder with --data", data)
+		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes its own log, so it cannot be used with --from; name another folder with --data", data)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func CheckPublishedCopy(data string) error {
 // do.
 func OtherDatabaseError(data string) error {
 	if _, err := os.Stat(MovedDatabase(data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name it with --store or COLOPHON_STORE", data)
+		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name that database with --store or COLOPHON_STORE", data)
 	}
 	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
 		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
@@ -79,7 +79,7 @@ func CheckStoreFolder(data string) error {
 		return err
 	}
 	if !HasStoreMarker(data) {
-		return cli.Exitf(cli.ExitUsage, "%s is not the folder of a server with --store; name the data folder with --data", data)
+		return cli.Exitf(cli.ExitUsage, "%s is not the data folder of a server that runs with --store; name that server's data folder with --data", data)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func CheckForeignFiles(data string) error {
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
-			return cli.StateErrorf("the folder %s has no ledger but has other files (for example %q); name an empty or a new folder with --data", data, file.Name())
+			return cli.StateErrorf("the folder %s contains no ledger but contains other files (for example %q); name an empty or new folder with --data", data, file.Name())
 		}
 	}
 	return nil

@@ -37,11 +37,11 @@ func (s SnapshotFolder) CopyPath() string { return filepath.Join(s.Dir, snapshot
 func (s SnapshotFolder) DatabasePath() string { return filepath.Join(s.CopyPath(), "db") }
 
 // ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
-var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database, which may still hold erased content; the copy is removed when the backup finishes")
+var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database that may still contain erased content; the copy is removed when the backup finishes")
 
 // errNoBackup means that no backup is waiting for the requested copy, so nothing would ever remove
 // it.
-var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for it", admin.ErrNoSnapshot)
+var errNoBackup = fmt.Errorf("%w: no colophon backup on this machine is waiting for a copy", admin.ErrNoSnapshot)
 
 // Lock creates the folder if needed, locks it for a backup, and removes leftover copies. The error
 // wraps storage.ErrInUse if another backup holds the lock.

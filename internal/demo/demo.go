@@ -25,7 +25,7 @@ type Tour struct {
 
 // ErrOtherRecords means that nothing was posted because the ledger already has records that are not
 // part of the example.
-var ErrOtherRecords = errors.New("the ledger has records that are not the example's")
+var ErrOtherRecords = errors.New("the ledger contains records that are not part of the example")
 
 // Load posts the example records unless the ledger has other records. Calling Load again adds
 // nothing.
@@ -133,7 +133,7 @@ func (t *Tour) model(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%s of runs differ in the model only. The output changed in %d and stayed the same in %d.", cli.FormatCount(e.Pairs, "pair"), e.Changed, e.Unchanged)
+	text := fmt.Sprintf("%s of runs differ only in the model. The output changed in %d and stayed the same in %d.", cli.FormatCount(e.Pairs, "pair"), e.Changed, e.Unchanged)
 	if e.Text != nil && len(e.Text.MostChanged) > 0 {
 		most := e.Text.MostChanged[0]
 		text += fmt.Sprintf(" It changed most from event %d to event %d, which are %s similar%s.", most.A, most.B, cli.Percent(float64(most.Similarity)), quoted(most.Name))
@@ -165,7 +165,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("It changes %d of %s.", e.Changed, cli.FormatCount(e.Pairs, "output"))
+	text := fmt.Sprintf("The verbose prompt changes %d of %s.", e.Changed, cli.FormatCount(e.Pairs, "output"))
 	if s := e.Text; s != nil && s.WordsA != nil && s.WordsB != nil {
 		text += fmt.Sprintf(" The median answer grows from %.0f to %.0f words.", s.WordsA.Median, s.WordsB.Median)
 	}
@@ -210,7 +210,7 @@ func (t *Tour) stale(ctx context.Context) (string, error) {
 			runs = append(runs, cli.QuoteCell(*row.RunID))
 		}
 	}
-	return fmt.Sprintf("%s: %s. The handbook now has a different passage in its place.", cli.FormatCount(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
+	return fmt.Sprintf("%s: %s. The handbook now contains a different passage in place of the cited one.", cli.FormatCount(uint64(len(runs)), "answer"), strings.Join(runs, ", ")), nil
 }
 
 func (t *Tour) story(ctx context.Context) (string, error) {

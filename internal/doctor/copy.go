@@ -13,7 +13,7 @@ import (
 const maxCheckpoint = 1 << 16
 
 // errOtherKey means that the checkpoint of a copy is not signed by the given key.
-var errOtherKey = errors.New("the given key has not signed the checkpoint of the copy")
+var errOtherKey = errors.New("the copy's checkpoint is not signed by the given key")
 
 // askCopy reads and verifies the checkpoint of the published copy that the server follows, if any,
 // and stores any error in d.copyErr.
@@ -61,10 +61,10 @@ func checkCopy(d *deployment) []Finding {
 	case from == "":
 		return finding(OK, "", "the server follows no published copy")
 	case errors.Is(d.copyErr, errOtherKey):
-		return finding(Advice, "if the ledger has not replaced that key, correct --key or --from; the server accepts only this key and those that replaced it", "%s: %v", from, d.copyErr)
+		return finding(Advice, "if the ledger has not replaced the given key, correct --key or --from; the server accepts only the given key and its successors", "%s: %v", from, d.copyErr)
 	case d.copyErr != nil:
 		return finding(Wrong, "correct --from or --key, or ask the operator of the copy; until then the server shows an older state", "%s: %v", from, d.copyErr)
 	default:
-		return finding(OK, "", "%s answers, and the given key has signed its checkpoint", from)
+		return finding(OK, "", "%s answers, and its checkpoint is signed by the given key", from)
 	}
 }

@@ -118,11 +118,11 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
 	case kind == "":
-		return finding(NotChecked, "make sure that it is a local disk", "this system does not report the type of the file system")
+		return finding(NotChecked, "make sure that the data folder is on a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
-		return finding(Wrong, "put the data folder on a disk; in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a persistent disk or, in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
-		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, over the network, so its locks and syncs are not reliable", d.disk.where, kind)
+		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, a network file system, so locks and syncs are not reliable", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
 		return finding(Advice, "make sure that this file system syncs to the underlying disk, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
@@ -154,7 +154,7 @@ func checkSpace(d *deployment) []Finding {
 		return finding(Wrong, "mount it for writing", "the file system is mounted read-only")
 	}
 	mark := freeMark(uint64(d.settings.config.MinFreeSpace), u.Total)
-	have := fmt.Sprintf("%s free of %s, mark at %s", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
+	have := fmt.Sprintf("%s of %s free, with a minimum of %s for writes", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
 	makeRoom := "free some space, or use a larger disk"
 	var list []Finding
 	days, known := d.daysLeft(mark)

@@ -21,9 +21,9 @@ func checkFolder(d *deployment) []Finding {
 	info, err := os.Stat(d.data())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && d.settings.named:
-		return finding(Wrong, "correct the name; before the first start, run serve, which creates the folder", "there is no folder %s", d.data())
+		return finding(Wrong, "correct the name or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
 	case errors.Is(err, fs.ErrNotExist):
-		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates it", "there is no folder %s", d.data())
+		return finding(Advice, "name the folder with --data or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
@@ -33,10 +33,10 @@ func checkFolder(d *deployment) []Finding {
 	case hasModes && info.Mode().Perm()&0o007 != 0:
 		return finding(Wrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
 	case hasModes && info.Mode().Perm()&0o070 != 0:
-		return finding(Advice, "run: chmod 700 "+d.data(), "the group of %[1]s can read it and all texts in it (mode %[2]o)", d.data(), info.Mode().Perm())
+		return finding(Advice, "run: chmod 700 "+d.data(), "members of the folder's group can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
 	}
 	if _, err := os.Stat(d.logFolder()); errors.Is(err, fs.ErrNotExist) {
-		return finding(Advice, "name the folder with --data; before the first start, run serve, which creates the ledger", "%s holds no ledgers", d.data())
+		return finding(Advice, "name the folder with --data or, if the server has never been started, run serve to create the ledger", "%s contains no ledgers", d.data())
 	}
 	return finding(OK, "", "only its owner can read %s", d.data())
 }
@@ -74,7 +74,7 @@ func checkOwner(d *deployment) []Finding {
 	}
 	if others > 0 {
 		return finding(Wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"%s, such as %s, do not belong to user %d, who owns the folder", cli.FormatCount(others, "file"), example, owner)
+			"found %s, such as %s, not owned by user %d, the owner of the folder", cli.FormatCount(others, "file"), example, owner)
 	}
 	return finding(OK, "", "all files belong to user %d", owner)
 }
@@ -111,7 +111,7 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 // reports staged keys and unknown files.
 func checkKeys(d *deployment) []Finding {
 	if d.settings.config.ReadOnly {
-		return finding(OK, "", "a server that only reads needs no signing key")
+		return finding(OK, "", "a read-only server needs no signing key")
 	}
 	dir := datadir.KeyFiles(d.data()).Dir
 	entries, err := os.ReadDir(dir)
@@ -122,9 +122,9 @@ func checkKeys(d *deployment) []Finding {
 		return finding(Wrong, "", "%v", err)
 	case len(entries) == 0:
 		if _, err := os.Stat(datadir.DatabaseFolder(d.data())); err == nil {
-			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "there is a database but no key in %s", dir)
+			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "the database exists, but %s contains no signing key", dir)
 		}
-		return finding(OK, "", "there are no keys yet; the first start creates one")
+		return finding(OK, "", "no signing key exists yet; the server creates one when it first starts")
 	}
 	var list []Finding
 	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
@@ -141,7 +141,7 @@ func checkKeys(d *deployment) []Finding {
 		case errors.Is(err, fs.ErrPermission):
 			list = append(list, finding(NotChecked, adviceRunAsOwner, "%v", err)...)
 		case err != nil:
-			list = append(list, finding(Wrong, "do what the message says, or restore the file from a backup", "%v", err)...)
+			list = append(list, finding(Wrong, "fix the reported problem, or restore the file from a backup", "%v", err)...)
 		default:
 			good = append(good, name)
 		}
@@ -163,8 +163,8 @@ func checkLostKeys(d *deployment) []Finding {
 		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
 		_, err := os.Lstat(keys.Path(name))
 		if value, _ := d.console.Env(keys.VariableName(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
-			list = append(list, finding(Wrong, "put "+keys.Path(name)+" back from a backup; until then the ledger accepts no writes",
-				"the mark of ledger %s shows that it has signed checkpoints, but %s has no signing key for it", name, keys.Dir)...)
+			list = append(list, finding(Wrong, "restore "+keys.Path(name)+" from a backup; until then the ledger accepts no writes",
+				"ledger %s has signed checkpoints, according to its mark, but %s contains no signing key for the ledger", name, keys.Dir)...)
 		}
 	}
 	return list
@@ -178,22 +178,22 @@ func checkOtherFile(d *deployment, file string) []Finding {
 	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {
-		return finding(Advice, "rotate (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
+		return finding(Advice, "rotate the key (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
 	}
 	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
-		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "%s still signs in addition to the newest key of ledger %s", path, name)
+		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "the key in %s still signs in addition to the newest key of ledger %s", path, name)
 	}
 	if !staged {
-		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; a crash may have left it", path)
+		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; it may be left over from a crash", path)
 	}
 	signer, err := datadir.KeyFiles(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {
 		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "do what the message says, or remove the file", "%v", err)
+		return finding(Wrong, "fix the reported problem, or remove the file", "%v", err)
 	}
-	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the key of a ledger with the origin %s, which does not exist yet", path, signer.Origin())
+	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the staged key of a ledger that does not exist yet (origin %s)", path, signer.Origin())
 }
 
 // checkKeyCopy reminds the operator to keep a copy of the keys, because the doctor cannot see
@@ -207,5 +207,5 @@ func checkKeyCopy(d *deployment) []Finding {
 		return finding(OK, "", "there is no key to copy")
 	}
 	return finding(Advice, "keep a copy of "+datadir.KeyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
-		"the doctor cannot see whether there is a copy; a lost key cannot be replaced")
+		"the doctor cannot check whether the keys have been copied; a lost key cannot be replaced")
 }

@@ -61,7 +61,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 		return fmt.Errorf("%s is not a discovery document: %w", request.URL, err)
 	}
 	if document.Issuer != issuer {
-		return fmt.Errorf("%s names the issuer %q", request.URL, document.Issuer)
+		return fmt.Errorf("%s names the issuer %q, which differs from the issuer in the access file", request.URL, document.Issuer)
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {
 		if err := d.issuers[issuer]; err != nil {
-			list = append(list, finding(Wrong, "correct the issuer in the access file, or the network; for a private certificate authority, set SSL_CERT_FILE, also for the server",
-				"the tokens of %s cannot be verified: %v", issuer, err)...)
+			list = append(list, finding(Wrong, "correct the issuer in the access file, or fix the network; for a private certificate authority, set SSL_CERT_FILE for both the server and this command",
+				"tokens issued by %s cannot be verified: %v", issuer, err)...)
 		}
 	}
 	if len(d.issuers) == 0 {

@@ -22,7 +22,7 @@ import (
 
 // noServer returns the finding of a check that could not run because no server answers.
 func (d *deployment) noServer() []Finding {
-	return finding(NotChecked, "", "no server answers")
+	return finding(NotChecked, "", "no server was reachable")
 }
 
 // answers reports whether a server was queried and answered.
@@ -39,11 +39,11 @@ func checkServer(d *deployment) []Finding {
 	case errors.As(a.err, &misdirected):
 		return finding(NotChecked, misdirected.Advice, "%v", misdirected.Err)
 	case a.err != nil:
-		return finding(NotChecked, "start it (colophon serve), or name another with --server", "%v", a.err)
+		return finding(NotChecked, "start the server (colophon serve), or name another server with --server", "%v", a.err)
 	}
 	var list []Finding
 	if a.ready != nil {
-		list = append(list, finding(Wrong, "do what the message says", "the server is not ready: %v", a.ready)...)
+		list = append(list, finding(Wrong, "fix the reported problem", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
 		list = append(list, finding(Advice, "use the same version for both", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
@@ -62,9 +62,9 @@ func checkAuthentication(d *deployment) []Finding {
 	case err != nil:
 		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case d.server.open && required:
-		return finding(Wrong, "make sure that these settings are those of the server, then restart it", "the server answers without credentials, but the settings say that it should not")
+		return finding(Wrong, "make sure that the server uses these settings, then restart the server", "the server accepts requests without credentials, but the settings require credentials")
 	case d.server.open:
-		return finding(OK, "", "the server requires no credentials, as the settings say")
+		return finding(OK, "", "the server requires no credentials, as configured")
 	}
 	return finding(OK, "", "the server requires credentials")
 }
@@ -92,7 +92,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 	if d.server.open {
 		for _, name := range names {
 			if !known[name] {
-				list = append(list, finding(Wrong, "restore the database of that ledger; to begin another log, move the key away", "key %q has signed a ledger that the server does not have", name)...)
+				list = append(list, finding(Wrong, "restore the ledger's database; to start a new log, move the key out of the data folder", "the data folder has a signing key for ledger %q, but the server does not have this ledger", name)...)
 			}
 		}
 		list = append(list, checkTokenLedgers(d, known)...)
@@ -111,9 +111,9 @@ func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	case errors.Is(err, fs.ErrPermission):
 		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
-		return finding(Wrong, "restore the key before the server stops: without the key it cannot start again", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
+		return finding(Wrong, "restore the key before stopping the server; the server cannot start without the key", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return finding(Wrong, "name the folder of this server with --data; if this is the folder, the database or the key is an older copy: restore the newer of the two, and never replace a newer key with an older one", "ledger %s signs with a key other than the one in the folder", cli.QuoteCell(l.Name))
+		return finding(Wrong, "name this server's folder with --data; if the folder is correct, its database or key is an outdated copy: restore a newer copy, and never replace a newer key with an older one", "ledger %s does not sign with the key in the data folder", cli.QuoteCell(l.Name))
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func checkLog(d *deployment) []Finding {
 	events, logs := uint64(0), 0
 	for _, l := range d.server.ledgers {
 		if l.logErr != nil {
-			list = append(list, finding(NotChecked, "use a token of scope read or log", "ledger %s: %v", cli.QuoteCell(l.Name), l.logErr)...)
+			list = append(list, finding(NotChecked, "use a token with the scope read or log", "ledger %s: %v", cli.QuoteCell(l.Name), l.logErr)...)
 			continue
 		}
 		key, whose := d.verifierOf(l)
@@ -151,7 +151,7 @@ func checkLog(d *deployment) []Finding {
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
-		return finding(NotChecked, "", "the server shows no ledger to this command")
+		return finding(NotChecked, "", "no ledger is visible to this command")
 	}
 	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.FormatCount(uint64(logs), "log"), cli.FormatCount(events, "event"))
 }
@@ -194,7 +194,7 @@ func (l *ledgerAnswers) verify(key string) error {
 		return err
 	}
 	if receipt.EventHash != chain.Tip {
-		return errors.New("the server returned the receipt of another event for the last event")
+		return errors.New("the server's receipt for the last event belongs to a different event")
 	}
 	return receipt.Verify(verifier)
 }
@@ -236,7 +236,7 @@ func checkIndex(d *deployment) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(lag)) {
 		switch {
 		case running[name] == 0:
-			list = append(list, finding(Wrong, "read the server's log and restart it; if that does not help, stop it and remove the folder "+datadir.IndexFolder(d.data()), "the index of ledger %s has stopped", cli.QuoteCell(name))...)
+			list = append(list, finding(Wrong, "check the server's log and restart the server; if that does not help, stop the server and remove the folder "+datadir.IndexFolder(d.data()), "the index of ledger %s has stopped", cli.QuoteCell(name))...)
 		case lag[name] > indexLagging:
 			list = append(list, finding(Advice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.QuoteCell(name), lag[name])...)
 		}
@@ -259,11 +259,11 @@ func checkErasure(d *deployment) []Finding {
 	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
 	switch n := pending[""]; {
 	case n > 0 && age > erasureLate:
-		return finding(Wrong, "if a backup is running, wait until it finishes; if disk space is short, free some; the server's log gives the reason", "%.0f erased texts are still in the files, the oldest for %s", n, age)
+		return finding(Wrong, "if a backup is running, wait until it finishes; if disk space is short, free some; the server's log gives the reason", "%.0f erased texts are still in the database files, the oldest for %s", n, age)
 	case n > 0:
-		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the files", n)
+		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the database files", n)
 	}
-	return finding(OK, "", "the files contain no erased text")
+	return finding(OK, "", "the database files contain no erased text")
 }
 
 // noMetrics returns the finding of a check that could not run because the server does not expose
@@ -272,11 +272,11 @@ func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {
 	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
-		return finding(NotChecked, "give serve's --metrics-listen", "the server has no /metrics at this address")
+		return finding(NotChecked, "set --metrics-listen to the value that serve uses", "the server does not serve /metrics at this address")
 	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
-		return finding(NotChecked, "use a token of scope metrics on all ledgers", "the server does not show its metrics to this command")
+		return finding(NotChecked, "use a token with the scope metrics on all ledgers", "the server denies this command access to its metrics")
 	case d.server.metricsErr != nil:
 		return finding(NotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(NotChecked, "use the same version for both", "the server does not expose this metric")
+	return finding(NotChecked, "use the same version for both", "the server does not expose the metric that this check needs")
 }

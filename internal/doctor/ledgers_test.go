@@ -116,7 +116,7 @@ func TestCheckLog(t *testing.T) {
 	}
 	runCheckCases(t, checkLog, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "the server shows no ledger to this command"},
+		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "no ledger is visible to this command"},
 		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
 		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
 		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
@@ -189,7 +189,7 @@ colophon_erasures_pending_age_seconds %d
 		{"stopped", with(0, 0, 0, 0), Wrong, "has stopped"},
 	}, missing...))
 	runCheckCases(t, checkErasure, append([]checkCase{
-		{"good", with(0, 1, 0, 0), OK, "the files contain no erased text"},
+		{"good", with(0, 1, 0, 0), OK, "the database files contain no erased text"},
 		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
 		{"late", with(0, 1, 2, 90), Wrong, "the oldest for 1m30s"},
 	}, missing...))

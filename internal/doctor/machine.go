@@ -43,15 +43,15 @@ func checkFileLimit(d *deployment) []Finding {
 	need := openfiles.MaxOpen(config)
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not report how many files a process may open")
+		return finding(NotChecked, "", "this system does not report how many files a process can open")
 	case have < openfiles.BaseFiles:
-		return finding(Wrong, "raise it: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s may open %d files, but the databases alone may need %d", process, have, openfiles.BaseFiles)
+		return finding(Wrong, "raise the limit: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
+			"%s can open at most %d files, but the databases alone can need %d", process, have, openfiles.BaseFiles)
 	case have < need:
-		return finding(Advice, "raise it (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s may open %d files, but with %d connections it may need %d", process, have, config.Connections, need)
+		return finding(Advice, "raise the limit (LimitNOFILE=65536 for systemd), or lower --max-connections",
+			"%s can open at most %d files, but with %d connections the server can need %d", process, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s may open %d files and needs at most %d", process, have, need)
+	return finding(OK, "", "%s can open %d files, and the server needs at most %d", process, have, need)
 }
 
 // otherMemory estimates the memory that no setting bounds, such as the database's memory
@@ -99,17 +99,17 @@ func checkMemory(d *deployment) []Finding {
 	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not report the size of its memory")
+		return finding(NotChecked, "", "this system does not report its memory size")
 	case have < need:
-		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, bodies, and answers may take %d MiB, but only %d MiB of memory are available", inMiB(need), inMiB(have))
+		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
 		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, bodies, and answers may take %d MiB: near the limit, garbage collection takes up most of the CPU time", inMiB(limits.Runtime), inMiB(need))
+		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
-		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in its environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector does not know this limit", inMiB(limits.Container))
+		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
 	}
-	return finding(OK, "", "%d MiB, of which caches, bodies, and answers may take %d MiB", inMiB(have), inMiB(need))
+	return finding(OK, "", "%d MiB, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
@@ -121,11 +121,11 @@ const clockTolerance = 2 * time.Second
 // checkClock checks that the server's clock is not behind the time of the last events and agrees
 // with this machine's clock.
 func checkClock(d *deployment) []Finding {
-	synchronise := "synchronise it (chrony, systemd-timesyncd); for a virtual machine or a container, do this on its host"
+	synchronise := "synchronise the clock (chrony, systemd-timesyncd); for a virtual machine or a container, do this on its host"
 	var list []Finding
 	for _, l := range d.server.ledgers {
 		if ahead := l.lastEvent.Sub(d.server.date); ahead > clockTolerance && !d.server.date.IsZero() {
-			list = append(list, finding(Wrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until it catches up, all events get the time of that event",
+			list = append(list, finding(Wrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until the clock catches up, new events get the time of the last event",
 				ahead.Round(time.Second), l.Name)...)
 		}
 	}

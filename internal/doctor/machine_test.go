@@ -45,13 +45,13 @@ func TestCheckMemory(t *testing.T) {
 		{"unknown", with(memory.Limits{}), NotChecked, "does not report"},
 		{"enough", with(memory.Limits{Machine: 8 * gib}), OK, "8192 MiB"},
 		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
-		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "only 256 MiB of memory are available"},
-		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "only 256 MiB of memory are available"},
+		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
+		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
 		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "does not know"},
 		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), Wrong, "GOMEMLIMIT is 2048 MiB"},
 		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), Advice, "GOMEMLIMIT is 300 MiB"},
 		{"limit of the server", shown(300 << 20), Advice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory are available"},
+		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory is available"},
 		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
 			d.settings.config.IndexCache = 4 * gib

@@ -19,7 +19,7 @@ func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
 	if err != nil {
-		return finding(NotChecked, "", "--listen is not an address")
+		return finding(NotChecked, "", "--listen is not an address of the form host:port")
 	}
 	required, err := d.authentication()
 	if err != nil {
@@ -29,13 +29,13 @@ func checkAddress(d *deployment) []Finding {
 	local, encrypted := cli.IsLoopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
-		return finding(Advice, "omit --insecure", "only this machine can reach %s, and --insecure would open any other address", config.Listen)
+		return finding(Advice, "omit --insecure", "only this machine can reach %s; --insecure is not needed for this address, and would let the server start without credentials on any other", config.Listen)
 	case local && required:
 		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
 		return finding(OK, "", "only this machine can reach %s, but every user of this machine can read, write, and erase everything", config.Listen)
 	case !required && !config.Insecure:
-		return finding(Wrong, makeToken, "other machines can reach %s, but the server asks for no credentials: serve refuses to start", config.Listen)
+		return finding(Wrong, makeToken, "other machines can reach %s, but the server requires no credentials, so serve refuses to start", config.Listen)
 	case !required:
 		return finding(Wrong, makeToken+", and omit --insecure", "anyone who can reach %s can write, read, and erase everything", config.Listen)
 	case config.Insecure:
@@ -68,12 +68,12 @@ func (d *deployment) authentication() (required bool, err error) {
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
-			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address: a client can claim any number of addresses and so escape every limit")
+			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address, so a client can claim any number of addresses and evade every limit")
 		}
 	}
 	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.IsLoopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine passes requests on", "only this machine can reach %s, but --allow-host has other names: all requests that a proxy passes on appear to come from one address", c.Listen)
+			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine forwards requests", "only this machine can reach %s, but --allow-host names other hosts; all requests forwarded by a proxy appear to come from one address", c.Listen)
 		}
 	}
 	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.FormatCount(uint64(len(d.settings.config.TrustedProxies)), "network"))
@@ -117,15 +117,15 @@ func checkCertificate(d *deployment) []Finding {
 	renew := "renew it; the server loads the new files without a restart"
 	switch left := leaf.NotAfter.Sub(d.now); {
 	case left <= 0:
-		list = append(list, finding(Wrong, renew, "it expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
+		list = append(list, finding(Wrong, renew, "the certificate expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	case d.now.Before(leaf.NotBefore):
-		list = append(list, finding(Wrong, "wait, or set the clock", "it is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
+		list = append(list, finding(Wrong, "wait, or set the clock", "the certificate is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
 	case left < certificateExpiresSoon:
-		list = append(list, finding(Advice, renew, "it expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
+		list = append(list, finding(Advice, renew, "the certificate expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && leaf.VerifyHostname(host) != nil {
-		list = append(list, finding(Advice, "make sure that clients use a name in the certificate", "it is not valid for %s, the address on which the server listens, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
+		list = append(list, finding(Advice, "make sure that clients use a name in the certificate", "the certificate is not valid for the server's listen address %s, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
 	}
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
@@ -146,12 +146,12 @@ func certificateNames(names []string, addresses []net.IP) string {
 func checkMetricsAddress(d *deployment) []Finding {
 	config := d.settings.config
 	if config.MetricsListen == "" {
-		return finding(OK, "", "none: /metrics is at the server's address, and needs the scope metrics if the server asks for credentials")
+		return finding(OK, "", "none: /metrics is served at the server's address, and requires the scope metrics if the server requires credentials")
 	}
 	host, _, err := net.SplitHostPort(config.MetricsListen)
 	switch {
 	case err != nil:
-		return finding(Wrong, "write host:port, like 127.0.0.1:9091", "--metrics-listen: %v", err)
+		return finding(Wrong, "use the form host:port, such as 127.0.0.1:9091", "--metrics-listen: %v", err)
 	case cli.IsLoopback(host):
 		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:

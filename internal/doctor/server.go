@@ -185,7 +185,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {
 			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
-				return nil, fmt.Errorf("reading the last event of ledger %q: %w", l.Name, err)
+				return nil, fmt.Errorf("parsing the time of the last event of ledger %q: %w", l.Name, err)
 			}
 		}
 		if l.logErr = l.askLog(ctx, s); l.logErr == nil {
@@ -244,7 +244,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
 	if err != nil {
-		return 0, fmt.Errorf("reading the creation of ledger %q: %w", l.Name, err)
+		return 0, fmt.Errorf("parsing the creation time of ledger %q: %w", l.Name, err)
 	}
 	if created.After(since) {
 		since = created

@@ -82,10 +82,10 @@ func checkSettings(d *deployment) []Finding {
 	s := d.settings
 	var list []Finding
 	if s.err != nil {
-		list = append(list, finding(Wrong, "correct it; serve does not start with this file", "%v", s.err)...)
+		list = append(list, finding(Wrong, "correct the settings; serve does not start with them", "%v", s.err)...)
 	}
 	if len(s.unknownVariables) > 0 {
-		list = append(list, finding(Advice, "correct the name, or remove the variable", "serve does not read %s", strings.Join(s.unknownVariables, ", "))...)
+		list = append(list, finding(Advice, "correct the name, or remove the variable", "unknown environment variables: %s", strings.Join(s.unknownVariables, ", "))...)
 	}
 	from := "flags and variables"
 	if s.file != "" {
@@ -118,7 +118,7 @@ func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {
 		if config.TLSClientCA != "" {
-			return finding(Wrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them anything")
+			return finding(Wrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them access")
 		}
 		return finding(OK, "", "none: the server accepts API tokens only")
 	}
@@ -127,18 +127,18 @@ func checkAccessFile(d *deployment) []Finding {
 		return finding(NotChecked, "run the doctor as the user that runs the server", "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "correct it; serve does not start with this file", "%s: %v", config.AccessFile, err)
+		return finding(Wrong, "correct the access file; serve does not start with an invalid one", "%s: %v", config.AccessFile, err)
 	}
 	list := checkWritable(config.AccessFile)
 	switch {
 	case len(rules.MTLS) > 0 && config.TLSClientCA == "":
-		list = append(list, finding(Wrong, "set both, or neither", "%s has %s for client certificates, but --tls-client-ca is not set",
+		list = append(list, finding(Wrong, "set --tls-client-ca, or remove the rules", "%s has %s for client certificates, but --tls-client-ca is not set",
 			config.AccessFile, cli.FormatCount(uint64(len(rules.MTLS)), "rule"))...)
 	case len(rules.MTLS) == 0 && config.TLSClientCA != "":
-		list = append(list, finding(Wrong, "set both, or neither", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
+		list = append(list, finding(Wrong, "add rules for client certificates, or omit --tls-client-ca", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "write rules into it, or omit --access-file; serve does not start with such a file", "%s has no rules", config.AccessFile)...)
+		list = append(list, finding(Wrong, "add rules to the file, or omit --access-file; serve does not start with an access file that has no rules", "%s has no rules", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.FormatCount(uint64(len(rules.OIDC)), "issuer"), cli.FormatCount(uint64(len(rules.MTLS)), "rule"))

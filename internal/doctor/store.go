@@ -69,13 +69,13 @@ func checkStore(d *deployment) []Finding {
 	case d.settings.config.Store == "":
 		return finding(OK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
-		return finding(Wrong, "set it to on; otherwise the server does not start", "%v", d.store)
+		return finding(Wrong, "turn on the setting; otherwise the server does not start", "%v", d.store)
 	case errors.As(d.store, &shared):
-		return finding(Wrong, "do one of the two; otherwise the server does not start", "%v", d.store)
+		return finding(Wrong, "make one of these changes; otherwise the server does not start", "%v", d.store)
 	case errors.Is(d.store, storage.ErrFormat):
-		return finding(Wrong, "use the version of colophon that wrote it", "%v", d.store)
+		return finding(Wrong, "use the version of colophon that wrote the database", "%v", d.store)
 	case d.store != nil:
-		return finding(Wrong, "start the database, or correct --store", "the database of the log cannot be used: %v", d.store)
+		return finding(Wrong, "start the database, or correct --store", "the log's database cannot be used: %v", d.store)
 	}
-	return finding(OK, "", "the database of the log answers, and its settings make every commit durable")
+	return finding(OK, "", "the log's database answers, and its settings make every commit durable")
 }

@@ -28,18 +28,18 @@ func checkTokens(d *deployment) []Finding {
 		return finding(NotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if d.store != nil {
-		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the database of the log, which cannot be read")
+		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the log's database, which cannot be read")
 	}
 	if err != nil {
-		return finding(Wrong, "do what the message says; until then the server accepts no token", "%v", err)
+		return finding(Wrong, "fix the reported problem; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
 		if _, err := os.Stat(datadir.TokenFolder(d.data())); err == nil && d.settings.config.Store != "" {
 			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, but the database has none, so the server does not start")
 		} else if err == nil {
-			return finding(Wrong, "restore it from a backup, or create a token; do not remove the folder, because the server would then ask for no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
+			return finding(Wrong, "restore the file from a backup, or create a token; do not remove the folder, because the server would then require no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
 		}
-		return finding(OK, "", "there are none")
+		return finding(OK, "", "no tokens exist")
 	}
 	var list []Finding
 	var active []string
@@ -53,7 +53,7 @@ func checkTokens(d *deployment) []Finding {
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
-		list = append(list, finding(Wrong, "create one: colophon token create --help", "no token is valid: the server refuses all requests")...)
+		list = append(list, finding(Wrong, "create a token; see: colophon token create --help", "there is no valid token, so the server refuses all requests")...)
 	}
 	return orOK(list, "%s valid: %s", cli.FormatCount(uint64(len(active)), "token"), strings.Join(active, ", "))
 }

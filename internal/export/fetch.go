@@ -186,7 +186,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 		return x.server.ExplainExit(err)
 	}
 	if sum := sha256.Sum256(content); uint64(len(content)) != named.Size || hex.EncodeToString(sum[:]) != named.SHA256 {
-		return errors.New("the server's content does not have the digest that the event names")
+		return errors.New("the content returned by the server does not match the size and digest in the event")
 	}
 	x.contents[named.SHA256] = content
 	return nil
@@ -234,7 +234,7 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 		err = proofs.ErrNoProof
 	}
 	if err == nil && (r.Seq != seq || r.Ledger != x.ledger.Name()) {
-		err = fmt.Errorf("the server returned the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
+		err = fmt.Errorf("the server returned the receipt of event %d of ledger %.100q instead", r.Seq, r.Ledger)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt of event %d: %w", seq, err)

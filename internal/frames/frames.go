@@ -106,7 +106,7 @@ func (f file) check() error {
 	case f.oneBitOff(at):
 		return fmt.Errorf("damaged at byte %d: one bit has changed", at)
 	case f.hasSuccessor(at):
-		return fmt.Errorf("damaged at byte %d, but the data written after it is intact, so this is not an incomplete write", at)
+		return fmt.Errorf("damaged at byte %d: the data after that byte is intact, so the damage is not an incomplete write", at)
 	}
 	return nil
 }

@@ -46,14 +46,14 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	}
 	v := &valuesFile{f, make([]byte, footerBytes), info.Size() - footerBytes}
 	if v.at < 0 {
-		return nil, fmt.Errorf("%w: the file has %d bytes", ErrDamagedFooter, info.Size())
+		return nil, fmt.Errorf("%w: the file has only %d bytes, too few for a footer", ErrDamagedFooter, info.Size())
 	}
 	if _, err := f.ReadAt(v.footer, v.at); err != nil {
 		return nil, err
 	}
 	sum := bits.RotateLeft32(crc32.Checksum(v.footer[4:], castagnoli), 17) + crcMaskDelta
 	if stored := binary.LittleEndian.Uint32(v.footer); stored != sum {
-		return nil, fmt.Errorf("%w: the stored checksum is %08x, but the bytes have the checksum %08x", ErrDamagedFooter, stored, sum)
+		return nil, fmt.Errorf("%w: the stored checksum is %08x, but the computed checksum is %08x", ErrDamagedFooter, stored, sum)
 	}
 	return v, nil
 }

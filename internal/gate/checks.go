@@ -119,7 +119,7 @@ func (j *judge) changed(c *Check) {
 			return n
 		}
 		c.describe = func() {
-			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); by chance, %s would.", percent(share), differ, pairs, percent(*j.Chance))
+			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); %s would differ by chance.", percent(share), differ, pairs, percent(*j.Chance))
 		}
 		return
 	}
@@ -130,7 +130,7 @@ func (j *judge) changed(c *Check) {
 		}
 		return 0
 	}, func(between, within float64) {
-		c.Summary = fmt.Sprintf("On average over the inputs, %s of the pairs of a baseline and a candidate run have different outputs, and %s of the pairs of runs of one set: %s%s.",
+		c.Summary = fmt.Sprintf("Averaged over the inputs, the outputs differ in %s of the pairs of a baseline run and a candidate run, and in %s of the pairs of runs in the same set: %s%s.",
 			percent(between), percent(within), points(between-within), j.pointsInterval(c, 1))
 	})
 	if c.statistic == nil {
@@ -143,7 +143,7 @@ func (j *judge) similarity(c *Check) {
 	j.prepareExcess(c, cases, func(input, a, b int) float64 {
 		return 1 - cases[input].similar[a*len(cases[input].runs())+b]
 	}, func(between, within float64) {
-		c.Summary = fmt.Sprintf("On average over the inputs, the outputs of a baseline and a candidate run are %s similar, and those of two runs of one set %s: %s%s.",
+		c.Summary = fmt.Sprintf("Averaged over the inputs, the outputs of a baseline run and a candidate run are %s similar, and the outputs of two runs in the same set are %s similar: %s%s.",
 			percent(1-between), percent(1-within), points(within-between), j.pointsInterval(c, -1))
 	})
 }

@@ -85,7 +85,7 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 			case !ok:
 				continue
 			case set == 1 && c.seqs[run.Seq]:
-				return fmt.Errorf("%w: event %d is in both sets; give --baseline and --candidate conditions that exclude each other", ErrSelection, run.Seq)
+				return fmt.Errorf("%w: event %d is in both sets; use mutually exclusive conditions for --baseline and --candidate", ErrSelection, run.Seq)
 			case len(c.runs[set]) >= c.selection.MaxRuns:
 				return fmt.Errorf("%w: the %s has more than %d runs; select fewer with --where or --since, or raise --max-runs", ErrSelection, setNames[set], c.selection.MaxRuns)
 			case set == 0:
@@ -206,7 +206,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			case errors.Is(err, client.ErrForbidden):
 				mu.Lock()
 				defer mu.Unlock()
-				d.NoTexts = "texts are compared only for tokens with the scope content"
+				d.NoTexts = "comparing texts requires a token with the scope content"
 				return nil
 			case err != nil || texts == nil:
 				return err

@@ -293,7 +293,7 @@ func (r *Report) conclude(j *judge) {
 		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.Needed)
 	default:
 		r.Verdict = VerdictUndecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check could not be run.", j.counted(r.Inputs))
+		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check was not run.", j.counted(r.Inputs))
 	}
 }
 
@@ -302,7 +302,7 @@ func (r *Report) conclude(j *judge) {
 func (j *judge) counted(inputs int) string {
 	if j.Whole {
 		baseline, candidate := j.counts()
-		return fmt.Sprintf("%d and %d runs in the sets", baseline, candidate)
+		return fmt.Sprintf("%d baseline and %d candidate runs", baseline, candidate)
 	}
 	return counted(inputs, "matched input")
 }

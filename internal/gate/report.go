@@ -20,18 +20,18 @@ func (r *Report) DescribeRuns() string {
 	case r.Matched == "":
 		text += " The sets were compared as wholes, because their inputs were not matched."
 	case r.Inputs == 0:
-		text += fmt.Sprintf(" No input, matched by %s, has runs in both sets.", r.Matched)
+		text += fmt.Sprintf(" No input (matched by %s) has runs in both sets.", r.Matched)
 	default:
 		text += fmt.Sprintf(" Both sets have runs of %s, matched by %s; %s.", counted(r.Inputs, "input"), r.Matched, r.describeRepeats())
 	}
 	if r.Uneven > 0 {
-		text += fmt.Sprintf(" The sets have different numbers of runs of %s; all inputs have the same weight, however many runs they have.", counted(r.Uneven, "input"))
+		text += fmt.Sprintf(" The sets have different numbers of runs for %s; all inputs are weighted equally, regardless of their number of runs.", counted(r.Uneven, "input"))
 	}
 	if r.BaselineOnly > 0 {
-		text += fmt.Sprintf(" Left out: %s that only the baseline has.", counted(r.BaselineOnly, "input"))
+		text += fmt.Sprintf(" Left out: %s with runs only in the baseline.", counted(r.BaselineOnly, "input"))
 	}
 	if r.CandidateOnly > 0 {
-		text += fmt.Sprintf(" Left out: %s that only the candidate has.", counted(r.CandidateOnly, "input"))
+		text += fmt.Sprintf(" Left out: %s with runs only in the candidate.", counted(r.CandidateOnly, "input"))
 	}
 	if r.Skipped > 0 {
 		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.Skipped, "run"), MaxRepeats)

@@ -113,7 +113,7 @@ func asInteger(token string, count bool) string {
 	return token
 }
 
-var errDepth = errors.New("an attribute nests deeper than " + strconv.Itoa(MaxDepth) + " levels")
+var errDepth = errors.New("an attribute is nested more than " + strconv.Itoa(MaxDepth) + " levels deep")
 
 // appendAny appends a value as JSON. Bytes become base64; NaN and infinity become strings.
 func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {

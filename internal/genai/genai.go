@@ -357,7 +357,7 @@ func (r *Reader) messageGroup(g *messageGroup) Item {
 	total := 0
 	for _, record := range g.records {
 		if total += 1 + len(record.GetAttributes()); total > MaxAttributes {
-			item.Err = fmt.Errorf("they have more than %d attributes and messages", MaxAttributes)
+			item.Err = fmt.Errorf("the messages and their attributes exceed the limit of %d in total", MaxAttributes)
 			return item
 		}
 		s.add(record.GetAttributes())

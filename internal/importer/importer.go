@@ -60,7 +60,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 		}
 		a, err := reader.read(result.Text)
 		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
-			err = fmt.Errorf("the receipt is for a record of kind %.100q in ledger %.100q", a.kind, a.ledger)
+			err = fmt.Errorf("the receipt belongs to a different record, of kind %.100q in ledger %.100q", a.kind, a.ledger)
 		}
 		if err != nil {
 			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrUnexpectedAnswer, line.place(), err)
@@ -89,7 +89,7 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	} else {
 		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
 		if parseErr != nil {
-			return fmt.Errorf("%w to %s: the seq of the receipt is %q", client.ErrUnexpectedAnswer, l.place(), a.seq)
+			return fmt.Errorf("%w to %s: the receipt's seq is %q, but must be an unsigned integer", client.ErrUnexpectedAnswer, l.place(), a.seq)
 		}
 		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, ActionOrigin: origin}, options)
 	}

@@ -67,12 +67,12 @@ func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) 
 		at.text, err = readLine(buffer, in.maxLine)
 		switch {
 		case errors.Is(err, errTooLong):
-			if !yield(at, fmt.Errorf("%w than %d bytes and was not sent", err, in.maxLine)) {
+			if !yield(at, fmt.Errorf("%w (the limit is %d bytes) and was not sent", err, in.maxLine)) {
 				return
 			}
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
-			yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
+			yield(at, fmt.Errorf("the file is truncated or damaged at this line; the rest of the file was not sent: %w", err))
 			return
 		}
 		if len(bytes.TrimSpace(at.text)) > 0 && !yield(at, nil) {
@@ -84,7 +84,7 @@ func (in *input) linesOf(buffer *bufio.Reader, at line, yield func(line, error) 
 	}
 }
 
-var errTooLong = errors.New("the line is longer")
+var errTooLong = errors.New("the line is too long")
 
 // readLine returns the next line without its line feed. If the line is longer than limit bytes, readLine
 // skips it and returns errTooLong. The last line can be returned together with io.EOF.

@@ -45,7 +45,7 @@ func (k *keyer) complete(l *line, kind string) error {
 	return nil
 }
 
-var errAlone = errors.New(`it is a record without its kind; give --kind ipc_record, or write {"kind": "ipc_record", "record": {…}}`)
+var errAlone = errors.New(`the record has no kind; use --kind ipc_record, or wrap the record: {"kind": "ipc_record", "record": {…}}`)
 
 // isAlone reports whether root is a record that is not wrapped in a batch line.
 func isAlone(root pyjson.Value) bool {

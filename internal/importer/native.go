@@ -59,7 +59,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 	return func(yield func(client.BatchLine) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
-				entries := []formats.Conversion{{Reason: "it does not have this format"}}
+				entries := []formats.Conversion{{Reason: "the listed members are not part of the import format"}}
 				if err == nil && n.text != nil {
 					options.RunID, options.Subject = n.run, o.Native.Subject
 					if options.Subject == "" {
@@ -68,7 +68,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 					entries, err = o.Native.Format.Convert(n.text, options)
 				}
 				if errors.Is(err, errEmpty) {
-					counted.warn(name + ": the file is empty; nothing was taken from it")
+					counted.warn(name + ": the file is empty; nothing was imported")
 					continue
 				}
 				if err != nil {
@@ -234,7 +234,7 @@ func walk(path, file string, visit func(path string, err error) bool) {
 		return nil
 	})
 	if !found {
-		visit(path, fmt.Errorf("neither the folder nor a folder below it has a file %s", file))
+		visit(path, fmt.Errorf("neither the folder nor any of its subfolders contains a file named %s", file))
 	}
 }
 
@@ -268,7 +268,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 				return nil
 			}
 			if !f.IsDir() {
-				n.leaveOut(f.Name(), "its folder has no "+formats.MetadataFile)
+				n.leaveOut(f.Name(), "the folder has no "+formats.MetadataFile)
 			}
 		}
 		if more = n.others == nil || yield(n, nil); !more {
@@ -299,7 +299,7 @@ func (o Options) readSave(n *native) error {
 	for _, f := range files {
 		known, is := formats.SaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
-			n.leaveOut(f.Name(), "it does not belong to a save")
+			n.leaveOut(f.Name(), "the file is not part of a save")
 			continue
 		}
 		text, err := o.readWhole(filepath.Join(n.file, f.Name()))

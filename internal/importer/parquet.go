@@ -50,7 +50,7 @@ func (in *input) parquetRows(yield func(line, error) bool) {
 func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 	defer func() {
 		if r := recover(); r != nil { // the library panics on some malformed files
-			err = fmt.Errorf("it is malformed: %v", r)
+			err = fmt.Errorf("the file is malformed: %v", r)
 		}
 	}()
 	f, err := os.Open(in.name)
@@ -89,7 +89,7 @@ func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 		case err != nil:
 			return err
 		case n == 0:
-			return errors.New("the reader makes no progress")
+			return errors.New("the Parquet reader returned neither a row nor an error")
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	var others native
 	for _, table := range tables {
-		others.leaveOut(table, "the row is not from the table "+cacheTable)
+		others.leaveOut(table, "the only table that is imported is "+cacheTable)
 	}
 	if others.others != nil && !visit(others) {
 		return nil

@@ -16,7 +16,7 @@ import (
 // parquetMagic is the magic number at the beginning of a Parquet file.
 var parquetMagic = []byte("PAR1")
 
-var errParquet = errors.New("it is a Parquet file; import Phoenix spans by the name of the file, with --format phoenix, and convert other tables to lines of JSON")
+var errParquet = errors.New("the input is a Parquet file; to import Phoenix spans, name the file and use --format phoenix; convert other tables to JSON Lines")
 
 // errEmpty means that a file contains no value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
@@ -37,7 +37,7 @@ func (in *input) values(table bool) iter.Seq2[line, error] {
 		start, err := firstBytes(buffer)
 		switch {
 		case err != nil && !errors.Is(err, io.EOF):
-			yield(at, fmt.Errorf("the file is truncated or damaged here, and nothing after this was sent: %w", err))
+			yield(at, fmt.Errorf("the file is truncated or damaged at this line; the rest of the file was not sent: %w", err))
 		case len(start) == 0:
 			yield(at, errEmpty)
 		case bytes.HasPrefix(start, parquetMagic):
@@ -116,9 +116,9 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 	}
 	switch {
 	case errors.Is(err, errTooLong):
-		yield(at, fmt.Errorf("the element is longer than %d bytes, and nothing after it was sent", in.maxLine))
+		yield(at, fmt.Errorf("the element is longer than %d bytes; the rest of the array, including the element, was not sent", in.maxLine))
 	case err != nil:
-		yield(at, fmt.Errorf("the array is truncated or damaged here, and nothing after this was sent: %w", err))
+		yield(at, fmt.Errorf("the array is truncated or damaged at this element; the rest of the array was not sent: %w", err))
 	}
 }
 
@@ -184,7 +184,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 	at := line{file: in.name, number: 1}
 	names, err := reader.Read()
 	if err == nil && len(names) < 2 {
-		yield(at, errors.New("it is neither JSON nor CSV with a header line"))
+		yield(at, errors.New("the file is neither JSON nor CSV with a header line"))
 		return
 	}
 	for ; err == nil; at.number++ {
@@ -197,7 +197,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 		one.element = true
 		one.text = rowOf(names, cells)
 		if len(cells) != len(names) {
-			if !yield(one, fmt.Errorf("the row has %d cells, but there are %d columns", len(cells), len(names))) {
+			if !yield(one, fmt.Errorf("the row has %d cells, but the header has %d columns", len(cells), len(names))) {
 				return
 			}
 			continue
@@ -207,7 +207,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		yield(at, fmt.Errorf("the file is not CSV from here on, and nothing after this was sent: %w", err))
+		yield(at, fmt.Errorf("the CSV file cannot be parsed at this row; the rest of the file was not sent: %w", err))
 	}
 }
 

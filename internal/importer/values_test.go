@@ -81,13 +81,13 @@ func TestValuesOfTables(t *testing.T) {
 		`-: record 4 {"id":"4","input":"{broken","output":null}`}, list)
 	require.Equal(t, []string{"-: record 3: the row has 2 cells, but there are 3 columns"}, wrong)
 	_, wrong = valuesOf("hello\nworld\n", 100, true)
-	require.Equal(t, []string{"-:1: it is neither JSON nor CSV with a header line"}, wrong)
+	require.Equal(t, []string{"-:1: the file is neither JSON nor CSV with a header line"}, wrong)
 }
 
 // An element that is too long is refused before it has been read to its end.
 func TestValuesAreBounded(t *testing.T) {
 	_, wrong := valuesOf(`[{"a":"`+strings.Repeat("x", 1<<20)+`"}]`, 1000, false)
-	require.Equal(t, []string{"-: record 1: the element is longer than 1000 bytes, and nothing after it was sent"}, wrong)
+	require.Equal(t, []string{"-: record 1: the element is longer than 1000 bytes; the rest of the array, including the element, was not sent"}, wrong)
 }
 
 func TestRecordsThatStandAlone(t *testing.T) {

@@ -50,10 +50,10 @@ const minRate = 1 << 20
 
 // Errors that say why a snapshot was refused.
 var (
-	ErrDigestMismatch  = errors.New("the rows do not have the digest that the server states")
+	ErrDigestMismatch  = errors.New("the rows do not match the digest from the server")
 	ErrRootMismatch    = errors.New("the server has a different log: the roots of the two trees differ")
 	ErrLayoutMismatch  = errors.New("the server's index has a different layout")
-	ErrServersDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is wrong")
+	ErrServersDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is incorrect")
 	ErrSlowServer      = errors.New("the server is too slow")
 	ErrTooShort        = errors.New("the part is too short")
 	ErrMalformedAnswer = errors.New("the server's response is malformed")
@@ -109,13 +109,13 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	digest := sha256.Sum256(first.Rows)
 	next, err := hex.DecodeString(first.Next)
 	if err != nil {
-		return nil, fmt.Errorf(`%w: the member "next" is %q`, ErrMalformedAnswer, first.Next)
+		return nil, fmt.Errorf(`%w: the member "next" is %q, but must be hexadecimal`, ErrMalformedAnswer, first.Next)
 	}
 	s.bytes += uint64(len(first.Rows))
 	took := s.now().Sub(s.began)
 	switch {
 	case first.AsOf != s.size || first.RootHash != s.root:
-		return nil, fmt.Errorf("%w: the part has the size %d and the root %s instead of %d and %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
+		return nil, fmt.Errorf("%w: the part has the size %d and the root %s, but the first part had the size %d and the root %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigestMismatch
 	case first.Next != "" && len(first.Rows) < s.minPartBytes():
@@ -125,7 +125,7 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	}
 	for i, other := range answers[1:] {
 		if err := compare(first, other); err != nil {
-			return nil, fmt.Errorf("%w, at %s", err, s.Servers[i+1].URL)
+			return nil, fmt.Errorf("comparing with the index of %[2]s: %[1]w", err, s.Servers[i+1].URL)
 		}
 	}
 	if s.cursor = first.Next; s.cursor == "" {
@@ -146,14 +146,14 @@ func (s *session) minPartBytes() int {
 // have.
 func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	if own := strings.TrimSpace(index.Layout); first.Layout != own {
-		return fmt.Errorf("%w: %q, not %q", ErrLayoutMismatch, first.Layout, own)
+		return fmt.Errorf("%w: got %q, expected %q", ErrLayoutMismatch, first.Layout, own)
 	}
 	root, err := s.Root(ctx, s.ledger, first.AsOf)
 	if err != nil {
 		return err
 	}
 	if own := hex.EncodeToString(root[:]); own != first.RootHash {
-		return fmt.Errorf("%w at size %d: %s here, %s there", ErrRootMismatch, first.AsOf, own, first.RootHash)
+		return fmt.Errorf("%w at size %d: %s locally, %s on the server", ErrRootMismatch, first.AsOf, own, first.RootHash)
 	}
 	s.size, s.root = first.AsOf, first.RootHash
 	return nil
@@ -163,13 +163,13 @@ func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 func compare(first, other *wire.IndexPart) error {
 	switch {
 	case first.Layout != other.Layout:
-		return fmt.Errorf("%w: %q, not %q", ErrLayoutMismatch, other.Layout, first.Layout)
+		return fmt.Errorf("%w: got %q, expected %q", ErrLayoutMismatch, other.Layout, first.Layout)
 	case first.AsOf != other.AsOf:
 		return fmt.Errorf("%w: the response has the size %d instead of %d", ErrMalformedAnswer, other.AsOf, first.AsOf)
 	case first.RootHash != other.RootHash:
 		return fmt.Errorf("%w at size %d", ErrRootMismatch, first.AsOf)
 	case first.Digest != other.Digest || first.Next != other.Next:
-		return fmt.Errorf("%w: up to row %s at size %d; rebuild it with colophon reindex", ErrServersDiffer, first.Next, first.AsOf)
+		return fmt.Errorf("%w: the part up to row %s differs at size %d; run colophon reindex on the server whose index is incorrect", ErrServersDiffer, first.Next, first.AsOf)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 			return answers, nil
 		}
 		if try == agreeTries-1 || ctx.Err() != nil {
-			return nil, fmt.Errorf("the servers returned rows at different tree sizes: %w", err)
+			return nil, fmt.Errorf("the servers did not all return the index at the same tree size: %w", err)
 		}
 	}
 }

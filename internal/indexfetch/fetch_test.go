@@ -194,7 +194,7 @@ func TestServersMustAgree(t *testing.T) {
 	for _, peers := range [][]*peer{{{change: lie}, {}}, {{}, {change: lie}}, {{}, {}, {change: lie}}} {
 		rows, _, err := fetch(t, fetcher(t, peers...))
 		require.ErrorIs(t, err, ErrServersDiffer)
-		require.ErrorContains(t, err, fmt.Sprintf("size 60; rebuild it with colophon reindex, at server %d", len(peers)))
+		require.ErrorContains(t, err, fmt.Sprintf("size 60; run colophon reindex on the server whose index is incorrect, at server %d", len(peers)))
 		require.Equal(t, "1111111111", rows)
 	}
 	rows, _, err = fetch(t, fetcher(t, new(peer), new(peer)))

@@ -24,7 +24,7 @@ type Address struct {
 // Parse parses the URL of a ledger on a server or in a bucket.
 func Parse(text string) (a Address, err error) {
 	const before = "/v1/ledgers/"
-	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger like %s%sdefault", text, remote.DefaultURL, before)
+	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger; use a URL like %s%sdefault", text, remote.DefaultURL, before)
 	u, err := url.Parse(text)
 	isBucket := bucket.IsURL(text)
 	if err != nil || !isBucket && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "") {

@@ -260,7 +260,7 @@ func (c *copier) content(digest storage.Hash) ([]byte, error) {
 		return nil, err
 	}
 	if sha256.Sum256(piece) != digest {
-		return nil, fmt.Errorf("%w: the bytes do not have the digest %x", storage.ErrDamaged, digest)
+		return nil, fmt.Errorf("%w: the content does not match its digest %x", storage.ErrDamaged, digest)
 	}
 	c.cache.Put(digest, piece)
 	return piece, nil
@@ -273,10 +273,10 @@ func (c *copier) finish() error {
 		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
 	}
 	if c.tip != c.head.Tip || c.time != c.head.Time {
-		return fmt.Errorf("%w: the last entry of the source, written at %s, is not the entry that the source's head names", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
+		return fmt.Errorf("%w: the last entry of the source (written at %s) does not match the source's head", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
 	}
 	if root := c.tree.Root(); root != c.root {
-		return fmt.Errorf("%w: the source's entries have the root %x, but its checkpoint signs %x", ledger.ErrDamaged, root, c.root)
+		return fmt.Errorf("%w: the tree of the source's entries has the root %x, but the source's checkpoint has the root %x", ledger.ErrDamaged, root, c.root)
 	}
 	return c.flush(c.head.Checkpoint)
 }

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // errMovedElsewhere means that the source's ledgers were moved to a place other than the target.
-var errMovedElsewhere = errors.New("its ledgers were moved elsewhere")
+var errMovedElsewhere = errors.New("the ledgers were moved elsewhere")
 
 // Run moves the ledgers, or continues an interrupted move.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
@@ -83,7 +83,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	}
 	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
 	if errors.Is(err, errMovedElsewhere) {
-		return false, false, cli.StateErrorf("%s: %w; to copy them again, undo that move, or move the ledgers from where they are now", m.from, err)
+		return false, false, cli.StateErrorf("%s: %w; to copy the ledgers again, undo that move, or move the ledgers from their current location", m.from, err)
 	}
 	return moved, complete, err
 }
@@ -94,7 +94,7 @@ func (m *move) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case complete && !moved:
-		return cli.StateErrorf("%s has ledgers already; name an empty one with --to", m.to)
+		return cli.StateErrorf("%s already has ledgers; name an empty target with --to", m.to)
 	case complete:
 		if err := m.to.arrive(ctx); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (m *move) run(ctx context.Context) error {
 		}
 		if err := m.copy(ctx); err != nil {
 			if _, is := m.from.(*postgresPlace); is {
-				m.console.Say("no server starts on %s until the move is complete; to keep using it instead, run the command with --undo", m.from)
+				m.console.Say("no server can start on %s until the move is complete; to cancel the move instead, run the command with --undo", m.from)
 			}
 			return err
 		}
@@ -181,7 +181,7 @@ func (m *move) copy(ctx context.Context) error {
 	}
 	if held, is := m.source.(interface{ CheckNotTakenOver(context.Context) error }); is {
 		if err := held.CheckNotTakenOver(ctx); err != nil {
-			return fmt.Errorf("a server has written to %s: stop it, and run the command again: %w", m.from, err)
+			return fmt.Errorf("a server has written to %s: stop that server and run the command again: %w", m.from, err)
 		}
 	}
 	return sameLedgers(ctx, m.source, m.target)
@@ -195,7 +195,7 @@ func (m *move) checkNames(ctx context.Context, infos []storage.LedgerInfo) error
 	}
 	for _, info := range stored {
 		if !slices.ContainsFunc(infos, func(i storage.LedgerInfo) bool { return i.Name == info.Name && i.Origin == info.Origin }) {
-			return fmt.Errorf("%w: %s has a ledger %q of origin %q, but the source does not", errDiverged, m.to, info.Name, info.Origin)
+			return fmt.Errorf("%w: %s has a ledger %q with the origin %q that the source does not have", errDiverged, m.to, info.Name, info.Origin)
 		}
 	}
 	return nil
@@ -267,7 +267,7 @@ func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to stor
 		Verifiers: keys.Verifiers(), Ledger: info.Name, Progress: func(done, _ uint64) { bar.Set(done) },
 	})
 	if err == nil && report.Damage != nil {
-		err = fmt.Errorf("%w: the copy: %w", storage.ErrDamaged, report.Damage)
+		err = fmt.Errorf("%w: auditing the copy: %w", storage.ErrDamaged, report.Damage)
 	}
 	return report, err
 }
@@ -279,7 +279,7 @@ func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) e
 	defer bar.Finish()
 	strays, err := storeaudit.CheckKeys(ctx, m.target, walked, bar.Set)
 	if err == nil && len(strays) > 0 {
-		err = fmt.Errorf("%w: the copy: ledger %q: %w", storage.ErrDamaged, strays[0].Ledger, strays[0])
+		err = fmt.Errorf("%w: checking the keys of the copy of ledger %q: %w", storage.ErrDamaged, strays[0].Ledger, strays[0])
 	}
 	return err
 }
@@ -314,7 +314,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 			}
 		}
 		if !sameHead(heads[0], heads[1]) {
-			return fmt.Errorf("%w: ledger %q has %d entries in the source, but %d in the target", errDiverged, info.Name, heads[0].Size, heads[1].Size)
+			return fmt.Errorf("%w: ledger %q has different heads: %d entries in the source, %d in the target", errDiverged, info.Name, heads[0].Size, heads[1].Size)
 		}
 	}
 	return nil
@@ -341,7 +341,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 	if err := m.from.unleave(ctx); err != nil {
 		return err
 	}
-	m.console.Say("%s has the ledgers again", m.from)
+	m.console.Say("the move was undone; servers can use %s again", m.from)
 	return nil
 }
 
@@ -350,13 +350,13 @@ func (m *move) undo(ctx context.Context) (err error) {
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {
-		return cli.StateErrorf("%s: %w than %s", m.from, err, m.to)
+		return cli.StateErrorf("%s: %w, not to %s", m.from, err, m.to)
 	}
 	if err != nil {
 		return err
 	}
 	refused := func(err error) error {
-		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w. If a server has written to %s since the move, move its ledgers back instead: run colophon migrate with --from and --to exchanged", err, m.to)
+		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w\nIf a server has written to %s since the move, move the ledgers back instead: run colophon migrate with --from and --to swapped", err, m.to)
 	}
 	if err := sameLedgers(ctx, m.source, target); err != nil {
 		return refused(err)
@@ -376,14 +376,14 @@ func (m *move) takeBack(ctx context.Context) error {
 // advise tells the user which old copy remains in the folder, and which keys it lacks.
 func (f *folder) advise(names []string) {
 	if exists(datadir.MovedDatabase(f.data)) {
-		f.console.Say("%s keeps the old copy. Content that is erased from now on stays in it: remove it when you have a backup of the database", datadir.MovedDatabase(f.data))
-		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database: serve it with --data %s and --store", f.data)
+		f.console.Say("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabase(f.data))
+		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database; start the server with --data %s and --store", f.data)
 		return
 	}
 	keys := datadir.SigningKeys(f.console, f.data)
 	for _, name := range names {
 		if _, err := keys.Load(name); errors.Is(err, storage.ErrNotFound) {
-			f.console.Say("%s has no signing key of ledger %q: copy keys and marks from the data folder of the server that used the database", f.data, name)
+			f.console.Say("%s has no signing key for ledger %q: copy the keys and marks from the data folder of the server that used the database", f.data, name)
 		}
 	}
 }
@@ -391,6 +391,6 @@ func (f *folder) advise(names []string) {
 // advise tells the user which old copy remains in the database.
 func (p *postgresPlace) advise([]string) {
 	if m, err := p.database.MigrationLock(context.Background()); err == nil && m.State != "" {
-		p.console.Say("the tables colophon_… of %s keep the old copy. Content that is erased from now on stays in them: drop them when you have a backup of the folder", p)
+		p.console.Say("the tables colophon_… of %s contain the old copy. Content that is erased from now on remains in these tables; drop them once you have a backup of the folder", p)
 	}
 }

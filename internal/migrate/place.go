@@ -46,9 +46,9 @@ type place interface {
 func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
 	switch {
 	case from == "" || to == "":
-		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to are needed: a data folder, and the URL of a PostgreSQL database")
+		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to are required: one must be a data folder, and the other the URL of a PostgreSQL database")
 	case postgres.IsURL(from) == postgres.IsURL(to):
-		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to: one of them must be a data folder, and the other one the URL (postgres://user@host/database) of a PostgreSQL database")
+		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to: one must be a data folder, and the other the URL of a PostgreSQL database (postgres://user@host/database)")
 	case postgres.IsURL(from):
 		return &postgresPlace{console: c, url: from}, &folder{console: c, data: to}, nil
 	}

@@ -69,7 +69,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 		n.checkpoint, err = walked.OpenLaterCheckpoint(n.note, known, s.trusted, successors)
 	}
 	if err != nil {
-		return nil, refuse(signature, "the checkpoint of the copy is not signed by the given key or a successor of it: %v", err)
+		return nil, refuse(signature, "the checkpoint of the copy is not signed by the given key or one of its successors: %v", err)
 	}
 	if n.checkpoint.Size == 0 {
 		return nil, refuse(damaged, "the checkpoint of the copy covers no events")
@@ -181,12 +181,12 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 		return refuse(damaged, "decoding event %d of the copy: %v", seq, err)
 	}
 	if e.Prev != l.tip || e.Seq != seq {
-		return refuse(damaged, "event %d of the copy does not follow the one before it", seq)
+		return refuse(damaged, "event %d of the copy does not link to the previous event", seq)
 	}
 	switch e.Kind {
 	case record.LedgerCreated:
 		if l.keys, err = proofs.BeginKeyHistory(entry); err != nil || seq > 0 {
-			return refuse(damaged, "event %d of the copy creates a ledger: %v", seq, err)
+			return refuse(damaged, "event %d of the copy is a misplaced or malformed ledger_created event: %v", seq, err)
 		}
 	case record.KeyRotated:
 		if err := l.rotate(seq, &e); err != nil {
@@ -209,10 +209,10 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 
 func (l *load) rotate(seq uint64, e *event.Event) error {
 	if l.keys == nil {
-		return refuse(damaged, "event %d of the copy rotates the key of a log that no event creates", seq)
+		return refuse(damaged, "event %d of the copy rotates the key of the log, but no earlier event creates the log", seq)
 	}
 	if err := l.keys.AddRecord(seq, e.Detail); err != nil {
-		return refuse(damaged, "event %d of the copy changes the key of the log: %v", seq, err)
+		return refuse(damaged, "event %d of the copy contains an invalid key rotation: %v", seq, err)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 // redact adds to the next commit the redactions that event by makes, where by is a seq.
 func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
-		return refuse(damaged, "event %d of the copy does not name records before it", by)
+		return refuse(damaged, "the redaction in event %d of the copy must list only earlier records", by)
 	}
 	if redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= l.stored.Size && len(l.next.Entries) > 0 {
 		if err := l.flush(ctx); err != nil {
@@ -240,7 +240,7 @@ func (l *load) finish(ctx context.Context) error {
 	case size != l.checkpoint.Size:
 		return refuse(damaged, "the copy ends after %d of %d events", size, l.checkpoint.Size)
 	case l.tree.Root() != l.checkpoint.Root:
-		return refuse(damaged, "the events of the copy do not have the root of its checkpoint of size %d", size)
+		return refuse(damaged, "the events of the copy do not match the root of its checkpoint at size %d", size)
 	case l.keys == nil || l.keys.Current().Name() != l.checkpoint.Origin:
 		return refuse(damaged, "the first event of the copy does not create the log with the origin %.100q", l.checkpoint.Origin)
 	}
@@ -273,8 +273,8 @@ func (l *load) checkFork(ctx context.Context) error {
 	if root == l.base.Root {
 		return nil
 	}
-	return refuse(fork, "the log of the copy is a fork: at size %d this server has verified the root %x, but the checkpoint of size %d covers the root %x; "+
-		"keep both as evidence", size, l.base.Root, l.checkpoint.Size, root)
+	return refuse(fork, "the log of the copy is a fork: at size %[1]d, this server has verified the root %[2]x, but according to the checkpoint of size %[3]d, the root at size %[1]d is %[4]x; "+
+		"keep both logs as evidence", size, l.base.Root, l.checkpoint.Size, root)
 }
 
 // flush proves that the log that the checkpoint covers begins with the events read so far, and commits
@@ -301,7 +301,7 @@ func (l *load) prove(ctx context.Context) error {
 		return fmt.Errorf("reading the tiles of the copy: %w", asRefusal(err))
 	}
 	if err := proofs.VerifyConsistency(size, l.checkpoint.Size, l.tree.Root(), l.checkpoint.Root, path); err != nil {
-		return refuse(damaged, "the first %d events of the copy are not those of its checkpoint of size %d, or its tiles are damaged: %v", size, l.checkpoint.Size, err)
+		return refuse(damaged, "the first %d events of the copy do not match its checkpoint of size %d, or its tiles are damaged: %v", size, l.checkpoint.Size, err)
 	}
 	return nil
 }

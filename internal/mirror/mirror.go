@@ -71,7 +71,7 @@ type state struct {
 var errLoading = errors.New("the copy is being loaded")
 
 // ErrOtherKey means that the events of the stored log name none of the trusted keys.
-var ErrOtherKey = errors.New("the log that was loaded before does not have the given verifier key")
+var ErrOtherKey = errors.New("the previously loaded log does not have the given verifier key")
 
 // New returns a Mirror that follows a copy in the background until Close is called. The host must have
 // been opened on database. New returns ErrOtherKey if the events of the stored log name none of the
@@ -113,9 +113,9 @@ func (m *Mirror) FollowError() error {
 	case err == nil:
 		return nil
 	case reason != unavailable:
-		return fmt.Errorf("the server refuses the copy that it follows (%s), so it shows the last verified state; see its log for the cause", reasons[reason])
+		return fmt.Errorf("the server refuses the newest state of the copy (%s) and serves the last verified state; see the server's log for the cause", reasons[reason])
 	}
-	return errors.New("the server cannot read the copy that it follows, so it shows the last verified state; see its log for the cause")
+	return errors.New("the server cannot read the copy and serves the last verified state; see the server's log for the cause")
 }
 
 // firstPause is the pause after the first failure. It doubles with each consecutive failure.
@@ -148,7 +148,7 @@ func (m *Mirror) failed(err error) {
 	m.failures[reason].Add(1)
 	before := m.state.Load().err
 	if before == nil || before.Error() != err.Error() {
-		m.options.Log.Error("the copy cannot be followed; the server shows the last verified state", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
+		m.options.Log.Error("cannot follow the copy; serving the last verified state", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
 	}
 	m.state.Store(&state{err})
 }
@@ -156,7 +156,7 @@ func (m *Mirror) failed(err error) {
 func (m *Mirror) succeeded() {
 	m.checked.Store(time.Now().UnixNano())
 	if before := m.state.Swap(&state{}).err; before != nil {
-		m.options.Log.Info("the newest state of the copy is served", "ledger", m.options.Ledger, "copy", m.options.Place, "size", m.newest.Load())
+		m.options.Log.Info("serving the newest state of the copy", "ledger", m.options.Ledger, "copy", m.options.Place, "size", m.newest.Load())
 	}
 }
 
@@ -193,7 +193,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 	case err != nil:
 		return err
 	case info.Origin != n.checkpoint.Origin:
-		return refuse(fork, "the copy is of the log %.100q, but this server has the log %.100q; use another data folder for it", n.checkpoint.Origin, info.Origin)
+		return refuse(fork, "the copy belongs to the log %.100q, but this server has the log %.100q; use another data folder for the copy", n.checkpoint.Origin, info.Origin)
 	case n.checkpoint.Size < head.Size:
 		return refuse(rollback, "the copy has only %d events, but this server has already verified %d", n.checkpoint.Size, head.Size)
 	}
@@ -243,7 +243,7 @@ func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 		var decoder event.Decoder
 		first, err := decoder.Decode(entry)
 		if err != nil {
-			return nil, refuse(damaged, "event 0 of the copy: %v", err)
+			return nil, refuse(damaged, "decoding event 0 of the copy: %v", err)
 		}
 		return m.database.stored.Create(ctx, storage.LedgerInfo{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
 	}

@@ -22,7 +22,7 @@ func MaxOpen(load limits.ServerLimits) uint64 {
 func Check(load limits.ServerLimits, log *slog.Logger) {
 	need := MaxOpen(load)
 	if limit, known := Limit(); known && limit < need {
-		log.Warn("the limit of open files is lower than what the server might need: raise it (ulimit -n, or LimitNOFILE= of systemd), or lower --max-connections",
+		log.Warn("the open file limit is lower than the server may need: raise the limit (ulimit -n, or LimitNOFILE= in systemd), or lower --max-connections",
 			"limit", limit, "needed", need, "max_connections", load.Connections)
 	}
 }

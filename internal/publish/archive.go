@@ -105,7 +105,7 @@ func (c *copier) noteArchive(err error) {
 	}
 	c.archiving = message
 	if err != nil {
-		c.log.Error("old entries cannot be archived; they stay in the database, and the server tries again", "bucket", c.options.Place, "error", err)
+		c.log.Error("cannot archive old entries; they stay in the database, and the server will retry", "bucket", c.options.Place, "error", err)
 	} else {
 		c.log.Info("old entries can be archived again", "bucket", c.options.Place)
 	}

@@ -40,7 +40,7 @@ func (n *LedgerNames) UnmarshalText(text []byte) error {
 	for name := range strings.SplitSeq(string(text), ",") {
 		name = strings.TrimSpace(name)
 		if err := ledger.CheckName(name); err != nil {
-			return fmt.Errorf("%q is not a valid name of a ledger: %w", name, err)
+			return fmt.Errorf("%q is not a valid ledger name: %w", name, err)
 		}
 		if !slices.Contains(*n, name) {
 			*n = append(*n, name)
@@ -71,11 +71,11 @@ func (s *Settings) Bind(flags *pflag.FlagSet) {
 // do.
 func (s Settings) Check() error {
 	if s.Publish == "" && s.Archive {
-		return errors.New("archive: needs publish too, the URL of a bucket")
+		return errors.New("archive: requires publish, which must be the URL of a bucket")
 	}
 	if s.Publish == "" {
 		if len(s.PublishLedgers) > 0 {
-			return errors.New("publish-ledgers: needs publish too, the URL of a bucket")
+			return errors.New("publish-ledgers: requires publish, which must be the URL of a bucket")
 		}
 		return nil
 	}

@@ -111,7 +111,7 @@ func (c *copier) publishLast() {
 		return
 	}
 	if err := c.publish(c.last); err != nil {
-		c.log.Warn("the copy lacks the last events; the next start publishes them", "error", err)
+		c.log.Warn("the copy lacks the last events; the server will publish them at its next start", "error", err)
 	}
 }
 
@@ -189,9 +189,9 @@ const (
 var reasons = [...]string{unavailable: "unavailable", different: "different", foreign: "foreign", unreadable: "unreadable"}
 
 var (
-	errDifferent  = errors.New("the bytes in the bucket differ from the log's; leaving them unchanged")
+	errDifferent  = errors.New("the object in the bucket differs from the log; leaving the object unchanged")
 	errForeign    = errors.New("refusing to publish")
-	errUnreadable = errors.New("the log that was read from the database is not the log that was signed; if this error remains, run colophon fsck")
+	errUnreadable = errors.New("the signed log cannot be read from the database; if this error persists, run colophon fsck")
 )
 
 func reasonOf(err error) int {

@@ -114,7 +114,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if root != checkpoint.Root {
-		return nil, r.refuse("checkpoint", "at size %d the checkpoint has the root %x, but the ledger has %x: the ledger was restored from an older copy and then received different events, or two servers have written it", checkpoint.Size, checkpoint.Root, root)
+		return nil, r.refuse("checkpoint", "at size %d the checkpoint has the root %x, but the ledger has the root %x: either the ledger was restored from an older copy and then diverged, or two servers have written to it", checkpoint.Size, checkpoint.Root, root)
 	}
 	at.size = checkpoint.Size
 	return at, nil
@@ -202,7 +202,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 		}
 		leaf := proofs.LeafHash(entry.Bytes)
 		if !bytes.Equal(leaf[:], tile[at*proofs.HashSize:][:proofs.HashSize]) {
-			return nil, fmt.Errorf("entry %d is not the one that was signed", entry.Seq)
+			return nil, fmt.Errorf("entry %d does not match its leaf hash in the signed tree", entry.Seq)
 		}
 		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
 			return nil, err
@@ -211,7 +211,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 			return body, nil
 		}
 	}
-	return nil, fmt.Errorf("the store has only %d entries from %d on", at, first)
+	return nil, fmt.Errorf("the store has only %d entries starting at entry %d", at, first)
 }
 
 // create writes an object that never changes. If the bucket already has the object with different
@@ -236,10 +236,10 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	}
 	length, err := r.options.Bucket.Size(ctx, name)
 	if err == nil && length != int64(len(body)) {
-		err = fmt.Errorf("%s: the bucket has %d bytes, but %d were written", name, length, len(body))
+		err = fmt.Errorf("%s: the object in the bucket has %d bytes, but %d bytes were written", name, length, len(body))
 	}
 	if errors.Is(err, bucket.ErrNotFound) {
-		err = fmt.Errorf("the bucket has acknowledged an object but does not have it: %w", err)
+		err = fmt.Errorf("the bucket acknowledged a write, but does not have the object: %w", err)
 	}
 	return err
 }
@@ -305,7 +305,7 @@ func (r *round) replace(ctx context.Context, path string, body []byte, contentTy
 	}
 	now, err := r.get(ctx, path)
 	if err == nil && !bytes.Equal(now.body, body) {
-		err = fmt.Errorf("%s: the bucket has acknowledged this object but does not have it, or another writer has replaced it", r.name(path))
+		err = fmt.Errorf("%s: the bucket acknowledged the write, but did not return the written object; another writer may have replaced the object", r.name(path))
 	}
 	return now, err
 }

@@ -42,7 +42,7 @@ func (s *Server) Explain(err error) error {
 	case errors.Is(err, client.ErrMisdirected):
 		answer := s.withoutPackage(err)
 		if errors.As(err, &problem) {
-			answer = &explained{fmt.Sprintf("no answer from the server at %s: %d", s.URL, problem.Status), err}
+			answer = &explained{fmt.Sprintf("the server at %s responded with status %d", s.URL, problem.Status), err}
 		}
 		return &MisdirectedError{answer, s.advice(err)}
 	case errors.As(err, &problem):
@@ -61,7 +61,7 @@ func (s *Server) ExplainExit(err error) error {
 	case errors.Is(err, client.ErrMisdirected):
 		return cli.Exitf(cli.ExitUnreachable, "%w", explained)
 	case errors.Is(err, client.ErrUnreachable):
-		return cli.Exitf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? Name another with --server", explained)
+		return cli.Exitf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? To use another server, pass --server", explained)
 	}
 	return explained
 }
@@ -109,7 +109,7 @@ func (s *Server) advice(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not valid yet: renew the server's certificate, or set this machine's clock"
 	case errors.As(err, &authority) && s.CAFile != "":
-		return fmt.Sprintf("no CA in %s signed the certificate: name the file of the CA that issued it with --ca-file", s.CAFile)
+		return fmt.Sprintf("the certificate is not signed by a CA in %s: use --ca-file to name the file of the CA that issued the certificate", s.CAFile)
 	case errors.As(err, &authority):
 		return "this machine does not trust the CA that signed the certificate: name the file of the CA certificate with --ca-file"
 	case errors.As(err, &verification):

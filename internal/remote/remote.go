@@ -66,17 +66,17 @@ type Server struct {
 func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: %q is not a URL like %s", o.URL, DefaultURL)
+		return nil, cli.Exitf(cli.ExitUsage, "--server: invalid value %q; use a URL like %s", o.URL, DefaultURL)
 	}
 	if u.User != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not have a user and password; put a token into a file that you name with --token-file")
+		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not contain a user name or password; put the token into a file and name that file with --token-file")
 	}
 	token, err := o.token(c)
 	if err != nil {
 		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	if token != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
-		c.Say("warning: the token goes to %s unencrypted; use https if others can read the traffic", u.Host)
+		c.Say("warning: the token is sent to %s unencrypted; use https if others can read the traffic", u.Host)
 	}
 	transport, err := o.transport()
 	if err != nil {
@@ -124,7 +124,7 @@ func (o Options) token(c *cli.Console) (string, error) {
 		}
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("%s has more than a token; it must be one word, as colophon token create printed it", place)
+		return "", fmt.Errorf("%s contains more than a token; it must contain only the token, as printed by colophon token create", place)
 	}
 	return token, nil
 }
@@ -142,7 +142,7 @@ func (o Options) transport() (*http.Transport, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM form", o.CAFile)
+		return nil, fmt.Errorf("%s contains no PEM certificate", o.CAFile)
 	}
 	transport.TLSClientConfig = &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12}
 	return transport, nil

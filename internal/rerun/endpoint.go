@@ -51,9 +51,9 @@ func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: %q is not a URL like http://127.0.0.1:11434", at)
+		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: invalid value %q; use a URL like http://127.0.0.1:11434", at)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: the URL must have neither a user nor parameters, because other users of the machine can read command lines; put the API key into the environment variable of --key-variable")
+		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: the URL must not contain a user name or parameters, because other users can read command lines; put the API key into the environment variable named by --key-variable")
 	}
 	base := strings.TrimRight(u.String(), "/")
 	for _, call := range []string{"/api/generate", "/api/chat", "/chat/completions"} {
@@ -124,9 +124,9 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 	}
 	switch {
 	case output.Kind() != pyjson.String:
-		return nil, e.malformed(r.URL, "it has no text")
+		return nil, e.malformed(r.URL, "the answer contains no text")
 	case pyjson.HasLoneSurrogate(output.Text()):
-		return nil, cli.Exitf(cli.ExitFailed, "the text from %s has half of a surrogate pair, which a ledger cannot record; run the command again", r.URL)
+		return nil, cli.Exitf(cli.ExitFailed, "the text from %s contains an unpaired surrogate, which a ledger cannot record; run the command again", r.URL)
 	}
 	g := &Generation{Output: string(output.Text()), Usage: usage(counts)}
 	if print := root.Member("system_fingerprint"); print.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(print.Text()) {
@@ -221,7 +221,7 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http instead of https", target, err)
 	}
-	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint runs (ollama serve) and that --endpoint has its address", target, err)
+	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint is running (ollama serve) and that --endpoint is its address", target, err)
 }
 
 // refused returns the error for a response whose status is not 200. The error contains advice.
@@ -229,7 +229,7 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.Key == "":
-		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another with --key-variable", e.KeyVariable)
+		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another variable with --key-variable", e.KeyVariable)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.KeyVariable)
 	case status == http.StatusNotFound && strings.Contains(reason, "model"):
@@ -239,7 +239,7 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	case status == http.StatusNotFound:
 		advice = "it is not OpenAI's API: for Ollama's own, give its URL without a path, or --api ollama"
 	case status/100 == 3:
-		advice = fmt.Sprintf("it redirects to %.200q: if that is the endpoint, give that URL", response.Header.Get("Location"))
+		advice = fmt.Sprintf("the endpoint redirects to %.200q: if that URL is the right endpoint, pass it with --endpoint", response.Header.Get("Location"))
 	case status == http.StatusTooManyRequests:
 		advice = "the endpoint limits requests: wait, then run the command with -n for the rest"
 	case status == http.StatusServiceUnavailable:
@@ -275,5 +275,5 @@ func reasonOf(body []byte) string {
 }
 
 func (e *Endpoint) malformed(target, why string) error {
-	return cli.Exitf(cli.ExitFailed, "the answer from %s does not have the form of %s's API: %s; give --api ollama or --api openai, whichever the endpoint implements", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+	return cli.Exitf(cli.ExitFailed, "the answer from %s does not conform to the %s API: %s; use --api ollama or --api openai, whichever the endpoint implements", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
 }

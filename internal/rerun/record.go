@@ -35,7 +35,7 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 		return nil, err
 	}
 	if row.Kind != wire.KindIPCRecord {
-		return nil, cli.Exitf(cli.ExitFailed, "event %d is of kind %.60s, which names no model to run; give the seq of an ipc_record", seq, row.Kind)
+		return nil, cli.Exitf(cli.ExitFailed, "event %d is of kind %.60s, which does not specify a model to run; give the seq of an ipc_record", seq, row.Kind)
 	}
 	body, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -65,9 +65,9 @@ func (r *Record) requireContent(redactedBy *uint64) error {
 	}
 	switch {
 	case redactedBy != nil:
-		return cli.Exitf(cli.ExitFailed, "event %d has erased the content of event %d, so its prompt is gone; give the seq of a record that still has its content", *redactedBy, r.Seq)
+		return cli.Exitf(cli.ExitFailed, "event %d erased the content of event %d, including the prompt; give the seq of a record that still has its content", *redactedBy, r.Seq)
 	case r.Event.Hashes.Get("output_hash") == "":
-		return cli.Exitf(cli.ExitFailed, "event %d has no output to compare new ones with; give the seq of a record with an output", r.Seq)
+		return cli.Exitf(cli.ExitFailed, "event %d has no output to compare new outputs with; give the seq of a record with an output", r.Seq)
 	case !r.has("payload"):
 		return missing("payload", "input_hash")
 	case !r.has("system_prompt") && r.Event.Hashes.Get("system_prompt_hash") != "":
@@ -109,7 +109,7 @@ func (r *Record) content(ctx context.Context, from *client.Ledger, name string) 
 	}
 	digest := sha256.Sum256(text)
 	if want := r.Event.Content[name].SHA256; hex.EncodeToString(digest[:]) != want || !utf8.Valid(text) {
-		return nil, fmt.Errorf("the %s of event %d that the server sent does not have the SHA-256 %.64s that the event names; check the server with colophon audit --content", name, r.Seq, want)
+		return nil, fmt.Errorf("the server returned a %s of event %d that is not UTF-8 or does not match the SHA-256 %.64s in the event; check the server with colophon audit --content", name, r.Seq, want)
 	}
 	return text, nil
 }

@@ -99,7 +99,7 @@ func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (p
 	}
 	p, ok := promptOf(value)
 	if !ok {
-		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the member %q of the payload of event %d is neither a string nor a list of messages; name another", member, r.Seq)
+		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the member %q of the payload of event %d is neither a string nor a list of messages; name another member", member, r.Seq)
 	}
 	return p, []string{member}, nil
 }

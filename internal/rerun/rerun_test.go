@@ -225,11 +225,11 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err := to.Records.Redact(t.Context(), erased, "Asked for.", nil)
 	require.NoError(t, err)
 	for says, seq := range map[string]uint64{
-		"event 0 is of kind ledger_created":         0,
-		"event 2 has erased the content of event 1": erased,
-		"was posted with input_hash only":           post(t, to, hashed),
-		"was posted with system_prompt_hash only":   post(t, to, prompted),
-		"has no output to compare new ones with":    post(t, to, silent),
+		"event 0 is of kind ledger_created":       0,
+		"event 2 erased the content of event 1":   erased,
+		"was posted with input_hash only":         post(t, to, hashed),
+		"was posted with system_prompt_hash only": post(t, to, prompted),
+		"has no output to compare new ones with":  post(t, to, silent),
 	} {
 		_, err := rerun.FetchRecord(t.Context(), to, seq)
 		require.ErrorContains(t, err, says)

@@ -60,7 +60,7 @@ func CheckRegular(path string) error {
 // checkRegular is like CheckRegular, but takes the result of Lstat or Stat.
 func checkRegular(path string, info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file; remove it, or replace it with the file itself", path)
+		err = fmt.Errorf("%s is not a regular file; remove it, or replace it with a regular file", path)
 	}
 	return err
 }
@@ -130,7 +130,7 @@ func checkLinkOwner(path string) error {
 		return err
 	}
 	if owner, known := Owner(info); known && owner != os.Geteuid() && owner != 0 {
-		return fmt.Errorf("%s is a link that belongs to another user, with id %d; remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
+		return fmt.Errorf("%s is a link that belongs to another user (uid %d); remove it, or run: chown -h %d %s", path, owner, os.Geteuid(), path)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func CheckOwner(path string, info fs.FileInfo) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s belongs to another user, with id %d; remove it, or run: chown %d %s", path, owner, self, path)
+	return fmt.Errorf("%s belongs to another user (uid %d); remove it, or run: chown %d %s", path, owner, self, path)
 }
 
 // Create creates a file that only its owner can read and write. It replaces an existing regular

@@ -148,7 +148,7 @@ func TestLinksOfOthers(t *testing.T) {
 	require.NoError(t, os.Symlink(dir, link))
 	require.NoError(t, CheckFolder(link))
 	give(t, link, stranger)
-	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user, with id 54321")
+	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user (uid 54321")
 	give(t, filepath.Dir(link), stranger)
 	require.Error(t, CheckFolder(link), "a link in a folder of another user must be refused too")
 }

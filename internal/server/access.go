@@ -45,14 +45,14 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 			return gate{}, cli.StateErrorf("access-file %s: %w", config.AccessFile, err)
 		}
 		if len(rules.OIDC)+len(rules.MTLS) == 0 {
-			return gate{}, cli.StateErrorf("access-file %s has no rules; write some, or omit --access-file", config.AccessFile)
+			return gate{}, cli.StateErrorf("access-file %s has no rules; add rules, or omit --access-file", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
 	case certificates && config.TLSClientCA == "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: its mtls rules need --tls-client-ca, the CA that signs client certificates", config.AccessFile)
+		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: the mtls rules require --tls-client-ca (the CA that signs client certificates)", config.AccessFile)
 	case !certificates && config.TLSClientCA != "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no rule grants client certificates anything; write mtls rules into --access-file")
+		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no rule grants access to client certificates; add mtls rules to --access-file")
 	}
 	log = log.With("part", "access")
 	var g gate
@@ -134,6 +134,6 @@ func (g gate) warn(listen string, log *slog.Logger, address net.Addr) {
 	case !g.who.RequiresIdentity():
 		log.Warn("there is no authentication: anyone who can reach this address can write and read", "address", address.String())
 	case g.tls == nil:
-		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key, or put a proxy with TLS in front", "address", address.String())
+		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key, or put a TLS proxy in front of the server", "address", address.String())
 	}
 }

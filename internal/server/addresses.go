@@ -98,7 +98,7 @@ func listen(address, flag string) (net.Listener, error) {
 	}
 	listener, err := net.Listen(network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, cli.Exitf(cli.ExitFailed, "%s is in use by another program; stop it or choose another address with --%s", address, flag)
+		return nil, cli.Exitf(cli.ExitFailed, "%s is in use by another program; stop that program or choose another address with --%s", address, flag)
 	}
 	return listener, err
 }

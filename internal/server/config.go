@@ -142,15 +142,15 @@ func (c Config) validate() error {
 	case c.Store != "" && !postgres.IsURL(c.Store):
 		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
 	case c.ReadOnly && c.Store == "" && c.From == "":
-		return errors.New("read-only: name what to serve: --store URL, or --from URL for a published copy")
+		return errors.New("read-only: specify what to serve: --store URL, or --from URL for a published copy")
 	case c.From != "" && (!c.ReadOnly || c.Store != ""):
-		return errors.New("from: needs --read-only, and cannot be combined with --store")
+		return errors.New("from: requires --read-only, and cannot be combined with --store")
 	case c.From != "" && c.Key == "":
-		return errors.New("key: --from needs --key: the verifier key that the ledger's operator published, or a file that contains it")
+		return errors.New("key: --from requires --key, which is the verifier key published by the ledger's operator, or a file that contains it")
 	case c.ReadOnly && c.Publish != "":
-		return errors.New("publish: a server with --read-only publishes nothing; omit one of the two")
+		return errors.New("publish: cannot be combined with --read-only, because a read-only server does not publish")
 	case c.ReadOnly && c.Webhooks != "":
-		return errors.New("webhooks: a server with --read-only sends no messages; omit one of the two")
+		return errors.New("webhooks: cannot be combined with --read-only, because a read-only server sends no messages")
 	case c.Advertise != "" && c.Store == "":
 		return errors.New("advertise: this setting has no effect without --store; omit it")
 	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
@@ -275,7 +275,7 @@ func (c *Config) readFile(path string) error {
 		return err
 	}
 	if err := decoder.Decode(new(Config)); !errors.Is(err, io.EOF) {
-		return errors.New("the file has more than one document")
+		return errors.New("the file contains more than one YAML document")
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (n *Node) root(ctx context.Context, name string, size uint64) (proofs.Hash,
 			if head.Size >= size {
 				return l.Prover(ctx, head).Root(size)
 			}
-			err = fmt.Errorf("the other server's index covers %d events, but the log of ledger %q has %d here", size, name, head.Size)
+			err = fmt.Errorf("the other server's index covers %d events, but the local log of ledger %q has only %d", size, name, head.Size)
 		} else if !errors.Is(err, ledger.ErrUnknown) {
 			return proofs.Hash{}, err
 		}

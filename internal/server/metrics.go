@@ -36,7 +36,7 @@ func (s storageCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.Desc
 func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	m, err := s.database.Metrics()
 	if err != nil {
-		s.log.Warn("metrics of the storage are not available", "error", err)
+		s.log.Warn("storage metrics are not available", "error", err)
 		return
 	}
 	ch <- prometheus.MustNewConstMetric(storageDisk, prometheus.GaugeValue, float64(m.DiskBytes))

@@ -68,7 +68,7 @@ func (d *databaseCollector) size() (int64, error) {
 	d.bytes, d.err = d.database.DiskBytes(ctx)
 	d.measured = time.Now()
 	if d.err != nil && before == nil {
-		d.log.Warn("cannot read the size of the database; its metric is missing", "error", d.err)
+		d.log.Warn("cannot read the database size; the metric is not reported", "error", d.err)
 	}
 	return d.bytes, d.err
 }

@@ -53,7 +53,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 // damaged, it can be removed and loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and start the server: it loads the copy again", err, datadir.CopyFolder(data))
+		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and restart the server to load the copy again", err, datadir.CopyFolder(data))
 	}
 	return datadir.ExplainOpenError(err, data)
 }
@@ -67,7 +67,7 @@ func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	}
 	for _, info := range all {
 		if info.Name != at.Ledger {
-			return cli.Exitf(cli.ExitUsage, "the folder has a copy of the ledger %q, but --from names the ledger %q; name another folder with --data", info.Name, at.Ledger)
+			return cli.Exitf(cli.ExitUsage, "the data folder contains a copy of ledger %q, but --from names ledger %q; name another folder with --data", info.Name, at.Ledger)
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) 
 	}
 	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{From: from, Ledger: at.Ledger, Place: config.From, Keys: config.Trusted, Log: n.log.With("part", "mirror")})
 	if errors.Is(err, mirror.ErrOtherKey) {
-		return nil, cli.Exitf(cli.ExitUsage, "%w; give that key with --key if you trust it, or name another folder with --data", err)
+		return nil, cli.Exitf(cli.ExitUsage, "%w; pass the log's key with --key if you trust it, or name another folder with --data", err)
 	}
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 		ReadWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. Start the server again, because the read error may be temporary; if it remains, restore the folder from a backup", err)
+		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. The read error may be temporary, so start the server again; if the error persists, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
 		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), made.Remove())

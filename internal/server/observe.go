@@ -39,7 +39,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the server for metrics has stopped", "error", err)
+			log.Error("the metrics server has stopped", "error", err)
 		}
 	}()
 	return server
@@ -73,7 +73,7 @@ func (c Config) checkObservation() error {
 		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
 	case c.Pprof && !c.Insecure && !cli.IsLoopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show data from the server's memory: "+
-			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see it", c.MetricsListen)
+			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see that data", c.MetricsListen)
 	}
 	return nil
 }

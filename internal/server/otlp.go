@@ -33,7 +33,7 @@ func (n *Node) serveGRPC(service *api.Server, g gate, listener net.Listener, und
 	server.Handler = WithLock(server.Handler, underWay)
 	go func() {
 		if err := g.serve(server, service.LimitListener(listener)); !errors.Is(err, http.ErrServerClosed) {
-			n.log.Error("OTLP over gRPC is no longer served", "error", err)
+			n.log.Error("the server for OTLP over gRPC has stopped", "error", err)
 		}
 	}()
 	return func(ctx context.Context) error {

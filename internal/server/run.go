@@ -80,7 +80,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 			log.Info("stopped")
 			return nil
 		}
-		log.Info("there is free disk space again: opening the data folder for writing")
+		log.Info("disk space is available again: reopening the data folder for writing")
 		if err := node.Close(); err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
 			defer cancel()
 			if err := endGRPC(limited); err != nil {
-				n.log.Warn("closing the connections of OTLP over gRPC", "reason", err)
+				n.log.Warn("closing the remaining OTLP over gRPC connections", "reason", err)
 			}
 		}()
 	}
@@ -293,7 +293,7 @@ func URLOf(scheme, listen string) string {
 
 // errWritable means that the database was opened for reading only, and that there is now enough
 // space to open it for writing.
-var errWritable = errors.New("there is free disk space again")
+var errWritable = errors.New("disk space is available again")
 
 // spacePause is the time between two checks for free disk space.
 const spacePause = time.Second

@@ -50,7 +50,7 @@ func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
 		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
-			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has shown the newer log, and does not show the older one. Find out which is right; to accept the store, remove %s", err, datadir.MarkFiles(config.Data).Dir)
+			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has already served a newer log, so it does not serve the older one. Find out which log is correct; to accept the log in the store, remove %s", err, datadir.MarkFiles(config.Data).Dir)
 		}
 		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
 	}
@@ -69,11 +69,11 @@ func serverID(data string) (string, error) {
 		return strings.TrimSpace(string(text)), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading the name of this server: %w", err)
+		return "", fmt.Errorf("reading the server ID: %w", err)
 	}
 	id := rand.Text()
 	if err := safefile.Replace(path, []byte(id+"\n")); err != nil {
-		return "", fmt.Errorf("storing the name of this server: %w", err)
+		return "", fmt.Errorf("storing the server ID: %w", err)
 	}
 	return id, nil
 }
@@ -100,7 +100,7 @@ func (n *Node) fatal(name string) func(error) {
 		return nil // the default: the process exits
 	}
 	return func(err error) {
-		n.log.Warn("this server can no longer write the ledger; opening it again for reading", "ledger", name, "error", err)
+		n.log.Warn("this server can no longer write to the ledger; reopening the ledger for reading", "ledger", name, "error", err)
 		if c := n.started.Load(); c != nil {
 			c.Wake()
 		}
@@ -159,7 +159,7 @@ func advertise(config Config, scheme string, listening net.Addr, log *slog.Logge
 	}
 	host, _, err := net.SplitHostPort(listening.String())
 	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
-		log.Warn("other servers on the same store cannot reach this one: name its address with --advertise", "listen", listening.String())
+		log.Warn("other servers on the same store cannot reach this server: set its address with --advertise", "listen", listening.String())
 		return ""
 	}
 	return scheme + "://" + listening.String()

@@ -77,7 +77,7 @@ func (f *tlsFiles) refresh() {
 		f.log.Error("the new certificate cannot be used; continuing with the previous one", "error", err)
 		return
 	}
-	f.log.Info("reloaded the certificate", "holds_until", f.config.Certificates[0].Leaf.NotAfter)
+	f.log.Info("reloaded the certificate", "valid_until", f.config.Certificates[0].Leaf.NotAfter)
 }
 
 // look returns the results of os.Stat for the certificate, the key, and the authorities. An

@@ -141,7 +141,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 		return nil, err
 	}
 	if cache == "" {
-		return nil, fmt.Errorf("%s has texts, but the %s next to it, which gives their routes, is missing; name the folder of the story's repository", dir, caches[0])
+		return nil, fmt.Errorf("%s contains texts, but the file %s, which defines their routes, is missing next to that folder; name the folder of the story's repository", dir, caches[0])
 	}
 	routes, err := parseCache(cache, text)
 	if err != nil {
@@ -180,7 +180,7 @@ func readFolder(folder fs.FS) (dir string, entries []fs.DirEntry, err error) {
 			}
 		}
 	}
-	return "", nil, fmt.Errorf("there is neither %s nor %s in the folder or in its subfolder dist; build the story first", pathLists[0], texts[0])
+	return "", nil, fmt.Errorf("neither %s nor %s exists in the folder or its subfolder dist; build the story first", pathLists[0], texts[0])
 }
 
 // parseCache returns the routes in a validation cache, keyed by path ID. It skips members that are

@@ -50,7 +50,7 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 			return m, true, nil
 		}
 	}
-	return nil, true, fmt.Errorf("%w: the manifest file names the format %.60q", proofs.ErrMalformed, m.Format)
+	return nil, true, fmt.Errorf("%w: the manifest file has the unknown format %.60q", proofs.ErrMalformed, m.Format)
 }
 
 // Open verifies the manifest with trusted keys, and returns the signed manifest and the leaf hashes

@@ -170,7 +170,7 @@ func parquetColumns(schema *parquet.Schema) (columns []column, places map[string
 	places = make(map[string]int)
 	for i, field := range schema.Fields() {
 		if !field.Leaf() {
-			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file is nested", field.Name())
+			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file is nested, which is not supported", field.Name())
 		}
 		c := column{name: field.Name(), kind: text}
 		switch field.Type().Kind() {
@@ -182,7 +182,7 @@ func parquetColumns(schema *parquet.Schema) (columns []column, places map[string
 			c.kind = number
 		case parquet.ByteArray:
 		default:
-			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file has the type %v", field.Name(), field.Type())
+			return nil, nil, 0, fmt.Errorf("the column %q of the Parquet file has the unsupported type %v", field.Name(), field.Type())
 		}
 		if columns = append(columns, c); c.name == RowColumn {
 			rowAt = i

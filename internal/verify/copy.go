@@ -41,14 +41,14 @@ func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifie
 		case earlier.Origin != signed.Origin:
 			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but the log at %s has %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
 		case earlier.Size > signed.Size:
-			return fmt.Errorf("%s has only %d events, but the file needs %d: try again when the copy has them", c.Name, signed.Size, earlier.Size)
+			return fmt.Errorf("%s has only %d events, but the file's checkpoint covers %d; try again when the copy has caught up", c.Name, signed.Size, earlier.Size)
 		}
 		root, err := prover.Root(earlier.Size)
 		if err != nil {
 			return fmt.Errorf("reading the tiles at %s: %w", c.Name, err)
 		}
 		if root != earlier.Root {
-			return fmt.Errorf("%w: at size %d the root is %x, but at %s it is %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
+			return fmt.Errorf("%w: the earlier checkpoint at size %d has the root %x, but the log at %s has the root %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
 		}
 		return nil
 	}

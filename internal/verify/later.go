@@ -15,7 +15,7 @@ import (
 // tree was given, but it does not extend the checkpoint's tree.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
-	ErrNotLater    = errors.New("not the beginning of the later tree")
+	ErrNotLater    = errors.New("the checkpoint's tree is not a prefix of the later tree")
 )
 
 // laterTree is a response body of GET /proofs/consistency: a checkpoint, and a proof that the
@@ -51,7 +51,7 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 		keys = append(keys, key.WithoutBounds().WithCondition(accept))
 	}
 	if o.Later != "" && len(trusted.Replaced) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "--later is for a --key file with all keys of a log, as \"colophon keys list NAME --key KEY --json\" prints them: %q has no replaced key", o.Key)
+		return nil, cli.Exitf(cli.ExitUsage, "--later requires a --key file with all keys of the log (the output of \"colophon keys list NAME --key KEY --json\"), but %q has no replaced key", o.Key)
 	}
 	return keys, nil
 }
@@ -65,7 +65,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	var later laterTree
 	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file is not a response to GET …/proofs/consistency?first=TREE_SIZE, because it has no checkpoint", name)
+		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file has no checkpoint; it must be a response to GET …/proofs/consistency?first=TREE_SIZE", name)
 	}
 	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
 	if err != nil {
@@ -82,7 +82,7 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but %s has %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%w: %s covers a tree of %d entries, but this receipt or checkpoint covers %d; fetch the file again with first=%d: %w", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%[1]w: %[2]s covers a tree of %[3]d entries, and the receipt or checkpoint covers %[4]d: %[6]w; fetch the file again with first=%[5]d", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil
@@ -93,7 +93,7 @@ func afterRotation(err error) error {
 	switch {
 	case errors.Is(err, ErrReplacedKey):
 		return fmt.Errorf(`%w
-Fetch the receipt again: today's key signs the new one. Or save the response to GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
+Fetch the receipt again: the new receipt is signed with the current key. Alternatively, save the response to GET …/proofs/consistency?first=TREE_SIZE, with the tree_size of this receipt, and pass the file with --later`, err)
 	case errors.Is(err, proofs.ErrWrongKey):
 		return fmt.Errorf(`%w
 If the keys of this log were rotated, fetch them: "colophon keys list NAME --key KEY --json > keys.json" checks that the later keys follow from KEY, which you trust; then verify with --key keys.json`, err)

@@ -38,7 +38,7 @@ type acceptedCitation struct {
 // verifyNested verifies a nested proof. It also verifies the text in the proof and the text given
 // with --text, if there are any.
 func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
-	if err := o.rejectOtherFlags("a nested proof, which shows a part of a record", "text"); err != nil {
+	if err := o.rejectOtherFlags("a nested proof, which covers only part of a record", "text"); err != nil {
 		return nil, err
 	}
 	n, err := proofs.ParseNestedProof(text)
@@ -90,9 +90,9 @@ func verifyText(n *proofs.NestedProof, text []byte) error {
 		return fmt.Errorf("%w: the text ends with an extra line feed; remove it", ErrTextMismatch)
 	}
 	if n.Citation != nil {
-		return fmt.Errorf("%w: the text has the chunk hash %s, but the citation's is %s", ErrTextMismatch, rules.ChunkHash(text), n.Citation.ChunkHash)
+		return fmt.Errorf("%w: the text's chunk hash is %s, but the citation's chunk hash is %s", ErrTextMismatch, rules.ChunkHash(text), n.Citation.ChunkHash)
 	}
-	return fmt.Errorf("%w: the hash of stage %.100q is %x, but the %d bytes of text have a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
+	return fmt.Errorf("%w: the recorded hash of stage %.100q is %x, but the text (%d bytes) has a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
 // MatchesText reports whether the hash of text is that of the stage or citation that n proves (spec: Nested
@@ -124,9 +124,9 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	// Quote the names: they are untrusted and may contain terminal control characters.
 	part := ""
 	if s := p.Stage; s != nil {
-		part = fmt.Sprintf("  stage       %q, number %d of the run with the root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)
+		part = fmt.Sprintf("  stage       %q, number %d in the run with root %s\n  stage hash  %s\n", s.Name, s.Index+1, s.Root, s.Hash)
 	} else {
-		part = fmt.Sprintf("  citation    number %d of the set\n  chunk hash  %s\n", p.Citation.Index+1, p.Citation.ChunkHash)
+		part = fmt.Sprintf("  citation    number %d in the citation set\n  chunk hash  %s\n", p.Citation.Index+1, p.Citation.ChunkHash)
 	}
 	_, err := fmt.Fprintf(c.Out, "%s  text        %s\n", part, text)
 	return err

@@ -64,17 +64,17 @@ func (p *acceptedPack) print(c *cli.Console) error {
 	text := fmt.Sprintf("VERIFIED: %s of ledger %s\n", count(p.Records, "event"), p.Ledger) +
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", p.Origin, p.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", p.KeyFingerprint) +
-		fmt.Sprintf("  chain       %s between neighbours\n", count(p.Links, "link")) +
+		fmt.Sprintf("  chain       %s between consecutive events\n", count(p.Links, "link")) +
 		fmt.Sprintf("  content     %s as recorded, %s with erased content, %s not in the pack\n",
 			count(p.Contents, "piece"), count(p.Redacted, "record"), count(p.Missing, "piece")) +
-		fmt.Sprintf("  hashes      of %s computed again\n", count(p.Recomputed, "record"))
+		fmt.Sprintf("  hashes      recomputed for %s\n", count(p.Recomputed, "record"))
 	if p.Claimed > 0 {
-		text += fmt.Sprintf("  CLAIMED     %s that cannot be computed from the content of these records\n", count(p.Claimed, "claim"))
+		text += fmt.Sprintf("  CLAIMED     %s that cannot be checked against the content of these records\n", count(p.Claimed, "claim"))
 	}
 	if p.Unknown > 0 {
-		text += fmt.Sprintf("  NOT CHECKED: cache key and digest of %s, which cover texts that are too long for an event\n", count(p.Unknown, "record"))
+		text += fmt.Sprintf("  NOT CHECKED: the cache keys and digests of %s; they cover texts that are too long to fit in an event\n", count(p.Unknown, "record"))
 	}
-	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the person who made the pack")
+	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the pack's creator")
 	if !p.OwnPage {
 		text += "  page        differs from the page that this version makes: what it shows in a browser may be false\n"
 	}

@@ -39,7 +39,7 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 // receipt from the proof and its entry.
 func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (*proofs.Receipt, error) {
 	if !bytes.HasPrefix(text, []byte("c2sp.org/tlog-proof@")) {
-		if err := o.rejectOtherFlags("a receipt in JSON, which has the event in it", "record"); err != nil {
+		if err := o.rejectOtherFlags("a JSON receipt, which already contains the event", "record"); err != nil {
 			return nil, err
 		}
 		r, err := proofs.ParseReceipt(text)
@@ -62,7 +62,7 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		}
 	}
 	if len(entry) == 0 {
-		return nil, fmt.Errorf("%w: a .tlog-proof without the entry; give the entry with --entry", proofs.ErrNoProof)
+		return nil, fmt.Errorf("%w: the .tlog-proof does not contain the entry; give the entry with --entry", proofs.ErrNoProof)
 	}
 	return p.VerifyEntry(entry, keys...)
 }
@@ -80,10 +80,10 @@ func explainRecord(text []byte, err error) error {
 	case has("inclusion") || has("checkpoint") || has("ledger"): // a damaged receipt
 		return err
 	case noSeq == nil && has("event_hash"):
-		return fmt.Errorf("%w: this is a record, not a receipt; \"colophon receipt %d\" prints its receipt, as GET …/records/%[2]d/receipt does", proofs.ErrMalformed, seq)
+		return fmt.Errorf("%w: the file is a record, not a receipt; to get its receipt, run \"colophon receipt %d\" or request GET …/records/%[2]d/receipt", proofs.ErrMalformed, seq)
 	case has("record") && has("kind"), has("payload"), has("dag"), has("inputs"), has("citations"), has("route"):
-		return fmt.Errorf("%w: this is a record as it is posted, not a receipt: the receipt is the response to the post, and \"colophon receipt\" prints it again; "+
-			"--record verifies a receipt together with this file", proofs.ErrMalformed)
+		return fmt.Errorf("%w: the file is a posted record, not a receipt; use the receipt from the response to the POST, or print it with \"colophon receipt\"; "+
+			"to verify a receipt against this record, use --record", proofs.ErrMalformed)
 	}
 	return err
 }

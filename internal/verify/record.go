@@ -40,16 +40,16 @@ func verifyRecord(body, posted []byte) error {
 	}
 	defer r.Release()
 	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: the record's digest is %x, but the event has %x", ErrOtherRecord, r.Digest, want)
+		return fmt.Errorf("%w: the record's digest is %x, but the digest in the event is %x", ErrOtherRecord, r.Digest, want)
 	}
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.RulesVersion) {
-		return fmt.Errorf("%w: the event was computed by version %s of the rules, but this program has version %d; use the version of colophon that wrote it", ErrValueMismatch, rules, record.RulesVersion)
+		return fmt.Errorf("%w: the event was computed with version %s of the rules, but this program implements version %d; verify with the colophon version that wrote the event", ErrValueMismatch, rules, record.RulesVersion)
 	}
 	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.IdempotencyKey() == nil {
 		return fmt.Errorf("%w: the refusal has no idempotency key", proofs.ErrMalformed)
 	}
 	if !moment.IsEventTime(e.TimeText) {
-		return fmt.Errorf("%w: the event's time is %.100q", proofs.ErrMalformed, e.TimeText)
+		return fmt.Errorf("%w: the event's time is %.100q, which is not an RFC 3339 time in UTC with microseconds", proofs.ErrMalformed, e.TimeText)
 	}
 	expected := e.Recompute(r)
 	if bytes.Equal(expected, body) {
@@ -76,7 +76,7 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 		root := document.Root()
 		if own := root.Member("kind"); own.IsGiven() && root.Member("record").IsGiven() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: the record's kind is %.100q, but the event is about a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: the record's kind is %.100q, but the event describes a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}

@@ -81,7 +81,7 @@ func (c coverage) unproved(word string) string {
 	if more := len(c.NotProved) - most; more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("  NOT PROVED  %s: asserted by %s alone\n", strings.Join(names, ", "), word)
+	return fmt.Sprintf("  NOT PROVED  %s: asserted only by %s\n", strings.Join(names, ", "), word)
 }
 
 // newAccepted returns the report on a verified receipt. It returns an error that wraps
@@ -89,10 +89,10 @@ func (c coverage) unproved(word string) string {
 // valid.
 func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) {
 	if !record.Kind(r.Kind).IsKnown() {
-		return nil, fmt.Errorf("%w: the event's kind is %+.100q, which is unknown", proofs.ErrMalformed, r.Kind)
+		return nil, fmt.Errorf("%w: unknown event kind %+.100q", proofs.ErrMalformed, r.Kind)
 	}
 	if !moment.IsEventTime([]byte(r.Time)) {
-		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not RFC 3339 in UTC with microseconds", proofs.ErrMalformed, r.Time)
+		return nil, fmt.Errorf("%w: the event's time is %+.100q, which is not an RFC 3339 time in UTC with microseconds", proofs.ErrMalformed, r.Time)
 	}
 	if err := ledgerName(r.Ledger); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func newAccepted(r *proofs.Receipt, keys []*proofs.Verifier) (*accepted, error) 
 // ledgerName returns an error if name is not a valid name of a ledger.
 func ledgerName(name string) error {
 	if !record.IsLedgerName(name) {
-		return fmt.Errorf("%w: %+.100q is not a valid name of a ledger", proofs.ErrMalformed, name)
+		return fmt.Errorf("%w: %+.100q is not a valid ledger name", proofs.ErrMalformed, name)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrRowMismatch means that rows of an exported file are not those that the ledger signed.
-var ErrRowMismatch = errors.New("rows of the file are not those that the ledger signed")
+var ErrRowMismatch = errors.New("the file's rows do not match the rows that the ledger signed")
 
 // acceptedTable is the report on a verified export.
 type acceptedTable struct {
@@ -44,7 +44,7 @@ func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err 
 	}
 	m, is, err := table.ParseManifest(text)
 	if err == nil && !is {
-		err = fmt.Errorf("%w: %s is not the manifest of an export", proofs.ErrMalformed, rows+table.ManifestSuffix)
+		err = fmt.Errorf("%w: %s is not an export manifest", proofs.ErrMalformed, rows+table.ManifestSuffix)
 	}
 	return m, rows, err
 }
@@ -104,11 +104,11 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 		case "added":
 			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.File, seqs[d.File-1]))
 		case "removed":
-			wrong = append(wrong, fmt.Sprintf("row %d of the export was removed", d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d of the signed export was removed", d.Was))
 		case "moved":
 			wrong = append(wrong, fmt.Sprintf("row %d%s was moved up", d.File, seqs[d.File-1]))
 		default:
-			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it was row %d of the export", d.File, seqs[d.File-1], d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it corresponds to row %d of the signed export", d.File, seqs[d.File-1], d.Was))
 		}
 	}
 	if len(wrong) == 0 {

@@ -23,8 +23,8 @@ type Verdict struct {
 // is about the record, but has values that do not follow from it. ErrTextMismatch means that a text
 // does not have the hash that a nested proof proves.
 var (
-	ErrOtherRecord   = errors.New("the record is not the one in the event")
-	ErrValueMismatch = errors.New("the event's values do not follow from the record")
+	ErrOtherRecord   = errors.New("the record does not match the event")
+	ErrValueMismatch = errors.New("the event's values do not match the values computed from the record")
 	ErrTextMismatch  = errors.New("the text does not match the recorded hash")
 )
 
@@ -64,10 +64,10 @@ type Options struct {
 
 func (o Options) validate() error {
 	if o.Key == "" {
-		return cli.Exitf(cli.ExitUsage, "--key is missing: give the ledger's verifier key, as serve prints it, or a file that contains it")
+		return cli.Exitf(cli.ExitUsage, "--key is required: give the ledger's verifier key, which \"colophon serve\" prints, or the name of a file that contains the key")
 	}
 	if o.Copy != nil && o.Later != "" {
-		return cli.Exitf(cli.ExitUsage, "give either --copy or --later: the copy has a later checkpoint")
+		return cli.Exitf(cli.ExitUsage, "give --copy or --later, but not both: the copy already contains a later checkpoint")
 	}
 	inputs := 0
 	for _, name := range []string{o.File, o.Key, o.Record, o.Entry, o.Text, o.Later} {
@@ -76,7 +76,7 @@ func (o Options) validate() error {
 		}
 	}
 	if inputs > 1 {
-		return cli.Exitf(cli.ExitUsage, "the standard input can be read only once; give - once")
+		return cli.Exitf(cli.ExitUsage, "standard input can be read only once; give \"-\" for only one file")
 	}
 	return nil
 }

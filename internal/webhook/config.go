@@ -95,22 +95,22 @@ func LoadHooks(path string) ([]Hook, error) {
 // file.
 func (h *Hook) check(dir string) error {
 	if !hookName.MatchString(h.Name) {
-		return errors.New("name: use 1 to 63 lower-case letters, digits, and the characters . _ -, beginning with a letter or digit")
+		return errors.New("name: must begin with a lower-case letter or digit, and contain at most 63 lower-case letters, digits, dots, underscores, and hyphens")
 	}
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return errors.New("url: use the URL of the receiver, like https://hooks.example.org/colophon")
+		return errors.New("url: must be the http or https URL of the receiver, such as https://hooks.example.org/colophon")
 	}
 	if u.User != nil {
-		return errors.New("url: the URL must not have a user or password; the receiver checks the signature instead")
+		return errors.New("url: must not contain a user name or password; the receiver authenticates messages by their signature")
 	}
 	for _, t := range h.Events {
 		if !slices.Contains(MessageTypes, t) {
-			return fmt.Errorf("events: %q is not a type of message; the types are %s", t, names(MessageTypes))
+			return fmt.Errorf("events: %q is not a message type; the message types are %s", t, names(MessageTypes))
 		}
 	}
 	if h.SecretFile == "" {
-		return errors.New("secret-file: name a file with the secret that signs messages")
+		return errors.New("secret-file: must name a file that contains the secret for signing messages")
 	}
 	path := h.SecretFile
 	if !filepath.IsAbs(path) {
@@ -138,7 +138,7 @@ func parseSecret(text string) ([]byte, error) {
 		}
 	}
 	if len(key) < minSecret {
-		return nil, fmt.Errorf("the secret has %d bytes, but at least %d are needed; make one with: openssl rand -base64 32", len(key), minSecret)
+		return nil, fmt.Errorf("the secret has %d bytes, but must have at least %d; create one with: openssl rand -base64 32", len(key), minSecret)
 	}
 	return key, nil
 }

@@ -85,7 +85,7 @@ func (w *worker) deliver(ctx context.Context, m *Message) error {
 		}
 		w.failed.Add(1)
 		if !w.failing.Swap(true) {
-			w.log.Warn("a webhook message was not accepted; retrying until it is accepted", "id", m.id, "error", err)
+			w.log.Warn("cannot deliver a webhook message; retrying until the receiver accepts it", "id", m.id, "error", err)
 		}
 		pause := min(longestWait, w.pause<<min(failures, 20))
 		pause = max(wait, pause/2+rand.N(pause/2+1)) // #nosec G404 -- only spreads retries

@@ -117,12 +117,12 @@ func checkMessages(e *event.Event) (list []*Message) {
 		if e.Kind == record.RecordRefused {
 			verb = "was refused"
 		}
-		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record %s whose content does not have the claimed hash.", verb))
+		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record whose content does not match the claimed hash %s.", verb))
 		m.Data.Fields = mismatches
 		list = append(list, m)
 	}
 	if len(broken) > 0 {
-		m := newMessage(e, TypeInconsistent, "A run-DAG has a verdict that its own numbers rule out.")
+		m := newMessage(e, TypeInconsistent, "A run-DAG's verdict contradicts the numbers in the run-DAG.")
 		m.Data.Fields = broken
 		list = append(list, m)
 	}
@@ -140,7 +140,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 	switch {
 	case facts.Drift != nil && facts.Drift.OutputChanged:
 		d := facts.Drift
-		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from that of event %d, the previous run of the same input; the cause is %s.", d.Against, d.Cause))
+		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from the output of event %d, the previous run with the same input; the cause is %s.", d.Against, d.Cause))
 		m.cause = string(d.Cause)
 		m.Data.Cause, m.Data.Against, m.Data.Variables = m.cause, d.Against, d.Variables
 		return m, nil
@@ -150,7 +150,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		if d.FirstDivergingStage != nil {
 			stage = *d.FirstDivergingStage
 		}
-		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run differs from event %d, the previous run of the same question, from the stage %s on; the cause is %s.", d.Against, stage, d.Cause))
+		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run diverges from event %d, the previous run for the same question, starting at stage %s; the cause is %s.", d.Against, stage, d.Cause))
 		m.cause = string(d.Cause)
 		m.Data.Cause, m.Data.Against, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
 		return m, nil
@@ -216,13 +216,13 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	before, _, _, _, err := producers.Get(view, string(id), index.Page{Limit: 1})
 	view.SetSize(size)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return nil, fmt.Errorf("reading the numbers of a producer: %w", err)
+		return nil, fmt.Errorf("reading the sequence numbers of a producer: %w", err)
 	}
 	first := before.Highest + 1
 	if number <= first {
 		return nil, nil
 	}
-	m := newMessage(e, TypeGap, fmt.Sprintf("The producer %.100q has skipped the numbers %d to %d.", id, first, number-1))
+	m := newMessage(e, TypeGap, fmt.Sprintf("Producer %.100q skipped the sequence numbers %d to %d.", id, first, number-1))
 	m.Data.Producer, m.Data.Missing = string(id), []uint64{first, number - 1}
 	return m, nil
 }

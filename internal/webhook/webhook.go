@@ -139,7 +139,7 @@ func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if w.options.Writes == nil || w.options.Writes(w.ledger.Name()) {
 			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn("webhook messages are waiting", "error", err)
+				w.log.Warn("cannot send webhook messages; retrying", "error", err)
 			}
 		}
 		select {
@@ -180,7 +180,7 @@ func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	}
 	if w.indexProblemSince.IsZero() && w.hook.wants(TypeIndexTrouble, "") {
 		began := time.Now()
-		text := fmt.Sprintf("The index has %d of %d events: %v", follower.Size(), head, err)
+		text := fmt.Sprintf("The index covers only %d of %d events: %v", follower.Size(), head, err)
 		if err := w.deliver(ctx, troubleMessage(w.ledger.Name(), head, began, text)); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (w *worker) readCursor() (next uint64, known bool, err error) {
 	}
 	var c cursor
 	if err := json.Unmarshal(text, &c); err != nil {
-		return 0, false, fmt.Errorf("%s: %w; remove the file to begin at the head", w.cursorFile(), err)
+		return 0, false, fmt.Errorf("parsing %s: %w; remove the file to reset the webhook's position in the log", w.cursorFile(), err)
 	}
 	return c.Next, true, nil
 }

@@ -160,7 +160,7 @@ func TestMessages(t *testing.T) {
 	require.Equal(t, uint64(1), drift.Against)
 	require.Equal(t, "b", drift.RunID)
 	require.Equal(t, []string{"model"}, drift.Variables)
-	require.Contains(t, drift.Text, "differs from that of event 1")
+	require.Contains(t, drift.Text, "differs from the output of event 1")
 	require.Equal(t, []uint64{2, 3}, gap.Missing)
 	require.Equal(t, "web", gap.Producer)
 	require.Equal(t, []uint64{6}, stale.Stale)

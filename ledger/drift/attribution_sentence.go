@@ -25,9 +25,9 @@ func (r *Attribution) Sentence() string {
 	case NoEffect:
 		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
 	case Confounded:
-		return fmt.Sprintf("The output changed, but several other things also changed, so none of them can be named as the cause: the %s.", r.differencesText())
+		return fmt.Sprintf("The output changed, but several variables also changed, so no single cause can be identified: the %s.", r.differencesText())
 	case ModelInternal:
-		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so it is another model under the same name.", r.differencesText())
+		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so the same name now refers to a different model.", r.differencesText())
 	case Unseeded:
 		return "The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."
 	case Stochastic:
@@ -55,9 +55,9 @@ func MismatchSentence(seq uint64, fields []string) string {
 	case last < 0:
 		return ""
 	case last == 0:
-		return fmt.Sprintf("The %s of event %d was computed from its content and differs from what was claimed.", hashes[0], seq)
+		return fmt.Sprintf("The %s of event %d, computed from its content, does not match the claimed value.", hashes[0], seq)
 	default:
-		return fmt.Sprintf("The %s and %s of event %d were computed from its content and differ from what was claimed.",
+		return fmt.Sprintf("The %s and %s of event %d, computed from its content, do not match the claimed values.",
 			strings.Join(hashes[:last], ", "), hashes[last], seq)
 	}
 }

@@ -107,7 +107,7 @@ func TestAttribution(t *testing.T) {
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
 		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
 			[]string{"system_prompt", "model", "max_tokens"},
-			"The output changed, but several other things also changed, so none of them can be named as the cause: " +
+			"The output changed, but several variables also changed, so no single cause can be identified: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
 		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
 			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
@@ -116,7 +116,7 @@ func TestAttribution(t *testing.T) {
 			"The output changed although nothing differs, the model digest included: the model does not always give the same answer."},
 		{"another model under the same name", with("model_digest", "d"), with("model_digest", "e", "output", "other"), ModelInternal,
 			[]string{"model_digest"},
-			"The output changed although the inputs are the same: the model digest differs (d, then e), so it is another model under the same name."},
+			"The output changed although the inputs are the same: the model digest differs (d, then e), so the same name now refers to a different model."},
 		{"a digest goes with its model", with("model_digest", "d"), with("model_digest", "e", "model", "m", "output", "other"), Model,
 			[]string{"model", "model_digest"}, ""},
 		{"a digest without effect", with("model_digest", "d"), with("model_digest", "e"), NoEffect, []string{"model_digest"}, ""},
@@ -182,7 +182,7 @@ func TestEvidence(t *testing.T) {
 		{"the same output", with(), with(), CitationSetPair{12, 15, true}, NoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
 		{"and another variable", with(), with("model", "m", "output", "other"), CitationSetPair{12, 15, true}, Confounded, []string{"model", "evidence"},
-			"The output changed, but several other things also changed, so none of them can be named as the cause: " +
+			"The output changed, but several variables also changed, so no single cause can be identified: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
 		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CitationSetPair{12, 15, true}, Confounded,
 			[]string{"model_digest", "evidence"}, ""},
@@ -236,9 +236,9 @@ func TestAttributionIsSymmetric(t *testing.T) {
 func TestMismatchSentence(t *testing.T) {
 	for want, fields := range map[string][]string{
 		"": {"ipc_id", "stage:prompt"},
-		"The output_hash of event 5 was computed from its content and differs from what was claimed.":                {"output_hash", "ipc_id"},
-		"The input_hash and output_hash of event 5 were computed from its content and differ from what was claimed.": {"output_hash", "input_hash"},
-		"The input_hash, system_prompt_hash and output_hash of event 5 were computed from its content and differ from what was claimed.": {
+		"The output_hash of event 5, computed from its content, does not match the claimed value.":               {"output_hash", "ipc_id"},
+		"The input_hash and output_hash of event 5, computed from its content, do not match the claimed values.": {"output_hash", "input_hash"},
+		"The input_hash, system_prompt_hash and output_hash of event 5, computed from its content, do not match the claimed values.": {
 			"input_hash", "output_hash", "system_prompt_hash"},
 	} {
 		require.Equal(t, want, MismatchSentence(5, fields))

@@ -41,7 +41,7 @@ type Decoder struct{ document pyjson.Document }
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
 	if len(entry) < len(e.Prev) {
-		return Event{}, fmt.Errorf("an entry of %d bytes is too short", len(entry))
+		return Event{}, fmt.Errorf("an entry of %d bytes is too short to contain prev_event_hash", len(entry))
 	}
 	body := entry[copy(e.Prev[:], entry):]
 	e.Hash = sha256.Sum256(entry)

@@ -26,7 +26,7 @@ type MissingContentError struct {
 
 // Error implements error.
 func (e *MissingContentError) Error() string {
-	return fmt.Sprintf("event %d has no content %q", e.Seq, e.Name)
+	return fmt.Sprintf("event %d has no content named %q", e.Seq, e.Name)
 }
 
 // TextsTooLongError reports that two texts are too long for a diff.

@@ -156,7 +156,7 @@ type RedactedError struct{ Seq, By uint64 }
 
 // Error implements error.
 func (e *RedactedError) Error() string {
-	return fmt.Sprintf("the content of event %d was erased: event %d says why", e.Seq, e.By)
+	return fmt.Sprintf("the content of event %d was erased; event %d gives the reason", e.Seq, e.By)
 }
 
 // redacted returns a *RedactedError if either of two records is redacted. It must be called after

@@ -14,7 +14,7 @@ import (
 // ErrRollback means that the store lacks events that the ledger has signed, or contains different
 // ones. The ledger does not sign anything until an operator has decided how to continue. Reads
 // continue, because the content of the store is still valid.
-var ErrRollback = errors.New("ledger: writes are refused, because the store does not match what the ledger has signed")
+var ErrRollback = errors.New("ledger: writes are refused because the store does not match the ledger's signed checkpoints")
 
 // Check compares a stored log with an earlier checkpoint of it, from a mark or an auditor.
 // It returns ErrRollback if the log does not extend that checkpoint.
@@ -26,7 +26,7 @@ func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs
 	seen, err := proofs.OpenCheckpoint(mark, keys...)
 	switch {
 	case errors.Is(err, proofs.ErrWrongKey):
-		return fmt.Errorf("%w: one of the ledger's checkpoints is signed with a key that the store, with %d events, does not contain; the store is older, or belongs to another ledger: %w",
+		return fmt.Errorf("%w: the store, which has %d events, does not contain the key that signed one of the ledger's checkpoints; the store is outdated or belongs to another ledger: %w",
 			ErrRollback, head.Size, err)
 	case err != nil:
 		return fmt.Errorf("%w: reading the last signed checkpoint: %w", ErrRollback, err)

@@ -40,7 +40,7 @@ func (k *Keeper) Check(ctx context.Context, log storage.Reader, keys ...*proofs.
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if size, _ := k.Head(); size > 0 {
-			k.Log.Warn("there is no high-water mark, so this store could be an older copy; from now on, the server keeps a mark", "size", size)
+			k.Log.Warn("no high-water mark exists, so the server cannot tell whether this store is an older copy; keeping a mark from now on", "size", size)
 		}
 		return nil
 	case err != nil:

@@ -49,7 +49,7 @@ func decodeCursor(value []byte) (cursor, error) {
 	case len(value) == length+1:
 		return cursor{}, errors.New("a rebuild of the index was interrupted")
 	default:
-		return cursor{}, fmt.Errorf("invalid length of %d bytes", len(value))
+		return cursor{}, fmt.Errorf("the cursor has an invalid length of %d bytes", len(value))
 	}
 	if c.size = binary.BigEndian.Uint64(value); c.size == 0 {
 		return cursor{}, errors.New("the index covers no events")

@@ -162,9 +162,9 @@ func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 	case p.Size == 0:
 		return fmt.Errorf("%w: the snapshot covers no events", ErrSnapshot)
 	case p.Size != s.size:
-		return fmt.Errorf("%w: the snapshot's size changes from %d to %d", ErrSnapshot, s.size, p.Size)
+		return fmt.Errorf("%w: the snapshot's size changed from %d to %d between parts", ErrSnapshot, s.size, p.Size)
 	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
-		return fmt.Errorf("%w: the snapshot has more rows than %d events can have", ErrSnapshot, s.size)
+		return fmt.Errorf("%w: the snapshot's rows are too large for %d events", ErrSnapshot, s.size)
 	}
 	for row, err := range rowstore.DecodePart(p.Rows) {
 		if err == nil {
@@ -188,7 +188,10 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 		if s.cursor, err = decodeCursor(row.Value); err != nil {
 			return fmt.Errorf("%w: decoding the snapshot's cursor: %w", ErrSnapshot, err)
 		}
-		if s.cursor.size != s.size || s.partial {
+		if s.partial {
+			return fmt.Errorf("%w: the snapshot ends within event %d", ErrSnapshot, s.cursor.size)
+		}
+		if s.cursor.size != s.size {
 			return fmt.Errorf("%w: the snapshot's size is %d, but its rows cover %d events", ErrSnapshot, s.size, s.cursor.size)
 		}
 	case d == hashDimension:

@@ -51,12 +51,12 @@ type Fold struct {
 }
 
 // ErrBatchNotEmpty means that the event must be the first of its batch.
-var ErrBatchNotEmpty = errors.New("index: the event must begin a batch")
+var ErrBatchNotEmpty = errors.New("index: the event must be the first in its batch")
 
 // ErrBatchFull means that some effects of the event did not fit into the batch. The fold then
 // stores the batch and folds the event again for the remaining effects. Views do not see the
 // event before it is complete.
-var ErrBatchFull = errors.New("index: the event has more effects than a batch can take")
+var ErrBatchFull = errors.New("index: the event's effects do not fit in one batch")
 
 // RequireEmptyBatch returns nil if all earlier events are stored, so that a deriver can
 // iterate over stored rows. If not, it returns ErrBatchNotEmpty, and the event is folded again
@@ -233,7 +233,7 @@ func (f *Follower) flushPending() error {
 	err := <-stored.done
 	f.fold.Rows.ReuseBatch(stored.batch)
 	if err != nil {
-		return fmt.Errorf("storing the index up to event %d: %w", stored.next.size, err)
+		return fmt.Errorf("storing the index up to size %d: %w", stored.next.size, err)
 	}
 	f.publish(stored.next)
 	f.store.held.holdRequested(f, stored.next)
@@ -244,7 +244,7 @@ func (f *Follower) flushPending() error {
 // some of its rows were already written, Rows.Err is set and the batch is discarded.
 func (f *Fold) event(ctx context.Context, e *Event) error {
 	if e.Prev != f.state.tip {
-		return fmt.Errorf("prev_event_hash is %x, but the previous event has the hash %x", e.Prev, f.state.tip)
+		return fmt.Errorf("prev_event_hash is %x, but the hash of the previous event is %x", e.Prev, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {

@@ -215,7 +215,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.Rows.Log.Warn("the stored index does not match the log; rebuilding it", "ledger", f.name, "reason", why)
+		f.store.config.Rows.Log.Warn("the stored index is damaged or does not match the log; rebuilding it", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.Counters = stored, counters.New(kept)
@@ -230,7 +230,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 		return "", fmt.Errorf("reading the log's head: %w", err)
 	}
 	if s.size > head.Size {
-		return fmt.Sprintf("the index has %d events, but the log has %d", s.size, head.Size), nil
+		return fmt.Sprintf("the index covers %d events, but the log has only %d", s.size, head.Size), nil
 	}
 	last, err := f.log.Entry(ctx, s.size-1)
 	if err != nil {

@@ -45,7 +45,7 @@ const (
 var (
 	// ErrSizePassed means that the index has passed the requested size, so its rows at that size
 	// are gone.
-	ErrSizePassed = errors.New("index: the rows at that size no longer exist")
+	ErrSizePassed = errors.New("index: the rows at the requested size no longer exist")
 	// ErrTooManySnapshots means that too many snapshots are being read.
 	ErrTooManySnapshots = errors.New("index: too many other snapshots are being read; try again later")
 )

@@ -98,7 +98,7 @@ func (v *View) recordedIn(block uint64) (timesReader, error) {
 	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: block %d has no times", rowstore.ErrDamaged, block)
+		err = fmt.Errorf("%w: the event times of block %d are missing", rowstore.ErrDamaged, block)
 	}
 	return timesReader{rest: encoded}, err
 }

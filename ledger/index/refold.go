@@ -27,7 +27,7 @@ func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, p
 	f.limit = size
 	if err := f.refold(ctx, progress); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("folding ledger %q up to event %d: %w", name, f.Size(), err)
+		return nil, fmt.Errorf("folding ledger %q stopped at size %d: %w", name, f.Size(), err)
 	}
 	return f, nil
 }

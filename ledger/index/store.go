@@ -138,7 +138,7 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 // runs, or until it is certain that it never will.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("the name of a ledger must have 1 to %d bytes of valid UTF-8", maxName)
+		return nil, fmt.Errorf("a ledger name must consist of 1 to %d bytes of valid UTF-8", maxName)
 	}
 	if s.closed.Load() {
 		return nil, ErrClosed

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrAhead means that the index has not reached the requested size.
-var ErrAhead = errors.New("index: the index has not reached that size")
+var ErrAhead = errors.New("index: the index has not reached the requested size")
 
 // Page selects a part of a list.
 type Page = rowstore.Page

@@ -55,7 +55,7 @@ func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Contains(present.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that the ledger's log does not contain, so the log is older than the key; restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
+		return fmt.Errorf("%w: the key in %s is not in the ledger's log, so the log is older than the key; restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
 	}
 	if newest := keys.Current().String(); present.Verifier().String() != newest {
 		next, err := k.LoadNext(name, keys)
@@ -63,7 +63,7 @@ func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("%w: the ledger signs with %s, but neither %s nor %s holds that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
+			return fmt.Errorf("%w: the ledger signs with %s, but neither %s nor %s contains that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
 		}
 		if err := k.promote(name, keys, present); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 	case previous.Verifier().String() == present.Verifier().String():
 		// An interrupted call has already stored it.
 	case !retired(keys, present.Verifier()):
-		return fmt.Errorf("%w: %s and %s hold two keys that are not retired, and neither is the newest; remove the one that does not sign the log",
+		return fmt.Errorf("%w: the keys in %s and %s are not retired, and neither is the newest; remove the key that does not sign the log",
 			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
 	}
 	if err := os.Rename(k.NextPath(name), k.Path(name)); err != nil {
@@ -109,7 +109,7 @@ func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Contains(previous.Verifier()) {
-		return fmt.Errorf("%w: %s holds a key that does not belong to the ledger; remove it", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
+		return fmt.Errorf("%w: the key in %s does not belong to the ledger; remove the file", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil

@@ -47,7 +47,7 @@ func (k KeyVariables) signers(name string) ([]*proofs.Signer, error) {
 		return nil, nil
 	}
 	if _, err := os.Stat(k.Path(name)); err == nil {
-		return nil, fmt.Errorf("ledger %q has a signing key in %s and one in %s; remove one of them", name, k.VariableName(name), k.Path(name))
+		return nil, fmt.Errorf("ledger %q has signing keys in both %s and %s; remove one of them", name, k.VariableName(name), k.Path(name))
 	}
 	return list, nil
 }
@@ -73,7 +73,7 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s does not hold the key of %s, which signed last; add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
+	return nil, fmt.Errorf("%w: %s does not contain the key that signed last, which is recorded in %s; add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
 }
 
 // LoadStaged implements ledger.KeyStore.

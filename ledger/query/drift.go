@@ -92,7 +92,7 @@ func readPair[R any](v *View, pair RecordPair, kind string, read func(context.Co
 
 func readOne[R any](v *View, name string, seq uint64, kind string, read func(context.Context, *index.View, uint64) (R, error)) (found R, err error) {
 	if seq >= v.Size() {
-		return found, invalid(name, "there is no event %d at the tree size of this answer, %d", seq, v.Size())
+		return found, invalid(name, "event %d does not exist at tree size %d", seq, v.Size())
 	}
 	found, err = read(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -274,7 +274,7 @@ var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
 func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, &Error{WrongKind, "seq", fmt.Sprintf("event %d is not an IPC record among the first %d events", seq, v.Size())}
+		return nil, &Error{WrongKind, "seq", fmt.Sprintf("event %d is not an IPC record, or is not among the first %d events", seq, v.Size())}
 	}
 	if err != nil {
 		return nil, err

@@ -104,7 +104,7 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 	if given {
 		i := slices.IndexFunc(values, func(v records.Value) bool { return v.Name == "producer" })
 		if i < 0 {
-			return nil, invalid("producer_seq", `numbers the records of one producer, so the parameter "producer" is required`)
+			return nil, invalid("producer_seq", `requires the parameter "producer", because each producer numbers its own records`)
 		}
 		values[i] = records.ProducerSeq(values[i].Text, number)
 	}

@@ -15,8 +15,8 @@ import (
 // groupQuestions lists the questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: usesRanking, RefusedParameters: map[string]string{"seeded": "the counts of groups include runs without a seed; " +
-			"/drift/groups/{by}/{value} accepts it for the list of a group's runs"}, Ask: askWith(parseGroups, Groups)},
+		AtHead: usesRanking, RefusedParameters: map[string]string{"seeded": "group counts include runs without a seed; " +
+			"to list the seeded runs of a group, use this parameter with /drift/groups/{by}/{value}"}, Ask: askWith(parseGroups, Groups)},
 	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: askWith(groupInPath, GroupDetail)},
 }
 
@@ -164,11 +164,11 @@ func noRuns(v *View, q groups.RunQuery) error {
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {
 		return err
 	} else if found {
-		return missing("no live runs have that value; state=any includes runs that are not live")
+		return missing("no live runs have that value; use state=any to include runs that are not live")
 	}
 	if q.Name == records.IPCID {
 		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
-			"has no ipc_id unless it claims one (/records?incomplete=seed lists such records)")
+			"has no ipc_id unless it claims one (/records?incomplete=seed lists the records without a seed)")
 	}
 	return missing("no runs have that value; a run is an IPC record with an input and an output (/records also lists IPC records that are not runs)")
 }

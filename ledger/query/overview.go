@@ -94,7 +94,7 @@ func parseSearch(p Parameters) (string, error) {
 	q := strings.Join(strings.Fields(p["q"]), " ")
 	switch {
 	case q == "":
-		return "", invalid("q", "is required: a hash or its first digits, the number of an event, or text to search for")
+		return "", invalid("q", "is required: a hash or its first digits, an event number, or text to search for")
 	case len(q) > maxQuery:
 		return "", invalid("q", "is %d bytes long, but at most %d are allowed", len(q), maxQuery)
 	}

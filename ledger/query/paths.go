@@ -150,7 +150,7 @@ func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 func CompareBuilds(v *View, q paths.ComparisonQuery) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "that project has no build of one of these names")
+		return nil, noPaths(err, "that project does not have both builds")
 	}
 	return page(v, found, next, differenceRow)
 }
@@ -195,7 +195,7 @@ func collisionRow(v *View, c *paths.Collision) wire.PathCollision {
 // noPaths turns paths.ErrNotFound into an Error with the given detail. It returns other errors unchanged.
 func noPaths(err error, detail string) error {
 	if errors.Is(err, paths.ErrNotFound) {
-		return missing("%s; GET /paths of the ledger lists projects", detail)
+		return missing("%s; GET /paths lists the ledger's projects", detail)
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func (v *View) hashWith(p *hashPrefixParameter) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {
 	case errors.Is(err, prefix.ErrTooMany):
-		return "", invalid(p.parameter, "must be a complete hash of 64 digits: the ledger has too many hashes to search for those that begin with %s", p.digits)
+		return "", invalid(p.parameter, "must be a complete 64-digit hash: the ledger has too many hashes to search for the prefix %s", p.digits)
 	case err != nil:
 		return "", err
 	case len(candidates) == 0:

@@ -29,7 +29,7 @@ func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
 func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 	found, gaps, duplicates, next, err := producers.Get(v.View, id, v.Page)
 	if err != nil {
-		return nil, notFound(err, "no record names this producer")
+		return nil, notFound(err, "no records from this producer exist")
 	}
 	answer := &wire.ProducerAnswer{
 		ProducerRow: producerRow(v, &found),

@@ -223,7 +223,7 @@ func (r *Request) unknown(name string, names, given []string) error {
 		}
 	}
 	slices.Sort(names)
-	return invalid(name, "unknown query parameter; the known ones are %s", strings.Join(slices.Compact(names), ", "))
+	return invalid(name, "unknown query parameter; the known parameters are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 // checkValue checks that a parameter's value has the right form. Most parameters must not be empty, because an empty
@@ -295,10 +295,10 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 		return nil, invalid(name, "must be the value of %s in an earlier answer", strings.TrimSuffix(name, "cursor")+"next")
 	}
 	if r.view.atHead != (size == headSize) {
-		return nil, invalid(name, "belongs to another query")
+		return nil, invalid(name, "belongs to a different query")
 	}
 	if r.Size > 0 && r.Size != size {
-		return nil, invalid("as_of", "does not match the size of the %s (%d); omit this parameter", name, size)
+		return nil, invalid("as_of", "does not match the tree size in the %s (%d); omit this parameter", name, size)
 	}
 	if !r.view.atHead {
 		r.Size = size
@@ -340,7 +340,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 		return err
 	}
 	if after >= head {
-		return invalid("after", "there is no event %d: the ledger has %d events", after, head)
+		return invalid("after", "event %d does not exist: the ledger has %d events", after, head)
 	}
 	r.MinIndexSize = max(r.MinIndexSize, after+1)
 	return nil

@@ -181,7 +181,7 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
-		return nil, notFound(err, "no live run-DAG has that cache key and its dimensions, or several have it with different dimensions")
+		return nil, notFound(err, "no live run-DAG that states its dimensions has that cache key, or the live run-DAGs with that cache key differ in their dimensions")
 	}
 	answer := &wire.CachedRunDAG{RunDAGRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.StringPointer(run.QuestionHash),
 		FailureStage: index.StringPointer(drift.FailureStage(&run.DAG)), AuditMode: index.StringPointer(run.AuditMode), Others: others}
@@ -209,7 +209,7 @@ func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, err
 		}
 		return &wire.LookupAnswer{CachedRunDAG: *run, QuestionMode: mode.Mode}, nil
 	}
-	return nil, missing("no live run-DAG has these dimensions and that question in either mode")
+	return nil, missing("no live run-DAG has this question and these dimensions in either mode")
 }
 
 // FailuresQuery selects the run-DAGs to count.
@@ -224,7 +224,7 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	}
 	q.Periods, err = p.ParseChoice("periods", "false", "true")
 	if err == nil && !q.Periods && p.Has("step") {
-		err = invalid("step", "is the length of a period; add periods=true, or omit this parameter")
+		err = invalid("step", "requires periods=true, because it sets the length of a period; add periods=true, or omit this parameter")
 	}
 	return q, err
 }
@@ -310,6 +310,6 @@ func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rule
 	if len(names) > maxListedStages {
 		names = append(names[:maxListedStages], "…")
 	}
-	return proof, "", missing("event %d has no stage with that name; its stages are %s; to select the second of several stages with one name, append #2 to it",
+	return proof, "", missing("event %d has no stage with that name; its stages are %s; to select the second of several stages with the same name, append #2 to the name",
 		seq, strings.Join(names, ", "))
 }

@@ -91,7 +91,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 		}
 	}
 	if found.IPCRecord == nil && found.RunDAG == nil && found.CitationSet == nil {
-		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, no live run-DAG, and no citation set has the run_id %q; state=any includes records of every state", run)}
+		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, live run-DAG, or citation set has the run_id %q; use state=any to include records in any state", run)}
 	}
 	return found, nil
 }
@@ -101,7 +101,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooMany) {
-		err = invalid(name, "names a run that has too many records to find a live record of kind %s; compare two records by their seqs, with /drift/attribution or /run-dags/compare", kind)
+		err = invalid(name, "names a run with too many records to search for a live record of kind %s; instead, compare two records by seq with /drift/attribution or /run-dags/compare", kind)
 	}
 	return seq, more, err
 }

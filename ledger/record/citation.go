@@ -25,7 +25,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	if !o.Member("citations").IsGiven() {
 		o.ReportMissing("citations")
 	}
-	if !fitsEntry(o, "citations", list, len(rules.ChunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split it into several records") {
+	if !fitsEntry(o, "citations", list, len(rules.ChunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split the citations across several records") {
 		return
 	}
 	for e := range list.Elements() {

@@ -111,7 +111,9 @@ func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []by
 
 // CheckSize returns a *strict.Error if an entry with the given body (see AppendBody) would be
 // larger than fields.MaxEntry bytes.
-func CheckSize(body []byte) error { return checkSize(body, "", "split it into several records") }
+func CheckSize(body []byte) error {
+	return checkSize(body, "", "split the record into several smaller records")
+}
 
 func checkSize(body []byte, pointer, advice string) error {
 	size := len(Hash{}) + len(body) + maxSuffix

@@ -48,18 +48,18 @@ var ipcHints = func() map[string]string {
 			hints[name] = hint
 		}
 	}
-	add(`put everything that shapes the output into the payload, such as {"payload": {"messages": […], "top_p": 0.9}}`,
+	add(`put everything that affects the output into the payload, for example {"payload": {"messages": […], "top_p": 0.9}}`,
 		"messages", "prompt", "input", "contents", "top_p", "top_k", "min_p", "n", "stop", "stop_sequences", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias",
 		"response_format", "reasoning", "reasoning_effort", "thinking", "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls")
-	add(`put it into labels as a string, such as {"labels": {"user": "…"}}`,
+	add(`put the value into labels as a string, for example {"labels": {"user": "…"}}`,
 		"user", "metadata", "tags", "name", "service", "session_id", "conversation_id", "user_id", "trace_id", "span_id", "project", "provider", "finish_reason")
-	add(`write it as the member "max_tokens"`, "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
-	add(`write it as the member "system_prompt", as a string`, "system", "instructions", "system_instruction")
-	add(`write it as the member "output", as a string`, "completion", "response", "answer", "text", "outputs", "choices")
-	add(`write it as the member "timestamp", in RFC 3339 format`, "created", "created_at", "time", "start_time")
-	add(`write it as the member "run_id"`, "id", "request_id")
-	add("it belongs to a line of /batch; send only the record, or send the line to /batch", "kind", "record")
-	add("send it in the header Idempotency-Key", "idempotency_key")
+	add(`use the member "max_tokens" instead`, "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+	add(`use the member "system_prompt" instead, with a string value`, "system", "instructions", "system_instruction")
+	add(`use the member "output" instead, with a string value`, "completion", "response", "answer", "text", "outputs", "choices")
+	add(`use the member "timestamp" instead, in RFC 3339 format`, "created", "created_at", "time", "start_time")
+	add(`use the member "run_id" instead`, "id", "request_id")
+	add("this member is allowed only in a line of /batch; send only the record, or send the line to /batch", "kind", "record")
+	add("send the key in the Idempotency-Key header", "idempotency_key")
 	return hints
 }()
 

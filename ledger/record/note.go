@@ -17,6 +17,6 @@ func ParseNote(seq uint64, body []byte) (*Verb, error) {
 func readNote(o strict.Object, f *fields.Note) {
 	f.Topic, f.Text, f.OriginalAction = o.RequiredText("topic", fields.MaxTopic), o.Text("text", fields.MaxText), ReadOriginalAction(o)
 	if f.Topic != nil && len(f.Topic) == 0 {
-		o.ReportInvalid("topic", "must not be empty; use the topic of the note, such as review")
+		o.ReportInvalid("topic", "must not be empty; give the topic of the note, for example \"review\"")
 	}
 }

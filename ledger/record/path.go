@@ -38,7 +38,7 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	if computes {
 		claim = func(name string) []byte { return o.HexDigits(name, "", rules.FingerprintDigits) }
 	} else if !o.Member("content_fingerprint").IsGiven() {
-		o.ReportInvalid("content_fingerprint", "is required with this hash_version: the server computes the fingerprints of %s only", rules.FingerprintVersion)
+		o.ReportInvalid("content_fingerprint", "is required for this hash_version; the server computes only %s fingerprints", rules.FingerprintVersion)
 	}
 	p.ContentFingerprint = r.check("content_fingerprint", claim("content_fingerprint"), content)
 	p.RawContentFingerprint = r.check("raw_content_fingerprint", claim("raw_content_fingerprint"), raw)
@@ -57,7 +57,7 @@ func readBuild(o strict.Object, p *fields.Path) {
 			}
 		}
 	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
-		o.ReportInvalid("base", "is the build itself; use the build with which to compare it")
+		o.ReportInvalid("base", "must differ from \"build\"; give the build to compare with")
 	}
 }
 

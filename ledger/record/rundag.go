@@ -95,7 +95,7 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 	if list.Len() == 0 {
 		dag.ReportInvalid("nodes", "must have at least one stage")
 	}
-	if !fitsEntry(dag, "nodes", list, 64+len(`{"hash":"","stage":""},`), "split it into several records") {
+	if !fitsEntry(dag, "nodes", list, 64+len(`{"hash":"","stage":""},`), "split the DAG into several records") {
 		return nil, nil
 	}
 	for e := range list.Elements() {
@@ -117,7 +117,7 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 	inputs, reject := o.Member("inputs"), o.Member("reject_inputs")
 	switch {
 	case inputs.IsGiven() && reject.IsGiven():
-		o.ReportInvalid("reject_inputs", `cannot be combined with "inputs"; a run has only one of them`)
+		o.ReportInvalid("reject_inputs", `cannot be combined with "inputs"; a run can have only one of the two`)
 	case inputs.IsGiven():
 		g.r.addContent("inputs", inputs.Raw())
 		return o.D.Object(inputs, o.MemberPointer("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",

@@ -71,7 +71,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 func answerText(o strict.Object, record strict.Object, text []byte, given bool) ([]byte, bool) {
 	own, hasOwn := o.WTF8("answer_text")
 	if hasOwn && given && string(own) != string(text) {
-		record.ReportInvalid("answer_text", "differs from %s; send it once", o.MemberPointer("answer_text"))
+		record.ReportInvalid("answer_text", "differs from %s; send the answer only once", o.MemberPointer("answer_text"))
 	}
 	if hasOwn {
 		return own, true

@@ -116,7 +116,7 @@ func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, 
 		return nil, wrong("altered: %v", err)
 	}
 	if hash := rules.AppendHex(nil, secret.Commitment()); !bytes.Equal(hash, commitment) {
-		return nil, wrong("altered: its hash is %s, but the event commits to %s", hash, commitment)
+		return nil, wrong("altered: the secret's hash is %s, but the event commits to %s", hash, commitment)
 	}
 	return secret, nil
 }
@@ -137,7 +137,7 @@ func (c *contentCheck) storageProblem(seq uint64, digest proofs.Hash, size uint6
 			return "missing: " + err.Error(), onlyUnavailable(err)
 		}
 		if held = uint64(len(content)); sha256.Sum256(content) != digest {
-			return "altered: its bytes do not have the digest that the event names", nil
+			return "altered: the content does not match the digest in the event", nil
 		}
 		if len(c.sizes) == maxGood {
 			clear(c.sizes)
@@ -151,7 +151,7 @@ func (c *contentCheck) storageProblem(seq uint64, digest proofs.Hash, size uint6
 	case !kept:
 		return "the content is stored, but no reference keeps it for this record", nil
 	case held != size:
-		return fmt.Sprintf("the content has %d bytes, but the event gives the size %d", held, size), nil
+		return fmt.Sprintf("the content has %d bytes, but the event records a size of %d", held, size), nil
 	}
 	return "", nil
 }

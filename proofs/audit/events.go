@@ -55,7 +55,7 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	e := &c.body
 	e.Decode(c.document.Root())
 	if e.Seq != seq {
-		return nil, damaged(KindEvent, seq, "the event's seq is %d", e.Seq)
+		return nil, damaged(KindEvent, seq, "the event's seq is %d, which is not the entry's number", e.Seq)
 	}
 	if err := c.checkCommonMembers(e); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (c *eventCheck) checkTime(e *event.Body) error {
 		return damaged(KindEvent, e.Seq, "the event's time %.100q is not RFC 3339 in UTC with microseconds", text)
 	}
 	if bytes.Compare(text, c.time) < 0 {
-		return damaged(KindEvent, e.Seq, "the event's time %s is before the previous event's, %s", text, c.time)
+		return damaged(KindEvent, e.Seq, "the event's time %s is before the previous event's time %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
 		return damaged(KindEvent, e.Seq, "the event's time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
@@ -177,7 +177,7 @@ func (c *eventCheck) byKind(e *event.Body) error {
 func (c *eventCheck) payloadMembers(e *event.Body) error {
 	switch has := e.IPC.Members != nil; {
 	case has && c.members == "":
-		return checkDamaged(e.Seq, "payload_members", "the event has digests of payload members, but the first event commits to no secret for them")
+		return checkDamaged(e.Seq, "payload_members", "the event has digests of payload members, but the first event does not commit to a secret for them")
 	case !has && c.members != "" && e.IPC.HasPayload:
 		return checkDamaged(e.Seq, "payload_members", "the event has no digests of payload members, but the first event commits to a secret for them")
 	}

@@ -30,7 +30,7 @@ func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 		case !redacted:
 			return damaged(KindRedaction, seq, "the event redacts record %d, which is not redacted in storage", s)
 		case by > seq:
-			return damaged(KindRedaction, seq, "the event redacts record %d, but storage names the later event %d", s, by)
+			return damaged(KindRedaction, seq, "the event redacts record %d, but storage attributes the redaction to the later event %d", s, by)
 		}
 	}
 	return nil
@@ -53,18 +53,18 @@ func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err e
 // The event must come after the record and list it.
 func (c *redactionCheck) checkPair(seq, by uint64) error {
 	if by <= seq {
-		return damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not come after it", by)
+		return damaged(KindRedaction, seq, "storage says that event %d redacts this record, but that event does not come after the record", by)
 	}
 	if by >= c.head.Size {
 		now, err := c.sizeNow()
 		if err == nil && by >= now { // if by < now, the log has grown in the meantime
-			err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but the head has %d events", by, now)
+			err = damaged(KindRedaction, seq, "storage says that event %d redacts this record, but the head has only %d events", by, now)
 		}
 		return err
 	}
 	list, known, err := c.listOf(by)
 	if err == nil && known && (list == nil || !list.Has(seq)) {
-		err = damaged(KindRedaction, seq, "storage says that event %d redacts it, but that event does not", by)
+		err = damaged(KindRedaction, seq, "storage says that event %d redacts this record, but that event does not list the record", by)
 	}
 	return err
 }

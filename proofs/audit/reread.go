@@ -23,7 +23,7 @@ func RereadEvent(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.
 		err = document.Parse(body)
 	}
 	if err != nil {
-		return pyjson.Value{}, fmt.Errorf("entry %d, which was valid before: %w", seq, err)
+		return pyjson.Value{}, fmt.Errorf("rereading entry %d, which was valid before: %w", seq, err)
 	}
 	return document.Root(), nil
 }
@@ -59,7 +59,7 @@ func (r *rereader) walked(seq uint64) (event.Event, error) {
 	case err != nil && r.isStored:
 		return event.Event{}, readDamage(err, tileDamaged(r.path(0, index), slot, "the tile was read before, but cannot be read again: %v", err))
 	case err != nil:
-		return event.Event{}, fmt.Errorf("reading the kept tile of entry %d: %w", seq, err)
+		return event.Event{}, fmt.Errorf("reading the stored tile of entry %d: %w", seq, err)
 	}
 	body, err := RereadEvent(r.ctx, r.source, seq, hashAt(tile, slot), &r.document)
 	return event.Read(body), err

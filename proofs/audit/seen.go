@@ -61,7 +61,7 @@ func (c *seenCheck) checkWalked() error {
 			return fmt.Errorf("reading the stored tiles of %d entries: %w", walked, err)
 		}
 		if root != s.Root {
-			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but %s computed %x: the log has forked", s.Size, s.By, s.Root, earlierWalk, root)
+			return damaged(KindFork, s.Size, "at size %d, %s saw the root %x, but %s computed %x: the log has forked", s.Size, s.By, s.Root, earlierWalk, root)
 		}
 	}
 	if now.Size < walked {
@@ -88,7 +88,7 @@ func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) erro
 	if err != nil {
 		return err
 	}
-	return damaged(KindFork, first, "at size %d %s saw the root %x, but now it is %x: the log has forked", size, by, before, now)
+	return damaged(KindFork, first, "at size %d, %s saw the root %x, but the root is now %x: the log has forked", size, by, before, now)
 }
 
 // firstChanged returns the first entry whose leaf in the served tiles differs from the one that
@@ -133,7 +133,7 @@ func (c *seenCheck) checkGrown() error {
 			continue
 		}
 		if root := c.tree.Root(); s.Root != root {
-			return damaged(KindFork, s.Size, "at size %d %s saw the root %x, but the entries have the root %x: the log has forked", s.Size, s.By, s.Root, root)
+			return damaged(KindFork, s.Size, "at size %d, %s saw the root %x, but the entries have the root %x: the log has forked", s.Size, s.By, s.Root, root)
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func (c *signerCheck) created(e *event.Body) error {
 // rotated adds a key rotation to the history.
 func (c *signerCheck) rotated(e *event.Body) error {
 	if err := c.history.AddRecord(e.Seq, e.Detail); err != nil {
-		return damaged(KindEvent, e.Seq, "the event changes the log's key: %v", err)
+		return damaged(KindEvent, e.Seq, "the event's change of the log's key is invalid: %v", err)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (c *signerCheck) finish() error {
 		return nil
 	}
 	if !slices.ContainsFunc(c.verifiers, c.history.Contains) {
-		return damaged(KindEvent, 0, "the event creates a ledger that has none of the trusted keys")
+		return damaged(KindEvent, 0, "none of the trusted keys belongs to the ledger")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
 		return damaged(KindSignature, c.head.Size, "%v", err)

@@ -64,11 +64,11 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	about := record.KindDigest(u.Kind, u.Digest)
 	switch {
 	case got.Seq != holder:
-		return damaged(KindKey, u.Seq, "storage says that event %d holds the key %x, but it is event %d", u.Key, got.Seq, holder)
+		return damaged(KindKey, u.Seq, "storage says that event %[2]d claims the key %[1]x, but according to the log it is event %[3]d", u.Key, got.Seq, holder)
 	case u.Role == ClaimsKey && got.Record != about:
-		return damaged(KindKey, u.Seq, "key %x belongs to the record %x, but the event is about %x", u.Key, got.Record, about)
+		return damaged(KindKey, u.Seq, "key %x belongs to record %x, but the event's record is %x", u.Key, got.Record, about)
 	case u.Role == RefusedForKey && got.Record == about:
-		return damaged(KindKey, u.Seq, "the event refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
+		return damaged(KindKey, u.Seq, "the event refuses a record because event %d claims the key %x, but that event has the same record", u.First, u.Key)
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 	if err != nil || now != t.head.Size {
 		return err
 	}
-	return tileDamaged(path, uint64(needed/proofs.HashSize), "the tile has %d hashes, but the head's tree has %d",
+	return tileDamaged(path, uint64(needed/proofs.HashSize), "the tile has %d hashes, but must have %d at the head's size",
 		has/proofs.HashSize, needed/proofs.HashSize)
 }
 

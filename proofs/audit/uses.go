@@ -32,7 +32,7 @@ func (c *useCheck) event(e *event.Body) error {
 	case e.Kind == record.RecordRefused:
 		u.Kind, u.Role, u.First = e.Refusal.Kind, RefusedForKey, e.Refusal.FirstSeq
 		if u.First >= e.Seq {
-			return damaged(KindEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event holds")
+			return damaged(KindEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event claims")
 		}
 	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKey(e.Kind, runID):
 		c.tally.ChosenKeys++
@@ -101,13 +101,13 @@ func misuse(uses []KeyUse) *Damage {
 			return u.notRegistered()
 		case u.Role == RevokesSource:
 		case u.Role == ClaimsKey && holder != nil:
-			wrong = fmt.Sprintf("the event claims the key %x, which event %d holds", u.Key, holder.Seq)
+			wrong = fmt.Sprintf("the event claims the key %x, which event %d already claims", u.Key, holder.Seq)
 		case u.Role == ClaimsKey:
 			holder = u
 		case holder == nil || u.First != holder.Seq:
-			wrong = fmt.Sprintf("the event refuses a record because event %d holds the key %x, but that event does not hold it", u.First, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event does not claim the key", u.First, u.Key)
 		case u.sameRecord(holder):
-			wrong = fmt.Sprintf("the event refuses a record because event %d holds the key %x, but that event has the same record", u.First, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event has the same record", u.First, u.Key)
 		}
 		if wrong != "" {
 			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}

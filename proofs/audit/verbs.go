@@ -22,7 +22,7 @@ type verbCheck struct {
 func (c *verbCheck) stateChange(e *event.Body) error {
 	f := &e.State
 	if !slices.Contains(record.States[:], record.State(f.State)) {
-		return damaged(KindEvent, e.Seq, "the event changes a record's state to %.100q, which is not a state", f.State)
+		return damaged(KindEvent, e.Seq, "the event changes a record's state to %.100q, which is not a valid state", f.State)
 	}
 	target, err := c.earlier(e, f.RecordSeq)
 	if err == nil && !target.Kind().HasState() {
@@ -35,7 +35,7 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 func (c *verbCheck) note(e *event.Body) error {
 	target, err := c.earlier(e, e.Note.RecordSeq)
 	if err == nil && !target.Kind().IsRecord() {
-		err = damaged(KindEvent, e.Seq, "the event is a note on event %d, whose kind is %s, not that of a record", e.Note.RecordSeq, target.Kind())
+		err = damaged(KindEvent, e.Seq, "the event is a note on event %d, but events of kind %s are not records", e.Note.RecordSeq, target.Kind())
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func (c *verbCheck) validation(e *event.Body) error {
 func (c *verbCheck) redaction(e *event.Body) error {
 	list := e.Redaction.Seqs
 	if list.Last() >= e.Seq {
-		return damaged(KindEvent, e.Seq, "the event redacts record %d, which does not come before it", list.Last())
+		return damaged(KindEvent, e.Seq, "the event redacts record %d, which is not an earlier event", list.Last())
 	}
 	for seq := range list.All() {
 		flags, err := c.flagsOf(seq)
@@ -92,7 +92,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 // earlier returns the EventFlags of the earlier event to which e refers.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
-		return 0, damaged(KindEvent, e.Seq, "the event refers to event %d, which does not come before it", seq)
+		return 0, damaged(KindEvent, e.Seq, "the event refers to event %d, which is not an earlier event", seq)
 	}
 	return c.flagsOf(seq)
 }
@@ -102,7 +102,7 @@ func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 func (c *verbCheck) flagsOf(seq uint64) (EventFlags, error) {
 	flags, err := c.past.Flags(seq)
 	if err == nil && !flags.known() {
-		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x has no known kind", seq, uint8(flags))
+		err = fmt.Errorf("the stored flags of event %d are damaged: %#02x does not encode a known kind", seq, uint8(flags))
 	}
 	return flags, err
 }

@@ -127,7 +127,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(KindTruncated, size, "this entry and those after it are missing, although the head has %d entries", w.head.Size)
+		return damaged(KindTruncated, size, "this entry and all later entries are missing, although the head has %d entries", w.head.Size)
 	}
 	return nil
 }

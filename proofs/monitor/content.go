@@ -193,7 +193,7 @@ func (c *contentChecker) finish(report *Report) error {
 		unknown += d.Unknown
 	}
 	if unknown > 0 {
-		report.Unchecked = append(report.Unchecked, fmt.Sprintf("cache key and digest of %s, which cover texts that are too long for an event", counted(unknown, "record")))
+		report.Unchecked = append(report.Unchecked, fmt.Sprintf("the cache key and digest of %s, because these hashes cover texts that are too long for an event", counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -230,7 +230,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 			return result
 		}
 		if int64(len(piece)) != n.size {
-			result.err = contentDamage(job.seq, n.name, "the content has %d bytes, but the event gives the size %d", len(piece), n.size)
+			result.err = contentDamage(job.seq, n.name, "the content has %d bytes, but the event records a size of %d", len(piece), n.size)
 			return result
 		}
 		pieces[n.name] = piece
@@ -302,7 +302,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.Problem)
 	}
 	if sha256.Sum256(answer.Body) != n.digest {
-		return nil, nil, contentDamage(seq, n.name, "altered: its bytes do not have the digest that the event names")
+		return nil, nil, contentDamage(seq, n.name, "altered: the content does not match the digest in the event")
 	}
 	c.pieces.Put(n.digest, answer.Body)
 	return answer.Body, nil, nil

@@ -12,7 +12,7 @@ var (
 	ErrStateDamaged = errors.New("the state is damaged")
 	// ErrStateMismatch means that the state belongs to another log, or that another version of
 	// this package wrote it.
-	ErrStateMismatch = errors.New("the state belongs to another log or another version of this program")
+	ErrStateMismatch = errors.New("the state belongs to another log or was written by another version of this program")
 	// ErrStateIncomplete means that the folder of an earlier audit exists, but the state file
 	// does not.
 	ErrStateIncomplete = errors.New("the state file is missing, but its folder exists")

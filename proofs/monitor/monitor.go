@@ -160,7 +160,7 @@ func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 		return err
 	}
 	if a.state.converted {
-		a.options.Log.Warn("the state has an earlier version without checksums; keeping its checkpoints and verifying the log from the beginning", "state", o.State)
+		a.options.Log.Warn("the state was written by an earlier version, without checksums; keeping its checkpoints and verifying the log from the beginning", "state", o.State)
 	}
 	if err = a.followKeys(ctx); err == nil {
 		err = a.openAgainst()

@@ -162,7 +162,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("the state's files hold %d events with %d bytes of idempotency keys, but the state file counts %d events with %d uses of keys", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("the state's files contain %d events and %d bytes of key uses, but the state file records %d events and %d key uses", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
@@ -257,16 +257,16 @@ func (p *pastFiles) flushFacts() error {
 func (p *pastFiles) Flags(seq uint64) (audit.EventFlags, error) {
 	if seq >= p.size {
 		if seq-p.size >= uint64(len(p.unwritten)) {
-			return 0, fmt.Errorf("the state has no byte for event %d", seq)
+			return 0, fmt.Errorf("the state has no flags for event %d", seq)
 		}
 		return audit.EventFlags(p.unwritten[seq-p.size]), nil
 	}
 	var fact, mark [1]byte
 	if _, err := p.facts.ReadAt(fact[:], int64(seq)); err != nil {
-		return 0, fmt.Errorf("reading the byte for event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the flags of event %d: %w", seq, err)
 	}
 	if _, err := p.marks.ReadAt(mark[:], int64(seq)); err != nil && !errors.Is(err, io.EOF) {
-		return 0, fmt.Errorf("reading the byte for event %d: %w", seq, err)
+		return 0, fmt.Errorf("reading the flags of event %d: %w", seq, err)
 	}
 	return audit.EventFlags(fact[0] | mark[0]), nil
 }
@@ -294,7 +294,7 @@ func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	}
 	at, s := int64(t.Index)*proofs.FullTile*proofs.HashSize, p.sum(filepath.Base(f.Name()))
 	if at > s.bytes {
-		return fmt.Errorf("%s lacks a tile before %d/%d", f.Name(), t.Level, t.Index)
+		return fmt.Errorf("%s is missing tiles before %d/%d", f.Name(), t.Level, t.Index)
 	}
 	if more := at + int64(len(t.Hashes)) - s.bytes; more > 0 {
 		s.add(t.Hashes[int64(len(t.Hashes))-more:])

@@ -86,7 +86,7 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 		return err
 	}
 	if r.Seq != seq || r.Ledger != a.options.Ledger {
-		return fmt.Errorf("the server returned the receipt of event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("the server returned the wrong receipt: event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }

@@ -125,7 +125,7 @@ func newReport(a *Auditor) *Report {
 	for _, what := range [...]string{CheckContent, CheckAnswers, CheckReceipts} {
 		switch {
 		case slices.Contains(a.impossible, what):
-			r.AddWithheld(what + ": a published copy has only the log; audit its server")
+			r.AddWithheld(what + ": a published copy contains only the log; audit the server that writes the ledger")
 			continue
 		case slices.Contains(a.options.requested(), what):
 			continue

@@ -57,7 +57,7 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 	prover := proofs.NewProver(tree.Snapshot(), nil, past.Tile)
 	for _, o := range a.older {
 		if _, err := at.Keys.OpenLaterCheckpoint(o.Text, at.Size, at.Keys.Verifiers(), nil); err != nil {
-			return &CheckpointError{Name: o.Name, Err: fmt.Errorf("%w: the checkpoint is not accepted", err)}
+			return &CheckpointError{Name: o.Name, Err: fmt.Errorf("the checkpoint cannot be accepted: %w", err)}
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
@@ -68,8 +68,8 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 			return err
 		}
 		if root != seen.Root {
-			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d %s saw the root %x, but the log has %x: "+
-				"either the log has shown two trees while the key that signed %[2]s was its current key, or someone used that key after it was replaced", seen.Size, o.Name, seen.Root, root)}
+			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d, %s saw the root %x, but the log has %x; "+
+				"either the log showed two trees while the key that signed %[2]s was current, or someone used the key after it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
 	return nil

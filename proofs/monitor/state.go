@@ -223,7 +223,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)
 	}
 	if version.Version != stateVersion && version.Version != firstStateVersion {
-		return fmt.Errorf("the state file has version %d, but this program supports only %d; use the program that wrote it", version.Version, stateVersion)
+		return fmt.Errorf("the state file has version %d, but this program supports only %d; use the version that wrote the file", version.Version, stateVersion)
 	}
 	var s stateFile
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -263,7 +263,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 // to the file cannot forge them. A new walk restores everything else.
 func (m *state) convert(s *stateFile, known []*proofs.Verifier) (err error) {
 	if s.Checksum != "" || s.Files != nil {
-		return fmt.Errorf("%w: a state of version %d has no checksums", ErrStateDamaged, s.Version)
+		return fmt.Errorf("%w: a state of version %d must not have checksums", ErrStateDamaged, s.Version)
 	}
 	if err := m.readSeen(s, known); err != nil {
 		return fmt.Errorf("%w: %w", ErrStateDamaged, err)

@@ -212,7 +212,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"another log's note":    {w.Key, changeState(func(s *stateFile) { s.Checkpoint = strings.Replace(s.Checkpoint, "\n26\n", "\n27\n", 1) }), "the checkpoint"},
 		"another origin":        {w.Key, changeState(func(s *stateFile) { s.Origin = "elsewhere.example" }), `the state file has the origin "elsewhere.example"`},
 		"of a later version":    {w.Key, changeState(func(s *stateFile) { s.Version = 3 }), "version 3"},
-		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "the state's files hold 26 events"},
+		"another size":          {w.Key, changeState(func(s *stateFile) { s.Size-- }), "the state's files contain 26 events"},
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
 		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "the log's keys are missing"},

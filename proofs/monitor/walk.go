@@ -33,7 +33,7 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.storeDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("the checkpoint of the damaged log could not be saved", "error", err) // not returned, because the damage is more important
+			a.options.Log.Warn("cannot save the checkpoint of the damaged log", "error", err) // not returned, because the damage is more important
 		}
 		return at, report.Damage
 	}
@@ -56,7 +56,7 @@ func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
 func temporaryFolder() (string, error) {
 	dir, err := os.MkdirTemp("", "colophon-audit-")
 	if err != nil {
-		return "", fmt.Errorf("creating a temporary folder (set TMPDIR to choose where): %w", err)
+		return "", fmt.Errorf("creating a temporary folder (set TMPDIR to use a different location): %w", err)
 	}
 	return dir, nil
 }
@@ -170,7 +170,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		redacted := flags&audit.IsRedacted != 0
 		switch {
 		case flags&audit.WasGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server reports that the content of this event is erased, but no event redacts it"}
+			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server reports that the record's content was erased, but no event redacts the record"}
 		case flags&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
 		case flags&audit.WasServed != 0 && redacted:
@@ -188,7 +188,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 // anotherRedaction returns the *Damage for a record that was redacted by a different event from the
 // one that the server names.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
-	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased its content, but event %d redacts it", by, w.redactedBy[seq])}
+	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
 }
 
 // mustBeGone fetches the content of a redacted record again, because the server may have served it
@@ -211,7 +211,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 			return w.anotherRedaction(seq, *goneBy)
 		}
 		if goneBy == nil {
-			return contentDamage(seq, piece.name, "the server serves its content, although an event redacts it")
+			return contentDamage(seq, piece.name, "the server still serves the content, although an event redacts the record")
 		}
 	}
 	return nil

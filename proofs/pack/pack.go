@@ -21,7 +21,7 @@ const Format = "colophon-audit-pack@1"
 
 // ErrContent means that the pack's content, or what the pack says about erased content, does not
 // agree with the events: content is altered, superfluous, or wrongly reported as erased.
-var ErrContent = errors.New("pack: content does not match what the event names")
+var ErrContent = errors.New("pack: content does not match the events")
 
 // Possible values of Pack.Content.
 const (

@@ -82,7 +82,7 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 // that a forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
-		return fmt.Errorf(`%w: the member "exported" is %.100q, not a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.Exported)
+		return fmt.Errorf(`%w: the member "exported" is %.100q, but must be a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.Exported)
 	}
 	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
 		return fmt.Errorf(`%w: the member "content" is %.100q, but must be "included", "left out", or "no right"`, proofs.ErrMalformed, p.Content)
@@ -112,9 +112,9 @@ func (v *verification) record(i int) error {
 	case err != nil:
 		return err
 	case receipt.Seq != r.Seq:
-		return fmt.Errorf("%w: the event's seq is %d", proofs.ErrField, receipt.Seq)
+		return fmt.Errorf("%w: the entry contains event %d instead", proofs.ErrField, receipt.Seq)
 	case receipt.Ledger != v.pack.Ledger:
-		return fmt.Errorf("%w: the pack names the ledger %.100q, but the event names %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
+		return fmt.Errorf("%w: the pack is for ledger %.100q, but the event belongs to ledger %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
 	}
 	if err := v.link(i, receipt); err != nil {
 		return err
@@ -168,9 +168,9 @@ func (v *verification) content(r *PackedEvent) error {
 		}
 		switch sum := sha256.Sum256(kept); {
 		case sum != named.Digest:
-			return fmt.Errorf("%w: %.100q has the digest %x, but the event's is %s", ErrContent, named.Name, sum, digest)
+			return fmt.Errorf("%w: content %.100q has the digest %x, but the event gives the digest %s", ErrContent, named.Name, sum, digest)
 		case uint64(len(kept)) != named.Size:
-			return fmt.Errorf("%w: %.100q has %d bytes, but the event gives the size %d", ErrContent, named.Name, len(kept), named.Size)
+			return fmt.Errorf("%w: content %.100q has %d bytes, but the event gives the size %d", ErrContent, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
 		v.report.Contents++
@@ -201,10 +201,10 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {
-		return fmt.Errorf("%w: event %d, which the pack names as the one that erased its content, is not in the pack", ErrContent, by)
+		return fmt.Errorf("%w: the pack says that event %d erased the content, but does not contain that event", ErrContent, by)
 	}
 	if seqs := e.Redaction().Seqs; e.Kind != record.ContentRedacted || seqs == nil || !seqs.Has(seq) {
-		return fmt.Errorf("%w: event %d did not erase its content", ErrContent, by)
+		return fmt.Errorf("%w: the pack says that event %d erased the content, but that event does not redact the record", ErrContent, by)
 	}
 	return nil
 }

@@ -77,12 +77,12 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 // finding for the first false claim, or nil if there is none.
 func (c *comparer) checkClaims() *monitor.Finding {
 	if size := c.copy.WrittenSize(); c.largest > size {
-		return findingOf(c.largestIn, "", "the answer claims a size that the log does not have", "at most "+decimal(size), decimal(c.largest))
+		return findingOf(c.largestIn, "", "the size in the answer is larger than the log", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
 		claim := c.redactions[seq]
 		if by, redacted := c.copy.RedactedBy(seq); !redacted || by != claim.by {
-			f := findingOf(claim.q, redactedMember, "no such event redacts the record", "", decimal(claim.by))
+			f := findingOf(claim.q, redactedMember, "the redaction in the answer does not match the log", "", decimal(claim.by))
 			if redacted {
 				f.Expected = decimal(by)
 			}

@@ -170,7 +170,7 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 			return failed(q, err)
 		}
 		if c.isLater(q, page) {
-			result = comparison{finding: findingOf(q, "", "the answer is as of a smaller size than the server has already shown", "at least "+decimal(c.size), decimal(page.size))}
+			result = comparison{finding: findingOf(q, "", "the answer is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(page.size))}
 			continue
 		}
 		result = c.compare(ctx, q, page, true)
@@ -193,7 +193,7 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 		}
 	}
 	if size > c.copy.WrittenSize() {
-		return &badAnswer{"", "the answer claims a size that the log does not have", "at most " + decimal(c.copy.WrittenSize()), decimal(size)}
+		return &badAnswer{"", "the size in the answer is larger than the log", "at most " + decimal(c.copy.WrittenSize()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }

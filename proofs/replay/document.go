@@ -59,7 +59,7 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	case !known && redacted != "":
 		by, err := strconv.ParseUint(redacted, 10, 64)
 		if err != nil {
-			return wrong(redactedByHeader, "no such event redacts the record", "", redacted)
+			return wrong(redactedByHeader, "the header is not the seq of an event", "", redacted)
 		}
 		c.noteRedaction(q, seq, by)
 	}
@@ -95,7 +95,7 @@ func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 			}
 			citation.Text = append([]byte{}, given[i].Member("text").Text()...)
 			if sum := sha256.Sum256(citation.Text); fmt.Sprintf("%x", sum) != string(named.Text()) {
-				return nil, fmt.Errorf("the text of citation %d does not have the digest that the event names", i)
+				return nil, fmt.Errorf("the text of citation %d does not match its digest in the event", i)
 			}
 		}
 		citations = append(citations, citation)

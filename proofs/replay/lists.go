@@ -129,7 +129,7 @@ func (c *comparer) rows(ctx context.Context, from source, q question, list answe
 				yield(nil, fmt.Errorf("%w: the member %q is not a cursor", fetch.ErrMalformed, list.next))
 				return
 			case empty > c.emptyPages():
-				yield(nil, fmt.Errorf("%w: %d consecutive pages have no rows, but the list does not end", fetch.ErrMalformed, empty))
+				yield(nil, fmt.Errorf("%w: the list continues after %d consecutive pages without rows", fetch.ErrMalformed, empty))
 				return
 			case read == q.pages && expected != nil:
 				yield(nil, errPageLimit)
@@ -198,7 +198,7 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	case err == nil && next.status != http.StatusOK:
 		err = fmt.Errorf("%w: the request for the next page failed: %s", fetch.ErrMalformed, next.problem)
 	case err == nil && next.size != page.size && !q.atHead:
-		err = fmt.Errorf("%w: the next page is as of size %d, not %d", fetch.ErrMalformed, next.size, page.size)
+		err = fmt.Errorf("%w: the next page is for tree size %d, not %d", fetch.ErrMalformed, next.size, page.size)
 	}
 	return next, err
 }
@@ -248,7 +248,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return failed(q, err)
 		}
 		if got.size != c.size {
-			return comparison{finding: findingAt(q, got, "", "the answer is as of a smaller size than the server has already shown", "at least "+decimal(c.size), decimal(got.size))}
+			return comparison{finding: findingAt(q, got, "", "the answer is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(got.size))}
 		}
 	}
 }

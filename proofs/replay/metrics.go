@@ -88,7 +88,7 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 				continue
 			}
 			if m.TimestampMs != nil {
-				return nil, fmt.Errorf("%w: %s has a timestamp, so its value is not current", fetch.ErrMalformed, labels)
+				return nil, fmt.Errorf("%w: %s has a timestamp, so its value may be stale", fetch.ErrMalformed, labels)
 			}
 			if _, twice := s.series[labels]; twice || sizes[labels] > 0 {
 				return nil, fmt.Errorf("%w: %s is exported twice", fetch.ErrMalformed, labels)
@@ -100,7 +100,7 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 				continue
 			}
 			if value != math.Trunc(value) || value < 1 || value > 1<<53 || labels != name {
-				return nil, fmt.Errorf("%w: %s is %v, which is not a size", fetch.ErrMalformed, labels, value)
+				return nil, fmt.Errorf("%w: %s is %v, which is not a valid size", fetch.ErrMalformed, labels, value)
 			}
 			sizes[labels] = uint64(value)
 		}

@@ -108,9 +108,9 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	}
 	switch {
 	case p.position == "" && p.size > 0 && q.form.size != "" && page.size != p.size:
-		return nil, fmt.Errorf("%w: the page is not as of size %d", fetch.ErrMalformed, p.size)
+		return nil, fmt.Errorf("%w: the page is not for the requested tree size %d", fetch.ErrMalformed, p.size)
 	case p.limit > 0 && rowsOf(q, page) > p.limit:
-		return nil, fmt.Errorf("%w: the page has %d rows, but %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
+		return nil, fmt.Errorf("%w: the page has %d rows, but at most %d were requested", fetch.ErrMalformed, rowsOf(q, page), p.limit)
 	}
 	return page, nil
 }
@@ -166,7 +166,7 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 		size, err = strconv.ParseUint(string(v.Raw()), 10, 64)
 	}
 	if err != nil || size == 0 {
-		return 0, fmt.Errorf("%w: it does not state the tree size that it is valid for", fetch.ErrMalformed)
+		return 0, fmt.Errorf("%w: the tree size is missing or invalid", fetch.ErrMalformed)
 	}
 	c.noteSize(q, size)
 	if q.form == statisticsForm {

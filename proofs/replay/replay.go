@@ -68,7 +68,7 @@ type check struct {
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
-		return fmt.Errorf("creating a temporary folder (set TMPDIR to choose where): %w", err)
+		return fmt.Errorf("creating a temporary folder (set TMPDIR to use a different location): %w", err)
 	}
 	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 		return err
 	}
 	if c.unsigned > 0 {
-		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints of older sizes: %s", c.unsigned, c.refusal))
+		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints for older tree sizes: %s", c.unsigned, c.refusal))
 	}
 	if len(c.redactions) > 0 || c.largest > k.copy.WrittenSize() {
 		if err := w.CatchUp(ctx); err != nil {

@@ -211,7 +211,7 @@ func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) 
 	return change(s.faults, "Archive", func() error {
 		archiver, can := s.under.(storage.Archiver)
 		if !can {
-			return errors.New("the store cannot archive")
+			return errors.New("the store does not support archiving")
 		}
 		return archiver.Archive(ctx, a, keep)
 	})

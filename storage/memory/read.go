@@ -113,7 +113,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 // HasReference implements storage.Reader.
 func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	if err := ctx.Err(); err != nil {
-		return false, fmt.Errorf("reading whether record %d of ledger %q needs content %x: %w", seq, l.name, digest, err)
+		return false, fmt.Errorf("checking whether record %d of ledger %q needs content %x: %w", seq, l.name, digest, err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()

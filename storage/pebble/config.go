@@ -75,7 +75,7 @@ func (c Config) withDefaults() Config {
 	if c.Fatal == nil {
 		logger := c.Logger
 		c.Fatal = func(msg string) {
-			logger.Error("storage failed; ending the process", "reason", msg)
+			logger.Error("storage failed; exiting", "reason", msg)
 			os.Exit(1)
 		}
 	}
@@ -90,10 +90,10 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	if c.Dir == "" {
-		return errors.New("no folder is given for the database (Config.Dir)")
+		return errors.New("the database folder (Config.Dir) must be set")
 	}
 	if c.CacheBytes < 0 {
-		return errors.New("the cache size (Config.CacheBytes) is negative")
+		return errors.New("the cache size (Config.CacheBytes) must not be negative")
 	}
 	if c.MemTableBytes < 0 || c.MemTableBytes > memTableBytes {
 		return errors.New("the size of the memory tables (Config.MemTableBytes) must be between 0 and 16 MiB")
@@ -165,7 +165,7 @@ func (c Config) options() *engine.Options {
 			c.Logger.Error("storage is damaged", "file", info.Path, "reason", firstLine(info.Details))
 		},
 		WriteStallBegin: func(info engine.WriteStallBeginInfo) {
-			c.Logger.Info("writes wait for memory tables to be flushed", "reason", info.Reason)
+			c.Logger.Info("writes are stalled until a flush or a compaction finishes", "reason", info.Reason)
 		},
 	}
 	o.Experimental.L0CompactionConcurrency = 8

@@ -54,7 +54,7 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking for content: %w", err)
+		return nil, fmt.Errorf("looking up content: %w", err)
 	}
 	return p, nil
 }

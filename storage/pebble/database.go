@@ -53,7 +53,7 @@ func (d *Database) usable(ctx context.Context) error {
 // space forced the database to be opened read-only.
 func (d *Database) writable(ctx context.Context) error {
 	if d.full != nil {
-		return fmt.Errorf("%w: the database was opened for reading only", storage.ErrNoSpace)
+		return fmt.Errorf("%w: the database was opened read-only", storage.ErrNoSpace)
 	}
 	return d.usable(ctx)
 }
@@ -141,7 +141,7 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 		return fmt.Errorf("%w: the ledger has number 0, which is never assigned", storage.ErrDamaged)
 	}
 	if other, used := numbers[number]; used {
-		return fmt.Errorf("%w: the number %d also belongs to ledger %q", storage.ErrDamaged, number, other)
+		return fmt.Errorf("%w: ledger number %d also belongs to ledger %q", storage.ErrDamaged, number, other)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
-		err = fmt.Errorf("%w: the description under the ledger's number names ledger %q instead", storage.ErrDamaged, info.Name)
+		err = fmt.Errorf("%w: the description stored under the ledger's number belongs to ledger %q", storage.ErrDamaged, info.Name)
 	}
 	return info, err
 }
@@ -306,7 +306,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	}
 	if _, err := d.get(keys.Info(number)); !errors.Is(err, storage.ErrNotFound) {
 		if err == nil {
-			err = fmt.Errorf("%w: the next ledger number is %d, but a ledger already has it", storage.ErrDamaged, number)
+			err = fmt.Errorf("%w: the next ledger number is %d, but that number is already in use", storage.ErrDamaged, number)
 		}
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func (f *fillers) take(bytes int64) (release func(), ok bool) {
 func (f *fillers) begin(filter *digestFilter) {
 	f.running.Go(func() {
 		if err := filter.fill(f.ctx, f.db.engine); err != nil {
-			f.logger.Warn("cannot read the digests of a ledger; writes to it will be slower until the next start, because they look up every digest in the database",
+			f.logger.Warn("cannot load the ledger's digests; until the next restart, writes to the ledger will be slower, because every digest must be looked up in the database",
 				"ledger", filter.name, "error", err)
 		}
 	})

@@ -165,7 +165,7 @@ func TestEraserRetries(t *testing.T) {
 	db.eraser.Start(db.engine)
 	require.Eventually(t, func() bool { return pending(t, db) == 0 }, time.Minute, time.Millisecond)
 	db.eraser.Stop()
-	require.Equal(t, 1, strings.Count(logged.String(), "erased content is still in files of the database"))
+	require.Equal(t, 1, strings.Count(logged.String(), "erased content is still in the database files; retrying later"))
 	require.Contains(t, logged.String(), errorfs.ErrInjected.Error())
 	requireNowhere(t, s, memory)
 }

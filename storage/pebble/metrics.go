@@ -44,7 +44,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	m := d.engine.Metrics()
 	latency := &dto.Metric{}
 	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
-		return Metrics{}, fmt.Errorf("reading the latency of syncs: %w", err)
+		return Metrics{}, fmt.Errorf("reading the sync latency: %w", err)
 	}
 	free, mark, err := d.space.FreeSpace()
 	if err != nil {

@@ -185,7 +185,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, err)
 	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "second"})
 	require.ErrorIs(t, err, storage.ErrDamaged)
-	require.ErrorContains(t, err, "the next ledger number is 1, but a ledger already has it")
+	require.ErrorContains(t, err, "the next ledger number is 1, but that number is already in use")
 	_, err = db.Ledger(t.Context(), "first")
 	require.NoError(t, err)
 	_, err = db.Ledgers(t.Context())

@@ -158,7 +158,7 @@ func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error
 		}
 		missing := place
 		if place, err = l.place(digest); err == nil && place == missing {
-			return nil, fmt.Errorf("%w: the bytes in slot %d of event %d are missing", storage.ErrDamaged, place.Slot, place.Seq)
+			return nil, fmt.Errorf("%w: the content in slot %d of event %d is missing", storage.ErrDamaged, place.Slot, place.Seq)
 		}
 	}
 	return nil, err

@@ -29,7 +29,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	start, end := keys.PlaceRange(l.number)
 	holdings, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
-		return nil, fmt.Errorf("looking for content: %w", err)
+		return nil, fmt.Errorf("looking up content: %w", err)
 	}
 	erased := make(map[storage.Hash]bool)
 	// Lookups in sorted order find neighbouring keys in the same blocks.
@@ -61,7 +61,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		key := keys.AppendRedaction(nil, l.number, r.Seq)
 		stored, err := l.db.get(key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return nil, fmt.Errorf("looking for the redaction of record %d: %w", r.Seq, err)
+			return nil, fmt.Errorf("looking up the redaction of record %d: %w", r.Seq, err)
 		}
 		// A stored redaction by an event beyond the head was not written by a commit. It erased
 		// nothing, so it must not prevent this erasure.

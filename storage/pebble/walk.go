@@ -105,7 +105,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 		for most, more := firstPiece, true; more; most = min(growth*most, mostPiece) {
 			seqs, err := l.references(ctx, digest, from, end, most)
 			if err != nil {
-				yield(0, fmt.Errorf("reading which records need content %x of ledger %q: %w", digest, l.name(), err))
+				yield(0, fmt.Errorf("reading the references to content %x of ledger %q: %w", digest, l.name(), err))
 				return
 			}
 			for _, seq := range seqs {

@@ -56,7 +56,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	snapshot := l.db.engine.NewSnapshot()
 	defer func() { err = damaged(errors.Join(err, snapshot.Close())) }()
 	if p.size, err = sizeAt(snapshot, l.number); err != nil {
-		return redactionPiece{}, fmt.Errorf("reading the head at the time of the redactions: %w", err)
+		return redactionPiece{}, fmt.Errorf("reading the head from the snapshot of the redactions: %w", err)
 	}
 	start, end := keys.RedactionRange(l.number, from)
 	rows, err := snapshot.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -71,7 +71,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		}
 		value, err := rows.ValueAndErr()
 		if err != nil {
-			return redactionPiece{}, fmt.Errorf("record %d: %w", seq, err)
+			return redactionPiece{}, fmt.Errorf("reading the redaction of record %d: %w", seq, err)
 		}
 		by, err := keys.DecodeSeq(value)
 		if err != nil {

@@ -125,7 +125,7 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 	if err != nil || len(seqs) == 0 {
 		return nil, err
 	}
-	return stray(storage.StrayEntry, uint64(seqs[0]), "the entry is stored, but the head has only %d entries", c.head.Size), nil
+	return stray(storage.StrayEntry, uint64(seqs[0]), "the entry is stored, but it is beyond the head (size %d)", c.head.Size), nil
 }
 
 // tiles checks that no stored tile has more hashes than the head's tree has at that position. The
@@ -233,7 +233,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
-		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the head has only %d entries", n.digest, c.head.Size), nil
+		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", n.digest, c.head.Size), nil
 	}
 	e, err := c.log.Event(ctx, seq)
 	if err != nil {

@@ -186,8 +186,8 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 
 // ErrStandby means that the database server is in recovery, and therefore a standby. It is returned
 // only if Config.Primary is set.
-var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery): it can lack records that the primary has acknowledged, so Colophon does not read from it; " +
-	"name the primary in the URL, with target_session_attrs=primary if the URL has several hosts")
+var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery), which can lack records that the primary has acknowledged; " +
+	"use the primary's address in the URL, and add target_session_attrs=primary if the URL lists several hosts")
 
 // checkPrimary returns ErrStandby if Config.Primary is set and the server is in recovery. Checking
 // each new connection is enough, because a server closes its connections before it becomes a
@@ -202,7 +202,7 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	case notify.IsUnsupported(err): // the engine has no standbys
 		return nil
 	case err != nil:
-		return fmt.Errorf("reading whether the server is a standby: %w", err)
+		return fmt.Errorf("checking whether the server is a standby: %w", err)
 	case standby:
 		return ErrStandby
 	}
@@ -276,7 +276,7 @@ type SettingError struct {
 
 // Error says what could be lost and how to fix the setting.
 func (e *SettingError) Error() string {
-	return fmt.Sprintf("the server's setting %s is off: %s; set it to on for this server, database, and role", e.Name, e.effect)
+	return fmt.Sprintf("the server's setting %s is off: %s; turn it on for this server, database, and role", e.Name, e.effect)
 }
 
 // warningKey is the key in a connection's custom data for the last warning that the server sent.

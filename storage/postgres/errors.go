@@ -14,9 +14,9 @@ import (
 
 var (
 	errClosed   = errors.New("the database is closed")
-	errReadOnly = errors.New("the database is open for reading only")
+	errReadOnly = errors.New("the database was opened read-only")
 	// errTakenOver means that the ledger's head row names another writer.
-	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two")
+	errTakenOver = errors.New("another process has taken over the ledger; stop one of the two processes")
 )
 
 // SQLSTATE codes and code classes (PostgreSQL, Appendix A).

@@ -261,7 +261,7 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
 	if err != nil {
-		return fmt.Errorf("giving up the lease on ledger %q: %w", name, translateError(err))
+		return fmt.Errorf("releasing the lease on ledger %q: %w", name, translateError(err))
 	}
 	s.notices.Announce(name)
 	return nil

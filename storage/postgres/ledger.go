@@ -75,7 +75,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 		return storage.ErrNotHeld
 	}
 	if l.writeErr != nil {
-		return fmt.Errorf("the ledger must be opened again before it can be written: %w", l.writeErr)
+		return fmt.Errorf("the ledger must be reopened before it can be written to: %w", l.writeErr)
 	}
 	ctx = context.WithoutCancel(ctx)
 	err := l.attempt(ctx, c)
@@ -211,7 +211,7 @@ func (l *ledger) open(ctx context.Context) error {
 }
 
 // errRefused means that the head row does not meet a condition of the change. Nothing was written.
-var errRefused = errors.New("the stored head is not the one that the write builds on")
+var errRefused = errors.New("the stored head differs from the head that the write builds on")
 
 // refused returns an error that explains why the head row did not meet a condition of a change that
 // builds on old.
@@ -226,9 +226,9 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading the stored head: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:
-		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:
-		return fmt.Errorf("%w: the head has epoch %d of %s, but the write has epoch %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
 		return storage.ErrFrozen
 	case old == nil:
@@ -300,7 +300,7 @@ func (l *ledger) CheckWritable(ctx context.Context) error {
 		err = storage.ErrNotHeld
 	}
 	if err != nil {
-		return fmt.Errorf("checking whether ledger %q can be written: %w", l.name, err)
+		return fmt.Errorf("checking whether ledger %q is writable: %w", l.name, err)
 	}
 	return nil
 }

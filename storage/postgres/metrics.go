@@ -45,7 +45,7 @@ func (d *Database) DiskBytes(ctx context.Context) (int64, error) {
 	err := d.row(ctx, []any{&bytes}, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
 		WHERE c.relkind = 'r' AND c.relname LIKE 'colophon\_%' AND pg_table_is_visible(c.oid)`)
 	if err != nil {
-		return 0, fmt.Errorf("measuring the tables: %w", err)
+		return 0, fmt.Errorf("measuring the size of the tables: %w", err)
 	}
 	return bytes, nil
 }

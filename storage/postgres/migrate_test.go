@@ -84,7 +84,7 @@ func TestTablesThatNeedALaterBuild(t *testing.T) {
 	for _, readOnly := range []bool{false, true} {
 		_, err := Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
 		require.ErrorIs(t, err, storage.ErrFormat)
-		require.ErrorContains(t, err, "the tables have version 99, which needs a build that reads version 98, but this build reads version ")
+		require.ErrorContains(t, err, "the tables have version 99, which requires a build that supports version 98, but this build supports only version ")
 	}
 	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
 }

@@ -41,12 +41,12 @@ func (e *MigrationError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
 	case MigrationArriving:
-		return fmt.Sprintf("the ledgers of %s have been moving into the database %s since %s, and the copy is not complete: run colophon migrate with the same arguments until it ends, or drop the tables colophon_… to begin again",
+		return fmt.Sprintf("the migration of the ledgers of %s into the database %s, started at %s, is not complete; run colophon migrate again with the same arguments, or drop the colophon_… tables to start over",
 			e.Peer, e.Place, since)
 	case MigrationLeaving:
-		return fmt.Sprintf("the ledgers of the database %s have been moving to %s since %s: run colophon migrate with the same arguments until it ends, or with --undo to keep using the database", e.Place, e.Peer, since)
+		return fmt.Sprintf("the migration of the ledgers of the database %s to %s, started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Place, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s on %s; use them there. To undo the move while nothing has been written there, run colophon migrate --undo with the same arguments; otherwise, move the ledgers back with colophon migrate",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use them there. To move them back, run colophon migrate --undo with the same arguments if nothing has been written there; otherwise, run colophon migrate in the opposite direction",
 		e.Place, e.Peer, since)
 }
 
@@ -66,7 +66,7 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 		err = json.Unmarshal(text, &m)
 	}
 	if err != nil {
-		return MigrationLock{}, fmt.Errorf("reading whether a migration has locked the database: %w", err)
+		return MigrationLock{}, fmt.Errorf("checking whether a migration has locked the database: %w", err)
 	}
 	return m, nil
 }
@@ -88,7 +88,7 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("marking the database as %s: %w", m.State, err)
+		return fmt.Errorf("setting the migration state to %q: %w", m.State, err)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 	for i := range stored {
 		hashes = append(hashes, stored[i].hashes...)
 		if int64(len(hashes)) != stored[i].stop*storage.HashBytes {
-			return nil, fmt.Errorf("%w: the stored pieces up to hash %d have %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
+			return nil, fmt.Errorf("%w: the stored pieces up to hash %d have an unexpected total length of %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
 		}
 	}
 	return hashes, nil

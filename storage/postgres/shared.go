@@ -29,7 +29,7 @@ func ignoreNotFound(err error, name string) error {
 	if err == nil || errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
-	return fmt.Errorf("reading the value %q of the database: %w", name, err)
+	return fmt.Errorf("reading the database-wide value %q: %w", name, err)
 }
 
 // SetValue durably replaces a named value if its stored version equals the given one, where 0 means
@@ -43,12 +43,12 @@ func (d *Database) SetValue(ctx context.Context, name string, version int64, val
 		}
 		tag, err := conn.Exec(ctx, query, arguments...)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = fmt.Errorf("%w: the version is no longer %d", storage.ErrConflict, version)
+			err = fmt.Errorf("%w: the value's version is no longer %d", storage.ErrConflict, version)
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("storing the value %q of the database: %w", name, err)
+		return fmt.Errorf("storing the database-wide value %q: %w", name, err)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 			more = len(seqs) == most
 		}
 		if err != nil {
-			yield(0, fmt.Errorf("reading which records need content %x of ledger %q: %w", digest, l.name, err))
+			yield(0, fmt.Errorf("reading the references to content %x of ledger %q: %w", digest, l.name, err))
 		}
 	}
 }

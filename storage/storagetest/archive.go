@@ -31,7 +31,7 @@ func batchWithTiles(old storage.Head, n int) storage.Batch {
 func archiver(t *testing.T, store storage.Store) storage.Archiver {
 	t.Helper()
 	a, can := store.(storage.Archiver)
-	require.True(t, can, "the store cannot archive")
+	require.True(t, can, "the store does not support archiving")
 	return a
 }
 

@@ -134,7 +134,7 @@ func missingValue(d *commands, command *cobra.Command, variable string) error {
 	if err != nil {
 		values = ""
 	}
-	return cli.Exitf(cli.ExitUsage, "two values of %s are needed, A and B%s", cli.QuoteCell(variable), values)
+	return cli.Exitf(cli.ExitUsage, "two values of %s are required: A and B%s", cli.QuoteCell(variable), values)
 }
 
 // sayCompare prints a hint that names the command for showing how the texts of a pair differ.
@@ -159,7 +159,7 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			}
 			d.Say("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
 			if sides != nil && sides.incomplete[side] > 0 {
-				d.Say("an IPC record without an input or an output is not a run; with that value, there are %d", sides.incomplete[side])
+				d.Say("IPC records with that value that do not count as runs because they lack an input or an output: %d", sides.incomplete[side])
 			}
 			return nil
 		}
@@ -180,7 +180,7 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			others = "; --any-state includes the others, which form " + cli.FormatCount(answer.Pairs, "pair")
 		}
 	}
-	d.Say("no two %s differ only in %s, with the values %s and %s%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
+	d.Say("no pair of %s differs only in %s (%s versus %s)%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
 	if len(reasons) > 0 {
 		d.Say("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
 	}

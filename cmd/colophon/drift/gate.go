@@ -49,7 +49,7 @@ func (s *share) Set(text string) error {
 		value /= 100
 	}
 	if err != nil || !(value >= 0 && value <= 1) {
-		return errors.New("must be a share from 0 to 1, such as 0.05 or 5%")
+		return errors.New("must be a number from 0 to 1 or a percentage, such as 0.05 or 5%")
 	}
 	*s = share(value)
 	return nil
@@ -123,7 +123,7 @@ func (g *gateFlags) bind(command *cobra.Command) {
 		gate.CheckChanged:    "tolerated increase in the share of outputs that differ",
 		gate.CheckSimilarity: "tolerated decrease in the similarity of outputs",
 		gate.CheckLength:     "tolerated change in the length of outputs",
-		gate.CheckWords:      "tolerated change in the share of outputs with a word",
+		gate.CheckWords:      "tolerated change in the share of outputs that contain a given word",
 	} {
 		g.tolerance[name] = new(share)
 		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
@@ -172,7 +172,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 	}
 	if given {
 		if g.maxMismatches < 0 {
-			return o, errors.New("--max-mismatches: must be a whole number, 0 or more")
+			return o, errors.New("--max-mismatches: must not be negative")
 		}
 		o.MaxMismatches = &g.maxMismatches
 	}
@@ -186,7 +186,7 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 		o.Chance = (*float64)(&g.chance)
 	}
 	if g.level <= 0 || g.level > 0.5 {
-		return o, errors.New("--level: must be greater than 0 and no greater than 50%")
+		return o, errors.New("--level: must be greater than 0 and at most 0.5 (50%)")
 	}
 	return o, nil
 }
@@ -226,7 +226,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 					return s, fmt.Errorf("--%s: %q does not have the form NAME=VALUE", flag.name, condition)
 				}
 				if _, twice := set.to.Where[name]; twice {
-					return s, fmt.Errorf("--%s: %s has two values for the %s", flag.name, name, set.flag)
+					return s, fmt.Errorf("--%s: the filter %s is set more than once for the %s", flag.name, name, set.flag)
 				}
 				set.to.Where[name] = value
 			}
@@ -297,11 +297,11 @@ func (g *gateFlags) explainNoCommonInput(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
 	case r.BaselineOnly == 0:
-		g.Say("no run with an input and an output has %s", strings.Join(r.Baseline, " and "))
+		g.Say("no run with an input and an output matches %s", strings.Join(r.Baseline, " and "))
 	case r.CandidateOnly == 0:
-		g.Say("no run with an input and an output has %s", strings.Join(r.Candidate, " and "))
+		g.Say("no run with an input and an output matches %s", strings.Join(r.Candidate, " and "))
 	default:
-		g.Say("the sets have no value of %s in common; use --match, or --unmatched if both have random inputs of one kind", r.Matched)
+		g.Say("the two sets have no value of %s in common; choose another field with --match, or use --unmatched if both sets have random inputs of the same kind", r.Matched)
 	}
 }
 

@@ -39,7 +39,7 @@ are more.`,
 					d.Say("nothing was found")
 				}
 				if !found.Complete {
-					d.Say("the search covered only a part of the ledger: use a whole hash, or the filters of GET /records")
+					d.Say("the search covered only part of the ledger; search for a complete hash, or use the filters of GET /records")
 				}
 				return err
 			})

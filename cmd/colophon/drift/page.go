@@ -20,7 +20,7 @@ import (
 // the cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
-		return errors.New("the server's answer is malformed: the cursors of its pages form a cycle")
+		return errors.New("the server's answer is malformed: the page cursors form a cycle")
 	}
 	query.Set(name, cursor)
 	return nil
@@ -110,7 +110,7 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	switch {
 	case d.json:
 	case next != "":
-		d.Say("there may be more rows: --all prints them")
+		d.Say("there might be more rows; use --all to print them")
 	case t.Rows == 0 && empty != "":
 		d.Say("%s", empty)
 		if len(incomplete) > 0 {
@@ -145,8 +145,8 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 			lacks[i] = cli.FormatUint(n) + " lack " + cli.QuoteCell(part)
 		}
 	}
-	d.Say("incomplete IPC records are a possible reason: %s; a record without output is not a run, and one without another part has no ipc_id; "+
-		"GET /records?incomplete=%s lists them", strings.Join(lacks, ", "), cli.QuoteCell(parts[0]))
+	d.Say("incomplete IPC records might be the reason (%s): a record without an output is not a run, and a record that lacks any other part has no ipc_id; "+
+		"GET /records?incomplete=%s lists the incomplete records", strings.Join(lacks, ", "), cli.QuoteCell(parts[0]))
 }
 
 // fetch sends a query to the ledger. It returns the answer both parsed and as the bytes that the

@@ -40,7 +40,7 @@ drift compare --text shows how the texts of two of its events differ.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			switch build := command.Flags().Changed("build"); {
 			case len(args) != 1 && build, command.Flags().Changed("status") && !build:
-				return cli.Exitf(cli.ExitUsage, "--build needs PROJECT without PATH_ID, and --status needs --build")
+				return cli.Exitf(cli.ExitUsage, "--build requires PROJECT without PATH_ID, and --status requires --build")
 			case len(args) == 0:
 				return d.projects(command)
 			case len(args) == 2:
@@ -98,7 +98,7 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	case err != nil:
 		return err
 	case len(matches) > 1:
-		return cli.Exitf(cli.ExitFailed, "several builds begin with %s: %s; use more of the name", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
+		return cli.Exitf(cli.ExitFailed, "several build names begin with %s: %s; use a longer prefix", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
 	}
 	d.Say("build %s", cli.QuoteCell(matches[0]))
 	return printBuild(d, command, project, matches[0], status)

@@ -73,7 +73,7 @@ func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 		d.sayIncomplete(command, nil)
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
-	return cli.Exitf(cli.ExitFailed, "no live runs have that value; use --any-state to include the others")
+	return cli.Exitf(cli.ExitFailed, "no live runs have that value; use --any-state to include runs in other states")
 }
 
 func groupPath(by, value string) string {

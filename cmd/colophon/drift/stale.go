@@ -111,7 +111,7 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	registered := err == nil && registration.Registered
 	switch {
 	case len(cited.Rows) == 0 && registered:
-		d.Say("no citation set cites that source")
+		d.Say("the source is registered, but no citation set cites it")
 		return nil
 	case len(cited.Rows) == 0:
 		return printStaleByPrefix(d, command, source)
@@ -120,10 +120,10 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	if registered {
 		why = "and the source is registered without chunk_hashes"
 		if registration.ChunkCount != nil {
-			why = "and the chunk_hashes of its registration have each cited chunk"
+			why = "and its registered chunk_hashes include every cited chunk"
 		}
 	}
-	d.Say("no citation of that source is stale: no later set cites other chunks of it for the same section or subject, %s", why)
+	d.Say("no citation of the source is stale: no later citation set cites different chunks of the source for the same section or subject, %s", why)
 	return nil
 }
 
@@ -142,13 +142,13 @@ func printStaleByPrefix(d *commands, command *cobra.Command, toComplete string) 
 	}
 	switch len(matches) {
 	case 0:
-		d.Say("no citation set cites that source; SOURCE must be the source_id of the citations; colophon drift stale lists the sources")
+		d.Say("no citation set cites the given source, and it is not registered; run colophon drift stale to list the sources")
 		return nil
 	case 1:
 		d.Say("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
-	return cli.Exitf(cli.ExitFailed, "several sources begin with %s: %s; use more of the source_id", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
+	return cli.Exitf(cli.ExitFailed, "more than one source_id begins with %s: %s; use a longer prefix", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
 }
 
 // knownSources returns the registered sources and those cited by the latest 1000 citation sets or,
@@ -218,7 +218,7 @@ func staleSources(d *commands, command *cobra.Command) error {
 		}
 	}
 	if more {
-		d.Say("these are the sources of the latest 1000 citation sets; --all reads all sets")
+		d.Say("only registered sources and sources cited by the latest 1000 citation sets are listed; use --all to read all citation sets")
 	}
 	switch {
 	case len(rows) == 0:

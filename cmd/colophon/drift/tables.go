@@ -162,7 +162,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 		return err
 	}
 	if !d.json {
-		d.Say("%s: %s, complete to %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
+		d.Say("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
 	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))

@@ -52,7 +52,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	}
 	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("finding runs by a value of %s needs the secret of payload members, which cannot be fetched: %w; use the digest of the value instead", cli.QuoteCell(pointer), err)
+		return "", fmt.Errorf("fetching the secret of payload members, which is needed to find runs by the value of %s: %w; use the digest of the value instead", cli.QuoteCell(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
@@ -108,7 +108,7 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 		if err != nil {
 			return "", err
 		}
-		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value of %s%s", cli.QuoteCell(value), variable, values)
+		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value for %s%s", cli.QuoteCell(value), variable, values)
 	case len(hashes) == 1:
 		return hashes[0], nil
 	}
@@ -120,7 +120,7 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	for i, hash := range hashes {
 		shown[i] = show.HashCell(hash, d.full) + d.texts().Excerpt(command.Context(), variable, hash, seqs[i])
 	}
-	return "", cli.Exitf(cli.ExitFailed, "%s must stand for a single value of %s, but its records have %s; use the first digits of one hash, or a label whose records all have the same value: %s",
+	return "", cli.Exitf(cli.ExitFailed, "%s must identify a single value of %s, but its records have %s values: %s; use the first digits of one hash, or a label whose records all have the same value",
 		cli.QuoteCell(value), variable, count, fewOf(shown))
 }
 
@@ -136,7 +136,7 @@ func notTextHash(d *commands, command *cobra.Command, variable, value string) er
 	if err != nil {
 		values = "" // ignore err: it would hide what is wrong with the arguments
 	}
-	return cli.Exitf(cli.ExitUsage, "%q is not a value of %s; use %s%s%s", value, variable, forms, labels, values)
+	return cli.Exitf(cli.ExitUsage, "%q is not a valid value for %s; use %s%s%s", value, variable, forms, labels, values)
 }
 
 // labelsWith returns a clause for an error message that lists the labels with the given value, or

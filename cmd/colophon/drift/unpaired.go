@@ -296,7 +296,7 @@ func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
 		}
 	}
 	if s.incomplete != [2]uint64{} {
-		lines = append(lines, "not counted, because a record without an input or an output is not a run: "+onSides(s.incomplete))
+		lines = append(lines, "records not counted as runs, because they have no input or no output: "+onSides(s.incomplete))
 	}
 	return lines
 }

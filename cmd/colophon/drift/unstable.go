@@ -91,12 +91,12 @@ func noUnstable(d *commands, command *cobra.Command) error {
 	}
 	period := ""
 	if query.Has("since") || query.Has("until") {
-		period = " in that period"
+		period = " in the given period"
 	}
 	if twice {
 		d.Say("all runs with the same conditions have the same output%s", period)
 	} else {
-		d.Say("no two runs have the same conditions%s, so the ledger cannot show how outputs vary by chance; colophon rerun SEQ runs a record again", period)
+		d.Say("no two runs have the same conditions%s, so random variation in outputs cannot be measured; run colophon rerun SEQ to repeat a run", period)
 	}
 	d.sayIncomplete(command, nil)
 	return nil

@@ -54,7 +54,7 @@ func openAzure(p place) (Bucket, error) {
 	case p.endpoint != nil:
 		access.endpoint = p.endpoint.String()
 	case access.endpoint == "" && access.account == "":
-		return nil, errors.New("the storage account is not known: set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or use azblob://container/prefix?endpoint=https://ACCOUNT.blob.core.windows.net")
+		return nil, errors.New("no storage account is configured: set AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT, or use azblob://container/prefix?endpoint=https://ACCOUNT.blob.core.windows.net")
 	case access.endpoint == "":
 		access.endpoint = "https://" + access.account + ".blob.core.windows.net"
 	}
@@ -68,7 +68,7 @@ func openAzure(p place) (Bucket, error) {
 	case access.key != "":
 		key, err := base64.StdEncoding.DecodeString(access.key)
 		if err != nil || access.account == "" {
-			return nil, errors.New("the key of the storage account cannot be used: it must be base64, and AZURE_STORAGE_ACCOUNT must name its account")
+			return nil, errors.New("invalid storage account key: the key must be base64, and AZURE_STORAGE_ACCOUNT must name the account")
 		}
 		credential = sharedKey{access.account, key}.sign
 	case access.signature != "":
@@ -76,7 +76,7 @@ func openAzure(p place) (Bucket, error) {
 	case address.Scheme == "https": // never send a token unencrypted
 		chain, err := azidentity.NewDefaultAzureCredential(nil)
 		if err != nil {
-			return nil, fmt.Errorf("finding Azure's credentials (set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or those of a service principal): %w", err)
+			return nil, fmt.Errorf("finding Azure credentials (set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or the variables for a service principal): %w", err)
 		}
 		credential = func(r *http.Request) error {
 			token, err := chain.GetToken(r.Context(), policy.TokenRequestOptions{Scopes: []string{"https://storage.azure.com/.default"}})

@@ -76,9 +76,9 @@ func CheckURL(text string) error {
 var schemes = map[string]scheme{
 	"file": {},
 	"s3": {open: openS3, parameters: []string{"endpoint", "region"}, example: "s3://bucket/prefix?endpoint=https://s3.example.org",
-		credentials: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or into the file ~/.aws/credentials"},
+		credentials: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in the file ~/.aws/credentials"},
 	"gs": {open: openGS, parameters: []string{"endpoint"}, example: "gs://bucket/prefix",
-		credentials: "a key file, and its path into GOOGLE_APPLICATION_CREDENTIALS"},
+		credentials: "a key file, and set GOOGLE_APPLICATION_CREDENTIALS to its path"},
 	"azblob": {open: openAzure, parameters: []string{"endpoint"}, example: "azblob://container/prefix", paths: true,
 		credentials: "AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY"},
 }
@@ -111,17 +111,17 @@ const kinds = "file:///folder, s3://bucket/prefix?endpoint=URL, gs://bucket/pref
 func parse(text string) (place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return place{}, errors.New("it is not a URL like " + kinds)
+		return place{}, errors.New("invalid URL; use " + kinds)
 	}
 	kind, is := schemes[u.Scheme]
 	switch {
 	case !is:
-		return place{}, fmt.Errorf("%q is not a scheme for a bucket; use %s", u.Scheme, kinds)
+		return place{}, fmt.Errorf("%q is not a supported URL scheme for a bucket; use %s", u.Scheme, kinds)
 	case u.User != nil:
 		if kind.open == nil {
 			return place{}, errors.New("the URL of a folder cannot have a user; use file:///folder")
 		}
-		return place{}, errors.New("a URL must not have credentials; put them into " + kind.credentials)
+		return place{}, errors.New("the URL must not contain credentials; put them in " + kind.credentials)
 	case u.Fragment != "":
 		return place{}, errors.New("the URL of a bucket cannot have a fragment (#…)")
 	case kind.open == nil && (u.Host != "" || !filepath.IsAbs(filepath.FromSlash(u.Path)) || u.RawQuery != ""):
@@ -135,9 +135,9 @@ func parse(text string) (place, error) {
 	for name, values := range u.Query() {
 		switch {
 		case len(values) != 1:
-			return p, fmt.Errorf("the parameter %q is given twice", name)
+			return p, fmt.Errorf("the parameter %q is given more than once", name)
 		case !slices.Contains(kind.parameters, name):
-			return p, fmt.Errorf("the parameter %q is unknown; the URL of a bucket with the scheme %s can have %s", name, u.Scheme, strings.Join(kind.parameters, " and "))
+			return p, fmt.Errorf("unknown parameter %q; bucket URLs with the scheme %s accept %s", name, u.Scheme, strings.Join(kind.parameters, " and "))
 		case name == "region":
 			p.region = values[0]
 		default:

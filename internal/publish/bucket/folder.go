@@ -39,7 +39,7 @@ const abandoned = time.Hour
 func (f *folder) path(name string) (string, error) {
 	local, err := filepath.Localize(name)
 	if err != nil {
-		return "", fmt.Errorf("object %q: %w", name, err)
+		return "", fmt.Errorf("invalid object name %q: %w", name, err)
 	}
 	return filepath.Join(f.root, local), nil
 }

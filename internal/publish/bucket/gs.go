@@ -107,7 +107,7 @@ func (b *gs) Size(ctx context.Context, name string) (int64, error) {
 		Size int64 `json:"size,string"`
 	}
 	if err := json.Unmarshal(body, &found); err != nil {
-		return 0, fmt.Errorf("%s in bucket %s: its description cannot be read: %w", name, b.bucket, err)
+		return 0, fmt.Errorf("decoding the metadata of %s in bucket %s: %w", name, b.bucket, err)
 	}
 	return found.Size, nil
 }
@@ -127,7 +127,7 @@ func (b *gs) Put(ctx context.Context, name string, body []byte, attributes Attri
 	}
 	contentType, text, err := b.upload(name, body, attributes)
 	if err != nil {
-		return fmt.Errorf("%s in bucket %s: %w", name, b.bucket, err)
+		return fmt.Errorf("preparing the upload of %s to bucket %s: %w", name, b.bucket, err)
 	}
 	return b.write(ctx, name, http.MethodPost, address, text, http.Header{"Content-Type": {contentType}})
 }

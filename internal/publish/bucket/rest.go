@@ -68,7 +68,7 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 		if errors.As(err, &request) {
 			err = request.Err
 		}
-		return nil, fmt.Errorf("%s in %s: %w", name, r.place, err)
+		return nil, fmt.Errorf("requesting %s in %s: %w", name, r.place, err)
 	}
 	for wait := firstWait; ; wait *= 2 {
 		request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))

@@ -101,7 +101,7 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 func OutputOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {
-		return 0, fmt.Errorf("%w: cannot decode the run of a combination at event %d", rowstore.ErrDamaged, v.Seq)
+		return 0, fmt.Errorf("%w: cannot decode the combination at event %d", rowstore.ErrDamaged, v.Seq)
 	}
 	return v.Seq - before, nil
 }

@@ -24,11 +24,11 @@ func (c outputCount) append(dst []byte) []byte {
 func decodeOutputCount(value []byte) (outputCount, error) {
 	all, n := binary.Uvarint(value)
 	if n <= 0 {
-		return outputCount{}, fmt.Errorf("%w: cannot decode a count of outputs", rowstore.ErrDamaged)
+		return outputCount{}, fmt.Errorf("%w: cannot decode an output count", rowstore.ErrDamaged)
 	}
 	dead, m := binary.Uvarint(value[n:])
 	if m <= 0 || dead > all {
-		return outputCount{}, fmt.Errorf("%w: cannot decode a count of outputs", rowstore.ErrDamaged)
+		return outputCount{}, fmt.Errorf("%w: cannot decode an output count", rowstore.ErrDamaged)
 	}
 	return outputCount{all - dead, all}, nil
 }

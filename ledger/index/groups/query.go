@@ -232,7 +232,7 @@ func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.I
 // memberOf decodes a group in the list of a family.
 func memberOf(value []byte) (rowstore.Identity, error) {
 	if len(value) != len(rowstore.Identity{}) {
-		return rowstore.Identity{}, fmt.Errorf("%w: cannot decode the list's group from %x", rowstore.ErrDamaged, value)
+		return rowstore.Identity{}, fmt.Errorf("%w: cannot decode a listed group from %x", rowstore.ErrDamaged, value)
 	}
 	return rowstore.Identity(value), nil
 }

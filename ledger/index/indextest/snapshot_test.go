@@ -178,12 +178,12 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		}, "is from event 60, but the snapshot's size is 60"},
 		{"number of a ledger", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
-		}, "is not a key of a ledger"},
+		}, "does not belong to a ledger"},
 		{"wrong size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(59, rows) }, "the snapshot's size is 59, but its rows cover 60 events"},
 		{"no size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(0, rows) }, "the snapshot covers no events"},
 		{"changing size", func(rows []rowstore.Row) []*index.SnapshotPart {
 			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
-		}, "the snapshot's size changes from 60 to 61"},
+		}, "the snapshot's size changed from 60 to 61"},
 		{"no rows", func([]rowstore.Row) []*index.SnapshotPart { return partOf(60, nil) }, "the snapshot has no cursor"},
 		{"no cursor", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "the snapshot has no cursor"},
 		{"unfinished", func(rows []rowstore.Row) []*index.SnapshotPart {
@@ -211,7 +211,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, fetchOf(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has 50")
+		requireRefused(t, short, fetchOf(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has only 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
@@ -232,7 +232,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 					}
 				}
 			}
-		}, "the snapshot has more rows than 60 events can have")
+		}, "the snapshot's rows are too large for 60 events can have")
 	})
 	require.NoError(t, source.Close())
 	require.NoError(t, foreign.Close())

@@ -76,7 +76,7 @@ func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState
 			return false, err
 		}
 		if l.base >= at || l.skip >= at {
-			return false, fmt.Errorf("%w: build %d of project %x has the invalid base %d", rowstore.ErrDamaged, at, project, l.base)
+			return false, fmt.Errorf("%w: build %d of project %x has an invalid base: %d", rowstore.ErrDamaged, at, project, l.base)
 		}
 		if at = l.base; l.skip >= build {
 			at = l.skip

@@ -97,7 +97,7 @@ func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error
 		return PathStatus{}, err
 	}
 	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return PathStatus{}, fmt.Errorf("parsing event %d as a path fingerprint: %w", seq, ErrNotFound)
+		return PathStatus{}, fmt.Errorf("reading event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
 	path := rowstore.IdentityOf(p.Project, p.Route)

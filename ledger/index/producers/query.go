@@ -104,7 +104,7 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 		}
 		delivered, found, err := seekNumber(start, false, read)
 		if err == nil && !found {
-			err = fmt.Errorf("%w: the numbers of producer %q end before %d, but the producer has sent higher numbers", rowstore.ErrDamaged, p.ID, start)
+			err = fmt.Errorf("%w: the stored sequence numbers of producer %q end before %d, but the producer has sent higher numbers", rowstore.ErrDamaged, p.ID, start)
 		}
 		if err != nil {
 			return nil, 0, err

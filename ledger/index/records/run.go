@@ -15,7 +15,7 @@ const (
 )
 
 // ErrTooMany means that a run has too many records to search for a live one.
-var ErrTooMany = errors.New("too many records to search for a live one")
+var ErrTooMany = errors.New("the run has too many records to search for a live record")
 
 // LatestOfRun returns the seq of the latest live record with the given kind and run_id or, if any
 // is true, of the latest one in any state. It returns nil if there is no such record. more reports

@@ -31,7 +31,7 @@ func (s *Store) Dump() (lines []string, err error) {
 		}
 		name, known := names[space]
 		if !known {
-			return nil, fmt.Errorf("key %x belongs to no named keyspace", key)
+			return nil, fmt.Errorf("key %x does not belong to a named keyspace", key)
 		}
 		lines = append(lines, fmt.Sprintf("%s %x = %x", name, key[len(space):], value))
 	}

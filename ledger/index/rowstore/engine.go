@@ -93,13 +93,13 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
 	if err := c.folder().writeLayout(damagedLayout); err != nil {
-		c.Log.Error("could not mark the index as damaged", "dir", c.Dir, "error", err)
+		c.Log.Error("cannot mark the index as damaged", "dir", c.Dir, "error", err)
 	}
 }
 
 // fail exits the process after a failed write. If the engine continued, the index would have a
 // gap that no cursor shows.
 func (c *Config) fail(msg string) {
-	c.Log.Error("writing the index failed; ending the process", "reason", msg)
+	c.Log.Error("cannot write the index; exiting", "reason", msg)
 	c.Exit(1)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrPosition means that Page.After is not a position that a page of the same query returned.
-var ErrPosition = errors.New("index: the position is not one that this query returned")
+var ErrPosition = errors.New("index: the position was not returned by this query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
 func (p Page) Position() (uint64, bool, error) {

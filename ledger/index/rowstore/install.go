@@ -162,7 +162,7 @@ func (s *Store) nextKeyspace() (Keyspace, error) {
 		return Keyspace{}, wrapRead(err)
 	}
 	if s.lastKeyspace >= math.MaxUint16-1 {
-		return Keyspace{}, errors.New("the index has no more keyspace numbers: stop the server and delete the folder of the index")
+		return Keyspace{}, errors.New("the index has run out of keyspace numbers; stop the server and delete the index folder")
 	}
 	s.lastKeyspace++
 	return KeyspaceFromNumber(s.lastKeyspace), nil

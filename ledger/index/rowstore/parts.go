@@ -84,7 +84,7 @@ func cut(text, taken *[]byte) bool {
 func (s *Schema) checkKey(key []byte) error {
 	d := Dimension(key[0])
 	if d == numberDimension {
-		return fmt.Errorf("%w: key %x is not a key of a ledger", ErrPart, key)
+		return fmt.Errorf("%w: key %x does not belong to a ledger", ErrPart, key)
 	}
 	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
 		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)

@@ -101,7 +101,7 @@ func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]ui
 			return err
 		}
 		if len(r.Value) == 0 {
-			return fmt.Errorf("%w: the state of a run-DAG has no value", rowstore.ErrDamaged)
+			return fmt.Errorf("%w: the stored state of a run-DAG is empty", rowstore.ErrDamaged)
 		}
 		o, err := decodeOutcome(r.Value[1:])
 		if err != nil {

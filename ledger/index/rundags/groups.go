@@ -64,7 +64,7 @@ func decodeLiveAll(value []byte) (liveAll, error) {
 	var n liveAll
 	r := rowstore.ValueReader{Rest: value}
 	n.take(&r)
-	return n, r.Err("the runs of an answer", value)
+	return n, r.Err("the run-DAG counts of an answer", value)
 }
 
 // append encodes a group. The tally of live run-DAGs follows only if it differs from that of
@@ -253,7 +253,7 @@ func (f *deriver) putAnswer(id, answer rowstore.Identity, seq uint64, n liveAll)
 func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (latest uint64, err error) {
 	g := f.group(k.id)
 	if g.all.runs == 0 {
-		return 0, fmt.Errorf("%w: run-DAG %d is in no group", rowstore.ErrDamaged, m.seq)
+		return 0, fmt.Errorf("%w: the group of run-DAG %d is missing", rowstore.ErrDamaged, m.seq)
 	}
 	f.noteChange(k, &g, false)
 	step := -1

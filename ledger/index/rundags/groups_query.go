@@ -30,7 +30,7 @@ type GroupQuery struct {
 
 // ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
 // not live.
-var ErrNotLatest = errors.New("index: groups can be listed by their last run-DAG only for live run-DAGs at the latest size")
+var ErrNotLatest = errors.New("index: groups can be sorted by last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects one page of groups.
 type groupWalk struct {
@@ -164,7 +164,7 @@ func (w *groupWalk) read(id []byte) (group, error) {
 		return group{}, err
 	}
 	if !found {
-		return group{}, fmt.Errorf("%w: the listed group of run-DAGs %x is missing", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: run-DAG group %x is listed but missing", rowstore.ErrDamaged, id)
 	}
 	return decodeGroup(value)
 }

@@ -77,7 +77,7 @@ func (f *forms) count(name string, raw []byte) {
 func (f *forms) sortedSet(name string, list [][]byte, valid func([]byte) bool) {
 	for i, text := range list {
 		if !valid(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
-			f.fail(name, text, "has the wrong form, is out of order or repeated, or is beyond the limit of the list")
+			f.fail(name, text, "is malformed, out of order, repeated, or beyond the maximum length of the list")
 		}
 	}
 }

@@ -124,7 +124,7 @@ func (f *IPC) Check() error {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
 	if f.Members != nil && !f.Members.IsValid() {
-		c.fail("payload_members", f.Members, "does not consist of digests of payload members in the form of events")
+		c.fail("payload_members", f.Members, "is not a valid set of payload member digests")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !isUsage(f.Usage) {
 		c.fail("usage", f.Usage.Raw(), "contains strings or long names, or is too large for an event")

@@ -25,7 +25,7 @@ func (f *Path) Check() error {
 		c.text("route", passage, MaxName)
 	}
 	if !rules.IsPathID(f.PathID) {
-		c.fail("path_id", f.PathID, "is not a path_id")
+		c.fail("path_id", f.PathID, "is not a valid path_id")
 	}
 	c.filled("hash_version", f.HashVersion, MaxShort)
 	if string(f.HashVersion) != rules.FingerprintVersion {
@@ -33,7 +33,7 @@ func (f *Path) Check() error {
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
 		if fingerprint != nil && !rules.IsFingerprintOf(string(f.HashVersion), fingerprint) {
-			c.fail("fingerprint", fingerprint, "is not a fingerprint of its hash_version")
+			c.fail("fingerprint", fingerprint, "is not a valid fingerprint for the hash_version")
 		}
 	}
 	return c.err

@@ -16,7 +16,7 @@ func (f *Redaction) Check() error {
 	var c forms
 	c.filled("reason", f.Reason, MaxReason)
 	if f.Seqs == nil {
-		c.fail("seqs", nil, "is not a list of records")
+		c.fail("seqs", nil, "is not a valid list of sequence numbers")
 	}
 	return c.err
 }

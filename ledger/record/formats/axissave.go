@@ -25,7 +25,7 @@ func axisSave(v pyjson.Value, o Options) Conversion {
 	metadata := v.Member(MetadataFile)
 	if !isObject(metadata) {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it has no JSON object in %s", MetadataFile)
+		return d.leave("%s is missing or is not a JSON object", MetadataFile)
 	}
 	for name, value := range v.Members() {
 		file := string(name.Text())
@@ -112,7 +112,7 @@ func (d *draft) compareManifest(v pyjson.Value) {
 		sum := sha256.Sum256(text.Text())
 		if hex.EncodeToString(sum[:]) != string(claimed.Text()) {
 			d.note(pointerTo(MetadataFile)+"/manifest/files"+pointerTo(string(name.Text())), "", Content,
-				"usage/imported: the SHA-256 of the file differs from that in the manifest")
+				"usage/imported: the SHA-256 of the file does not match the manifest")
 		}
 	}
 }

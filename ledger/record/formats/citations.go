@@ -20,7 +20,7 @@ func citations(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
 	if subject == "" {
 		d.note("", "", Left, "no record is made from it")
-		return d.leave("it does not name the subject of the citations; specify one with subject")
+		return d.leave("the citations have no subject; specify one with \"subject\"")
 	}
 	d.text("subject", []byte(subject))
 	if run != "" {
@@ -92,7 +92,7 @@ func (s *citationSet) read(v pyjson.Value) {
 			at := pointer + "/" + strconv.Itoa(i)
 			if text := canonical(c); s.seen[text] > 0 {
 				s.seen[text]--
-				s.note(at, "/by_section/*/*", Taken, "citations: it is in all_citations too")
+				s.note(at, "/by_section/*/*", Taken, "citations: it is also in all_citations")
 			} else {
 				s.add(c, name.Text(), at, "/by_section/*/*")
 			}
@@ -176,7 +176,7 @@ func (s *citationSet) sourceIDs() []byte {
 // is the expected value as JSON.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
-		s.note(pointerTo(m.name), "", Taken, "citations: it follows from them")
+		s.note(pointerTo(m.name), "", Taken, "citations: it can be computed from the citations")
 		return
 	}
 	s.keep(m)

@@ -126,7 +126,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 	default:
 		// Only IPC records can have arbitrary content. An import lists each member that is left out
 		// (importer.Tally.Left).
-		d.note(pointer, pattern, Left, "it does not fit into a label (a record has at most %d, of %d bytes each), and a %s has no content for it",
+		d.note(pointer, pattern, Left, "it does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.conversion.Kind)
 	}
 }

@@ -51,7 +51,7 @@ func Parse(name string, list []Format) (Format, error) {
 	if f := Format(name); slices.Contains(list, f) {
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is not a format; use %s", name, JoinNames(list))
+	return "", fmt.Errorf("%q is not a supported format; use %s", name, JoinNames(list))
 }
 
 // IsExport reports whether f is the format of an export from an observability tool.
@@ -148,7 +148,7 @@ const (
 )
 
 // LeftNull is the Member.As of a member that is left out because it is null.
-const LeftNull = "it is null"
+const LeftNull = "the value is null"
 
 // Member states the outcome for one member of a native value.
 type Member struct {
@@ -174,7 +174,7 @@ func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 // not share memory with v.
 func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	if v.Kind() != pyjson.Object {
-		return nil, errors.New("it is not a JSON object")
+		return nil, errors.New("must be a JSON object")
 	}
 	switch f {
 	case AxisLog:
@@ -194,7 +194,7 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 	case Phoenix:
 		return phoenix(v, o), nil
 	}
-	return nil, fmt.Errorf("%q is not a format; use %s", f, JoinNames(ImportFormats))
+	return nil, fmt.Errorf("unsupported format %q; use %s", f, JoinNames(ImportFormats))
 }
 
 // Check parses the record as the ledger would and returns the error, if any, that would make the

@@ -110,7 +110,9 @@ func (g *generation) begin(at place, m member) {
 func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "usage/duration_ms, with the start") })
+		g.accounts = append(g.accounts, func() {
+			g.note(at.pointer, at.pattern, Taken, "usage/duration_ms, computed from the start and end times")
+		})
 		return
 	}
 	g.keepAt(at.pointer, at.pattern, m)
@@ -264,7 +266,7 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			case field != "":
 				g.note(below.pointer, below.pattern, Taken, "%s", field)
 			default:
-				g.note(below.pointer, below.pattern, Left, "it is not known to affect the output, and could be a credential")
+				g.note(below.pointer, below.pattern, Left, "the parameter is not known to affect the output and could be a credential")
 			}
 		}
 	})
@@ -312,7 +314,7 @@ func (g *generation) complete() Conversion {
 			return g.leave("%s", strings.TrimPrefix(item.Err.Error(), "it has "))
 		}
 		if g.record = parseOwn(item.Record); !g.record.IsGiven() {
-			return g.leave("it contains no generation that can be converted")
+			return g.leave("the generation cannot be converted to a record")
 		}
 	}
 	g.payload = g.record.Member("payload")

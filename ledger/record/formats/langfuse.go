@@ -13,7 +13,7 @@ func langfuse(v pyjson.Value, o Options) []Conversion {
 	for _, name := range [...]string{"data", "observations"} {
 		if page := v.Member(name); isArray(page) {
 			conversions := elements(page, top(name), func(e pyjson.Value, at place) []Conversion { return []Conversion{observation(e, o, at)} })
-			return append(conversions, leaveRest(v, name, "it is about the whole page or trace"))
+			return append(conversions, leaveRest(v, name, "the member applies to the whole page or trace"))
 		}
 	}
 	return []Conversion{observation(v, o, place{})}
@@ -42,11 +42,11 @@ func observation(v pyjson.Value, o Options, at place) Conversion {
 	kind := string(v.Member("type").Text())
 	switch {
 	case !isObject(v):
-		return notGeneration(at.pointer, at.pattern, "it is not an object")
+		return notGeneration(at.pointer, at.pattern, "the observation is not an object")
 	case kind == "" && !v.Member("model").IsGiven() && !v.Member("providedModelName").IsGiven() && !v.Member("provided_model_name").IsGiven():
-		return notGeneration(at.pointer, at.pattern, "it is an observation without type and model, not a generation")
+		return notGeneration(at.pointer, at.pattern, "an observation with neither a type nor a model is not a generation")
 	case kind != "" && !strings.EqualFold(kind, "GENERATION"):
-		return notGeneration(at.pointer, at.pattern, "it is an observation of the type "+kind+", not a generation")
+		return notGeneration(at.pointer, at.pattern, "an observation of type "+kind+" is not a generation")
 	}
 	g := newGeneration(Langfuse, v, o)
 	g.prefix, g.pattern = at.pointer, at.pattern

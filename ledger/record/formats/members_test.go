@@ -116,7 +116,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	e, r := only(t, Citations, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
 	require.Equal(t, 2, r.Member("citations").Len())
 	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
-	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "it is in all_citations too")
+	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "it is also in all_citations")
 	require.Equal(t, "kept as label by_section/*/*", outcomeOf(t, e, "/by_section/Chorus/1"))
 	require.Equal(t, "kept as label total_count: it does not agree with the citations", outcomeOf(t, e, "/total_count"))
 	require.Equal(t, "kept as label source_ids: it does not agree with the citations", outcomeOf(t, e, "/source_ids"))
@@ -242,13 +242,13 @@ func TestOriginalActors(t *testing.T) {
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"2025-11-12T18:53:35"}}`,
 			"ann", "2025-11-12T18:53:35+01:00", "imported: validated", "/a6122a65/validated_by", "taken as original_actor of the validation"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
-			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: it is not a time with a zone"},
+			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: the value is not a time with a zone"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
-			"", "", "imported: validated", "/a6122a65/validated_by", "left the entry has no validation to which it could belong"},
+			"", "", "imported: validated", "/a6122a65/validated_by", "left the value cannot be recorded in a validation of the path"},
 		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
-			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state"},
+			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state change"},
 		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
-			"left it can change although the run does not, so it is not part of the record"},
+			"left the member can change while the run stays the same, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		require.Equal(t, c.as, outcomeOf(t, e, c.accounted), c.native)

@@ -19,7 +19,7 @@ func mlflow(v pyjson.Value, o Options) []Conversion {
 // the member "trace" of v. Each of these members can be a string that contains JSON.
 func trace(v pyjson.Value, o Options, at place) []Conversion {
 	if !isObject(v) {
-		return []Conversion{notGeneration(at.pointer, at.pattern, "it is not an object")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "the trace is not an object")}
 	}
 	root, from, used := v, at, ""
 	if inner, ok := jsonOf(v.Member("trace")); ok && isObject(inner) {
@@ -41,12 +41,12 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 		if v.Member("attributes").IsGiven() { // a single span
 			return []Conversion{mlflowSpan(v, pyjson.Value{}, o, at)}
 		}
-		return []Conversion{notGeneration(at.pointer, at.pattern, "it is a trace without spans")}
+		return []Conversion{notGeneration(at.pointer, at.pattern, "the trace has no spans")}
 	}
 	conversions := elements(spans, from.below("spans"), func(e pyjson.Value, at place) []Conversion {
 		return []Conversion{mlflowSpan(e, session(v, root), o, at)}
 	})
-	rest := leaveRest(v, used, "it is about the whole trace")
+	rest := leaveRest(v, used, "the member applies to the whole trace")
 	for i := range rest.Members {
 		rest.Members[i].Pointer, rest.Members[i].Pattern = at.pointer+rest.Members[i].Pointer, at.pattern+rest.Members[i].Pattern
 	}
@@ -77,7 +77,7 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 		if text == "" {
 			text = "UNKNOWN"
 		}
-		return notGeneration(at.pointer, at.pattern, "it is a span of the type "+text+", not a generation")
+		return notGeneration(at.pointer, at.pattern, "a span of type "+text+" is not a generation")
 	}
 	g := newGeneration(MLflow, v, o)
 	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
@@ -131,12 +131,12 @@ func (g *generation) mlflowMember(m member) {
 			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/error") })
 			return
 		}
-		g.note(at.pointer, at.pattern, Left, "it is not an error")
+		g.note(at.pointer, at.pattern, Left, "the status is not an error")
 	case "mlflow.span_dict_version", "span_dict_version":
-		g.note(at.pointer, at.pattern, Left, "it is about the format")
+		g.note(at.pointer, at.pattern, Left, "the member describes only the export format")
 	case "events":
 		if isArray(m.value) && m.value.Len() == 0 {
-			g.note(at.pointer, at.pattern, Left, "it is empty")
+			g.note(at.pointer, at.pattern, Left, "the value is empty")
 			return
 		}
 		g.keep(m)
@@ -149,7 +149,7 @@ func (g *generation) mlflowMember(m member) {
 // are in base64.
 func (g *generation) mlflowID(m member, at place) {
 	if m.name == "trace_id" && g.span.TraceId != nil {
-		g.note(at.pointer, at.pattern, Left, "otel_trace_id is the same")
+		g.note(at.pointer, at.pattern, Left, "the trace ID was already taken from another member")
 		return
 	}
 	v := m.value
@@ -164,7 +164,7 @@ func (g *generation) mlflowID(m member, at place) {
 		g.span.TraceId = nil
 	}
 	if len(v.Text()) == 0 {
-		g.note(at.pointer, at.pattern, Left, "it is empty")
+		g.note(at.pointer, at.pattern, Left, "the value is empty")
 		return
 	}
 	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
@@ -176,7 +176,7 @@ func (g *generation) mlflowAttribute(m member, at place) {
 	case "mlflow.spanType":
 		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
 	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
-		g.note(at.pointer, at.pattern, Left, "other attributes contain the same data, or only MLflow uses it")
+		g.note(at.pointer, at.pattern, Left, "the attribute duplicates other attributes or is used only by MLflow")
 	case "mlflow.spanInputs":
 		g.modelParameters(at, m, true)
 		if definitions := m.value.Member("tools"); isArray(definitions) {

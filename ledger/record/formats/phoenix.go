@@ -23,7 +23,7 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 func phoenix(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("data"); isArray(page) {
 		conversions := elements(page, top("data"), func(e pyjson.Value, at place) []Conversion { return []Conversion{phoenixSpan(e, o, at)} })
-		return append(conversions, leaveRest(v, "data", "it is about the whole page"))
+		return append(conversions, leaveRest(v, "data", "the member applies to the whole page"))
 	}
 	return []Conversion{phoenixSpan(v, o, place{})}
 }
@@ -39,7 +39,7 @@ func phoenixSpan(v pyjson.Value, o Options, at place) Conversion {
 		if kind == "" {
 			kind = "unknown"
 		}
-		return notGeneration(at.pointer, at.pattern, "it is a span of the kind "+kind+", not a generation")
+		return notGeneration(at.pointer, at.pattern, "a span of kind "+kind+" is not a generation")
 	}
 	g := newGeneration(Phoenix, v, o)
 	if g.prefix, g.pattern = at.pointer, at.pattern; g.pattern == "" {
@@ -107,7 +107,7 @@ func (p *phoenixReader) member(m member, at place) {
 			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "labels/error") })
 			return
 		}
-		p.note(at.pointer, at.pattern, Left, "it is not an error")
+		p.note(at.pointer, at.pattern, Left, "the status is not an error")
 	default:
 		p.keepAt(at.pointer, at.pattern, m)
 	}
@@ -142,7 +142,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	case "openinference.span.kind":
 		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
 	case "input.mime_type", "output.mime_type":
-		p.note(at.pointer, at.pattern, Left, "the value itself shows its type")
+		p.note(at.pointer, at.pattern, Left, "the type is evident from the value")
 	case "llm", "input", "output", "session", "openinference", "llm.token_count", "llm.prompt_template":
 		if !isObject(v) {
 			p.keepAt(at.pointer, at.pattern, m)

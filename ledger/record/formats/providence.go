@@ -27,8 +27,8 @@ func providence(v pyjson.Value, o Options) Conversion {
 	case p.buildable():
 		p.buildInputs()
 	case p.dag.object.Kind() == pyjson.Absent:
-		p.note("", "", Left, "no record is made from it")
-		return p.leave("it has neither a run-DAG in JSON nor the inputs needed to build one")
+		p.note("", "", Left, "no record was created")
+		return p.leave("the row has neither a run-DAG in JSON nor the inputs needed to build one")
 	default:
 		p.oneAnswer()
 	}
@@ -297,7 +297,7 @@ func (p *providenceRow) takeInputs(inputs layerMember, field string) {
 	for _, text := range [...]layerMember{answer, raw, rendered} {
 		for name, value := range inputs.value.Members() {
 			if text.given() && isWTF(value) && string(value.Text()) == string(text.value.Text()) {
-				p.use(text, field+"/"+string(name.Text())+": it has the same text")
+				p.use(text, field+"/"+string(name.Text())+" (same text)")
 				break
 			}
 		}
@@ -314,12 +314,12 @@ func (p *providenceRow) oneAnswer() {
 		switch {
 		case !other.given() || other.pointer == text.pointer:
 		case string(other.value.Text()) == string(text.value.Text()):
-			p.use(other, "answer_text: it has the same text")
+			p.use(other, "answer_text (same text)")
 		default:
 			// A run-DAG without inputs cannot have a second text. Mark it as used, or the caller
 			// would keep it as content.
 			p.used[other.pointer] = []string{}
-			p.note(other.pointer, "", Left, "a run-DAG without inputs keeps only one text; add sources, counts, and hashes to keep this one too")
+			p.note(other.pointer, "", Left, "a run-DAG without inputs can have only one text; add sources, counts, and hashes to keep this text as well")
 		}
 	}
 }

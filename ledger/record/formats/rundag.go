@@ -96,7 +96,7 @@ func (p *providenceRow) takeDAG() {
 		p.use(root, "dag/root")
 	}
 	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
-		p.use(again, "dag/root: it has the same value")
+		p.use(again, "dag/root (same value)")
 	}
 	w.BeginMember("nodes")
 	w.B = append(w.B, '[')
@@ -233,25 +233,25 @@ func (p *providenceRow) takeState() {
 		return
 	}
 	if s := record.State(state.value.Text()); s == record.Live {
-		p.use(state, "state: a new record is live")
+		p.use(state, "state: new records are live by default")
 	} else {
 		p.use(state, "state")
 		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
 		change := &RecordChange{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
 		if by.given() {
 			change.OriginalActor = string(by.value.Text())
-			p.use(by, "original_actor of the state")
+			p.use(by, "original_actor of the state change")
 		}
 		if at.given() {
 			change.Timestamp, _, _ = parseTime(at.value, p.options.Zone)
-			p.use(at, "timestamp of the state")
+			p.use(at, "timestamp of the state change")
 		}
 		reason := p.find(func(v pyjson.Value) bool {
 			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= fields.MaxReason
 		}, "state_reason", "reason")
 		if reason.given() {
 			change.Reason = string(reason.value.Text())
-			p.use(reason, "reason of the state")
+			p.use(reason, "reason of the state change")
 		}
 		p.conversion.Change = change
 	}
@@ -271,9 +271,9 @@ func (p *providenceRow) rest() {
 				}
 			case used: // accounted for by its members or by a note
 			case l.pointer == "" && volatileMembers[m.name]:
-				p.note(at, "", Left, "it can change although the run does not, so it is not part of the record")
+				p.note(at, "", Left, "the member can change while the run stays the same, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
-				p.note(at, "", Taken, "dag: it is the hash of the stage %s", p.stageOf(value.Text()))
+				p.note(at, "", Taken, "dag: the value is the hash of stage %s", p.stageOf(value.Text()))
 			default:
 				p.keepAt(at, "", m)
 				p.hintZone(m)

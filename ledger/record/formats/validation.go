@@ -14,7 +14,7 @@ import (
 // to entries.
 func validationCache(v pyjson.Value, o Options) []Conversion {
 	var conversions []Conversion
-	about := Conversion{Reason: "it describes the file, not a path"}
+	about := Conversion{Reason: "the member describes the file, not a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
@@ -44,11 +44,11 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	route, ok := routeOf(v.Member("route"))
 	switch {
 	case project == "":
-		d.note("", "", Left, "no record is made from it")
-		return d.leave("it does not name the project; give one")
+		d.note("", "", Left, "no record was created")
+		return d.leave("the entry does not name its project; specify one with project")
 	case !ok:
-		d.note("", "", Left, "no record is made from it")
-		return d.leave("it has no route")
+		d.note("", "", Left, "no record was created")
+		return d.leave("the entry has no valid route")
 	}
 	d.text("project", []byte(project))
 	d.w.Texts("route", route)
@@ -113,7 +113,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	case d.addLabel(keyLabel, id):
 		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
 	default:
-		d.note("", "", Left, "the name of the entry is not the path_id of its route, and it does not fit into a label")
+		d.note("", "", Left, "the name of the entry is not the path_id of its route and does not fit into a label")
 	}
 }
 
@@ -175,14 +175,14 @@ func (d *draft) validationMember(m member) {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
 		d.note(pointerTo(m.name), "", Taken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", Taken, "there is no validation: the path is not validated")
+		d.note(pointerTo(m.name), "", Taken, "no validation: the path is not validated")
 	case m.name == "validated_by" && d.conversion.Change != nil && d.conversion.Change.OriginalActor != "":
 		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && d.conversion.Change.Timestamp != "":
 		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && isID(m.value):
-		d.note(pointerTo(m.name), "", Taken, "reason of the validation: it is not a time with a zone")
+		d.note(pointerTo(m.name), "", Taken, "reason of the validation: the value is not a time with a zone")
 	default: // do not keep it as a label, which would change the record once the path is validated
-		d.note(pointerTo(m.name), "", Left, "the entry has no validation to which it could belong")
+		d.note(pointerTo(m.name), "", Left, "the value cannot be recorded in a validation of the path")
 	}
 }

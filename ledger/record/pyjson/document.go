@@ -86,7 +86,7 @@ func (d *Document) parse(src []byte) error {
 		return err
 	}
 	if pos = skipSpace(src, pos); pos < len(src) {
-		return fail(pos, "data after the document")
+		return fail(pos, "unexpected data after the document")
 	}
 	return nil
 }

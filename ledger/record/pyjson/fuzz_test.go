@@ -15,7 +15,7 @@ import (
 
 // refusals contains the reasons for which this package refuses documents that encoding/json
 // accepts.
-var refusals = []string{"duplicate member name", "nested too deeply", "integer has more than 4300 digits", "number out of range of a double"}
+var refusals = []string{"duplicate member name", "nested too deeply", "integer has more than 4300 digits", "number out of range for a double"}
 
 func FuzzParse(f *testing.F) {
 	for _, source := range []string{

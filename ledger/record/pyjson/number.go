@@ -27,7 +27,7 @@ func (d *Document) number(start int) (int, error) {
 		n.flags = verbatim
 	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // any other number is below 10^(200+99)
 		if _, ok := parseFloat(d.src[start:end]); !ok {
-			return 0, d.failWithin(start, "number out of range of a double")
+			return 0, d.failWithin(start, "number out of range for a double")
 		}
 	}
 	d.nodes = append(d.nodes, n)

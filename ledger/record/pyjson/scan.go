@@ -16,7 +16,7 @@ func (d *Document) value(pos, depth int) (int, error) {
 		return 0, fail(pos, unexpectedEnd)
 	}
 	if len(d.nodes) >= d.limit {
-		return 0, fail(pos, fmt.Sprintf("more than %d values and member names", d.limit))
+		return 0, fail(pos, fmt.Sprintf("document has more than %d values and member names", d.limit))
 	}
 	if len(d.nodes) == cap(d.nodes) && len(d.nodes) >= denseNodes {
 		d.growTape(pos)

@@ -48,7 +48,7 @@ func Decode(body []byte) (r Request, err error) {
 		}
 		r.Chunks = append(r.Chunks, decodeChunks(s, MaxChunks-len(r.Chunks))...)
 		if len(r.Chunks) > MaxChunks {
-			s.ReportInvalid("chunks", "brings the number of chunks in the request above %d; send fewer sources at once", MaxChunks)
+			s.ReportInvalid("chunks", "exceeds the limit of %d chunks per request; send fewer sources at once", MaxChunks)
 			break
 		}
 		i++

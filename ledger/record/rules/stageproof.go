@@ -26,7 +26,7 @@ func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 	for i, s := range stages {
 		raw, err := hex.DecodeString(s.Hash)
 		if err != nil || len(raw) != len(leaves[i]) {
-			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q, which is not a SHA-256 in hexadecimal digits", s.Name, s.Hash)
+			return StageProof{}, false, fmt.Errorf("stage %q has the hash %q, which is not a hexadecimal SHA-256", s.Name, s.Hash)
 		}
 		names[i], leaves[i] = s.Name, Hash(raw)
 	}

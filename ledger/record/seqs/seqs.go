@@ -115,7 +115,7 @@ func (l *List) AppendJSON(dst []byte) []byte {
 // for any other encoding of a list.
 func Parse(v pyjson.Value) (*List, error) {
 	if v.Kind() != pyjson.Array {
-		return nil, errors.New("not an array")
+		return nil, errors.New("the list is not an array")
 	}
 	l := new(List)
 	for e := range v.Elements() {
@@ -124,20 +124,20 @@ func Parse(v pyjson.Value) (*List, error) {
 			return nil, fmt.Errorf("element %d: %w", len(l.ranges), err)
 		}
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
-			return nil, fmt.Errorf("element %d must begin at least two after the end of the previous element", n)
+			return nil, fmt.Errorf("element %d must begin at least 2 above the end of the previous element", n)
 		}
 		if r.last-r.first >= Max {
-			return nil, fmt.Errorf("more than %d numbers", Max)
+			return nil, fmt.Errorf("the list has more than %d numbers", Max)
 		}
 		l.ranges = append(l.ranges, r)
 		l.count += int(r.last-r.first) + 1
 		l.bytes += r.bytes()
 		if l.count > Max || l.bytes > MaxBytes {
-			return nil, fmt.Errorf("more than %d numbers or %d bytes", Max, MaxBytes)
+			return nil, fmt.Errorf("the list has more than %d numbers or %d bytes", Max, MaxBytes)
 		}
 	}
 	if l.count == 0 {
-		return nil, errors.New("empty")
+		return nil, errors.New("the list is empty")
 	}
 	return l, nil
 }

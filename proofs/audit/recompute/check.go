@@ -47,7 +47,7 @@ func (c *Checker) Check(e *event.Body) error {
 		return err
 	}
 	if n := len(e.Checks); n != c.seen {
-		return malformed("the event has %d checks, but only %d of them belong to hashes that it has", n, c.seen)
+		return malformed("the event has %d checks, but only %d of them belong to a hash in the event", n, c.seen)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (c *Checker) field(f *field) error {
 		return wrongField(f.name, "the hash is %.100s, but the event's other fields give %s", orNull(f.effective), f.recomputed)
 	}
 	if f.origin == computed && f.effective == nil {
-		return wrongField(f.name, "the event does not have this hash, although there is something to compute it from")
+		return wrongField(f.name, "the hash is missing, although the event has the data to compute it from")
 	}
 	if f.withheld && f.effective != nil {
 		return wrongField(f.name, "the hash is %.100s, although values that it covers are missing", f.effective)
@@ -121,7 +121,7 @@ func (c *Checker) field(f *field) error {
 	c.seen++
 	wrong := f.wrong(check)
 	if wrong == "" && check.Claimed != nil && !f.isHash(check.Claimed) {
-		wrong = fmt.Sprintf("the claim is %.100q, which does not have the form of this hash", check.Claimed)
+		wrong = fmt.Sprintf("the claim is %.100q, which is not a valid value for this hash", check.Claimed)
 	}
 	if wrong != "" {
 		return wrongField(f.name, "%s", wrong)
@@ -145,22 +145,22 @@ func (f *field) wrong(check *record.EventCheck) string {
 		return f.wrongMismatch(check)
 	case record.Match, record.Computed:
 		if f.origin == claimed {
-			return fmt.Sprintf("the result is %s, although there is nothing to compute it from", check.Result)
+			return fmt.Sprintf("the result is %s, although there is no data to compute the hash from", check.Result)
 		}
 	case record.Claimed:
 		if f.origin == computed {
-			return fmt.Sprintf("the result is %s, although there is something to compute it from", check.Result)
+			return fmt.Sprintf("the result is %s, although there is data to compute the hash from", check.Result)
 		}
 	default:
-		return fmt.Sprintf("the result is %.100q", check.Result)
+		return fmt.Sprintf("the result %.100q is not valid for this check", check.Result)
 	}
 	switch {
 	case f.withheld && check.Claimed == nil:
-		return fmt.Sprintf("the result is %s and its hash is withheld, but the claim is not shown", check.Result)
+		return fmt.Sprintf("the result is %s and the hash is withheld, but the check does not show the claim", check.Result)
 	case !f.withheld && check.Claimed != nil:
-		return fmt.Sprintf("the result is %s, but the claim is shown", check.Result)
+		return fmt.Sprintf("the result is %s, but the check shows a claim", check.Result)
 	case f.effective == nil && !f.withheld:
-		return fmt.Sprintf("the result is %s, but there is no hash", check.Result)
+		return fmt.Sprintf("the result is %s, but the event does not have the hash", check.Result)
 	}
 	return ""
 }
@@ -170,13 +170,13 @@ func (f *field) wrong(check *record.EventCheck) string {
 func (f *field) wrongMismatch(check *record.EventCheck) string {
 	switch {
 	case f.origin == claimed:
-		return "the result is mismatch, although there is nothing to compute it from"
+		return "the result is mismatch, although there is no data to compute the hash from"
 	case check.Claimed == nil:
 		return "the result is mismatch, but the claim is not shown"
 	case bytes.Equal(check.Claimed, check.Computed):
 		return fmt.Sprintf(`the result is mismatch, but "claimed" and "computed" are both %.100s`, check.Claimed)
 	case !bytes.Equal(check.Computed, f.effective):
-		return fmt.Sprintf("the computed value is %.100s, but its hash is %.100s", orNull(check.Computed), orNull(f.effective))
+		return fmt.Sprintf("the check's computed value is %.100s, but the event's hash is %.100s", orNull(check.Computed), orNull(f.effective))
 	}
 	return ""
 }

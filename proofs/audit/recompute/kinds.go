@@ -14,7 +14,7 @@ import (
 func (c *Checker) checkIPC() error {
 	r := &c.IPC
 	if r.PayloadSchema != nil && c.HasContent("payload") && r.Seed == nil {
-		return malformed("the event's payload has the schema %s, but it has no seed", rules.AxisPayload)
+		return malformed("the event's payload has the schema %s, but the event has no seed", rules.AxisPayload)
 	}
 	if c.HasContent("usage") && r.Usage.IsGiven() {
 		return malformed("the usage is both in the event and in its content")
@@ -93,7 +93,7 @@ func (c *Checker) checkPath() error {
 	r := &c.Path
 	id := r.PathID
 	if check := c.CheckOf("path_id"); check != nil && check.Result == record.Computed && len(id) != rules.PathIDDigits {
-		return wrongField("path_id", "the value has %d digits, although nothing was claimed", len(id))
+		return wrongField("path_id", "the path_id has %d digits, although no path_id was claimed", len(id))
 	}
 	content := claimed
 	if string(r.HashVersion) == rules.FingerprintVersion {

@@ -101,7 +101,7 @@ func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error)
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	r, err := record.NoLimits().WithMemberSecret(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
-		return wrongField("record", "the event's values and content do not form a record of kind %s: %v", n.kind, err)
+		return wrongField("record", "the event's values and content do not form a valid record of kind %s: %v", n.kind, err)
 	}
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 		}
 		if b.hasDigest(n) {
 			result := record.Result(n.checks.Member(n.reversed).Member("result").Text())
-			return wrongField(n.reversed, "the result is %s, but the record that has the event's digest gives %s", result, opposite(result))
+			return wrongField(n.reversed, "the result is %s, but the record with the event's digest gives %s", result, opposite(result))
 		}
 	}
 	return wrongField("digest", "the event has the digest %s, but no record that produces this event has that digest", digest)

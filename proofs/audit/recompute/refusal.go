@@ -17,14 +17,14 @@ const minTruncatedSize = 16 << 10
 func (c *Checker) checkRefusal() error {
 	r := &c.Refusal
 	if !r.Kind.IsKnown() || r.Kind == record.RecordRefused || r.Kind == record.LedgerCreated {
-		return malformed("the event refuses a record of kind %.100q, which is unknown", r.Kind)
+		return malformed("the event refuses a record of kind %.100q, which is not a kind that can be refused", r.Kind)
 	}
 	byKey := r.Reason == record.RefusedKey
 	if byKey && c.Common.Key == nil {
 		return malformed("the event refuses a record because of an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
-		return malformed("the event refuses a record of kind %s, which has neither claims nor a run_id", r.Kind)
+		return malformed("the event refuses a record of kind %s with claims or a run_id, but records of this kind have neither", r.Kind)
 	}
 	listed, failed := uint64(len(c.Checks)), r.Mismatches
 	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < minTruncatedSize || failed == 0 && !byKey {
@@ -45,10 +45,10 @@ func (c *Checker) checkRefusal() error {
 		f := field{name: check.Name, effective: check.Computed}
 		var known bool
 		if f.form, known = refusedForm(r.Kind, f.name); !known {
-			return malformed("the event refuses a record of kind %s because of its %.100q, which records of this kind do not have", r.Kind, f.name)
+			return malformed("the event refuses a record of kind %s because of a mismatch in %.100q, which records of this kind do not have", r.Kind, f.name)
 		}
 		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
-			return wrongField(f.name, "the computed value is %.100s, which does not have the form of this hash", orNull(f.effective))
+			return wrongField(f.name, "the computed value is %.100s, which is not a valid value for this hash", orNull(f.effective))
 		}
 		if err := c.field(&f); err != nil {
 			return err

@@ -52,7 +52,7 @@ func (r *runCheck) stageHash(name string) []byte {
 // has a question_mode.
 func (r *runCheck) checkMembers() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
-		return malformed("the event is a run of %d stages, but names neither a DAG nor inputs to make one from", len(r.Stages))
+		return malformed("the event has a run of %d stages, but must have at least one stage and must name a DAG or inputs", len(r.Stages))
 	}
 	if r.built && r.rejected {
 		return malformed(`the event has both "inputs" and "reject_inputs"`)
@@ -66,21 +66,21 @@ func (r *runCheck) checkMembers() error {
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
 	} {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
-			return malformed("the event has the member %q, which only a run with inputs has", m.name)
+			return malformed("the event has the member %q, which only a run with inputs can have", m.name)
 		}
 	}
 	if r.DocumentRoots != nil && !r.built && !r.HasContent("source_roots") || r.EvidenceIDs != nil && !r.built && !r.HasContent("evidence") {
-		return malformed(`the event has "document_roots" or "evidence_ids", but not the content that they come from`)
+		return malformed(`the event has "document_roots" or "evidence_ids", but not the content that they are computed from`)
 	}
 	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
-		return malformed("the event's preflight_generation is %.100q, but the event has no preflight payload of another generation", r.PreflightGeneration)
+		return malformed("the event's preflight_generation is %.100q, but this member is allowed only for a preflight payload that is not of the current generation", r.PreflightGeneration)
 	}
 	if r.rejected && string(r.LookupPath) != rules.Preflight {
-		return malformed("the event's lookup_path is %.100q, but that of a run that preflight rejected is %q", r.LookupPath, rules.Preflight)
+		return malformed("the event's lookup_path is %.100q, but must be %q for a run that preflight rejected", r.LookupPath, rules.Preflight)
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
 	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
-		return malformed("the event's question_mode is %.100q, but it must be strict or equivalence_class for a question, and absent otherwise", mode)
+		return malformed("the event's question_mode is %.100q, but must be strict or equivalence_class if the run has a question, and absent otherwise", mode)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (r *runCheck) checkStageHashes() error {
 			continue
 		}
 		if check.Result != record.Mismatch {
-			return wrongField(check.Name, "the result is %.100s, but there is no such stage", check.Result)
+			return wrongField(check.Name, "the result is %.100s, but the run has no such stage", check.Result)
 		}
 		if err := r.all(field{name: check.Name}); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (r *runCheck) checkAnswer() error {
 	}
 	r.seen++
 	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
-		return wrongField(rules.AnswerCheck, "the result is %.100s, but must be claimed", check.Result)
+		return wrongField(rules.AnswerCheck, "the result is %.100s, but must be \"claimed\"", check.Result)
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
 		return wrongField(rules.AnswerCheck, "the result is claimed, but a stage covers the answer, or the run has no answer")
@@ -195,7 +195,7 @@ func (r *runCheck) checkEvidence() error {
 		}
 		r.seen++
 		if !r.HasContent("evidence") {
-			return wrongField(check.Name, "the record has no evidence")
+			return wrongField(check.Name, "the event has this check, but the record has no evidence")
 		}
 		if err := checkEvidenceClaim(check); err != nil {
 			return err
@@ -211,14 +211,14 @@ const evidencePrefix = "evidence/"
 func checkEvidenceClaim(check *record.NamedCheck) error {
 	number, member, _ := strings.Cut(strings.TrimPrefix(check.Name, evidencePrefix), "/")
 	if n, err := strconv.Atoi(number); err != nil || n < 0 || strconv.Itoa(n) != number {
-		return wrongField(check.Name, "the name has no index of a piece of evidence")
+		return wrongField(check.Name, "the check's name does not contain a valid evidence index")
 	}
 	f := field{name: check.Name, form: rules.IsDigest}
 	switch {
 	case member == "evidence_id":
 		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
 		if check.Result == record.Claimed {
-			return wrongField(check.Name, "the result is claimed, although there is something to compute it from")
+			return wrongField(check.Name, "the result is claimed, although there is data to compute the ID from")
 		}
 	case member != "text_hash":
 		return wrongField(check.Name, "evidence has no hash with this name")
@@ -230,10 +230,10 @@ func checkEvidenceClaim(check *record.NamedCheck) error {
 		}
 	case record.Match, record.Claimed:
 		if check.Claimed != nil || check.Computed != nil {
-			return wrongField(check.Name, "the result is %s, but the claim is shown", check.Result)
+			return wrongField(check.Name, "the result is %s, but the check shows a claimed or computed value", check.Result)
 		}
 	default:
-		return wrongField(check.Name, "the result is %.100q", check.Result)
+		return wrongField(check.Name, "the result %.100q is not valid for this check", check.Result)
 	}
 	return nil
 }
@@ -265,10 +265,10 @@ func (r *runCheck) checkVerdict() error {
 		r.seen++
 		lattice := rule == rules.LatticeWithoutEvidence && r.built && r.HasContent("evidence")
 		if !lattice && !slices.Contains(broken, rule) {
-			return wrongField(check.Name, "the verdict does not break this rule")
+			return wrongField(check.Name, "the event has this check, but the verdict does not break the rule")
 		}
 		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
-			return wrongField(check.Name, "the result is %.100q, but must be inconsistent", check.Result)
+			return wrongField(check.Name, "the result is %.100q, but must be \"inconsistent\"", check.Result)
 		}
 	}
 	return nil
@@ -292,7 +292,7 @@ func (r *runCheck) checkBaseHashes() error {
 				continue // the check is among the checks of stages
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
-				return wrongField(b.Name, "the hash is %.100s, but no stage and no dimension of the cache key has it", f.effective)
+				return wrongField(b.Name, "the hash is %.100s, but neither a stage nor a dimension of the cache key has this hash", f.effective)
 			}
 		}
 		if err := r.all(f); err != nil {
@@ -311,7 +311,7 @@ func (r *runCheck) checkDimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {
 			if *r.HashField(name) != nil {
-				return wrongField(name, "the event has this hash, but no dimensions of a cache key, which it must come from")
+				return wrongField(name, "the event has this hash, but not the cache key's dimensions, from which the hash must come")
 			}
 		}
 		return nil
@@ -361,7 +361,7 @@ func (r *runCheck) checkDimension(name string, dimension, effective []byte, from
 		shown = check.Claimed
 	}
 	if !bytes.Equal(dimension, shown) {
-		return wrongField(name, "the dimension is %s, but its check is about %s", dimension, orNull(shown))
+		return wrongField(name, "the dimension is %s, but the check is for %s", dimension, orNull(shown))
 	}
 	return r.all(f)
 }

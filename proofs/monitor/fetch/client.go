@@ -28,7 +28,7 @@ const (
 // Errors that requests can fail with. The errors returned by this package's functions wrap them.
 var (
 	// ErrTooLong means that a response body is longer than a valid one can be.
-	ErrTooLong = errors.New("the response is longer than a valid one can be")
+	ErrTooLong = errors.New("the response exceeds the maximum length of a valid response")
 	// ErrMalformed means that a response does not have the required form.
 	ErrMalformed = errors.New("the response is malformed")
 	// ErrForbidden means that the token lacks a right that the request needs. The error

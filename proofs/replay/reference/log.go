@@ -129,7 +129,7 @@ func (l *Log) Head(ctx context.Context) (storage.Head, error) {
 // Entry implements index.Log and query.Log.
 func (l *Log) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	if size := l.Size(); seq >= size {
-		return nil, fmt.Errorf("entry %d of %d: %w", seq, size, storage.ErrNotFound)
+		return nil, fmt.Errorf("reading entry %d of a log of size %d: %w", seq, size, storage.ErrNotFound)
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

@@ -135,7 +135,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	broken := false
 	healthy := func() {
 		if broken {
-			l.Log.Info("the database notifies this server of changes again")
+			l.Log.Info("this server receives change notifications from the database again")
 		}
 		broken, between = false, 0
 	}
@@ -145,11 +145,11 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 		case ctx.Err() != nil:
 			return
 		case IsUnsupported(err):
-			l.Log.Warn("the database does not notify servers of changes: this server sees changes of other servers only when it polls", "error", err)
+			l.Log.Warn("change notifications from the database are not available; this server sees other servers' changes only when it polls", "error", err)
 			return
 		case !broken:
 			broken = true
-			l.Log.Warn("the connection on which the database notifies this server of changes is broken: until it is back, this server sees changes of other servers only when it polls",
+			l.Log.Warn("the connection for change notifications from the database is down; until it is restored, this server sees other servers' changes only when it polls",
 				"error", err)
 		}
 		between = min(max(leastPause, 2*between), mostPause)

@@ -41,7 +41,7 @@ func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 		}
 		session, err := sessionOf(ctx, conns[turn])
 		if err != nil {
-			return fmt.Errorf("looking for a pooler: %w", err)
+			return fmt.Errorf("checking for a pooler: %w", err)
 		}
 		if i == 0 && uint32(session) == conns[0].PgConn().PID() {
 			return nil // the database itself accepted the connection, so there is no pooler

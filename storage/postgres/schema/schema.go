@@ -56,7 +56,7 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 // check returns storage.ErrFormat if a build that reads version known cannot use the tables.
 func (v versions) check(known int) error {
 	if v.oldest > known {
-		return fmt.Errorf("%w: the tables have version %d, which needs a build that reads version %d, but this build reads version %d; use a later build",
+		return fmt.Errorf("%w: the tables have version %d, which requires a build that supports version %d, but this build supports only version %d; use a later build",
 			storage.ErrFormat, v.tables, v.oldest, known)
 	}
 	return nil
@@ -79,7 +79,7 @@ func CheckComplete(ctx context.Context, pool *pgxpool.Pool) error {
 	case stored.tables == 0:
 		return fmt.Errorf("%w: the database has no Colophon tables", storage.ErrNotFound)
 	case stored.tables < known:
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; start a server or a writing command of this build once to convert them", storage.ErrFormat, stored.tables, known)
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; to convert them, start a server of this build or run one of its writing commands", storage.ErrFormat, stored.tables, known)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (s Space) FreeSpace() (free, mark uint64, err error) {
 		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, 0, fmt.Errorf("checking free space of %s: %w", s.Dir, err)
+		return 0, 0, fmt.Errorf("checking the free space in %s: %w", s.Dir, err)
 	}
 	mark = s.MinFree
 	if mark == 0 {

@@ -120,7 +120,7 @@ func (e *Eraser) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			e.Config.Logger.Error("erased content is still in files of the database", "error", err, "next_try_in", pause)
+			e.Config.Logger.Error("erased content is still in the database files; retrying later", "error", err, "next_try_in", pause)
 			wait(ctx, pause)
 			pause = min(2*pause, mostPause)
 		case worked:
@@ -167,7 +167,7 @@ func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	// Sync the folder before removing the marks: once they are gone, a power failure must not bring
 	// deleted files back.
 	if err := disk.SyncFolder(files, dir); err != nil {
-		return true, fmt.Errorf("making the removal of files durable: %w", err)
+		return true, fmt.Errorf("syncing the database folder after removing files: %w", err)
 	}
 	if e.Config.RemoveCopies != nil {
 		if err := e.Config.RemoveCopies(); err != nil {

@@ -43,9 +43,9 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		case <-time.After(filesPause): // the engine deletes some files without reporting an event
 		case <-ctx.Done():
 			if len(old) > 0 {
-				return fmt.Errorf("erased content may still be on disk: the engine has not deleted the obsolete tables %v within %v", old, e.Patience)
+				return fmt.Errorf("erased content may still be on disk: the engine did not delete the obsolete tables %v within %v", old, e.Patience)
 			}
-			return fmt.Errorf("erased content may still be on disk: the engine has not deleted all value files that no table refers to within %v", e.Patience)
+			return fmt.Errorf("erased content may still be on disk: the engine did not remove all unreferenced values within %v", e.Patience)
 		}
 	}
 }

@@ -24,20 +24,20 @@ func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
-		return fmt.Errorf("looking for erased content: %w", err)
+		return fmt.Errorf("reading erasure marks: %w", err)
 	}
 	defer func() { err = errors.Join(err, marks.Close()) }()
 	for ok := marks.First(); ok && most > 0; ok = marks.Next() {
 		value, err := marks.ValueAndErr()
 		if err != nil {
-			return fmt.Errorf("looking for erased content: %w", err)
+			return fmt.Errorf("reading erasure marks: %w", err)
 		}
 		m := Mark{key: bytes.Clone(marks.Key())}
 		if m.content, m.ledger, ok = keys.ErasureContent(m.key); !ok {
-			return fmt.Errorf("looking for erased content: the key of a mark has an unexpected form (%d bytes)", len(m.key))
+			return fmt.Errorf("reading erasure marks: a mark has an invalid key of %d bytes", len(m.key))
 		}
 		if m.Erasure, err = keys.DecodeErasure(value); err != nil {
-			return fmt.Errorf("looking for erased content: %w", err)
+			return fmt.Errorf("reading erasure marks: %w", err)
 		}
 		visit(m)
 		most--
@@ -50,11 +50,11 @@ func (e *Eraser) unmark(marks []Mark) error {
 	b := e.engine.NewBatch()
 	for _, m := range marks {
 		if err := b.Delete(m.key, nil); err != nil {
-			return fmt.Errorf("removing the marks of erased content: %w", errors.Join(err, b.Close()))
+			return fmt.Errorf("removing erasure marks: %w", errors.Join(err, b.Close()))
 		}
 	}
 	if err := b.Commit(e.Config.Durability); err != nil {
-		return fmt.Errorf("removing the marks of erased content: %w", err)
+		return fmt.Errorf("removing erasure marks: %w", err)
 	}
 	return b.Close()
 }

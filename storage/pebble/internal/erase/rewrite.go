@@ -117,7 +117,7 @@ func (e *Eraser) makeRoom() (release func(), err error) {
 func (e *Eraser) largestFile() (uint64, error) {
 	names, err := e.Config.Space.FS.List(e.Config.Space.Dir)
 	if err != nil {
-		return 0, fmt.Errorf("looking for tables: %w", err)
+		return 0, fmt.Errorf("finding the largest table or value file: %w", err)
 	}
 	var largest uint64
 	for _, name := range names {
@@ -129,7 +129,7 @@ func (e *Eraser) largestFile() (uint64, error) {
 			continue // deleted in the meantime
 		}
 		if err != nil {
-			return 0, fmt.Errorf("looking for tables: %w", err)
+			return 0, fmt.Errorf("finding the largest table or value file: %w", err)
 		}
 		largest = max(largest, uint64(info.Size()))
 	}

@@ -144,13 +144,13 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 	l := k.ledgers[key.Ledger]
 	switch {
 	case l == nil && key.Family == keys.Unknown:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x is of a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
+		k.found(nil, storage.StrayDatabase, 0, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l == nil:
 		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
 		return nil, nil
 	case key.Family == keys.Unknown:
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the key %x is of a kind that this version does not know", raw[:min(len(raw), keys.MaxLength)])
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l.Log == nil && key.Family != keys.ErasureKey:
 		return keys.AfterLedger(raw, l.Number), nil
@@ -162,7 +162,7 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 		err = k.description(l, value)
 	case keys.EntryKey:
 		if key.Seq >= l.Head.Size {
-			k.found(l, storage.StrayEntry, key.Seq, "the entry is stored, but the head has only %d entries", l.Head.Size)
+			k.found(l, storage.StrayEntry, key.Seq, "the entry is stored, but it is beyond the head (size %d)", l.Head.Size)
 		}
 	case keys.TileKey:
 		k.tile(l, key)
@@ -202,7 +202,7 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 		case l.holding == nil || l.holding.digest != key.Digest:
 			k.found(l, storage.StrayContent, key.Seq, "content %x has a reference, but is not stored", key.Digest)
 		case key.Seq <= l.holding.Seq || len(stored) > 0:
-			k.found(l, storage.StrayContent, key.Seq, "the event's reference to content %x has an invalid form", key.Digest)
+			k.found(l, storage.StrayContent, key.Seq, "the event's reference to content %x is invalid", key.Digest)
 		default:
 			l.needs++
 			l.holding.references++
@@ -211,7 +211,7 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 	}
 	decoded, err := keys.DecodeHolding(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, l.Head.Size, "content %x: %v", key.Digest, err)
+		k.found(l, storage.StrayContent, l.Head.Size, "cannot decode the place of content %x: %v", key.Digest, err)
 		return nil
 	}
 	k.endHolding(l)
@@ -243,7 +243,7 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	_, err = l.Redaction(k.ctx, holding.Seq)
 	switch {
 	case !posted:
-		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as content number %d of the event, but it is not", digest, holding.Slot)
+		k.found(l, storage.StrayContent, holding.Seq, "the recorded place of content %x (content number %d of the event) does not match the event", digest, holding.Slot)
 	case errors.Is(err, storage.ErrNotFound):
 		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from the event, but the event is not redacted", digest)
 	case err != nil:
@@ -281,7 +281,7 @@ func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	}
 	written, err := keys.EncodeInfo(info)
 	if err == nil && !bytes.Equal(stored, written) {
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the stored description of the ledger differs from the encoding that this version writes")
+		k.found(l, storage.StrayDatabase, l.Head.Size, "the stored description of the ledger is not in canonical form")
 	}
 	return err
 }
@@ -327,7 +327,7 @@ func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
 	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark has the wrong time for the erasure of content %x of the event", erased.Digest)
+		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event was erased before the event or after the head", erased.Digest)
 	}
 	return nil
 }

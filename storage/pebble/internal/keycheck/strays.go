@@ -37,7 +37,7 @@ func (k *check) compare(l *counts) error {
 		if err != nil {
 			return err
 		}
-		k.found(l, p.kind, l.Head.Size, "%d keys of this kind are stored, but the log accounts for %d", p.has, p.named) // has no effect if the pass has already found a stray key
+		k.found(l, p.kind, l.Head.Size, "%d keys are stored, but the log accounts for %d", p.has, p.named) // has no effect if the pass has already found a stray key
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	by, err := l.Redaction(k.ctx, seq)
 	switch {
 	case seq >= l.Head.Size:
-		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the head has only %d entries", key.Digest, l.Head.Size)
+		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", key.Digest, l.Head.Size)
 	case !slices.Contains(e.Contents, key.Digest):
 		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", key.Digest)
 	case err == nil:
@@ -107,7 +107,7 @@ func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, 
 	}
 	claim, err := keys.DecodeClaim(key.Digest, stored)
 	if err != nil {
-		k.found(l, storage.StrayClaim, l.Head.Size, "key %x: %v", key.Digest, err)
+		k.found(l, storage.StrayClaim, l.Head.Size, "cannot decode the claim of idempotency key %x: %v", key.Digest, err)
 		return nil
 	}
 	e, err := k.event(l, claim.Seq)

@@ -77,7 +77,7 @@ func AppendHolding(dst []byte, h Holding) []byte {
 func DecodeHolding(b []byte) (Holding, error) {
 	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
 	if len(b) != placeLength && !withdrawn {
-		return Holding{}, fmt.Errorf("%w: a place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
+		return Holding{}, fmt.Errorf("%w: a content place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
 	}
 	place := Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
 	return Holding{Place: place, Withdrawn: withdrawn}, nil
@@ -91,7 +91,7 @@ func AppendErasureValue(dst []byte, e Erasure) []byte {
 // DecodeErasure reads what AppendErasureValue wrote.
 func DecodeErasure(b []byte) (Erasure, error) {
 	if len(b) != erasureLength {
-		return Erasure{}, fmt.Errorf("%w: an erasure has %d bytes, but must have %d", storage.ErrDamaged, len(b), erasureLength)
+		return Erasure{}, fmt.Errorf("%w: an erasure mark has %d bytes, but must have %d", storage.ErrDamaged, len(b), erasureLength)
 	}
 	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
@@ -132,7 +132,7 @@ func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n
 // DecodeNumber reads what EncodeNumber wrote.
 func DecodeNumber(b []byte) (uint32, error) {
 	if len(b) != 4 {
-		return 0, fmt.Errorf("%w: a number has %d bytes, but must have 4", storage.ErrDamaged, len(b))
+		return 0, fmt.Errorf("%w: a stored number has %d bytes, but must have 4", storage.ErrDamaged, len(b))
 	}
 	return binary.BigEndian.Uint32(b), nil
 }
