@@ -101,9 +101,9 @@ func TestBadExports(t *testing.T) {
 	}{
 		{"", "question: is missing", 400},
 		{"?question=", "must not be empty", 400},
-		{"?question=/nothing", "is not a list or question", 400},
-		{"?question=/drift/reproduce", "is not a list or question", 400},
-		{"?question=/log/checkpoint", "is not a list or question", 400},
+		{"?question=/nothing", "is not an exportable list or question", 400},
+		{"?question=/drift/reproduce", "is not an exportable list or question", 400},
+		{"?question=/log/checkpoint", "is not an exportable list or question", 400},
 		{"?question=/records%3Flimit=2", `must not have the parameter "limit"`, 400},
 		{"?question=/records%3Fas_of=1", `must not have the parameter "as_of"`, 400},
 		{"?question=/records%3Fcolour=red", "unknown query parameter", 400},

@@ -61,7 +61,7 @@ func TestIndexPart(t *testing.T) {
 		"?as_of=3&cursor=80":   "cursor: belongs to a different query",
 		"?as_of=3&cursor=00ff": "cursor: belongs to a different query",
 		"?as_of=3&rows=no":     "rows: must be true or false",
-		"?limit=1":             "limit: unknown query parameter; the known ones are as_of, cursor, rows",
+		"?limit=1":             "limit: unknown query parameter; the known parameters are as_of, cursor, rows",
 	} {
 		require.Contains(t, s.get("/index"+query).problem(http.StatusBadRequest).Detail, want, query)
 	}

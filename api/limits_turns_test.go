@@ -61,7 +61,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 		}
 		for _, mode := range []string{"", `,"dry_run":false,"as_of":` + decimal(size)} {
 			release := use(limits.NewReadScheduler(2, time.Millisecond), 2)
-			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a core", c.path)
+			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a CPU core", c.path)
 			release()
 			release = use(limits.NewReadScheduler(2, patience), 1) // while a write is in progress, a second turn would not be free
 			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)

@@ -160,7 +160,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	bad.Attributes = append(bad.Attributes, &commonpb.KeyValue{Key: "gen_ai.system_instructions", Value: deep})
 	partial := s.export(marshal(t, tracesOf(chatSpan(1), bad, chatSpan(3), bad)))
 	require.EqualValues(t, 2, partial.RejectedSpans)
-	require.Equal(t, fmt.Sprintf("2 rejected; first error: span %x of trace %x: an attribute nests deeper than 64 levels", bad.SpanId, bad.TraceId), partial.ErrorMessage)
+	require.Equal(t, fmt.Sprintf("2 rejected; first error: span %x of trace %x: an attribute is nested more than 64 levels deep", bad.SpanId, bad.TraceId), partial.ErrorMessage)
 	require.EqualValues(t, 3, s.size())
 
 	a := s.do(http.MethodPost, "/otlp/v1/traces", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":7},{"name":"x","traceId":"!"},{"name":"ignored"}]}]}]}`, "Content-Type", "application/json").want(http.StatusOK)
@@ -262,7 +262,7 @@ func TestOTLPFailures(t *testing.T) {
 		require.Contains(t, gotMessage, message)
 	}
 	protobuf := []string{"Content-Type", otlp.Protobuf}
-	status(s.do("POST", "/otlp/v1/traces", "\xff", protobuf...).want(400), 3, "not OTLP in Protobuf")
+	status(s.do("POST", "/otlp/v1/traces", "\xff", protobuf...).want(400), 3, "as OTLP in Protobuf")
 	status(s.do("POST", "/otlp/v1/traces", strings.Repeat("x", 9<<20), protobuf...).want(413), 8, "longer than")
 	status(s.do("POST", "/otlp/v1/traces", gzipped(t, strings.Repeat("\x0a\x00", 5<<20)), append(protobuf, "Content-Encoding", "gzip")...).want(413), 8, "longer than")
 	status(s.do("POST", "/otlp/v1/traces", "x", append(protobuf, "Content-Encoding", "gzip")...).want(400), 3, "the body")

@@ -29,7 +29,7 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 		"output_hash": get(groupOf, "by", "output_hash", "value", "00000000"),
 		"root":        get(prefix + "/records").asking("?root=00000000"),
 	} {
-		require.Contains(t, string(s.do(t, k, http.StatusNotFound).body), "no record has a value of "+path+" that begins with 00000000")
+		require.Contains(t, string(s.do(t, k, http.StatusNotFound).body), "no record has a value for "+path+" that begins with 00000000")
 	}
 	var record struct {
 		EventHash string `json:"event_hash"`
@@ -70,7 +70,7 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 		same(get(records).asking("?chunk_hash="+whole), get(records).asking("?chunk_hash="+short))
 	}
 	a := s.do(t, get(byChunkOf, "hash", "sha256:00000000"), http.StatusNotFound)
-	require.Contains(t, string(a.body), "no record has a value of chunk_hash that begins with sha256:00000000")
+	require.Contains(t, string(a.body), "no record has a value for chunk_hash that begins with sha256:00000000")
 	s.send(t, get(byChunkOf, "hash", whole[:14]), http.StatusBadRequest)
 
 	s = answered(t)
@@ -91,7 +91,7 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 	}
 	same(get(records).asking("?document_root="+digit("4")), get(records).asking("?document_root=44444444"))
 	a = s.do(t, get(records).asking("?stage:answer=00000000"), http.StatusNotFound)
-	require.Contains(t, string(a.body), "no record has a value of stage:answer that begins with 00000000")
+	require.Contains(t, string(a.body), "no record has a value for stage:answer that begins with 00000000")
 	for _, end := range []string{"1", "2"} {
 		hash := strings.Repeat("0", 63) + end
 		s.do(t, post(prefix+"/run-dags", fmt.Sprintf(`{"dag":{"root":%q,"nodes":[{"stage":"mine","hash":%[1]q}]}}`, hash)), http.StatusCreated)
@@ -110,6 +110,6 @@ func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 		}
 		require.JSONEq(t, change(fmt.Sprintf(`"document_root":%q`, digit("4")), http.StatusOK), change(`"document_root":"44444444"`, http.StatusOK))
 		require.Contains(t, change(`"stage:mine":"00000000"`, http.StatusUnprocessableEntity), `"pointer":"/filter/stage:mine"`)
-		require.Contains(t, change(`"stage:mine":"10000000"`, http.StatusUnprocessableEntity), "no record has a value of stage:mine that begins with 10000000")
+		require.Contains(t, change(`"stage:mine":"10000000"`, http.StatusUnprocessableEntity), "no record has a value for stage:mine that begins with 10000000")
 	}
 }

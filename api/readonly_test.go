@@ -58,7 +58,7 @@ func TestReadOnly(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	status, text = send("GET", "/v1/ledgers/other")
 	require.Equal(t, http.StatusServiceUnavailable, status, text)
-	require.Contains(t, text, "may not have the ledger yet")
+	require.Contains(t, text, "might not have received the ledger yet")
 	following = nil
 	status, _ = send("GET", "/v1/ledgers/other")
 	require.Equal(t, http.StatusNotFound, status)

@@ -219,7 +219,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	set("reject")
 	a := s.do(t, post(sets, cite("a", "s one", "t two", "s three")), http.StatusUnprocessableEntity)
 	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of unregistered sources, such as \"s\" (citations: 3); `+
-		`register each source, then send the set again"`)
+		`register each source, then send the citation set again"`)
 	require.Contains(t, string(a.body), `{"pointer":"/citations/1/source_id","detail":"source \"t\" is not registered; register it with PUT /v1/ledgers/default/sources/t"}`)
 	s.do(t, post(sets, cite("first", "s one")), http.StatusOK) // replayed
 	s.do(t, post(sets, cite("first", "s two")), http.StatusConflict)

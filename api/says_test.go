@@ -29,8 +29,8 @@ func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
 		"/drift/groups?by=model&sort=runs&as_of=1": `as_of: cannot be combined with "sort", because rankings exist only for the head`,
-		"/drift/attribution?c=1":                   "c: unknown query parameter; the known ones are a, after, as_of, b, names, proofs, text",
-		"/drift/timeline?seed=1": "seed: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
+		"/drift/attribution?c=1":                   "c: unknown query parameter; the known parameters are a, after, as_of, b, names, proofs, text",
+		"/drift/timeline?seed=1": "seed: unknown query parameter; the known parameters are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, names, ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups?by=model&seeded=true": "seeded: unknown query parameter; group counts include runs without a seed; " +
 			"to list the seeded runs of a group, use this parameter with /drift/groups/{by}/{value}",
@@ -43,7 +43,7 @@ func TestParametersAreExplained(t *testing.T) {
 	} {
 		require.Equal(t, want, s.get(query).problem(http.StatusBadRequest).Detail, query)
 	}
-	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "the known ones are after, as_of, audit_mode, cache_key, ")
+	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, "the known parameters are after, as_of, audit_mode, cache_key, ")
 	require.Contains(t, s.get("/records?sha=1").problem(http.StatusBadRequest).Detail, ", label:<name>, ")
 	for body, want := range map[string]string{
 		`{"output":"x"}`:           "is required; use the seq of the IPC record that was re-run",

@@ -21,7 +21,7 @@ func TestSnapshots(t *testing.T) {
 	name = "backup"
 	require.JSONEq(t, `{"name":"backup","erasing":3}`, string(s.post(s.http.URL+"/v1/snapshots", "").want(http.StatusCreated).body))
 	err = fmt.Errorf("%w: no backup waits", admin.ErrNoSnapshot)
-	require.Equal(t, "no copy was made: no backup waits", s.post(s.http.URL+"/v1/snapshots", "").problem(http.StatusConflict).Detail)
+	require.Equal(t, "no snapshot was made: no backup waits", s.post(s.http.URL+"/v1/snapshots", "").problem(http.StatusConflict).Detail)
 	err = storage.ErrNoSpace
 	s.post(s.http.URL+"/v1/snapshots", "").problem(http.StatusServiceUnavailable)
 }

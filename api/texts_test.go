@@ -37,7 +37,7 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 		"?a=1":         "b: is required; use the seq of a record",
 		"?a=1&b=2":     "b: there is no event 2: the ledger has 2 events",
 		"?a=1&b=1&of=": "of: must not be empty",
-		"?a=1&c=1":     "c: unknown query parameter; the known ones are a, b, of",
+		"?a=1&c=1":     "c: unknown query parameter; the known parameters are a, b, of",
 	} {
 		require.Equal(t, detail, s.get("/diff"+query).problem(http.StatusBadRequest).Detail)
 	}

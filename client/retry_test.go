@@ -200,5 +200,5 @@ func TestUnreachable(t *testing.T) {
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Len(t, *pauses, 1)
-	require.True(t, strings.HasPrefix(err.Error(), "client: the server at "+server.URL), err.Error())
+	require.True(t, strings.HasPrefix(err.Error(), "client: no answer from the server at "+server.URL), err.Error())
 }

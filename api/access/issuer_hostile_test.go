@@ -283,7 +283,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		b = &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: b.store}
 		b.reopen(rules)
 		b.issuers[0].timeout = 50 * time.Millisecond
-		b.refuses(p.token("first"), "does not respond")
+		b.refuses(p.token("first"), "cannot be fetched")
 		require.Regexp(t, "Client.Timeout|deadline exceeded", b.log.String())
 		hangs.Store(nil)
 	}

@@ -271,7 +271,7 @@ func TestTokensOfAnIssuerThatAreRefused(t *testing.T) {
 		"name with a space":         {sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("sub", " alice"))), "invisible characters"},
 		"lone surrogate":            {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", `\ud800`, 1))), "invisible characters"},
 		"no UTF-8":                  {signText(t, jose.RS256, p.keys["first"], "first", []byte(strings.Replace(string(payload), "alice", "\xff", 1))), "invalid UTF-8"},
-		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is not a token"},
+		"JSON form":                 {`{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`, "is not a well-formed token"},
 	} {
 		before := len(b.log.String())
 		identity, err := b.Authenticate(with("Bearer " + c.token))
@@ -343,16 +343,16 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	p.setDown(true)
 	b := p.trusting()
 	made := b.token("one")
-	b.refuses(p.token("first"), "does not respond")
+	b.refuses(p.token("first"), "cannot be fetched")
 	require.Contains(t, b.log.String(), "level=WARN")
 	b.accepts(with("Bearer "+made.Text), "one")
-	b.refuses(p.token("first"), "does not respond")
+	b.refuses(p.token("first"), "cannot be fetched")
 	require.Equal(t, 1, p.times(discoverySuffix), "the issuer is not asked again before the pause is over")
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not respond")
+	b.refuses(p.token("first"), "cannot be fetched")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "does not respond") // the backoff has doubled
+	b.refuses(p.token("first"), "cannot be fetched") // the backoff has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -369,7 +369,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	require.Equal(t, maxBackoff, b.issuers[0].backoff)
 	b.issuers[0].mu.Unlock()
 	p.clock.add(time.Hour)
-	b.refuses(p.token("first"), "does not respond")
+	b.refuses(p.token("first"), "cannot be fetched")
 	p.setDown(false)
 	p.clock.add(maxBackoff)
 	b.accepts(p.token("first"), "oidc:alice")
@@ -438,7 +438,7 @@ func TestAnIssuerThatCannotBeReached(t *testing.T) {
 	url := server.URL
 	server.Close()
 	b := p.trusting(func(o *IssuerRule) { o.Issuer = url })
-	b.refuses(p.token("first", set("iss", url)), "does not respond")
+	b.refuses(p.token("first", set("iss", url)), "cannot be fetched")
 	require.Contains(t, b.log.String(), "connection refused")
 }
 
@@ -459,7 +459,7 @@ func TestCloseEndsQuestions(t *testing.T) {
 	p := newProvider(t)
 	b := p.trusting()
 	b.Close()
-	b.refuses(p.token("first"), "does not respond")
+	b.refuses(p.token("first"), "cannot be fetched")
 	require.Contains(t, b.log.String(), "context canceled")
 	require.Zero(t, p.times(discoverySuffix))
 }

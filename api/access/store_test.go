@@ -196,7 +196,7 @@ func TestAStoreThatCannotBeMade(t *testing.T) {
 	_, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.ErrorContains(t, err, "creating the token folder")
 	_, err = Open(Config{Dir: s.Dir})
-	require.ErrorContains(t, err, "looking for tokens")
+	require.ErrorContains(t, err, "checking for the token folder")
 	require.NoError(t, os.Remove(data))
 	// A dangling link is neither a folder nor absent.
 	require.NoError(t, os.Mkdir(data, 0o700))

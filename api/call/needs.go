@@ -33,7 +33,7 @@ type RequiredScopes struct {
 
 // UnauthorizedProblem returns the problem with status 401 for missing or invalid credentials.
 func UnauthorizedProblem() *problem.Problem {
-	return problem.New(http.StatusUnauthorized, "this request requires valid credentials: send the header \"Authorization: Bearer TOKEN\"; "+
+	return problem.New(http.StatusUnauthorized, "this request requires valid credentials: send the header Authorization: Bearer TOKEN; "+
 		"the operator creates tokens with colophon token create")
 }
 

@@ -68,7 +68,7 @@ func unknown(name string, known []Parameter) *problem.Problem {
 		names[i] = p.name
 	}
 	slices.Sort(names)
-	return problem.InvalidParameter(name, "unknown query parameter; this route accepts only %s", strings.Join(slices.Compact(names), ", "))
+	return problem.InvalidParameter(name, "unknown query parameter; the known parameters are %s", strings.Join(slices.Compact(names), ", "))
 }
 
 func lookup(known []Parameter, name string) *Parameter {

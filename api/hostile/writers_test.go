@@ -24,7 +24,7 @@ const writersEnv = "COLOPHON_HOSTILE_WRITERS"
 
 // writers is a process whose goroutines each post one record after another. It is separate from the
 // attacking process, which uses all the processor time it can get. Otherwise, the time that the
-// writers spend waiting for a core would make the server look slow.
+// writers spend waiting for a CPU core would make the server look slow.
 type writers struct {
 	command *exec.Cmd
 	ask     io.WriteCloser

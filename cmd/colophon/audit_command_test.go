@@ -243,15 +243,15 @@ func TestAuditCommandLines(t *testing.T) {
 		says string
 	}{
 		{[]string{}, cli.ExitUsage, "accepts 1 arg"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default"}, cli.ExitUsage, "--key is missing"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default"}, cli.ExitUsage, "--key is required"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", "x"}, cli.ExitUsage, "neither a file nor a verifier key"},
 		{[]string{"http://127.0.0.1:1", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/a/b", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"ftp://127.0.0.1/v1/ledgers/default", "--key", key}, cli.ExitUsage, "is not the URL of a ledger"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches only the log"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "need --replay-index"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "needs --replay-index or --receipts"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "require --replay-index"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "requires --replay-index or --receipts"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no answer from the server"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, cli.ExitUsage, "must be positive"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, cli.ExitUsage, "--against"},

@@ -76,5 +76,5 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 	require.NoError(t, os.WriteFile(state, text, 0o600))
 	o := commandLine(t.Context(), "audit", w.grown, "--key", w.Key, "--state", state)
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
-	require.Contains(t, o.stderr, "This says nothing about the ledger")
+	require.Contains(t, o.stderr, "This is not evidence against the ledger")
 }

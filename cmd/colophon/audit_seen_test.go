@@ -181,7 +181,7 @@ func TestStatesAreNotShared(t *testing.T) {
 	require.NoError(t, err)
 	o = commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state)
 	require.Equal(t, cli.ExitUsage, o.code, o.stderr)
-	require.Contains(t, o.stderr, "would be forgotten")
+	require.Contains(t, o.stderr, "would lose what that audit saw")
 	after, err := os.ReadFile(filepath.Join(state+".d", "facts"))
 	require.NoError(t, err)
 	require.Equal(t, before, after)

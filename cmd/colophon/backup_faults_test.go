@@ -121,7 +121,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(s.backups, counted()[0]+".json")))
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
-	require.Contains(t, s.colophon(cli.ExitUsage, args...), "no backup in "+s.backups+" can be chosen as the newest")
+	require.Contains(t, s.colophon(cli.ExitUsage, args...), "cannot determine the newest backup in "+s.backups)
 	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupNameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 

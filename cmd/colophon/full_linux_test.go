@@ -347,7 +347,7 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	require.Equal(t, http.StatusCreated, post("after"))
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	require.Equal(t, cli.ExitOK, p.wait(), "%s", p.output)
-	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted contents")
+	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", s.data), "2 redacted pieces")
 }
 
 // holds reports whether any file in a folder contains the given text.

@@ -201,7 +201,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("an older backup under a newer name", func(t *testing.T) {
 		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupNameLayout)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
-		restore(t, cli.ExitFailed, "its content is for "+name, "--key", s.key())
+		restore(t, cli.ExitFailed, "it contains the manifest of "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
 	})
 }

@@ -35,7 +35,7 @@ func TestCheckSettings(t *testing.T) {
 	requireFinding(t, judge("{"), Wrong, path)
 	requireFinding(t, judge("", "--max-page", "0"), Wrong, "max-page: must be at least 1")
 	requireFinding(t, checkSettings(newDeployment(t)), OK, "flags and variables: serve accepts them")
-	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "serve does not read COLOPHON_LISTN")
+	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "unknown environment variables: COLOPHON_LISTN")
 	if hasModes {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chmod(path, 0o666))

@@ -43,7 +43,7 @@ func TestValues(t *testing.T) {
 		{"nothing", "", nil, "-:1: the file is empty"},
 		{"white space", " \n\t\n", nil, "-:1: the file is empty"},
 		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; import Phoenix spans by the name"},
-		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is longer than 50 bytes"},
+		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is too long than 50 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list, wrong := valuesOf(c.text, 50, false)

@@ -48,7 +48,7 @@ func TestParseRefuses(t *testing.T) {
 		"/producers?cursor=AA":              "cursor: belongs to a different query",
 		"/producers?cursor=Bg&as_of=7":      "as_of: does not match the tree size in the cursor (6); omit this parameter",
 		"/producers?cursor=CQ":              "as_of: is beyond the head: the ledger has 8 events",
-		"/producers?state=any":              "state: unknown query parameter; the known ones are after, as_of, cursor, limit, proofs",
+		"/producers?state=any":              "state: unknown query parameter; the known parameters are after, as_of, cursor, limit, proofs",
 		"/producers?as_of=0":                "as_of: must be at least 1: every ledger has at least one event",
 		"/producers?as_of=9":                "as_of: is beyond the head: the ledger has 8 events",
 		"/producers?after=8":                "after: there is no event 8: the ledger has 8 events",
@@ -58,7 +58,7 @@ func TestParseRefuses(t *testing.T) {
 		"/drift/timeline?model=&ipc_id":     "ipc_id: must not be empty",
 		"/drift/timeline?ipc_id=x":          "ipc_id: must be 8 to 64 lower-case hexadecimal digits",
 		"/drift/timeline?model=a&label:b=c": "model: cannot be combined with label:b; use only one of them",
-		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known ones are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, names, " +
+		"/drift/timeline?x=1&label:b=c": "x: unknown query parameter; the known parameters are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, label:b, limit, model, names, " +
 			"ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",
 		"/drift/groups": "by: must be ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:<name>",
 		"/drift/groups?by=model&sort=runs&as_of=1":   `as_of: cannot be combined with "sort", because rankings exist only for the head`,
