@@ -193,7 +193,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts this record, but the event is beyond the head (size 8 events")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts this record, but the head has only 8 events")
 		var of seqs.Set
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))

@@ -39,7 +39,7 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 			size := l.Head().Size
 			_, err := l.Submit(lost)
 			require.ErrorIs(t, err, ledger.ErrClaim)
-			require.ErrorContains(t, err, fmt.Sprintf("refers to event %d; nothing was recorded", claim.Seq))
+			require.ErrorContains(t, err, fmt.Sprintf("refers to event %d, so nothing was recorded", claim.Seq))
 			_, err = l.Submit(l.PrepareRefusal(ipc(t, "run/lost", "lost"), ledger.Anonymous, ""))
 			require.ErrorIs(t, err, ledger.ErrClaim)
 			require.Equal(t, size, l.Head().Size, "nothing is appended")

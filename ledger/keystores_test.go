@@ -290,21 +290,21 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	}{
 		"lost": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) { require.NoError(t, os.Remove(keys.Path("a"))) }
-		}, "is missing or damaged. The operator must put it back as keys/a.key"},
-		"an older one":      {func(keys keystore.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "put it back as keys/a.key"},
-		"of another origin": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "put it back as keys/a.key"},
-		"damaged":           {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "put it back as keys/a.key"},
+		}, "is missing or damaged. The operator must restore it to keys/a.key"},
+		"an older one":      {func(keys keystore.KeyFiles, first string) func(*testing.T) { return put(keys.Path("a"), first) }, "restore it to keys/a.key"},
+		"of another origin": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "restore it to keys/a.key"},
+		"damaged":           {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "restore it to keys/a.key"},
 		"a foreign previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return put(keys.PreviousPath("a"), foreign.Secret())
 		}, "keys/a.key.previous does not belong to the ledger; remove the file"},
-		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
-		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is wrong: keys/a.key, .previous or .next"},
+		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
+		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
 		"lost, a foreign key staged": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
 				put(keys.StagedPath("a"), newer.Secret())(t)
 			}
-		}, "the store does not contain that key"},
+		}, "the store does not contain this key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()

@@ -123,7 +123,7 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	c.Log = slog.New(slog.NewTextHandler(&log, nil))
 	c.Marks = keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
-	require.Contains(t, log.String(), "this store could be an older copy")
+	require.Contains(t, log.String(), "cannot tell whether this store is an older copy")
 }
 
 // brokenMarks is a highwater.Store that counts writes, and makes them fail while broken is set.

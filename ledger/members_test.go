@@ -65,7 +65,7 @@ func TestWrongMemberSecret(t *testing.T) {
 		stored []byte
 		says   string
 	}{
-		"another":   {members.NewSecret().Bytes(), "is not the one to which the first event commits"},
+		"another":   {members.NewSecret().Bytes(), "does not match the commitment in the first event"},
 		"too short": {[]byte("short"), "has 5 bytes, but must have 32"},
 	} {
 		t.Run(name, func(t *testing.T) {

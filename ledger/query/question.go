@@ -340,7 +340,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 		return err
 	}
 	if after >= head {
-		return invalid("after", "event %d does not exist: the ledger has %d events", after, head)
+		return invalid("after", "there is no event %d: the ledger has %d events", after, head)
 	}
 	r.MinIndexSize = max(r.MinIndexSize, after+1)
 	return nil

@@ -235,7 +235,7 @@ func TestRefoldFails(t *testing.T) {
 		}
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "up to event 24")
+	require.ErrorContains(t, err, "stopped at size 24")
 
 	_, err = s.Refold(t.Context(), log.name, unreadable{log.store, "entries"}, 100, func(uint64) {})
 	require.ErrorIs(t, err, errReader)

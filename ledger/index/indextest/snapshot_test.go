@@ -193,7 +193,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		{"partial", func(rows []rowstore.Row) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 2)
 			return partOf(60, rows)
-		}, "the snapshot's size is 60, but its rows"},
+		}, "the snapshot ends within event 60"},
 		{"garbled", func([]rowstore.Row) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{200, 1}}}
 		}, "invalid rows in a snapshot part"},
@@ -211,7 +211,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	t.Run("larger than the log", func(t *testing.T) {
 		short := newJournal(t, "default")
 		short.append(plains(t, 0, 50)...)
-		requireRefused(t, short, fetchOf(partOf(60, first)), "the snapshot belongs to another log: the index has 60 events, but the log has only 50")
+		requireRefused(t, short, fetchOf(partOf(60, first)), "the snapshot belongs to another log: the index covers 60 events, but the log has only 50")
 	})
 	t.Run("broken connection", func(t *testing.T) {
 		requireRefused(t, log, func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
@@ -232,7 +232,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 					}
 				}
 			}
-		}, "the snapshot's rows are too large for 60 events can have")
+		}, "the snapshot's rows are too large for 60 events")
 	})
 	require.NoError(t, source.Close())
 	require.NoError(t, foreign.Close())
