@@ -172,7 +172,7 @@ func TestPolling(t *testing.T) {
 			if name == "refused" {
 				want = 1
 			}
-			require.Equal(t, want, strings.Count(b.log.String(), "the database does not notify servers of changes"))
+			require.Equal(t, want, strings.Count(b.log.String(), "change notifications from the database are not available"))
 		})
 	}
 }

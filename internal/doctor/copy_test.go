@@ -36,13 +36,13 @@ func TestCopy(t *testing.T) {
 	}
 	runCheckCases(t, checkCopy, []checkCase{
 		{"none", func(*deployment) {}, OK, "follows no published copy"},
-		{"signed", following("default", signer.Verifier().String()), OK, "has signed its checkpoint"},
-		{"another key", following("default", other.Verifier().String()), Advice, "the given key has not signed"},
+		{"signed", following("default", signer.Verifier().String()), OK, "its checkpoint is signed by the given key"},
+		{"another key", following("default", other.Verifier().String()), Advice, "the copy's checkpoint is not signed by the given key"},
 		{"no such ledger", following("other", signer.Verifier().String()), Wrong, "404"},
 		{"no key", following("default", "nonsense"), Wrong, "neither a file nor a verifier key"},
 	})
 	reader := newDeployment(t, following("default", signer.Verifier().String()))
 	requireFinding(t, checkKeys(reader), OK, "needs no signing key")
 	requireFinding(t, checkStore(reader), OK, "published copy")
-	requireFinding(t, checkFolder(reader), Advice, "holds no ledgers")
+	requireFinding(t, checkFolder(reader), Advice, "contains no ledgers")
 }

@@ -32,17 +32,17 @@ func skipWithoutModes(t *testing.T) {
 func TestCheckFolder(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	requireFinding(t, checkFolder(d), Advice, "holds no ledgers")
+	requireFinding(t, checkFolder(d), Advice, "contains no ledgers")
 	require.NoError(t, os.Mkdir(datadir.DatabaseFolder(d.data()), 0o700))
 	requireFinding(t, checkFolder(d), OK, "only its owner can read")
 	require.NoError(t, os.Chmod(d.data(), 0o750))
-	requireFinding(t, checkFolder(d), Advice, "the group of")
+	requireFinding(t, checkFolder(d), Advice, "members of the folder's group can read")
 	require.NoError(t, os.Chmod(d.data(), 0o755))
 	requireFinding(t, checkFolder(d), Wrong, "every user of this machine")
 	d.settings.config.Data = filepath.Join(d.data(), "file")
-	requireFinding(t, checkFolder(d), Advice, "there is no folder")
+	requireFinding(t, checkFolder(d), Advice, "the folder "+d.data()+" does not exist")
 	d.settings.named = true
-	requireFinding(t, checkFolder(d), Wrong, "there is no folder")
+	requireFinding(t, checkFolder(d), Wrong, "the folder "+d.data()+" does not exist")
 	require.NoError(t, os.WriteFile(d.data(), nil, 0o600))
 	requireFinding(t, checkFolder(d), Wrong, "is not a folder")
 }
@@ -64,14 +64,14 @@ func TestCheckOwner(t *testing.T) {
 func TestCheckKeys(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	requireFinding(t, checkKeys(d), OK, "there are no keys yet")
+	requireFinding(t, checkKeys(d), OK, "no signing key exists yet")
 	requireFinding(t, checkKeyCopy(d), OK, "no key")
 	require.NoError(t, os.Mkdir(datadir.DatabaseFolder(d.data()), 0o700))
-	requireFinding(t, checkKeys(d), Wrong, "a database but no key")
+	requireFinding(t, checkKeys(d), Wrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
 	makeKey(t, d.data(), "default")
 	makeKey(t, d.data(), "second")
 	requireFinding(t, checkKeys(d), OK, "2 keys: default, second")
-	requireFinding(t, checkKeyCopy(d), Advice, "cannot see")
+	requireFinding(t, checkKeyCopy(d), Advice, "cannot check")
 
 	path := datadir.KeyFiles(d.data()).Path("second")
 	require.NoError(t, os.Chmod(path, 0o640))
@@ -84,7 +84,7 @@ func TestCheckKeys(t *testing.T) {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	requireFinding(t, checkKeys(d), Wrong, "other users can read")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("default")))
-	requireFinding(t, checkKeys(d), Wrong, "a database but no key")
+	requireFinding(t, checkKeys(d), Wrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
 }
 
 func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
@@ -92,7 +92,7 @@ func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	d := newDeployment(t)
 	signer := makeKey(t, d.data(), "default")
 	require.NoError(t, datadir.KeyFiles(d.data()).Stage("next", signer))
-	requireFinding(t, checkKeys(d), Advice, "is the key of a ledger with the origin ledger.example/default")
+	requireFinding(t, checkKeys(d), Advice, "is the staged key of a ledger that does not exist yet (origin ledger.example/default)")
 	require.NoError(t, os.Chmod(datadir.KeyFiles(d.data()).StagedPath("next"), 0o644))
 	requireFinding(t, checkKeys(d), Wrong, "next.key.new")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).StagedPath("next")))

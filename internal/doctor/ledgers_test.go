@@ -50,9 +50,9 @@ func TestCheckAuthentication(t *testing.T) {
 	}
 	runCheckCases(t, checkAuthentication, []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"none", withServer(func(*serverAnswers) {}), OK, "requires no credentials, as the settings say"},
+		{"none", withServer(func(*serverAnswers) {}), OK, "requires no credentials, as configured"},
 		{"asks", withToken(false), OK, "requires credentials"},
-		{"does not ask", withToken(true), Wrong, "answers without credentials"},
+		{"does not ask", withToken(true), Wrong, "accepts requests without credentials"},
 	})
 }
 
@@ -73,13 +73,13 @@ func TestCheckLedgerKeys(t *testing.T) {
 	requireFinding(t, checkLedgerKeys(d), Advice, `third (token "robot")`)
 
 	d.server.ledgers = []ledgerAnswers{first}
-	requireFinding(t, checkLedgerKeys(d), Wrong, `key "second" has signed a ledger`)
+	requireFinding(t, checkLedgerKeys(d), Wrong, `a signing key for ledger "second", but the server does not have this ledger`)
 	d.server.open = false // the server requires a token, which might have no grant on the second ledger
 	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
 
 	first.VerifierKey = second.VerifierKey
 	d.server.ledgers = []ledgerAnswers{first}
-	requireFinding(t, checkLedgerKeys(d), Wrong, "signs with a key other than")
+	requireFinding(t, checkLedgerKeys(d), Wrong, "does not sign with the key in the data folder")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("first")))
 	requireFinding(t, checkLedgerKeys(d), Wrong, "the key of ledger first")
 	d.server.ledgersErr = errors.New("401 no")
@@ -123,7 +123,7 @@ func TestCheckLog(t *testing.T) {
 		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), Wrong, "the ledger's tip is 00"},
 		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
 			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2
-		}), Wrong, "that event's hash is"},
+		}), Wrong, "the hash of the previous event is"},
 		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "of the last 3 events, the server returned only 1"},
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
@@ -178,10 +178,10 @@ colophon_erasures_pending_age_seconds %d
 	}
 	missing := []checkCase{
 		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), NotChecked, "no /metrics at this address"},
-		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), NotChecked, "does not show its metrics"},
+		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), NotChecked, "does not serve /metrics at this address"},
+		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), NotChecked, "denies this command access to its metrics"},
 		{"failed", without(errors.New("broken pipe")), NotChecked, "broken pipe"},
-		{"another version", without(nil), NotChecked, "does not expose this metric"},
+		{"another version", without(nil), NotChecked, "does not expose the metric that this check needs"},
 	}
 	runCheckCases(t, checkIndex, append([]checkCase{
 		{"good", with(3, 1, 0, 0), OK, "follows 1 ledger"},

@@ -16,7 +16,7 @@ func TestCheckFileLimit(t *testing.T) {
 	with := func(files uint64) func(*deployment) { return func(d *deployment) { d.machine.openFiles = files } }
 	runCheckCases(t, checkFileLimit, []checkCase{
 		{"unknown", with(0), NotChecked, "does not report"},
-		{"many", with(65536), OK, "this command (a service may have a different limit) may open 65536"},
+		{"many", with(65536), OK, "this command (a service may have a different limit) can open 65536"},
 		{"few", with(4096), Advice, "4096 connections"},
 		{"too few", with(1024), Wrong, "the databases alone"},
 		{"of the server", func(d *deployment) {
@@ -24,7 +24,7 @@ func TestCheckFileLimit(t *testing.T) {
 			withServer(func(a *serverAnswers) {
 				a.metrics = metricsOf(t, "# TYPE process_max_fds gauge\nprocess_max_fds 1024\n")
 			})(d)
-		}, Wrong, "the server may open 1024"},
+		}, Wrong, "the server can open at most 1024"},
 	})
 }
 
@@ -47,11 +47,11 @@ func TestCheckMemory(t *testing.T) {
 		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
 		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
 		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
-		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "does not know"},
+		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "is not aware of this limit"},
 		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), Wrong, "GOMEMLIMIT is 2048 MiB"},
 		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), Advice, "GOMEMLIMIT is 300 MiB"},
 		{"limit of the server", shown(300 << 20), Advice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory is available"},
+		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory are available"},
 		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
 			d.settings.config.IndexCache = 4 * gib
@@ -64,11 +64,11 @@ func TestCheckMemory(t *testing.T) {
 		{"a larger index", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
 			d.settings.config.IndexCache = 8 * gib
-		}, Wrong, "caches, bodies, and answers"},
+		}, Wrong, "caches, request bodies, and responses"},
 		{"larger caches", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
 			d.settings.config.Cache = 8 * gib
-		}, Wrong, "caches, bodies, and answers"},
+		}, Wrong, "caches, request bodies, and responses"},
 	})
 }
 

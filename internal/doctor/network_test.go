@@ -140,7 +140,7 @@ func TestCheckCertificate(t *testing.T) {
 		{"none", func(*deployment) {}, OK, "uses http"},
 		{"good", with(certificate, key, name), OK, "valid for ledger.example.org until 2027-03-01"},
 		{"good for all addresses", with(certificate, key, "0.0.0.0"), OK, "valid for ledger.example.org"},
-		{"another name", with(certificate, key, "other.example.org"), Advice, "is not valid for other.example.org"},
+		{"another name", with(certificate, key, "other.example.org"), Advice, "is not valid for the server's listen address other.example.org"},
 		{"another key", with(certificate, otherKey, name), Wrong, "private key does not match"},
 		{"no file", with("missing.pem", key, name), Wrong, "missing.pem"},
 		{"ends soon", until(testNow, testNow.AddDate(0, 0, 20)), Advice, "expires on 2026-03-21"},

@@ -79,7 +79,7 @@ func TestCheckAccessFile(t *testing.T) {
 		requireFinding(t, checkAccessFile(d), Advice, "the members of a group can write to")
 	}
 	d.settings.config.AccessFile = ""
-	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them anything")
+	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them access")
 }
 
 func TestUnknownVariables(t *testing.T) {

@@ -43,7 +43,7 @@ func TestCheckTokens(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDeployment(t)
-			requireFinding(t, checkTokens(d), OK, "there are none")
+			requireFinding(t, checkTokens(d), OK, "no tokens exist")
 			made := makeToken(t, d.data(), c.made, "robot", c.scopes, access.AllLedgers, c.expires)
 			list := checkTokens(d)
 			requireFinding(t, list, c.verdict, c.words)

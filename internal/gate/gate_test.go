@@ -80,11 +80,11 @@ func TestChangedComparesWithTheVariationByChance(t *testing.T) {
 		summary             string
 	}{
 		{"no repeats", numbered("x %d"), numbered("y %d"), nil, OutcomeNotTested, "Not tested: 100.0% of the outputs differ (20 of 20), but no input has two runs in one set"},
-		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, OutcomeFailed, "100.0% of the outputs differ (20 of 20); by chance, 0.0% would."},
-		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, OutcomePassed, "100.0% of the pairs of a baseline run and a candidate run, and in 100.0% of the pairs of runs in the same set: no difference (95% interval: +0.0 to +0.0 points)."},
-		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, OutcomeFailed, "100.0% of the pairs of a baseline run and a candidate run, and in 0.0% of the pairs of runs in the same set: 100.0 points more"},
+		{"known to be reproducible", numbered("x %d"), numbered("y %d"), &chance, OutcomeFailed, "100.0% of the outputs differ (20 of 20); 0.0% would differ by chance."},
+		{"the baseline varies as much", twice("x %d", "y %d"), numbered("z %d"), nil, OutcomePassed, "the outputs differ in 100.0% of the pairs of a baseline run and a candidate run, and in 100.0% of the pairs of runs in the same set: no difference (95% interval: +0.0 to +0.0 points)."},
+		{"the baseline is stable", twice("x %d", "x %d"), numbered("z %d"), nil, OutcomeFailed, "the outputs differ in 100.0% of the pairs of a baseline run and a candidate run, and in 0.0% of the pairs of runs in the same set: 100.0 points more"},
 		{"repeats take precedence", twice("x %d", "y %d"), numbered("z %d"), &chance, OutcomePassed, ""},
-		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "Averaged over the inputs, the outputs differ in 0.0% of the pairs of a baseline and a candidate run have different outputs"},
+		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "Averaged over the inputs, the outputs differ in 0.0% of the pairs of a baseline run and a candidate run, and in "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := Judge(texts(20, c.baseline, c.candidate), Options{Level: 0.05, Chance: c.chance, Checks: []string{CheckChanged}})
@@ -114,7 +114,7 @@ func TestTolerance(t *testing.T) {
 // weight of an input.
 func TestLengthIsNamed(t *testing.T) {
 	longer := texts(10, numbered("one two three four %d"), numbered("one two three four five six seven %d"))
-	require.Equal(t, "Averaged over the inputs, the outputs differ in the candidate's outputs are 50.0% longer (geometric mean of the lengths in words; 95% interval: +50.0% to +50.0%). The median length goes from 5 to 8 words.",
+	require.Equal(t, "On average over the inputs, the candidate's outputs are 50.0% longer (geometric mean of the lengths in words; 95% interval: +50.0% to +50.0%). The median length goes from 5 to 8 words.",
 		find(t, Judge(longer, Options{Level: 0.05, Checks: []string{CheckLength}}), CheckLength).Summary)
 	longer.Whole = true
 	longer.Cases = []*Case{{Baseline: longer.Cases[0].Baseline, Candidate: append(longer.Cases[0].Candidate, longer.Cases[1].Baseline...), measured: true}}
@@ -127,7 +127,7 @@ func TestLengthIsNamed(t *testing.T) {
 func TestSimilarityFalls(t *testing.T) {
 	twice := func(i int) []string { return []string{fmt.Sprintf("a b %d", i), fmt.Sprintf("a b %d", i)} }
 	check := find(t, Judge(texts(20, twice, numbered("x y %d")), Options{Level: 0.05, Checks: []string{CheckSimilarity}}), CheckSimilarity)
-	require.Regexp(t, `are 33\.3% similar, and the outputs of two runs in the same set are 100\.0%: 66\.7 points less \(95% interval: -66\.7 to -66\.7 points\)\.$`, check.Summary)
+	require.Regexp(t, `are 33\.3% similar, and the outputs of two runs in the same set are 100\.0% similar: 66\.7 points less \(95% interval: -66\.7 to -66\.7 points\)\.$`, check.Summary)
 	require.Equal(t, "-66.7 points", check.ChangeCell())
 	check.Change = new(0.0)
 	require.Equal(t, "+0.0 points", check.ChangeCell())
@@ -141,7 +141,7 @@ func TestUnevenRuns(t *testing.T) {
 	r.Matched = "input"
 	require.Equal(t, 8, r.Uneven)
 	require.Equal(t, "Baseline: all runs, 40 runs. Candidate: all runs, 8 runs. Both sets have runs of 8 inputs, matched by input; each has several runs in a set. "+
-		"The sets have different numbers of runs of 8 inputs; all inputs are weighted equally, regardless of their number of runs.", r.DescribeRuns())
+		"The sets have different numbers of runs for 8 inputs; all inputs are weighted equally, regardless of their number of runs.", r.DescribeRuns())
 	r = Judge(texts(1, numbered("x %d"), numbered("y %d")), Options{Level: 0.05})
 	r.Matched, r.BaselineOnly, r.CandidateOnly, r.Skipped = "run_id", 1, 2, 1
 	require.Equal(t, "Baseline: all runs, 1 run. Candidate: all runs, 1 run. Both sets have runs of 1 input, matched by run_id; none has several runs in one set. "+
@@ -177,7 +177,7 @@ func TestRequiredChecks(t *testing.T) {
 	require.Equal(t, VerdictPass, Judge(d, Options{Level: 0.05}).Verdict)
 	r := Judge(d, Options{Level: 0.05, Required: []string{CheckSimilarity}})
 	require.Equal(t, VerdictUndecided, r.Verdict)
-	require.Contains(t, r.Summary, "a required check could not be run")
+	require.Contains(t, r.Summary, "a required check was not run")
 	d.NoTexts = "the reason"
 	require.Contains(t, find(t, Judge(d, Options{Level: 0.05}), CheckLength).Summary, "the reason")
 }

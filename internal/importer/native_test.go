@@ -74,7 +74,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 			continue
 		}
 		require.Equal(t, 1, tally.LeftOutCount, f)
-		require.Contains(t, tally.LeftOutNotes[0], c.left+" was left out: it does not fit into a label", f)
+		require.Contains(t, tally.LeftOutNotes[0], c.left+" was left out: it does not fit in a label", f)
 	}
 }
 

@@ -36,14 +36,14 @@ func TestValues(t *testing.T) {
 		{"an array", "[{\"a\":1},\n {\"a\": 2 }]\n", []string{`-: record 1 {"a":1}`, `-: record 2 {"a":2}`}, ""},
 		{"an array that keeps its texts", `[{"a":"\ud800<\u00e9","n":1e400}]`, []string{`-: record 1 {"a":"\ud800<\u00e9","n":1e400}`}, ""},
 		{"an empty array", "[]", nil, ""},
-		{"an array that ends", `[{"a":1},{"a":`, []string{`-: record 1 {"a":1}`}, "-: record 2: the array is truncated or damaged here, and nothing after this was sent"},
+		{"an array that ends", `[{"a":1},{"a":`, []string{`-: record 1 {"a":1}`}, "-: record 2: the array is truncated or damaged at this element; the rest of the array was not sent"},
 		{"an object on several lines", "{\n  \"a\": 1\n}\n", []string{`-:1 {"a":1}`}, ""},
 		{"a damaged first line", "{\"a\":\n{\"a\":2}\n", []string{`-:1 {"a":`, `-:2 {"a":2}`}, ""},
 		{"a damaged line", "{\"a\":1}\n{\"a\":\n{\"a\":2}\n", []string{`-:1 {"a":1}`, `-:2 {"a":`, `-:3 {"a":2}`}, ""},
 		{"nothing", "", nil, "-:1: the file is empty"},
 		{"white space", " \n\t\n", nil, "-:1: the file is empty"},
-		{"Parquet", "PAR1\x15\x04", nil, "-:1: it is a Parquet file; import Phoenix spans by the name"},
-		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is too long than 50 bytes"},
+		{"Parquet", "PAR1\x15\x04", nil, "-:1: the input is a Parquet file; to import Phoenix spans, name the file"},
+		{"a long line", "{\"a\":1}\n{\"a\":\"" + strings.Repeat("x", 100) + "\"}\n{\"a\":3}", []string{`-:1 {"a":1}`, `-:3 {"a":3}`}, "-:2: the line is too long (the limit is 50 bytes)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			list, wrong := valuesOf(c.text, 50, false)
@@ -79,7 +79,7 @@ func TestValuesOfTables(t *testing.T) {
 	list, wrong := valuesOf("id,input,output\n1,\"[{\"\"role\"\": \"\"user\"\"}]\",\"a, \"\"b\"\"\nc\"\n2,[1,\n3,x\n4,{broken,\n", 100, true)
 	require.Equal(t, []string{`-: record 1 {"id":"1","input":[{"role": "user"}],"output":"a, \"b\"\nc"}`, `-: record 2 {"id":"2","input":"[1","output":null}`,
 		`-: record 4 {"id":"4","input":"{broken","output":null}`}, list)
-	require.Equal(t, []string{"-: record 3: the row has 2 cells, but there are 3 columns"}, wrong)
+	require.Equal(t, []string{"-: record 3: the row has 2 cells, but the header has 3 columns"}, wrong)
 	_, wrong = valuesOf("hello\nworld\n", 100, true)
 	require.Equal(t, []string{"-:1: the file is neither JSON nor CSV with a header line"}, wrong)
 }
@@ -93,7 +93,7 @@ func TestValuesAreBounded(t *testing.T) {
 func TestRecordsThatStandAlone(t *testing.T) {
 	const alone = `{"model":"m","payload":{"a":1}}`
 	l := line{text: []byte(alone)}
-	require.ErrorContains(t, newKeyer().complete(&l, ""), "give --kind ipc_record")
+	require.ErrorContains(t, newKeyer().complete(&l, ""), "use --kind ipc_record")
 	require.NoError(t, newKeyer().complete(&l, "ipc_record"))
 	same := line{text: []byte(`{"kind":"ipc_record","record":` + alone + `}`)}
 	require.NoError(t, newKeyer().complete(&same, ""))
@@ -121,7 +121,7 @@ func TestFormsOfAnExport(t *testing.T) {
 			require.Zero(t, tally.Total().Refused, tally.Failures)
 			all := fmt.Sprint(report)
 			require.Contains(t, all, "taken as payload/messages")
-			require.Contains(t, all, "it is an observation of the type SPAN, not a generation")
+			require.Contains(t, all, "an observation of type SPAN is not a generation")
 		})
 	}
 }

@@ -194,7 +194,8 @@ func TestServersMustAgree(t *testing.T) {
 	for _, peers := range [][]*peer{{{change: lie}, {}}, {{}, {change: lie}}, {{}, {}, {change: lie}}} {
 		rows, _, err := fetch(t, fetcher(t, peers...))
 		require.ErrorIs(t, err, ErrServersDiffer)
-		require.ErrorContains(t, err, fmt.Sprintf("size 60; run colophon reindex on the server whose index is incorrect, at server %d", len(peers)))
+		require.ErrorContains(t, err, fmt.Sprintf("comparing with the index of server %d: ", len(peers)))
+		require.ErrorContains(t, err, "at size 60; run colophon reindex on the server whose index is incorrect")
 		require.Equal(t, "1111111111", rows)
 	}
 	rows, _, err = fetch(t, fetcher(t, new(peer), new(peer)))
@@ -234,7 +235,7 @@ func TestServersAgreeWhileTheLogGrows(t *testing.T) {
 		}
 		return false
 	}}))
-	require.ErrorContains(t, err, "the servers returned rows at different tree sizes")
+	require.ErrorContains(t, err, "the servers did not all return the index at the same tree size")
 }
 
 // Fetch fails if the server does not answer, or sends data too slowly.

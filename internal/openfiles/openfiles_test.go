@@ -24,5 +24,5 @@ func TestWarningOfTooFewOpenFiles(t *testing.T) {
 	}
 	c.Connections = int(min(limit, math.MaxInt32))
 	Check(c, slog.New(slog.NewTextHandler(&log, nil)))
-	require.Contains(t, log.String(), "raise it (ulimit -n")
+	require.Contains(t, log.String(), "raise the limit (ulimit -n")
 }

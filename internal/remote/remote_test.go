@@ -72,7 +72,7 @@ func TestAdviceIfTheServerSpeaksTLS(t *testing.T) {
 	asked, err := remote.Options{URL: "http://" + server.Listener.Addr().String()}.Connect(c)
 	require.NoError(t, err)
 	err = ask(t, asked)
-	require.ErrorContains(t, err, ": 400; the server speaks TLS: use "+server.URL+" (and --ca-file")
+	require.ErrorContains(t, err, " responded with status 400; the server speaks TLS: use "+server.URL+" (and --ca-file")
 }
 
 func TestRedirectsDoNotGetTheToken(t *testing.T) {

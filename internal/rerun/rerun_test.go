@@ -225,11 +225,11 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 	_, err := to.Records.Redact(t.Context(), erased, "Asked for.", nil)
 	require.NoError(t, err)
 	for says, seq := range map[string]uint64{
-		"event 0 is of kind ledger_created":       0,
-		"event 2 erased the content of event 1":   erased,
-		"was posted with input_hash only":         post(t, to, hashed),
-		"was posted with system_prompt_hash only": post(t, to, prompted),
-		"has no output to compare new ones with":  post(t, to, silent),
+		"event 0 is of kind ledger_created":         0,
+		"event 2 erased the content of event 1":     erased,
+		"was posted with input_hash only":           post(t, to, hashed),
+		"was posted with system_prompt_hash only":   post(t, to, prompted),
+		"has no output to compare new outputs with": post(t, to, silent),
 	} {
 		_, err := rerun.FetchRecord(t.Context(), to, seq)
 		require.ErrorContains(t, err, says)
@@ -248,7 +248,7 @@ func TestRecordsThatCannotBeRepeated(t *testing.T) {
 		return lies
 	})
 	_, err = rerun.FetchRecord(t.Context(), connect(t, liar), seq)
-	require.ErrorContains(t, err, "does not have the SHA-256")
+	require.ErrorContains(t, err, "does not match the SHA-256")
 }
 
 func TestPromptMember(t *testing.T) {
@@ -292,7 +292,7 @@ func TestEndpointURLs(t *testing.T) {
 		require.Equal(t, want.api, e.API, given)
 	}
 	for given, says := range map[string]string{
-		"h:1": "is not a URL", "": "is not a URL", "ftp://h": "is not a URL",
+		"h:1": `invalid value "h:1"; use a URL`, "": `invalid value ""; use a URL`, "ftp://h": `invalid value "ftp://h"; use a URL`,
 		"http://u:secret@h": "--key-variable", "http://h?key=secret": "--key-variable", "http://h#secret": "--key-variable",
 	} {
 		_, err := rerun.NewEndpoint(given, "")
@@ -339,11 +339,11 @@ func TestEndpointFails(t *testing.T) {
 		"redirect":      {"", "secret", "", answer(307, ``), cli.ExitFailed, `redirects to "http://thief.example/"`},
 		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint accepts no seed"},
 		"other request": {"/v1", "", "", answer(400, `{"error":{"message":"Unsupported parameter: 'max_tokens'"}}`), cli.ExitFailed, "the endpoint does not accept the request; --dry-run prints it"},
-		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "does not have the form of Ollama's API: the answer contains no text; give --api"},
-		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "does not have the form of OpenAI's API: invalid JSON"},
+		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "does not conform to the Ollama API: the answer contains no text; use --api"},
+		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "does not conform to the OpenAI API: invalid JSON"},
 		"no choice":     {"/v1", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "the answer contains no text"},
-		"half a pair":   {"", "", "", answer(200, `{"response":"\ud800"}`), cli.ExitFailed, "half of a surrogate pair"},
-		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "does not have the form of Ollama's API"},
+		"half a pair":   {"", "", "", answer(200, `{"response":"\ud800"}`), cli.ExitFailed, "an unpaired surrogate"},
+		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "does not conform to the Ollama API"},
 		"too long":      {"", "", "", answer(200, `{"response":"`+strings.Repeat("x", 4<<20)+`"}`), cli.ExitFailed, "is longer than 4194304 bytes"},
 		"broken off": {"", "", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -377,7 +377,7 @@ func TestEndpointFails(t *testing.T) {
 	gone := startLLM(t)
 	gone.Close()
 	_, err := plan(t, to, endpoint(t, gone.URL, ""), seq, 1).Run(t.Context(), to, ignore)
-	require.ErrorContains(t, err, "check that the endpoint runs")
+	require.ErrorContains(t, err, "check that the endpoint is running")
 	require.Equal(t, cli.ExitUnreachable, exitCode(t, err))
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer encrypted.Close()

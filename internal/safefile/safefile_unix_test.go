@@ -129,7 +129,7 @@ func TestOwners(t *testing.T) {
 	dir, path := made(t, 0o755, 0o600)
 	give(t, path, stranger)
 	_, err := Read(path)
-	require.ErrorContains(t, err, "belongs to another user, with id 54321")
+	require.ErrorContains(t, err, "belongs to another user (uid 54321)")
 	_, err = ReadPrivate(path)
 	require.ErrorContains(t, err, "belongs to another user")
 	give(t, dir, stranger)
@@ -148,7 +148,7 @@ func TestLinksOfOthers(t *testing.T) {
 	require.NoError(t, os.Symlink(dir, link))
 	require.NoError(t, CheckFolder(link))
 	give(t, link, stranger)
-	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user (uid 54321")
+	require.ErrorContains(t, CheckFolder(link), "is a link that belongs to another user (uid 54321)")
 	give(t, filepath.Dir(link), stranger)
 	require.Error(t, CheckFolder(link), "a link in a folder of another user must be refused too")
 }

@@ -93,7 +93,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
 	require.ErrorIs(t, err, highwater.ErrRollback)
-	require.ErrorContains(t, err, "This server has shown the newer log")
+	require.ErrorContains(t, err, "This server has already served a newer log")
 	require.NoError(t, database.Close(t.Context()))
 }
 

@@ -23,7 +23,7 @@ func TestByteSizeReadsWhatItWrites(t *testing.T) {
 func TestByteSizeRefuses(t *testing.T) {
 	for _, text := range []string{"", "-1", "1MB", "1 megabyte", "MiB", "1.5GiB", "9223372036854775808", "8388608TiB", "0x10"} {
 		var value Bytes
-		require.ErrorContains(t, value.UnmarshalText([]byte(text)), "is not a size", text)
+		require.ErrorContains(t, value.UnmarshalText([]byte(text)), "is not a valid size", text)
 	}
 	var value Bytes
 	require.NoError(t, value.UnmarshalText([]byte("64 MiB")))

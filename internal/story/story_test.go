@@ -49,8 +49,8 @@ func TestReadTakesEitherFormOfABuild(t *testing.T) {
 func TestReadSaysWhatIsMissing(t *testing.T) {
 	const text = "allpaths-clean/path-0a1b2c3d.txt"
 	for want, files := range map[string]map[string]string{
-		"build the story first":                            {"README.md": ""},
-		"the allpaths-validation-status.json next to it":   {text: "It rained."},
+		"build the story first": {"README.md": ""},
+		"the file allpaths-validation-status.json, which defines their routes, is missing next to that folder": {text: "It rained."},
 		`has no route for the path "0a1b2c3d"`:             {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
 		"allpaths-validation-status.json: unexpected":      {text: "It rained.", "allpaths-validation-status.json": `{"`},
 		`status.json: path "a": json`:                      {text: "It rained.", "allpaths-validation-status.json": `{"a":{"route":7}}`},

@@ -72,7 +72,7 @@ func TestCopy(t *testing.T) {
 		require.ErrorIs(t, err, check.want, name)
 	}
 	_, err = proofs.OpenCheckpoint(sign(t, second, makeLog("a", 601)), keys...)
-	require.ErrorContains(t, err, "try again when the copy has them")
+	require.ErrorContains(t, err, "try again when the copy has caught up")
 
 	_, err = c.verifiers([]*proofs.Verifier{second.Verifier()})
 	require.NoError(t, err)

@@ -223,14 +223,14 @@ func TestBadConfigurations(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte("short"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), []byte("whsec_!"), 0o600))
 	for text, want := range map[string]string{
-		"- {name: A, url: http://x, secret-file: secret}":                                                              "name: use",
-		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: use",
-		"- {name: a, url: 'http://u:p@x', secret-file: secret}":                                                        "not have a user or password",
-		"- {name: a, url: http://x}":                                                                                   "secret-file: name a file",
+		"- {name: A, url: http://x, secret-file: secret}":                                                              "name: must begin with",
+		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: must be the http or https URL",
+		"- {name: a, url: 'http://u:p@x', secret-file: secret}":                                                        "not contain a user name or password",
+		"- {name: a, url: http://x}":                                                                                   "secret-file: must name a file",
 		"- {name: a, url: http://x, secret-file: none}":                                                                "no such file",
-		"- {name: a, url: http://x, secret-file: short}":                                                               "at least 24",
+		"- {name: a, url: http://x, secret-file: short}":                                                               "must have at least 24",
 		"- {name: a, url: http://x, secret-file: bad}":                                                                 "base64",
-		"- {name: a, url: http://x, secret-file: secret, events: [news]}":                                              `"news" is not a type`,
+		"- {name: a, url: http://x, secret-file: secret, events: [news]}":                                              `"news" is not a message type`,
 		"- {name: a, url: http://x, secret-file: secret, color: red}":                                                  "color",
 		"- {name: a, url: http://x, secret-file: secret}\n- {name: a, url: http://y, secret-file: secret, events: []}": "two hooks",
 		"{": "hooks.yaml",
