@@ -73,6 +73,8 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 1))
 
 	database.walks.Lock()
+	unlock := sync.OnceFunc(database.walks.Unlock)
+	defer unlock() // or the cleanup would wait forever if the test fails
 	var receipt struct {
 		EventHash string `json:"event_hash"`
 	}
@@ -80,7 +82,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	for _, path := range []string{"/records/1", "/records?after=1", "/drift/groups?by=model&as_of=2", "/drift/attribution?a=1&b=1",
 		"/events/0000000000000000000000000000000000000000000000000000000000000000"} {
 		answer := s.get(path)
-		require.Equal(t, "the index has 1 events of the ledger, 1 fewer than this request needs; try again once the index has caught up",
+		require.Equal(t, "the index has processed 1 events of the ledger, 1 fewer than this request needs; try again once the index has caught up",
 			answer.problem(http.StatusServiceUnavailable).Detail, path)
 		require.Equal(t, "1", answer.header.Get("Retry-After"))
 	}
@@ -91,7 +93,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
 		require.Equal(t, want, string(s.get(s.http.URL+path).want(http.StatusOK).body))
 	}
-	database.walks.Unlock()
+	unlock()
 	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 2))
 	s.get("/records?after=1").want(http.StatusOK)
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)

@@ -58,9 +58,9 @@ func TestWrongPayloadMembers(t *testing.T) {
 		{"no members", reword(`"payload_members":`+members+`,`, ``), `check: "payload_members", at entry 21: the event has no digests`, true},
 		{"members without a payload", editBody(20, `"model":"m",`, `"model":"m","payload_members":{},`), `check: "payload_members", at entry 20: the event has digests of payload members, but no payload`, true},
 		{"no commitment", editBody(0, `"member_secret_hash":"`+commitment+`",`, ``), `check: "payload_members", at entry 21: the event has digests of payload members, but the first`, true},
-		{"another commitment", editBody(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: its hash is`, false},
+		{"another commitment", editBody(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: the secret's hash is`, false},
 		{"a commitment of another form", editBody(0, commitment, "00"), `event: at entry 0: the event's member_secret_hash is`, true},
-		{"another secret", func(_ *testing.T, m *memory) { m.secret = bytes.Repeat([]byte{1}, 32) }, `content: "member_secret", at entry 0: altered: its hash is`, false},
+		{"another secret", func(_ *testing.T, m *memory) { m.secret = bytes.Repeat([]byte{1}, 32) }, `content: "member_secret", at entry 0: altered: the secret's hash is`, false},
 		{"a short secret", func(_ *testing.T, m *memory) { m.secret = []byte{1} }, `content: "member_secret", at entry 0: altered: the secret of payload members has 1 bytes`, false},
 		{"no secret", func(_ *testing.T, m *memory) { m.secret = nil }, `content: "member_secret", at entry 0: missing`, false},
 	} {

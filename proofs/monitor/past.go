@@ -162,7 +162,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("the state's files contain %d events and %d bytes of key uses, but the state file records %d events and %d key uses", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("the state's files contain %d events and %d bytes on idempotency keys, but the state file records %d events and %d uses of idempotency keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()

@@ -178,7 +178,7 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	require.True(t, open.First())
 	db.eraser.Patience = 0
 	_, err = db.eraser.EraseMarked(t.Context())
-	require.ErrorContains(t, err, "has not deleted the obsolete tables")
+	require.ErrorContains(t, err, "did not delete the obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
 	db.eraser.Patience = time.Minute

@@ -66,11 +66,11 @@ func TestCheckKeys(t *testing.T) {
 	}{
 		"entry": {
 			`INSERT INTO colophon_entries VALUES ($1, 3, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: 3, Message: "the entry is stored, but it is beyond the head (size 3 entries"},
+			storage.StrayKey{Kind: storage.StrayEntry, Seq: 3, Message: "the entry is stored, but it is beyond the head (size 3)"},
 		},
 		"entry before all": {
 			`INSERT INTO colophon_entries VALUES ($1, -1, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "the entry is stored, but it is beyond the head (size 3 entries"},
+			storage.StrayKey{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "the entry is stored, but it is beyond the head (size 3)"},
 		},
 		"tile": {
 			`INSERT INTO colophon_tiles VALUES ($1, 1, 0, 1, $2)`, []any{other[:]},
@@ -90,7 +90,7 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"content of a later record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 9, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 9, Message: "is kept for the event, but the event is beyond the head (size 3 entries"},
+			storage.StrayKey{Kind: storage.StrayContent, Seq: 9, Message: "is kept for the event, but the event is beyond the head (size 3)"},
 		},
 		"erased content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 0, $3)`, []any{hashBytes(0), []byte("x")},

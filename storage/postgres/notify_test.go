@@ -94,8 +94,8 @@ func TestBrokenListener(t *testing.T) {
 	l.hears(t, "")
 	a.Leases().notices.Announce("x")
 	l.hears(t, "x")
-	require.Equal(t, 3, strings.Count(l.log.String(), "is broken"))
-	require.Equal(t, 3, strings.Count(l.log.String(), "changes again"))
+	require.Equal(t, 3, strings.Count(l.log.String(), "is down"))
+	require.Equal(t, 3, strings.Count(l.log.String(), "from the database again"))
 }
 
 // If a database does not support notifications, servers stop sending them, and Listen returns.
@@ -112,7 +112,7 @@ func TestNoNotifications(t *testing.T) {
 	l := listen(t, url)
 	<-l.ended
 	require.Empty(t, l.heard)
-	require.Equal(t, 1, strings.Count(l.log.String(), "the database does not notify servers of changes"))
+	require.Equal(t, 1, strings.Count(l.log.String(), "change notifications from the database are not available"))
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
 	require.Equal(t, uint64(1), stateOf(t, a).Size)
 }

@@ -215,7 +215,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	}
 	require.NoError(t, server.StartProcess())
 	err = store.Commit(t.Context(), b.Head, next)
-	require.ErrorContains(t, err, "the ledger must be opened again")
+	require.ErrorContains(t, err, "the ledger must be reopened")
 	store, err = db.Ledger(t.Context(), "default")
 	require.NoError(t, err)
 	requireLog(t, store, b.Head)

@@ -32,7 +32,7 @@ var exports = []struct {
 		outcomes: map[string]string{
 			"/input": "taken as payload/messages and system_prompt", "/output": "taken as output", "/modelParameters/temperature": "taken as temperature",
 			"/modelParameters/top_p":   "taken as payload/top_p",
-			"/modelParameters/api_key": "left the parameter is not known to affect the output and could be a credential", "/version": "left it is null",
+			"/modelParameters/api_key": "left the parameter is not known to affect the output and could be a credential", "/version": "left the value is null",
 			"/usageDetails/total": "kept as label usageDetails/total", "/metadata": "kept as content usage/imported/metadata", "/startTime": "taken as timestamp",
 		},
 	},
@@ -48,8 +48,8 @@ var exports = []struct {
 		name: "a page of Langfuse with a span", format: Langfuse,
 		native:  `{"data":[{"id":"1","type":"SPAN","input":"x"},{"id":"2","type":"GENERATION","model":"m","input":"x","output":"y"}],"cursor":null,"meta":{"page":1}}`,
 		records: []string{"", `{"labels":{"span_id":"2"},"model":"m","output":"y","payload":{"prompt":"x"}}`, ""},
-		outcomes: map[string]string{"/data/0": "left it is an observation of the type SPAN, not a generation", "/data/1/model": "taken as model",
-			"/cursor": "left it is null", "/meta": "left the member applies to the whole page or trace"},
+		outcomes: map[string]string{"/data/0": "left an observation of type SPAN is not a generation", "/data/1/model": "taken as model",
+			"/cursor": "left the value is null", "/meta": "left the member applies to the whole page or trace"},
 	},
 	{
 		name: "a trace of MLflow 3", format: MLflow,
@@ -63,7 +63,7 @@ var exports = []struct {
 			"span_id":"0123456789abcdef","trace_id":"0af7651916cd43dd8448eb211c80319c"},"max_tokens":64,"model":"gpt-4o","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}],"tools":[{"type":"function"}]},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef",
 			"system_prompt":"Be brief.","temperature":0.5,"timestamp":"2026-01-02T03:04:05.678000Z","usage":{"duration_ms":1000,"input_tokens":10,"output_tokens":2}}`, ""},
-		outcomes: map[string]string{"/data/spans/0": "left it is a span of the type AGENT, not a generation", "/info": "left the member applies to the whole trace",
+		outcomes: map[string]string{"/data/spans/0": "left a span of type AGENT is not a generation", "/info": "left the member applies to the whole trace",
 			"/data/spans/1/attributes/mlflow.spanInputs": "taken as payload/messages and system_prompt", "/data/spans/1/attributes/mlflow.spanOutputs": "taken as output"},
 	},
 	{
@@ -94,7 +94,7 @@ var exports = []struct {
 			"start_time":"2026-01-02T03:04:05.678Z","attributes":{"llm":{"model_name":"m","input_messages":[{"message":{"role":"user","content":"Why?"}}]},"output":{"value":"Because."}}}],"next_cursor":null}`,
 		records: []string{"", `{"labels":{"error":"error","name":"llm","span_id":"0123456789abcdef","trace_id":"0af7651916cd43dd8448eb211c80319c"},"model":"m","output":"Because.",
 			"payload":{"messages":[{"content":"Why?","role":"user"}]},"run_id":"0af7651916cd43dd8448eb211c80319c-0123456789abcdef","timestamp":"2026-01-02T03:04:05.678000Z"}`, ""},
-		outcomes: map[string]string{"/data/0": "left it is a span of the kind CHAIN, not a generation", "/data/1/attributes/llm/model_name": "taken as model"},
+		outcomes: map[string]string{"/data/0": "left a span of kind CHAIN is not a generation", "/data/1/attributes/llm/model_name": "taken as model"},
 	},
 }
 

@@ -108,7 +108,7 @@ func TestTextsOfSaves(t *testing.T) {
 	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
 	require.False(t, r.Member("output").IsGiven())
 	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
-	require.Contains(t, outcomeOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file differs")
+	require.Contains(t, outcomeOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file does not match the manifest")
 }
 
 func TestCitationsThatDisagree(t *testing.T) {
@@ -125,7 +125,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	o := *berlin
 	o.Subject = ""
 	e, _ = only(t, Citations, `{"all_citations":[]}`, o)
-	require.Contains(t, e.Reason, "specify one with subject")
+	require.Contains(t, e.Reason, "specify one with \"subject\"")
 }
 
 func TestNamesOfCachedPaths(t *testing.T) {
@@ -204,7 +204,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left it does not fit into a label")
+	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left it does not fit in a label")
 }
 
 func TestMembersAreBounded(t *testing.T) {
@@ -282,7 +282,7 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 // kinds have no place for it, so it is left out and the Conversion says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
-	const left = "left it does not fit into a label"
+	const left = "left it does not fit in a label"
 	for _, c := range []struct {
 		format              Format
 		native, pointer, as string

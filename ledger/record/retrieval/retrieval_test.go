@@ -21,7 +21,7 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	require.Len(t, r.Chunks, MaxChunks)
 	for _, b := range [][]byte{body(source(MaxChunks + 1)), body(source(MaxChunks), source(1))} {
 		_, err := Decode(b)
-		require.ErrorContains(t, err, "the number of chunks in the request above")
+		require.ErrorContains(t, err, "exceeds the limit of 100000 chunks per request")
 	}
 }
 
