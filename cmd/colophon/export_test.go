@@ -93,7 +93,7 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.Equal(t, 0, code, stderr)
 	require.Contains(t, stdout, "VERIFIED: 8 events of ledger default\n")
 	require.Contains(t, stdout, "8 pieces as recorded, 1 record with erased content, 0 pieces not in the pack\n")
-	require.Contains(t, stdout, "of 4 records computed again\n")
+	require.Contains(t, stdout, "recomputed for 4 records\n")
 	html, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.NotContains(t, string(html), "A secret.")
@@ -126,18 +126,17 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
 	status, answer := ledgertest.Send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
 	require.Equal(t, http.StatusCreated, status, answer)
-	const says = "the cache keys and digests of 1 record, "
 	report, o := audited(t, server+remote.LedgerPath(ledger.Default), key, "--content")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Len(t, report.Unchecked, 1)
-	require.Contains(t, report.Unchecked[0], says)
+	require.Contains(t, report.Unchecked[0], "the cache key and digest of 1 record, because ")
 
 	name := filepath.Join(t.TempDir(), "pack.html")
 	code, _, stderr := colophon(server, "export", "--pack", name, "9")
 	require.Zero(t, code, stderr)
 	code, stdout, stderr := colophon("", "verify", name, "--key", key)
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "NOT CHECKED: "+says)
+	require.Contains(t, stdout, "NOT CHECKED: the cache keys and digests of 1 record; they cover ")
 }
 
 // lyingServer forwards requests to the server at url and passes each response body through change.
@@ -203,8 +202,8 @@ func TestExportsHaveTheRequestedRecordsOnly(t *testing.T) {
 		ledger   string
 		says     string
 	}{
-		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server returned the wrong receipt: event 8 of ledger "default"`},
-		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server returned the wrong receipt: event 7 of ledger "default"`},
+		"another record": {"/records/7/receipt", "/records/8/receipt", "default", `the receipt of event 7: the server returned the receipt of event 8 of ledger "default" instead`},
+		"another ledger": {"/ledgers/other", "/ledgers/default", "other", `the receipt of event 7: the server returned the receipt of event 7 of ledger "default" instead`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -247,7 +246,7 @@ func TestMaxContentBoundsExports(t *testing.T) {
 	}
 }
 
-// Every command that reads a list stops if the page cursors form a cycle.
+// Every command that reads a list stops if the cursors of the pages form a cycle.
 func TestCursorCyclesEndCommands(t *testing.T) {
 	var asked atomic.Int32
 	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -271,7 +270,7 @@ func TestCursorCyclesEndCommands(t *testing.T) {
 		asked.Store(0)
 		code, _, stderr := colophon(liar.URL, args...)
 		require.Equal(t, cli.ExitFailed, code, "%s: %s", args, stderr)
-		require.Regexp(t, "the page cursors form a cycle|the page cursors form a cycle", stderr, args) // the first message is from package drift, the second from package client
+		require.Contains(t, stderr, "the page cursors form a cycle", args)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
-	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user, with id 54321")
+	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user (uid 54321)")
 	require.NoError(t, os.Remove(next))
 	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")

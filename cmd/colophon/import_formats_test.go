@@ -114,7 +114,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 		code := run(context.Background(), args, strings.NewReader(""), &out, &errs, func(string) (string, bool) { return "", false })
 		require.Zero(t, code, "%s%s", out.String(), errs.String())
 		for line := range strings.Lines(errs.String()) { // the only permitted warnings are about members that were left out
-			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (the file is not part of a save|it describes the file|it can change although the run does not|a run-DAG without inputs keeps only one text)|and [0-9]+ more members were left out; use --report to list all of them)`, line)
+			require.Regexp(t, `^colophon: (.*: /[.\w]+ was left out: (the file is not part of a save|the member describes the file|the member can change while the run stays the same|a run-DAG without inputs can have only one text)|and [0-9]+ more members were left out; use --report to list all of them)`, line)
 		}
 		return out.String()
 	}

@@ -112,7 +112,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	args := []string{"import", "--server", server, "-"}
 	code := run(context.Background(), args, strings.NewReader(`{"kind": "ipc_record", "record": {"model": "m"}}`), &out, &errs, func(string) (string, bool) { return "", false })
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, errs.String(), "refuses the import: 415 no NDJSON here")
+	require.Contains(t, errs.String(), "refused the import: 415 no NDJSON here")
 }
 
 // import rejects a receipt for a different ledger or for a different kind of record.

@@ -97,7 +97,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 	require.False(t, required, "an authenticated manifest states that the server had no tokens")
 	data := filepath.Join(t.TempDir(), "data")
 	output := s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
-	require.Contains(t, output, "no token was restored, and requests need one")
+	require.Contains(t, output, "no tokens were restored, but requests require a token")
 	_, required = authorized(t, data, "")
 	require.True(t, required, "an attacker might have removed the tokens from the backup")
 
@@ -116,7 +116,7 @@ func TestRestoresLeaveTokensOut(t *testing.T) {
 
 	data = filepath.Join(t.TempDir(), "data")
 	output = s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key(), "--with-tokens")
-	require.Contains(t, output, "revoke again those that were revoked after the backup")
+	require.Contains(t, output, "revoke again any token that was revoked after the backup")
 	accepted, _ = authorized(t, data, revoked)
 	require.True(t, accepted)
 	data = filepath.Join(t.TempDir(), "data")

@@ -255,10 +255,10 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	report, o = audited(t, s.url, s.now, "--against", sign(s.oldSize))
 	require.Len(t, report.Findings, 1, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, "fork", string(report.Findings[0].Kind))
-	require.Contains(t, report.Findings[0].Message, "someone used that key")
+	require.Contains(t, report.Findings[0].Message, "someone used the key after it was replaced")
 	_, o = audited(t, s.url, s.now, "--against", sign(s.oldSize+5))
 	require.Equal(t, cli.ExitUsage, o.code, "%s%s", o.stdout, o.stderr)
-	require.Contains(t, o.stderr, "the checkpoint is not accepted")
+	require.Contains(t, o.stderr, "the checkpoint cannot be accepted")
 }
 
 // An audit can continue from a state that was saved before a key rotation, whether it is given only

@@ -125,7 +125,7 @@ func TestForgedMembersAreRefusedOrNamed(t *testing.T) {
 			require.Contains(t, report["not_proved"], "x\n\x1b[2K")
 			plain := verifiedFile(t, append([]byte(`{"x\n\u001b[2K":1,`), text[1:]...), key)
 			require.Zero(t, plain.code)
-			require.Regexp(t, `(?m)^  NOT PROVED  .*"x\\n\\x1b\[2K".*: asserted by the server alone$`, plain.stdout)
+			require.Regexp(t, `(?m)^  NOT PROVED  .*"x\\n\\x1b\[2K".*: asserted only by the server$`, plain.stdout)
 			require.Regexp(t, `(?m)^  proved      ledger, seq, kind, .*event, inclusion, checkpoint$`, plain.stdout)
 		})
 	}
@@ -144,7 +144,7 @@ func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	require.NotEqual(t, proof, forged)
 	o := verifiedFile(t, []byte(forged), key)
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stdout, `NOT PROVED  "conflicts": asserted by the server alone`)
+	require.Contains(t, o.stdout, `NOT PROVED  "conflicts": asserted only by the server`)
 	require.Equal(t, 10, verifiedFile(t, []byte(strings.Replace(proof, `{`, `{"extra":1,`, 1)), key).code)
 
 	file := filepath.Join(t.TempDir(), "pack.html")
@@ -152,5 +152,5 @@ func TestNestedProofsAndPacksNameWhatIsNotProved(t *testing.T) {
 	require.Zero(t, code, stderr)
 	o = commandLine(t.Context(), "verify", file, "--key", key)
 	require.Zero(t, o.code, o.stderr)
-	require.Contains(t, o.stdout, `NOT PROVED  "exported", "verifier_keys", "content": asserted by the pack's creator alone`)
+	require.Contains(t, o.stdout, `NOT PROVED  "exported", "verifier_keys", "content": asserted only by the pack's creator`)
 }

@@ -120,8 +120,8 @@ func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 		"minimal, embed":   {string(minimal), []string{"3", "--citation", "1", "--embed"}, "no proof to verify"},
 		"another record":   {good, []string{"2", "--citation", "1"}, "the proof is for event 3"},
 		"another ledger":   {good, []string{"3", "--citation", "1", "--ledger", "other"}, "the proof is for event 3"},
-		"another citation": {good, []string{"3", "--citation", "0"}, "another part"},
-		"no stage":         {good, []string{"3", "--stage", "answer"}, "another part"},
+		"another citation": {good, []string{"3", "--citation", "0"}, "not for the requested part"},
+		"no stage":         {good, []string{"3", "--stage", "answer"}, "not for the requested part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.answer)) }))

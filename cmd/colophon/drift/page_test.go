@@ -30,8 +30,8 @@ func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 		pages []string // the first digit of the hash in each page's only row
 		want  string
 	}{
-		{[]string{"1", "2", "1"}, "label:a=b must identify a single value of input_hash, but its records have 2 values: 100000000000…, 200000000000…"},
-		{strings.Split("123456789abcdef", ""), "label:a=b must identify a single value of input_hash, but its records have more than 8 values: 100000000000…, "},
+		{[]string{"1", "2", "1"}, "label:a=b must identify a single value of input_hash, but its records have 2 values: 100000000000…, 200000000000…; use the first digits of one hash, or a label whose records all have the same value"},
+		{strings.Split("123456789abcdef", ""), "label:a=b must identify a single value of input_hash, but its records have more than 8 values: 100000000000…, 200000000000…, 300000000000…, 400000000000…, 500000000000…, 600000000000…, 700000000000…, 800000000000…, …; use the first digits of one hash, or a label whose records all have the same value"},
 	} {
 		page := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
