@@ -283,7 +283,7 @@ func TestOTLPFailures(t *testing.T) {
 	require.Equal(t, "application/json", a.header.Get("Content-Type"))
 	a.json(&inJSON)
 	require.Equal(t, 3, inJSON.Code)
-	require.Contains(t, inJSON.Message, "not OTLP in JSON")
+	require.Contains(t, inJSON.Message, "as OTLP in JSON")
 	for body, pointer := range map[string]string{
 		`{"resourceSpans":[]}`:                                  "/resourceSpans: must be sent to /otlp/v1/traces; this is /otlp/v1/logs",
 		`{"resourceLogs":{}}`:                                   "/resourceLogs: must be an array",

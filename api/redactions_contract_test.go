@@ -124,7 +124,7 @@ func TestInterruptedRedactionContinues(t *testing.T) {
 	k = post(redactions, fmt.Sprintf(`{"reason":"r","filter":{"kind":"ipc_record"},"dry_run":false,"as_of":%d}`, records+1))
 	var p struct{ Detail string }
 	s.do(t, k, http.StatusServiceUnavailable).decode(t, &p)
-	require.Contains(t, p.Detail, strconv.Itoa(first)+" of the records are redacted before the request failed: the server is short of disk space; repeat the request")
+	require.Contains(t, p.Detail, strconv.Itoa(first)+" of the records were redacted before the request failed: the server is short of disk space; repeat the request")
 	s.disk.full.Store(false)
 	var rest struct {
 		Records         int

@@ -202,7 +202,7 @@ func TestLongRunsAreNotSearched(t *testing.T) {
 	}
 	s.do(t, post(prefix+"/batch", lines.String()).with("Content-Type", ndjson), http.StatusOK)
 	a := s.do(t, get(compareRunsOf).asking(fmt.Sprintf("?a=a&b=b&after=%d", 2*most+2)), http.StatusBadRequest)
-	require.Contains(t, string(a.body), "too many records to find a live record of kind ipc_record")
+	require.Contains(t, string(a.body), "too many records to search for a live record of kind ipc_record")
 	require.Equal(t, uint64(most+2), *s.compareRuns(t, "?a=a&b=b&state=any").A.IPCRecord)
 }
 
@@ -218,7 +218,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(sets, cite("first", "s one")), http.StatusCreated) // seq 1; allowed by default
 	set("reject")
 	a := s.do(t, post(sets, cite("a", "s one", "t two", "s three")), http.StatusUnprocessableEntity)
-	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of unregistered sources, such as \"s\" (citations: 3); `+
+	require.Contains(t, string(a.body), `"detail":"the ledger refuses citations of unregistered sources, such as \"s\" (affected citations: 3); `+
 		`register each source, then send the citation set again"`)
 	require.Contains(t, string(a.body), `{"pointer":"/citations/1/source_id","detail":"source \"t\" is not registered; register it with PUT /v1/ledgers/default/sources/t"}`)
 	s.do(t, post(sets, cite("first", "s one")), http.StatusOK) // replayed

@@ -63,7 +63,7 @@ func TestInterruptedStateChangesContinue(t *testing.T) {
 	k := post(stateChanges, fmt.Sprintf(`{"state":"stale","reason":"r","filter":{"kind":"ipc_record"},"dry_run":false,"as_of":%d}`, records+1))
 	var p struct{ Detail string }
 	s.do(t, k, http.StatusServiceUnavailable).decode(t, &p)
-	require.Regexp(t, `^[1-9]\d* of the records are changed before the request failed: the server is short of disk space; repeat the request to change the rest$`, p.Detail)
+	require.Regexp(t, `^[1-9]\d* of the records were changed before the request failed: the server is short of disk space; repeat the request to change the rest$`, p.Detail)
 	s.disk.full.Store(false)
 	var rest struct{ Records, Already int }
 	s.do(t, k, http.StatusOK).decode(t, &rest)

@@ -41,7 +41,7 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 	} {
 		require.Equal(t, detail, s.get("/diff"+query).problem(http.StatusBadRequest).Detail)
 	}
-	require.Contains(t, s.get("/diff?a=1&b=1&of=passage").problem(http.StatusNotFound).Detail, `event 1 has no content "content"`)
+	require.Contains(t, s.get("/diff?a=1&b=1&of=passage").problem(http.StatusNotFound).Detail, `event 1 has no content named "content"`)
 }
 
 // Long texts have figures, but no diff.

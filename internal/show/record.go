@@ -36,7 +36,7 @@ func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRo
 		return err
 	}
 	if r.RedactedBy != nil {
-		if _, err := fmt.Fprintf(c.Out, "Its content was erased: event %d says why.\n", *r.RedactedBy); err != nil {
+		if _, err := fmt.Fprintf(c.Out, "Its content was erased; see event %d for the reason.\n", *r.RedactedBy); err != nil {
 			return err
 		}
 	}

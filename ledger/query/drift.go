@@ -92,7 +92,7 @@ func readPair[R any](v *View, pair RecordPair, kind string, read func(context.Co
 
 func readOne[R any](v *View, name string, seq uint64, kind string, read func(context.Context, *index.View, uint64) (R, error)) (found R, err error) {
 	if seq >= v.Size() {
-		return found, invalid(name, "event %d does not exist at tree size %d", seq, v.Size())
+		return found, invalid(name, "there is no event %d at tree size %d", seq, v.Size())
 	}
 	found, err = read(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {

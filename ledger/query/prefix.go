@@ -116,7 +116,7 @@ func (v *View) hashWith(p *hashPrefixParameter) (string, error) {
 	case err != nil:
 		return "", err
 	case len(candidates) == 0:
-		return "", missing("no record has a value of %s that begins with %s", p.hash, p.digits)
+		return "", missing("no record has a value for %s that begins with %s", p.hash, p.digits)
 	case len(candidates) > 1:
 		more := ""
 		if len(candidates) > maxCandidates {

@@ -206,7 +206,7 @@ func parseRecord(p Parameters) (one RecordQuery, err error) {
 // RecordBySeq returns one event with its place in the chain and in the tree, its checks, and its state.
 func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	if one.Seq >= v.Size() {
-		return nil, missing("event %d does not exist at tree size %d", one.Seq, v.Size())
+		return nil, missing("there is no event %d at tree size %d", one.Seq, v.Size())
 	}
 	entry, err := v.Log.Entry(v.Context, one.Seq)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestOpenOnDisk(t *testing.T) {
 
 func TestOpenRefusesBadConfig(t *testing.T) {
 	_, err := Open(t.Context(), Config{FS: vfs.NewMem()})
-	require.ErrorContains(t, err, "no folder")
+	require.ErrorContains(t, err, "the database folder")
 	_, err = Open(t.Context(), Config{Dir: testDir, FS: vfs.NewMem(), CacheBytes: -1})
 	require.ErrorContains(t, err, "cache size")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -136,7 +136,7 @@ func TestLostContentIsDamage(t *testing.T) {
 	store, err := db.Ledger(t.Context(), "default")
 	require.NoError(t, err)
 	_, err = store.Content(t.Context(), digestOf(0))
-	require.ErrorContains(t, err, "the content in slot 0 of event 0 are missing")
+	require.ErrorContains(t, err, "the content in slot 0 of event 0 is missing")
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 	require.NoError(t, db.Close())
 }

@@ -160,6 +160,6 @@ func TestFatalEndsTheProcess(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, failing.Wait(), &exit)
 	require.Equal(t, 1, exit.ExitCode(), string(printed))
-	require.Contains(t, string(printed), "ending the process")
+	require.Contains(t, string(printed), "storage failed; exiting")
 	require.Contains(t, string(printed), "injected error")
 }
