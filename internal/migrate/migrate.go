@@ -58,7 +58,7 @@ func explain(ctx context.Context, err error) error {
 	case errors.Is(err, storage.ErrNoSpace):
 		return cli.Exitf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe source remains valid. Run colophon fsck on it", err)
+		return cli.Exitf(cli.ExitDamaged, "%w\nThe move does not change the source. Run colophon fsck on both databases", err)
 	case errors.Is(err, errDiverged):
 		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
 	}

@@ -185,8 +185,11 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 	}
 	switch e.Kind {
 	case record.LedgerCreated:
-		if l.keys, err = proofs.BeginKeyHistory(entry); err != nil || seq > 0 {
-			return refuse(damaged, "event %d of the copy is a misplaced or malformed ledger_created event: %v", seq, err)
+		if seq > 0 {
+			return refuse(damaged, "event %d of the copy is a second ledger_created event", seq)
+		}
+		if l.keys, err = proofs.BeginKeyHistory(entry); err != nil {
+			return refuse(damaged, "reading the key in event 0 of the copy: %v", err)
 		}
 	case record.KeyRotated:
 		if err := l.rotate(seq, &e); err != nil {
