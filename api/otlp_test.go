@@ -285,7 +285,7 @@ func TestOTLPFailures(t *testing.T) {
 	require.Equal(t, 3, inJSON.Code)
 	require.Contains(t, inJSON.Message, "as OTLP in JSON")
 	for body, pointer := range map[string]string{
-		`{"resourceSpans":[]}`:                                  "/resourceSpans: must be sent to /otlp/v1/traces; this is /otlp/v1/logs",
+		`{"resourceSpans":[]}`:                                  "/resourceSpans: must be sent to /otlp/v1/traces; this request was sent to /otlp/v1/logs",
 		`{"resourceLogs":{}}`:                                   "/resourceLogs: must be an array",
 		`{"resourceLogs":[{},[{}]]}`:                            "/resourceLogs/1: must be an object",
 		`{"resourceLogs":[{"scopeLogs":[{},null]}]}`:            "/resourceLogs/0/scopeLogs/1: must be an object",

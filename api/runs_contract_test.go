@@ -236,7 +236,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	a = s.do(t, post(prefix+"/batch", strings.Join(lines, "\n")+"\n").with("Content-Type", ndjson), http.StatusOK)
 	answers := strings.Split(strings.TrimSpace(string(a.body)), "\n")
 	require.Len(t, answers, 5)
-	for i, want := range []string{`"kind":"citation_set"`, `"pointer":"/record/citations/1/source_id"`, `"replayed":true`, `such as \"t\" (citations: 1)`, `"kind":"ipc_record"`} {
+	for i, want := range []string{`"kind":"citation_set"`, `"pointer":"/record/citations/1/source_id"`, `"replayed":true`, `such as \"t\" (affected citations: 1)`, `"kind":"ipc_record"`} {
 		require.Contains(t, answers[i], want)
 	}
 	s.do(t, verb(http.MethodDelete, sourceOf, "", "source_id", "s"), http.StatusCreated)
