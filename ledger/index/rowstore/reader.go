@@ -16,6 +16,7 @@ type Reader struct {
 	schema   *Schema
 	size     uint64
 	points   *engine.Iterator // for point reads; nil until the first read
+	rows     *engine.Iterator // for reading short rows; nil until the first read
 	key      []byte           // scratch
 	// touched counts keys that were read, including those of the log. bytes counts bytes of
 	// events.
@@ -39,8 +40,10 @@ func (r *Reader) AddReads(keys, bytes int) {
 
 func (r *Reader) Close() error {
 	var err error
-	if r.points != nil {
-		err = r.points.Close()
+	for _, it := range [...]*engine.Iterator{r.points, r.rows} {
+		if it != nil {
+			err = errors.Join(err, it.Close())
+		}
 	}
 	return errors.Join(err, r.snapshot.Close())
 }

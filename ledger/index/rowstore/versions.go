@@ -3,6 +3,7 @@ package rowstore
 import (
 	"errors"
 	"iter"
+	"slices"
 
 	engine "github.com/cockroachdb/pebble/v2"
 )
@@ -127,17 +128,31 @@ func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.S
 		if from >= r.size {
 			return
 		}
-		lower := append([]byte(nil), r.seekKey(d, id, r.size)...)
-		it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
-		if err != nil {
-			yield(Version{}, err)
-			return
+		more := true
+		runs, all, err := r.readShort(d, id)
+		switch {
+		case err != nil:
+		case all:
+			more, err = r.eachIn(runs, from, yield)
+		default:
+			more, err = r.eachBackwards(d, id, from, yield)
 		}
-		more, err := r.eachFrom(it.engine, d, id, from, yield)
-		if err = errors.Join(err, it.Close()); err != nil && more {
+		if err != nil && more {
 			yield(Version{}, err)
 		}
 	}
+}
+
+// eachBackwards yields the versions of a row of any length whose seq is at least from and less than the
+// reader's size, oldest first. more is false if yield returned false.
+func (r *Reader) eachBackwards(d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
+	lower := append([]byte(nil), r.seekKey(d, id, r.size)...)
+	it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
+	if err != nil {
+		return true, err
+	}
+	more, err = r.eachFrom(it.engine, d, id, from, yield)
+	return more, errors.Join(err, it.Close())
 }
 
 // seekOrLast moves an iterator to the first key that is not less than key, or to the last key if
@@ -152,23 +167,73 @@ func seekOrLast(it *engine.Iterator, key []byte) bool {
 func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
 	// Begin in the version run that contains from, or in the oldest run if none does.
 	for valid := seekOrLast(it, r.seekKey(d, id, from+1)); valid; valid = it.Prev() {
-		r.touched++
 		encoded, err := it.ValueAndErr()
 		if err != nil {
 			return true, wrapRead(err)
 		}
-		s := openRun(VersionOf(it.Key()), encoded)
-		for valid := s.err == nil; valid; valid = s.next() {
-			if s.Seq >= r.size {
-				return true, nil
-			}
-			if s.Seq >= from && !yield(s.Version, nil) {
-				return false, nil
-			}
-		}
-		if s.err != nil {
-			return true, s.err
+		if more, err = r.eachOf(storedRun{VersionOf(it.Key()), encoded}, from, yield); !more || err != nil {
+			return more, err
 		}
 	}
 	return true, wrapRead(it.Error())
+}
+
+// eachOf yields the versions of a version run whose seq is at least from and less than the reader's
+// size. more is false if yield returned false.
+func (r *Reader) eachOf(run storedRun, from uint64, yield func(Version, error) bool) (more bool, err error) {
+	r.touched++
+	s := openRun(run.first, run.encoded)
+	for valid := s.err == nil; valid && s.Seq < r.size; valid = s.next() {
+		if s.Seq >= from && !yield(s.Version, nil) {
+			return false, nil
+		}
+	}
+	return true, s.err
+}
+
+// storedRun is a version run as it is stored.
+type storedRun struct {
+	first   uint64 // seq of the oldest version
+	encoded []byte
+}
+
+// maxShort is the number of version runs that a row may have for readShort to read it.
+const maxShort = 4
+
+// readShort returns the version runs of a row that begin below the reader's size, newest first. all is
+// false if there are too many. Unlike eachBackwards, readShort reads only the tables whose filters
+// contain the row, and uses one iterator for all rows: see BenchmarkVersionsOldestFirst.
+func (r *Reader) readShort(d Dimension, id []byte) (runs []storedRun, all bool, err error) {
+	if r.rows == nil {
+		if r.rows, err = r.snapshot.NewIter(nil); err != nil {
+			return nil, false, wrapRead(err)
+		}
+	}
+	for valid := r.rows.SeekPrefixGE(r.seekKey(d, id, r.size)); valid; valid = r.rows.Next() {
+		if len(runs) == maxShort {
+			return nil, false, nil
+		}
+		encoded, err := r.rows.ValueAndErr()
+		if err != nil {
+			return nil, false, wrapRead(err)
+		}
+		runs = append(runs, storedRun{VersionOf(r.rows.Key()), slices.Clone(encoded)})
+	}
+	return runs, true, wrapRead(r.rows.Error())
+}
+
+// eachIn yields the versions in a row's version runs whose seq is at least from and less than the reader's
+// size, oldest first. The runs are ordered newest first. more is false if yield returned false.
+func (r *Reader) eachIn(runs []storedRun, from uint64, yield func(Version, error) bool) (more bool, err error) {
+	// Begin in the version run that contains from, or in the oldest run if none does.
+	start := len(runs) - 1
+	for start > 0 && runs[start-1].first <= from {
+		start--
+	}
+	for i := start; i >= 0; i-- {
+		if more, err = r.eachOf(runs[i], from, yield); !more || err != nil {
+			return more, err
+		}
+	}
+	return true, nil
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	engine "github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -104,7 +103,7 @@ func TestVersionsEqualModel(t *testing.T) {
 			require.NoError(t, u.rows.EndBatch())
 		}
 		v := &Reader{Keys: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
-		defer func() { require.NoError(t, errorsOf(v.points, v.snapshot)) }()
+		defer func() { require.NoError(t, v.Close()) }()
 		for name := range byte(5) {
 			u.check(t, v, name)
 		}
@@ -152,14 +151,4 @@ func (u *rowsUnderTest) check(t *rapid.T, v *Reader, name byte) {
 		at = r.Seq - min(r.Seq, rapid.Uint64Range(0, 40).Draw(t, "down"))
 	}
 	require.NoError(t, walk.Close())
-}
-
-// errorsOf closes an iterator, which may be nil, and a snapshot. It returns the first error.
-func errorsOf(points *engine.Iterator, snapshot *engine.Snapshot) error {
-	if points != nil {
-		if err := points.Close(); err != nil {
-			return err
-		}
-	}
-	return snapshot.Close()
 }
