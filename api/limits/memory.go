@@ -127,8 +127,8 @@ func (w *waiter) await(ctx context.Context) error {
 		"too much memory for %s is in use by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.purpose, b.Limit)
 }
 
-// fits reports whether s can get n more bytes. Its holder gets at most half of the memory that is
-// left. The caller holds mu.
+// fits reports whether s can get n more bytes: its holder must not hold more than the memory that is
+// free before the grant. The caller holds mu.
 func (b *Budget) fits(s *MemoryShare, n int64) bool {
 	left := b.Limit - b.taken
 	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {

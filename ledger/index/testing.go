@@ -37,7 +37,7 @@ func (f *Fold) FoldEntry(ctx context.Context, entry []byte) (err error) {
 }
 
 // ErrNotEvent means that an entry cannot be decoded as an event.
-var ErrNotEvent = errors.New("the entry is the entry is not an event")
+var ErrNotEvent = errors.New("the entry is not an event")
 
 // HasWaiter reports whether a caller of ReadSnapshotPart is waiting for f to reach size.
 func HasWaiter(f *Follower, size uint64) bool { return f.requestedSize.Load() == size }
