@@ -54,11 +54,11 @@ func isMonitoringRoute(route string) bool {
 	return route == "/healthz" || route == "/readyz" || route == "/metrics"
 }
 
-// authenticate returns the identity of the caller. It accepts valid credentials even from an
-// address that has sent many invalid ones, so that one client's guesses do not lock out others. If an
-// address exceeds its rate of failures, further failures get 429 instead of 401. The exception is
-// signatures, which are expensive to verify: if an address has sent too many invalid ones, its
-// signatures are refused without being verified.
+// authenticate returns the identity of the caller. It accepts valid credentials even from an address
+// that has sent many invalid ones, so that one client's guesses do not lock out others. Once an
+// address exceeds its rate of failures, further failures get 429 instead of 401. If an address has
+// sent too many invalid signatures, authenticate refuses its signatures without verifying them,
+// because verification is expensive.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.RequiresIdentity() {
 		return s.shared.Unrestricted, nil

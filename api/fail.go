@@ -28,8 +28,8 @@ func (s *Server) fail(err error, c *call.Call) {
 		}
 	}
 	if internal && c.Request().Context().Err() != nil {
-		// The client might have closed only its sending half. Aborting makes sure that it does not
-		// receive a response.
+		// The client might have closed only its sending half of the connection, and might still be
+		// reading. Aborting makes sure that it does not receive a response.
 		c.Response().Status = statusClientGone
 		panic(http.ErrAbortHandler)
 	}

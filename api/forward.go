@@ -24,8 +24,8 @@ import (
 )
 
 // forwardedHeader is the header that counts how many times a request has been forwarded: "1" or
-// "2". A request is forwarded a second time if it reaches a server that has just handed the ledger
-// over.
+// "2". A request is forwarded a second time if the first server that it was forwarded to has just
+// handed the ledger over to another.
 const forwardedHeader = "Colophon-Forwarded"
 
 // forwardedNext returns the next value of forwardedHeader. ok is false if the request must not be
@@ -174,7 +174,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = target.Scheme, target.Host, target.Host, ""
 	if out.Body = nil; r.Body != nil && r.Body != http.NoBody {
 		out.Body = w
-		// The transport returns only when it no longer reads the body.
+		// RoundTrip waits for its last read of the body, so canceling ctx must end that read.
 		defer context.AfterFunc(ctx, w.stop)()
 	}
 	for _, name := range perConnection {
@@ -212,9 +212,9 @@ var perConnection = []string{
 	"Expect", "Forwarded", echo.HeaderXForwardedFor, echo.HeaderOrigin, "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest",
 }
 
-// watch cancels a request if the server that received it no longer writes the ledger and has sent
-// nothing for a while. Such a server may be suspended, in which case its connections would stay
-// open.
+// watch cancels a forwarded request if the server that received it no longer writes the ledger and
+// no data has been transferred for silenceTimeout. Such a server might be suspended, in which case
+// its connections would stay open.
 func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
 	tick := time.NewTicker(silenceTimeout / 8)
 	defer tick.Stop()
@@ -243,8 +243,8 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		h.Del(name)
 	}
 	if !batch {
-		// The rest of the request body is not read, so the connection will be closed, which could
-		// lose the response. The response is therefore read first.
+		// The other server answered before it received the whole request body. Ending the body closes
+		// the connection to that server, which could lose the response, so the response is read first.
 		var text io.Reader = answer.Body
 		if !w.ended() {
 			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
@@ -305,7 +305,7 @@ type forwarding struct {
 	idle       time.Duration // longest time that the client of a batch can stay silent; 0 for other requests
 	moved      atomic.Int64  // when anything was last sent or received, in nanoseconds since 1970 UTC
 
-	read atomic.Int64 // bytes of the body that were read
+	read atomic.Int64 // number of bytes read from the body
 	eof  atomic.Bool  // whether the end of the body has been read
 
 	stopped atomic.Bool // whether the body must no longer be read
@@ -334,7 +334,7 @@ func (w *forwarding) Read(b []byte) (int, error) {
 		return 0, w.err
 	}
 	w.renew()
-	if w.stopped.Load() { // necessary because stop sets the deadline only after it sets stopped
+	if w.stopped.Load() { // renew might have replaced the deadline that stop set to end this read
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := w.call.Request().Body.Read(b)
@@ -367,7 +367,7 @@ func (w *forwarding) progress() {
 	}
 }
 
-// ended reports whether the whole body was read. It does not wait for a read.
+// ended reports whether the whole body was read. It does not wait for a read in progress.
 func (w *forwarding) ended() bool {
 	r := w.call.Request()
 	return r.Body == nil || r.Body == http.NoBody || w.eof.Load() || r.ContentLength >= 0 && w.read.Load() == r.ContentLength
@@ -391,7 +391,7 @@ func (w *forwarding) end() {
 	}
 	w.stop()
 	if w.idle == 0 {
-		return // the goroutine that writes the answer reads the rest
+		return // limits.Writer drains the body unless the request is a batch
 	}
 	_ = w.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, r.Body, limits.DrainBytes)

@@ -31,9 +31,9 @@ func (s *Server) handle(c *call.Call) {
 	}
 }
 
-// delayBadRequest delays the response to a bad request if the request's address sends too many of them. It
-// does not delay errors that a client cannot foresee, such as that a resource does not exist or has
-// changed.
+// delayBadRequest delays the response to a bad request if the request's address sends too many bad
+// requests. It does not delay errors that a client cannot foresee, such as a resource that does not
+// exist or has changed.
 func (s *Server) delayBadRequest(err error, c *call.Call) {
 	switch p, _ := problem.FromError(err); {
 	case p.Status < 400 || p.Status >= 500, isMonitoringRoute(c.Path()):

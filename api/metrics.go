@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Metrics holds the process's metrics and the registry that /metrics serves. Labels have a bounded
-// number of values, because they name only routes, methods, status codes, and ledgers.
+// Metrics holds the process's metrics and the registry that /metrics serves. Every label has a
+// bounded number of values; for example, it names a route, method, status code, or ledger.
 type Metrics struct {
 	registry *prometheus.Registry
 

@@ -68,7 +68,7 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.CreateLedger},
 		{http.MethodGet, ofLedger, call.RequiredScopes{On: call.PathLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
 		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.questions.Stats},
-		// The rows reveal what queries reveal, and reading all of them costs more than a query.
+		// Reading the whole index reveals the same data as queries, but costs more than a query.
 		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{On: call.PathLedger, All: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
@@ -120,8 +120,8 @@ func (s *Server) recordRoutes() []route {
 // queryRoutes returns the routes that read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
 	read := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}
-	// A document contains the texts of citations. Unlike their weights and sources, the texts are
-	// content.
+	// A document contains the texts of citations. The texts require ScopeContent, unlike their
+	// weights and sources.
 	document := call.RequiredScopes{On: call.PathLedger, All: access.ScopeRead | access.ScopeContent}
 	list := []route{
 		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},

@@ -145,7 +145,7 @@ func (s *Server) follow(l *ledger.Ledger) error {
 		follower.Wake()
 		committed()
 	})
-	// Without this, events that were committed before OnCommit was set would not be indexed
+	// Without this call, events that were committed before OnCommit was set would not be indexed
 	// until the next commit.
 	follower.Wake()
 	return nil
@@ -185,9 +185,9 @@ func (s *Server) checkOrigin(r *http.Request) error {
 // maxStreams limits the concurrent requests on one HTTP/2 connection.
 const maxStreams = 100
 
-// HTTPServer returns an http.Server for s whose timeouts protect it from slow clients. A request or
-// response as a whole has no deadline, because a batch can stream for any length of time, but each
-// read and write of a part has one. Shutdown ends the streams of followers.
+// HTTPServer returns an http.Server for s whose timeouts protect it from slow clients. Each read
+// and each write has a deadline. A whole request or response has none, because a batch can stream
+// for any length of time. Shutdown ends the streams of followers.
 func (s *Server) HTTPServer() *http.Server {
 	server := s.serverOf(s)
 	server.RegisterOnShutdown(s.log.EndStreams)

@@ -48,8 +48,8 @@ tenfold. Each measurement starts at once, while the server still merges files; w
 // growthFirst is the number of records at which the first measurement is taken.
 const growthFirst = 10_000
 
-// The number of connections and the number of lines per batch used to fill the ledger, and the
-// number of connections used to post single records.
+// fillConnections and fillLines are the numbers of connections, and of lines per batch, used to
+// fill the ledger. singleConnections is the number of connections that post single records.
 const (
 	fillConnections = 8
 	fillLines       = 250
@@ -85,9 +85,9 @@ func (g *growth) run(ctx context.Context, out io.Writer) error {
 	})
 }
 
-// steps fills the ledger. It takes the first measurement at the size first, and another each time
-// the number of records has grown tenfold. It prints each step. It stops at g.records records or
-// when the time is up.
+// steps fills the ledger. It measures the ledger once it contains first records, and again each
+// time the number of records has grown tenfold. It prints each step. It stops at g.records records
+// or when the time is up.
 func (g *growth) steps(ctx context.Context, f *filling, first int, out io.Writer) (steps []step, err error) {
 	printStepNames(out)
 	bar := newProgress(g.records, "filling")

@@ -35,9 +35,9 @@ type step struct {
 	Records int `json:"records"` // number of records at the beginning of the measurement
 	// FillRate is the number of records per second since the previous step.
 	FillRate float64 `json:"fill_records_per_second"`
-	// FillCPU is the server's processor time for each of these records, in µs.
+	// FillCPU is the server's processor time per record since the previous step, in µs.
 	FillCPU float64 `json:"fill_cpu_us_per_record"`
-	// Batches holds the measurement of batches, and Singles that of single posts.
+	// Batches holds the measurement with batches, and Singles the measurement with single posts.
 	Batches contestant.Measurement `json:"batches"`
 	Singles contestant.Measurement `json:"singles"`
 	// Lag is the number of events by which the index lagged behind when the last batch was
@@ -46,7 +46,7 @@ type step struct {
 	// Memory and Peak are the server's current and peak memory, in bytes.
 	Memory int64 `json:"memory_bytes"`
 	Peak   int64 `json:"peak_memory_bytes"`
-	// Database and Index are the sizes of the files of the database and of the index, in bytes per
+	// Database and Index are the sizes on disk of the database and of the index, in bytes per
 	// record.
 	Database float64 `json:"database_bytes_per_record"`
 	Index    float64 `json:"index_bytes_per_record"`

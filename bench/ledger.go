@@ -40,8 +40,8 @@ func fillLedger(ctx context.Context, binary, dir string, records int, seed uint6
 	return a, nil
 }
 
-// dial opens a connection for a single use. A connection that is kept open would be idle while the
-// other ledger is filled or read, and the server would close it.
+// dial opens a connection for a single use. A connection that stayed open would be idle while
+// another ledger is filled or read, and the server would close it.
 func (a *filledLedger) dial() (*load.Conn, error) { return load.Dial(a.server.listens["server"]) }
 
 func (a *filledLedger) end() error { return a.server.stop() }
@@ -160,7 +160,7 @@ var inputForm = regexp.MustCompile(`"input_hash":"([0-9a-f]{64})"`)
 // timeForm matches the time of an event.
 var timeForm = regexp.MustCompile(`"time":"([^"]+)"`)
 
-// sampledRecord is a randomly chosen record to send a query about, with the seq of another random record.
+// sampledRecord is a random record to query. other is the seq of a second random record.
 type sampledRecord struct {
 	seq, other  int
 	input, time string

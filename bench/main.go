@@ -34,8 +34,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// newContestant returns the hidden command with which the program runs itself as one contestant in
-// a separate process. The contestant either serves until it receives a signal, or prints its
+// newContestant returns a hidden command. The program uses it to run itself as one contestant in a
+// separate process. The contestant either serves until it receives a signal, or prints its
 // measurement.
 func newContestant() *cobra.Command {
 	var config contestant.Config
@@ -83,7 +83,7 @@ func runContestant(ctx context.Context, name string, config contestant.Config, o
 	return fmt.Errorf("no contestant is called %q", name)
 }
 
-// printed wraps a measurement in a function that prints its result as JSON.
+// printed returns a function that calls measure and prints its result as JSON.
 func printed[M any](measure func(context.Context, contestant.Config) (M, error)) func(context.Context, contestant.Config, io.Writer) error {
 	return func(ctx context.Context, config contestant.Config, out io.Writer) error {
 		m, err := measure(ctx, config)

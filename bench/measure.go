@@ -13,13 +13,13 @@ import (
 	"colophon/bench/system"
 )
 
-// timing states how long a row is warmed up and measured in one round.
+// timing holds the durations of a measurement and of its warm-up.
 type timing struct {
 	warm time.Duration // duration of the warm-up before the measurement
 	time time.Duration // duration of the measurement
 }
 
-// exchange is a service together with the load that its clients generate.
+// exchange is a service and the load that its clients generate.
 type exchange struct {
 	service     service
 	connections int
@@ -147,7 +147,7 @@ const (
 )
 
 // beginProfiles starts taking profiles for the given time if profiles were requested. The channel
-// receives an error or nil once they have been written.
+// receives nil, or an error, once the profiles have been written.
 func (r *round) beginProfiles(over time.Duration) <-chan error {
 	written := make(chan error, 1)
 	if r.profile == "" {

@@ -36,11 +36,11 @@ func (o *options) bindColophon(c *cobra.Command) {
 	c.Flags().StringArrayVar(&o.colophon, "colophon", nil, "`[name=]file` of a build of colophon; several builds are compared; default: one built from this tree")
 }
 
-// binary is a build of Colophon: its name in the tables, and the path of the file.
+// binary is a build of Colophon. name identifies it in the tables, and file is its path.
 type binary struct{ name, file string }
 
-// binaries returns the builds of Colophon to measure: those of --colophon, or one that is built
-// from this tree.
+// binaries returns the builds of Colophon to measure: the builds given by --colophon, or else one
+// that is built from this tree.
 func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error) {
 	var binaries []binary
 	for _, given := range o.colophon {
@@ -57,8 +57,8 @@ func (o *options) binaries(ctx context.Context, scratch string) ([]binary, error
 	return []binary{{"colophon", file}}, err
 }
 
-// buildColophon builds Colophon with the dependencies of its own module, not with those of this
-// module.
+// buildColophon builds Colophon with the dependencies of Colophon's own module, not with those of
+// the bench module.
 func buildColophon(ctx context.Context, scratch string) (file string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "colophon").Output()
 	if err != nil {
@@ -72,7 +72,7 @@ func buildColophon(ctx context.Context, scratch string) (file string, err error)
 	file = filepath.Join(scratch, "colophon")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-X main.version="+strings.TrimSpace(string(version)), "-o", file, "./cmd/colophon")
 	build.Dir = dir
-	build.Env = append(build.Environ(), "CGO_ENABLED=0") // as in a release build
+	build.Env = append(build.Environ(), "CGO_ENABLED=0") // release builds also disable cgo
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building colophon: %w: %s", err, out)
 	}

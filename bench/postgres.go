@@ -59,7 +59,7 @@ pgbench included.`,
 // postgresClients is the number of connections used for every row.
 const postgresClients = 64
 
-// postgresRow describes one way to store records, and holds what was measured for it.
+// postgresRow describes one way to store records, and holds its measurements.
 type postgresRow struct {
 	summary
 	// Database is the processor time that PostgreSQL used in each round, in µs per record.
@@ -287,7 +287,7 @@ func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
 	})
 }
 
-// inserts measures pgbench as it repeatedly inserts the first body, one row per transaction.
+// inserts measures pgbench while it repeatedly inserts the same record, one row per transaction.
 func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
 	script := filepath.Join(dir, "insert.sql")
 	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {

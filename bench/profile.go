@@ -61,15 +61,15 @@ type partUse struct {
 	Objects float64 `json:"allocated_objects_per_record"`
 }
 
-// The names that profiles use for the kinds of sample values.
+// The names of the sample types in pprof profiles.
 const (
 	cpuValue     = "cpu"
 	bytesValue   = "alloc_space"
 	objectsValue = "alloc_objects"
 )
 
-// profileOf reads the profiles of the last round of a measurement, and divides the figures of the
-// measurement among the parts. The most expensive part comes first.
+// profileOf reads the profiles of the last round of a measurement, and divides the processor time
+// and the allocations per record among the parts. The most expensive part comes first.
 func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	uses := make(map[string]*partUse)
 	use := func(part string) *partUse {
@@ -106,8 +106,8 @@ func profileOf(files string, m contestant.Measurement) ([]partUse, error) {
 	return list, nil
 }
 
-// sumParts calls add for each sample, with the sample's part and its value of one kind. It returns
-// the sum of the values, and the duration of the profile in seconds.
+// sumParts calls add for each sample, with the sample's part and its value of the given kind. It
+// returns the sum of the values, and the duration of the profile in seconds.
 func sumParts(file, kind string, add func(part string, value float64)) (total, seconds float64, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

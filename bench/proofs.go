@@ -23,7 +23,7 @@ type proofRow struct {
 	// Median holds the median of each figure over all rounds, except that counts are summed.
 	Median contestant.ProofMeasurement `json:"median"`
 
-	child    string // name of the contestant that this program runs as in a child process
+	child    string // name of the contestant to run in a child process
 	settings []string
 }
 
@@ -73,7 +73,7 @@ func newProofs() *cobra.Command {
 }
 
 // measureProofs grows one log per contestant to each of the given sizes, smallest first. At each
-// size, it measures proofs in rounds, each of which measures every contestant once.
+// size, it measures proofs in rounds. A round measures every contestant once.
 func measureProofs(ctx context.Context, self, scratch string, sizes []int, rounds int, time time.Duration) ([]*proofRow, error) {
 	bar := newProgress(len(sizes)*(2+3*rounds), "proving inclusion")
 	defer bar.Finish()
@@ -142,7 +142,7 @@ func proofTargets(rows []*proofRow) []target {
 		return nil
 	}
 	largest := make(map[string]*proofRow)
-	for _, r := range rows { // sorted by size, so the last one remains
+	for _, r := range rows { // rows are sorted by size, so the largest tree is kept
 		largest[r.Contestant] = r
 	}
 	ours := largest[proofsOurs]

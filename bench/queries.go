@@ -150,7 +150,7 @@ func (q *queries) compare(sides [2]*filledLedger, out io.Writer) (list []compari
 		}
 		return nil
 	}
-	if !q.cold { // warm up, because the kernel must clear each new page while a server's memory is still growing
+	if !q.cold { // warm up, because clearing new pages slows down a server while its memory grows
 		for n := range q.asks / 4 * len(questions) {
 			if err := ask(n % len(questions)); err != nil {
 				return nil, err

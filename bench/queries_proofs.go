@@ -16,13 +16,13 @@ type readRate struct {
 	Name string `json:"name"`
 	// Rounds holds the number of answers per second in each round.
 	Rounds []float64 `json:"answers_per_second"`
-	// OverHealth is the median over the rounds of the ratio of the endpoint's rate to that of
-	// /healthz.
+	// OverHealth is the ratio of the endpoint's rate to the rate of /healthz. It is the median of
+	// all rounds.
 	OverHealth float64 `json:"over_healthz"`
 }
 
-// reads lists the endpoints that are measured. All but the first, /healthz, are queried about
-// random records, and their rates are compared with its rate.
+// reads lists the endpoints that are measured. The first, /healthz, is the baseline for the rates
+// of the others, which are queried about random records.
 var reads = []struct {
 	name string
 	path func(records int) string

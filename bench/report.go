@@ -48,7 +48,7 @@ func printReport(out io.Writer, r *report) error {
 	return nil
 }
 
-// printRows prints the medians as a table. It prints n/a for a figure that could not be measured.
+// printRows prints the medians of each row as a table, and n/a for figures that were not measured.
 func printRows(out io.Writer, rows []*summary) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "contestant\taccess\tcall\tclients\trecords/s\tlowest–highest\tp50 ms\tp99 ms\tCPU µs\tclient µs\tfsyncs/1000\tdisk B\twritten B\tpeak MiB\tcatch-up ms\tverified\t")

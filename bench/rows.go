@@ -12,16 +12,16 @@ import (
 	"colophon/bench/corpus"
 )
 
-// row describes a contestant that is run in one particular way.
+// row is one configuration to measure: a contestant and the way in which clients call it.
 type row struct {
 	Contestant string `json:"contestant"`
-	Way        string `json:"way"`     // "http" or "process"
+	Way        string `json:"way"`     // "http", or "process" for in-process calls
 	Call       string `json:"call"`    // kind of request, such as "single" or "batch"
-	Clients    int    `json:"clients"` // number of connections, or of callers in the same process
+	Clients    int    `json:"clients"` // number of HTTP connections, or of callers if Way is "process"
 	Note       string `json:"note,omitempty"`
 
 	most    int    // upper bound on the records per second, used to generate enough bodies
-	profile string // path of its profiles, without extensions; "" if none are taken
+	profile string // path of the profile files, without extensions; "" if no profiles are taken
 	measure func(ctx context.Context, t timing, dir string) (contestant.Measurement, error)
 }
 
@@ -30,9 +30,8 @@ func (r *row) name() string {
 	return fmt.Sprintf("%s/%s/%s/%d", r.Contestant, r.Way, r.Call, r.Clients)
 }
 
-// tesseraSettings maps the number of callers to the batch size and the maximum age with which
-// Tessera is fastest. If there are fewer callers than the batch size, Tessera waits until an entry
-// has reached this age.
+// tesseraSettings maps the number of callers to the settings with which Tessera is fastest. Tessera
+// writes a batch when it is full, or when its oldest entry has reached the maximum age.
 var tesseraSettings = map[int]struct {
 	batch uint
 	age   time.Duration
@@ -43,8 +42,8 @@ var tesseraSettings = map[int]struct {
 	8192: {4096, 100 * time.Millisecond},
 }
 
-// batchClients lists how many connections post batches. batchLines maps each of these numbers to a
-// number of lines per batch that keeps the server busy.
+// batchClients lists the numbers of connections that post batches. For each of them, batchLines
+// contains a number of lines per batch that keeps the server busy.
 var batchClients = []int{1, 64, 512}
 
 var batchLines = map[int]int{1: 5000, 64: 128, 512: 16}
@@ -153,6 +152,6 @@ func (m *matrix) inProcess(name string, callers, most int, settings ...string) *
 	return r
 }
 
-// bodies returns how many bodies are enough for the warm-up and the measurement if the clients post
-// no more than most bodies per second.
+// bodies returns the number of bodies needed for the warm-up and the measurement. most is an upper
+// bound on the number of bodies that the clients post per second.
 func (t timing) bodies(most int) int { return int((t.warm + t.time).Seconds() * float64(most)) }

@@ -21,14 +21,14 @@ type server struct {
 	log     bytes.Buffer      // standard error; read it only after the process has exited
 }
 
-// endTime is how long a process may take to exit after it receives the signal.
+// endTime is how long a process has to exit after it receives SIGTERM. It is then killed.
 const endTime = time.Minute
 
 // addressForm matches the lines in which a server prints its addresses.
 var addressForm = regexp.MustCompile(`^\s*(server|metrics)\s+http://([0-9.:]+)`)
 
-// startServer starts a program and waits until it has printed all wanted addresses. The program
-// inherits the environment of this process and also gets the variables in environment.
+// startServer starts a program and waits until it has printed the addresses named in wanted. The
+// program inherits the environment of this process, with the variables in environment added.
 func startServer(ctx context.Context, wanted []string, environment []string, program string, arguments ...string) (*server, error) {
 	s := &server{command: exec.CommandContext(ctx, program, arguments...), listens: make(map[string]string)}
 	s.command.Env = append(os.Environ(), environment...)

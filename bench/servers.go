@@ -54,13 +54,12 @@ what the sessions of the database wait for. It needs PostgreSQL's programs.`,
 	return command
 }
 
-// serversRow describes a setup of servers, ledgers, and clients, and holds what was measured with
-// it.
+// serversRow describes a setup of servers, ledgers, and clients, and contains its results.
 type serversRow struct {
 	Servers int `json:"servers"`
 	Ledgers int `json:"ledgers"`
 	Clients int `json:"clients"`
-	// Forwarded is set if each client posts to a server that does not write the ledger.
+	// Forwarded means that clients post to servers that must forward the records to another server.
 	Forwarded bool           `json:"forwarded,omitempty"`
 	Rounds    []serversRound `json:"rounds"`
 	Median    serversRound   `json:"median"`
@@ -68,10 +67,10 @@ type serversRow struct {
 	Predicted float64 `json:"predicted_records_per_second"`
 }
 
-// serversRound holds what was measured in one round. Server, Database and Client are processor times in µs
+// serversRound contains the results of one round. Server, Database and Client are processor times in µs
 // per record.
 type serversRound struct {
-	Rate      float64 `json:"records_per_second"` // measured until all servers have indexed all records
+	Rate      float64 `json:"records_per_second"` // the measured time ends when all servers have indexed all records
 	P50       float64 `json:"p50_ms"`
 	Server    float64 `json:"server_us"`
 	Database  float64 `json:"postgres_us"`
@@ -84,7 +83,7 @@ type serversRound struct {
 	Locks     float64 `json:"sessions_waiting_for_locks"` // mean number of database sessions that wait for locks
 	Disk      float64 `json:"sessions_waiting_for_disk"`
 
-	ByTable map[string]float64 `json:"bytes_by_table"` // Tables, broken down by table
+	ByTable map[string]float64 `json:"bytes_by_table"` // value of Tables for each table, keyed by its name
 }
 
 // fields returns pointers to the figures for which medians are computed.
@@ -92,8 +91,8 @@ func (r *serversRound) fields() []*float64 {
 	return []*float64{&r.Rate, &r.P50, &r.Server, &r.Database, &r.Client, &r.PerCommit, &r.Busy, &r.WAL, &r.Tables, &r.Folder, &r.Locks, &r.Disk}
 }
 
-// Indexes of the rows from which the costs are computed. Each row has one client or many, and one
-// server with or without a follower.
+// Indexes of the rows from which costsOf computes the costs. One and Many refer to the number of
+// clients. In the Followed rows, a second server follows the ledger.
 const (
 	rowOfOne = iota
 	rowOfMany
@@ -223,8 +222,8 @@ func (f *fleet) stop() (err error) {
 	return err
 }
 
-// ledgerOf returns the path of the i-th ledger. Only server i modulo the number of servers has the signing
-// key of this ledger, so only that server writes it.
+// ledgerOf returns the path of the i-th ledger. The server with index i modulo the number of servers
+// creates the ledger. Only this server has the signing key, so only this server can write the ledger.
 func ledgerOf(i int) string { return "/v1/ledgers/ledger" + strconv.Itoa(i) }
 
 // connect creates the ledgers and opens the connections of all clients.
@@ -269,7 +268,7 @@ func (f *fleet) connect() error {
 	return nil
 }
 
-// usage holds the resources that all processes have used so far.
+// usage contains the resources that the servers, the database, and the clients have used so far.
 type usage struct {
 	database        database.Usage
 	servers, client time.Duration
@@ -400,20 +399,20 @@ func sizeAt(c *load.Conn, i int) (uint64, error) {
 	return size, nil
 }
 
-// The fraction of its processor time per record that a server spends on each step, as measured with
-// `bench run --profiles` (64 clients sending single posts).
+// Each constant is the fraction of a server's processor time per record that one step uses,
+// measured with `bench run --profiles` (64 clients sending single posts).
 const (
 	beforeShare   = 0.30 // reading, routing, parsing, hashing, and building the event
 	sequenceShare = 0.10
 	indexShare    = 0.42
 )
 
-// pollInterval is the minimum time between two polls of the head by a follower.
+// pollInterval is the minimum time between a follower's polls of the head.
 const pollInterval = 20 * time.Millisecond
 
-// costsOf derives the costs from the four rows with one ledger. A record that shares its commit with others
-// costs less than one that does not; the cost of a commit follows from the difference. The cost of following
-// is what the second server adds.
+// costsOf derives the costs from the four rows with one ledger. A record that shares its commit with other
+// records costs less than a record with its own commit. The difference yields the cost of a commit. The
+// second server of a row adds the cost of following.
 func costsOf(rows []*serversRow) capacity.Costs {
 	one, many := rows[rowOfOne].Median, rows[rowOfMany].Median
 	split := func(alone, shared float64) (commit, record float64) {
@@ -437,8 +436,8 @@ func costsOf(rows []*serversRow) capacity.Costs {
 		}
 		return poll, max(0, shared-poll/recordsPerPoll(followedMany))
 	}
-	// A commit costs a server the same with and without followers; only the number of records per commit
-	// differs.
+	// rest returns the cost per record apart from following. Followers change only the number of records
+	// per commit, not the cost of a commit.
 	rest := func(r serversRound, commit, record float64) float64 { return record + commit/r.PerCommit }
 	c.PollInterval = pollInterval
 	poll, followed := follow(followedOne.Server-rest(followedOne, commit, record), followedMany.Server-rest(followedMany, commit, record))

@@ -17,10 +17,10 @@ import (
 type service interface {
 	// start starts the service with its data in dir.
 	start(ctx context.Context, dir string) (*server, error)
-	// target returns the target for posting single records or, if lines is not 0, batches of that
-	// many lines.
+	// target returns the kind of request that clients send: single records or, if lines is not 0,
+	// batches of that many lines.
 	target(lines int) load.Target
-	// caughtUp returns once everything derived from the given number of records is available.
+	// caughtUp waits until derived data, such as an index, includes the given number of records.
 	caughtUp(c *load.Conn, records int) error
 	// verifier returns a function that verifies answers and can still be called after the server
 	// has exited. records is the number of records that the server has accepted.
@@ -42,8 +42,8 @@ const ledgerPath = "/v1/ledgers/default"
 
 func (s colophonService) start(ctx context.Context, dir string) (*server, error) {
 	arguments := []string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
-		// The client waits for the index, and sends more concurrent batches than the default limit
-		// for one address.
+		// Let caughtUp wait for the index, and allow more concurrent batches than one address may
+		// send by default.
 		"--index-wait", "10m", "--max-batches", "4096", "--log-level", "warn"}
 	if s.store != "" {
 		arguments = append(arguments, "--store", s.store)
@@ -67,8 +67,8 @@ func (s colophonService) target(lines int) load.Target {
 	return load.Target{Head: load.PostRequestHead(ledgerPath+"/batch", "Content-Type: application/x-ndjson", preference), Status: http.StatusOK, Lines: lines}
 }
 
-// caughtUp requests the last record; the server responds once the index contains it. The seq of the
-// last record is records, because event 0 created the ledger.
+// caughtUp requests the last record. The server responds once the index contains this record, whose
+// seq equals records, because event 0 created the ledger.
 func (s colophonService) caughtUp(c *load.Conn, records int) error {
 	_, err := get(c, ledgerPath+"/records/"+strconv.Itoa(records))
 	return err
@@ -123,7 +123,7 @@ func (tesseraService) verifier(_ *load.Conn, dir string, records int) (func(cont
 
 func (tesseraService) fsyncs(*load.Conn) (float64, error) { return -1, nil }
 
-// get requests a path. It returns an error unless the status is 200.
+// get sends a GET request and returns the body. It returns an error unless the status is 200.
 func get(c *load.Conn, path string) ([]byte, error) {
 	status, body, err := c.Get(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"colophon/bench/contestant"
 )
 
-// target is a ratio and the limit that it must meet. The ratio is the median over all rounds; each
-// round compares two rows that were measured shortly after each other.
+// target is a ratio of two measured figures, and the limit that the ratio must meet. Ratio is the
+// median over all rounds.
 type target struct {
 	What    string  `json:"what"`
 	Ratio   float64 `json:"ratio"`
@@ -38,13 +38,13 @@ func (t target) String() string {
 	return fmt.Sprintf("%s: %.2f × (%.2f–%.2f; %s: %s)", t.What, t.Ratio, t.Lowest, t.Highest, bound, verdict)
 }
 
-// of returns a copy of t with the median, the lowest, and the highest of the ratios of all rounds.
+// of returns a copy of t with the median, the lowest, and the highest of the given ratios.
 func (t target) of(ratios ...float64) target {
 	t.Ratio, t.Lowest, t.Highest = median(ratios), slices.Min(ratios), slices.Max(ratios)
 	return t
 }
 
-// ratios returns, for each round, the figure of row a divided by that of row b.
+// ratios divides a figure of row a by the same figure of row b, for each round.
 func ratios(a, b *summary, figure func(*contestant.Measurement) float64) []float64 {
 	list := make([]float64, len(a.Rounds))
 	for i := range list {
@@ -60,7 +60,7 @@ func p50(m *contestant.Measurement) float64 { return m.P50 }
 // summaries maps the names of rows to their results.
 type summaries map[string]*summary
 
-// targets returns the targets for every build of Colophon. It leaves out those whose rows were not
+// targets returns the targets for every build of Colophon. It omits targets whose rows were not
 // measured.
 func targets(r *report) (list []target) {
 	rows := make(summaries)
@@ -101,9 +101,8 @@ func (rows summaries) singleTargets(build string, sync time.Duration) (list []ta
 	return list
 }
 
-// batchTargets returns the targets that compare batches with in-process Tessera: batches with full
-// receipts, at the number of connections at which they are fastest, and batches with minimal
-// receipts.
+// batchTargets returns the targets that compare batches with in-process Tessera. One target uses
+// full receipts, at the number of connections with the highest rate. Another uses minimal receipts.
 func (rows summaries) batchTargets(build string) (list []target) {
 	raw := rows["tessera/process/single/8192"]
 	if raw == nil {

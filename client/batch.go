@@ -29,7 +29,8 @@ type BatchLine struct {
 	// contain an idempotency_key or a run_id, because PostBatch sends it again after a failed connection. The server
 	// validates it; the client does not. The caller must not change Text before the result of the line arrives.
 	Text []byte
-	// Tag is not sent. The result has the same Tag, which can hold, for example, the line's position in a file.
+	// Tag is not sent to the server. It is returned in the Line of the result, and can contain, for example,
+	// the line's position in a file.
 	Tag any
 }
 
@@ -41,19 +42,20 @@ type BatchLineResult struct {
 	// Text is the receipt exactly as the server sent it. With BatchOptions.RawReceipts, it is set instead of Receipt.
 	// It is valid only until the next result.
 	Text []byte
-	// Err is an *[Error] if the server refused the line, [ErrUnanswered], or the error from encoding the line.
+	// Err is an *[Error] if the server refused the line, a [ReceiptError], [ErrUnanswered], or an error from
+	// encoding the line. It is nil if the line succeeded.
 	Err error
 }
 
 // BatchOptions are the options of [RecordsService.PostBatch]. A nil pointer means the defaults.
 type BatchOptions struct {
-	OnMismatch   string // as in [WriteOptions]
-	Derive       bool   // as in [WriteOptions]
-	FullReceipts bool   // full receipts instead of minimal ones; always true if the client verifies receipts
+	OnMismatch   string // see [WriteOptions]
+	Derive       bool   // see [WriteOptions]
+	FullReceipts bool   // request full receipts instead of minimal ones; implied if the client verifies receipts
 	Gzip         bool   // compress the lines
-	// RawReceipts makes PostBatch set BatchLineResult.Text instead of BatchLineResult.Receipt. Use it in programs that
-	// need few members of a receipt, because decoding costs more than sending. It has no effect if the client verifies
-	// receipts.
+	// RawReceipts makes PostBatch set BatchLineResult.Text instead of BatchLineResult.Receipt. Use it if you need only
+	// a few members of each receipt, because decoding a receipt costs more than sending a line. It has no effect if
+	// the client verifies receipts.
 	RawReceipts bool
 	// MaxLines and MaxBytes limit the lines that PostBatch has read but that the server has not yet answered, and
 	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
@@ -67,13 +69,13 @@ type BatchOptions struct {
 //
 // A receipt means that its record is durable. A line that fails does not affect other lines, and the loop continues.
 // PostBatch reconnects and sends the unanswered lines again if the connection fails, if it makes no progress within the
-// limit of [WithTimeout], or if the server has no space for a line. Sending a line again is safe because each line
-// has a key or a run_id. The sequence ends after the first non-nil error. The records of lines without a result might
-// have been recorded.
+// limit of [WithTimeout], or if the server temporarily refuses a line. It never resends a line that has neither a key
+// nor a run_id; the result of such a line is [ErrUnanswered]. The sequence ends after the first non-nil error. The
+// records of lines without a result might have been recorded.
 //
 // If MaxLines or MaxBytes is reached before the first answer arrives, PostBatch ends the request body. It begins the
-// next request when all lines of the first have been answered. A batch therefore also works through a proxy that reads
-// a whole request before it forwards it.
+// next request after the server has answered all lines of the current one. A batch therefore also works through a
+// proxy that reads a whole request before forwarding it.
 func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine], o *BatchOptions) iter.Seq2[*BatchLineResult, error] {
 	return func(yield func(*BatchLineResult, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -100,32 +102,33 @@ func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine
 type batch struct {
 	ledger   *Ledger
 	options  BatchOptions
-	progress atomic.Uint64 // counts steps of the sender, answered lines, and reads of request bodies; watch checks that it increases
+	progress atomic.Uint64 // incremented whenever the batch makes progress; watch checks that it increases
 	yielding atomic.Bool   // the caller is processing a result and has not requested the next
 
 	mu            sync.Mutex // guards the fields below
-	arrived       sync.Cond  // wakes the sender, and the caller while it has no connection
+	arrived       sync.Cond  // wakes goroutines that wait for lines: the sender, and the caller between connections
 	room          sync.Cond  // wakes the reader when the queue has room
 	queue         []*batchLine
 	bytes         int  // total size of the lines in the queue
-	sent          int  // lines of the queue that the current connection has sent, or is about to send
+	sent          int  // number of queued lines that the sender has taken for the current connection
 	readerWaiting bool // the reader is waiting for room
 	ended         bool // there is no more input
 	stopped       bool // the batch has ended
 	connected     bool
-	streaming     bool // the server has begun to answer while lines are still being sent
+	streaming     bool // the server has begun to answer the current request
 	bodyEnded     bool // the current connection has sent all of its lines
 }
 
 type batchLine struct {
 	result BatchLineResult
-	text   []byte // without a line ending; nil if result.Err is set and the line must not be sent
+	text   []byte // encoded line without a line ending; nil if the line failed and must not be sent
 	want   expected
 	repeat bool
 	sent   bool
 }
 
-// change calls f, which may change any state that mu guards, and then wakes all goroutines that wait for a change.
+// change calls f with mu locked, so that f can change the fields that mu guards. It then wakes all waiting
+// goroutines.
 func (b *batch) change(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,13 +199,13 @@ func withoutLineEnds(text []byte) []byte {
 	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), []byte(" ")), []byte("\n"), []byte(" "))
 }
 
-// run makes one connection after another until every line has a result, the caller stops, or no attempt is left.
+// run connects repeatedly until every line has a result, the caller stops, or an error ends the batch.
 func (b *batch) run(ctx context.Context, yield func(*BatchLineResult, error) bool) {
 	for failures := 0; ; {
 		if !b.passFailed(yield) {
 			return
 		}
-		if !b.waitForLine() { // connect once there is something to send
+		if !b.waitForLine() { // do not connect before there is a line to send
 			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
 			}
@@ -259,13 +262,13 @@ func (b *batch) giveUp() {
 	}
 }
 
-// connect sends and receives over one request. It returns errComplete if all lines of the input were answered, and
-// nil if all lines of this request were answered but more input can follow.
+// connect makes one request that sends lines and receives their answers. It returns errComplete if the server has
+// answered all lines of the input, and nil if it has answered all lines of this request but more input can follow.
 func (b *batch) connect(ctx context.Context, yield func(*BatchLineResult, error) bool) (answered bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	body, pipe := io.Pipe()
-	// If the connection breaks before the response begins, the transport reads the request body to its end before it
-	// returns.
+	// If the connection breaks before the response begins, the transport keeps reading the request body to its end.
+	// Closing the body ends this.
 	context.AfterFunc(ctx, func() { body.Close() })
 	b.change(func() { b.connected, b.streaming, b.bodyEnded, b.sent = true, false, false, 0 })
 	var running sync.WaitGroup
@@ -286,13 +289,13 @@ func (b *batch) connect(ctx context.Context, yield func(*BatchLineResult, error)
 var errSilent = fmt.Errorf("%w: the server has neither read nor answered a line", ErrUnreachable)
 
 // watch starts a timer that cancels a connection that makes no progress while lines are unanswered and the caller
-// waits for results. The timer cancels it after a time between limit and twice limit. Progress means that the server
-// reads from the request or answers. If limit is 0, the timer never cancels. The caller must stop the timer.
+// waits for results. The server makes progress when it reads from the request or answers. The timer fires between
+// limit and twice limit after the last progress. If limit is 0, it never fires. The caller must stop the timer.
 func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time.Timer {
 	var timer *time.Timer
 	seen := uint64(0) // progress when the timer last fired
 	timer = time.AfterFunc(math.MaxInt64, func() {
-		// progress must be read last: an event that begins a wait increments progress first.
+		// Read progress last, because whatever makes waits true increments progress first.
 		waits := !b.yielding.Load() && b.oldestSent() != nil
 		progress := b.progress.Load()
 		if waits && progress == seen {
@@ -308,7 +311,7 @@ func (b *batch) watch(limit time.Duration, cancel context.CancelCauseFunc) *time
 	return timer
 }
 
-// watched is a body whose reads count as progress for watch.
+// watched wraps a request body and counts each read as progress.
 type watched struct {
 	io.Reader
 	progress *atomic.Uint64
@@ -320,15 +323,15 @@ func (r watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end returns the error that receive must return after the server has ended its response. The error has the
-// same meaning as the one that connect returns.
+// end returns the error for receive to return when the server has ended its response. Like connect, it
+// returns errComplete if all lines of the input were answered, and nil if more lines can follow.
 func (b *batch) end() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.sent > 0:
 		return fmt.Errorf("%w: the response ended before all lines were answered (%d unanswered)", ErrUnreachable, b.sent)
-	case !b.bodyEnded: // if nil were returned, PostBatch would reconnect in a tight loop while the server answers no line
+	case !b.bodyEnded: // returning nil would make run reconnect in a tight loop if the server answers no line
 		return fmt.Errorf("%w: the response ended before all lines were sent", ErrUnreachable)
 	case b.ended && len(b.queue) == 0:
 		return errComplete
@@ -422,10 +425,10 @@ func (b *batch) send(pipe *io.PipeWriter) {
 	}
 }
 
-// take marks the next lines as sent and returns their texts, at most cap(texts). If wait is false, it returns none
-// if no line is ready. If wait is true, it waits for a line, and returns none only if the body must end: the input
-// has ended, MaxLines or MaxBytes is reached before the server has begun to answer, or the next line must not be
-// sent.
+// take marks up to cap(texts) queued lines as sent and returns their texts. If no line is ready, it returns none
+// or, if wait is true, waits for a line. If wait is true and take returns none, the request body must end: the
+// input has ended, MaxLines or MaxBytes is reached before the server has begun to answer, the next line must not
+// be sent, or the connection has ended.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -469,7 +472,7 @@ func (w *batchWriter) close() error {
 type batchAnswer struct {
 	receipt *wire.Receipt
 	problem *Error
-	text    []byte // the receipt exactly as the server sent it, if the caller wants undecoded receipts
+	text    []byte // undecoded receipt, if the caller wants raw receipts
 }
 
 // receive makes the request and yields a result for each answer.
@@ -498,7 +501,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 		line := b.oldestSent()
 		switch {
 		case line == nil && answered && a.problem != nil && a.problem.Status == http.StatusRequestTimeout:
-			return answered, nil // the input paused for longer than the server waits
+			return answered, nil // the server ended the request because no further line arrived in time
 		case line == nil && a.problem != nil:
 			return answered, a.problem // the problem concerns the whole body, not one line
 		case line == nil:
@@ -521,12 +524,12 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 	return answered, b.end()
 }
 
-// decode parses one line of the response. If the caller wants undecoded receipts, it sets only text for a receipt.
+// decode parses one line of the response. If the caller wants raw receipts, it returns receipts undecoded.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	if b.options.RawReceipts && !b.ledger.hasVerifiers() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
-		return batchAnswer{text: text}, nil // a problem has no member "ledger"
+		return batchAnswer{text: text}, nil // a receipt, because a problem has no member "ledger"
 	}
-	// The line is either a receipt or a problem. The two have no member in common.
+	// The line is either a receipt or a problem. They share no member, so one struct can decode both.
 	var line struct {
 		wire.Receipt
 		wire.Problem

@@ -193,8 +193,8 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	return value, nil
 }
 
-// decode parses one JSON object into value. It returns an error if the arrays in text have too many
-// elements.
+// decode parses one JSON object into value. It returns an error if the arrays in text have more
+// than maxElements elements in total.
 func decode(text []byte, value any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("not a JSON object: %.60q", text)
@@ -205,15 +205,15 @@ func decode(text []byte, value any) error {
 	return json.Unmarshal(text, value)
 }
 
-// maxElements limits the elements of all arrays in one response, because an element of two bytes can need a few
-// hundred bytes of memory.
+// maxElements limits the total number of array elements in one response. It bounds memory, because decoding
+// an element of two bytes can need a few hundred bytes.
 const maxElements = 1 << 20
 
 // elements counts the elements of all arrays of a JSON text. It stops counting soon after it exceeds maxElements. The
 // result is meaningless if the text is not JSON.
 func elements(text []byte) int {
 	n, inText := 0, false
-	var arrays []bool // for each enclosing value, whether it is an array (true) or an object; innermost last
+	var arrays []bool // stack of the enclosing values: true for an array, false for an object
 	for i := 0; i < len(text) && n <= maxElements; i++ {
 		switch c := text[i]; {
 		case inText && c == '\\':
@@ -245,7 +245,7 @@ func (r request) withBody(value any) (request, error) {
 	return r, nil
 }
 
-// exchange makes a request with the given body and decodes the response body. It does not set repeat.
+// exchange makes a request with the given body and decodes the response. It does not set r.repeat.
 func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, error) {
 	r, err := r.withBody(body)
 	if err != nil {
@@ -261,8 +261,8 @@ type QueryOptions struct {
 	After  uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
 	Proofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
 	Limit  int    // rows per page, 1 to 1,000; 0 means 100; for lists only
-	Text   bool   // add figures about texts if the token has the content scope; for Attribution, Timeline and Effects only
-	Names  bool   // add readable names for hashes; for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs only
+	Text   bool   // add figures about texts; only for Attribution, Timeline and Effects, and only if the token has the content scope
+	Names  bool   // add readable names for hashes; only for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -339,8 +339,8 @@ func setTime(q url.Values, name string, value time.Time) {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// PagedList is a list that is read page by page. Creating one sends no request. When Pages or All reads several pages,
-// all of them are as of the tree size of the first page.
+// PagedList is a list that is read page by page. Creating one sends no request. Pages and All read every page at the
+// tree size of the first page.
 type PagedList[T any] struct {
 	client *Client
 	path   string
@@ -381,7 +381,7 @@ type CursorTrail struct {
 	steps, distance int
 }
 
-// Repeats reports whether the cursors form a cycle. Call it with the cursor of each next page, in order. It returns
+// Repeats reports whether the cursors form a cycle. Call it with the Next cursor of each page, in order. It returns
 // false for the empty cursor, which ends a list.
 func (t *CursorTrail) Repeats(cursor string) bool {
 	repeats := cursor != "" && cursor == t.mark

@@ -46,8 +46,8 @@ func (s *CitationsService) Document(ctx context.Context, seq uint64, o *QueryOpt
 	return answer[wire.CitationsDocument](ctx, s.ledger.client, get(s.ledger.path+join("citation-sets", decimal(seq), "document"), o.values()))
 }
 
-// PinnedRetrieval returns the chunks of the given sources that a retrieval must use to cite the same chunks as the
-// set: POST /citation-sets/{seq}/pinned-retrieval. It records nothing.
+// PinnedRetrieval returns the chunks that a retrieval from the given sources must use to cite the same chunks as
+// the citation set at seq: POST /citation-sets/{seq}/pinned-retrieval. It records nothing.
 func (s *CitationsService) PinnedRetrieval(ctx context.Context, seq uint64, r wire.RetrievalRequest, o *QueryOptions) (*wire.PinnedRetrieval, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + join("citation-sets", decimal(seq), "pinned-retrieval"), query: o.values(), repeat: true}
 	return exchange[wire.PinnedRetrieval](ctx, s.ledger.client, q, r)

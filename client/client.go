@@ -38,13 +38,13 @@ type Client struct {
 	Server *ServerService
 }
 
-// Retries controls how calls are repeated. A call is repeated after a failed connection or a response with status
-// 408, 429, 502, 503, or 504, but only if repeating it is safe: it must be a read or have an idempotency key. The
-// pause between attempts doubles each time and has random jitter, but is never shorter than the server's
-// Retry-After. If Retry-After is longer than LongestPause, the call returns the error at once.
+// Retries controls how calls are repeated. The client repeats a call after a failed connection or a response with
+// status 408, 429, 502, 503, or 504, but only if the call is a read, or a write with an idempotency key or a
+// run_id. The pause between attempts doubles each time and has random jitter, but is never shorter than the
+// server's Retry-After. If Retry-After is longer than LongestPause, the call returns the error at once.
 type Retries struct {
-	Attempts     int           // maximum number of attempts; 1 or less means that calls are never repeated; default 5
-	FirstPause   time.Duration // maximum pause before the second attempt; default 250 ms
+	Attempts     int           // maximum number of attempts; 1 means that calls are never repeated; default 5
+	FirstPause   time.Duration // maximum pause before the second attempt, unless Retry-After is longer; default 250 ms
 	LongestPause time.Duration // maximum pause before any attempt; default 30 s
 	// Notify, if it is not nil, is called before each pause, with the last error, the number of consecutive failures,
 	// and the length of the pause.
@@ -67,9 +67,9 @@ func WithToken(token string) Option {
 }
 
 // WithHTTPClient makes the client use the transport, cookie jar and timeout of h. The client never follows redirects,
-// even if h.CheckRedirect permits them. A timeout in h also limits batches and streams of events. If the transport,
-// or a body that it returns, fails with an error that wraps [ErrUnexpectedAnswer], the call returns that error and is
-// not repeated.
+// even if h.CheckRedirect permits them. A timeout in h also limits batches and streams of events. If the transport
+// fails with an error that wraps [ErrUnexpectedAnswer], the call returns that error and is not repeated. The same
+// applies if reading a response body fails with such an error.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
 		c.http = new(*h)
@@ -165,8 +165,8 @@ func WithVerifierKeys(ledger string, keys ...string) Option {
 	}
 }
 
-// WithVerifiers is like [WithVerifierKeys], but takes keys that are already parsed. Limit a retired
-// key with [proofs.Verifier.WithRetirement].
+// WithVerifiers is like [WithVerifierKeys], but accepts parsed keys. To limit the tree sizes for
+// which a retired key is trusted, use [proofs.Verifier.WithRetirement].
 func WithVerifiers(ledger string, verifiers ...*proofs.Verifier) Option {
 	return func(c *Client) error {
 		if len(verifiers) == 0 {

@@ -18,7 +18,7 @@ type DriftService struct{ ledger *Ledger }
 type GroupFilter struct {
 	StateOptions
 	MinRuns, MinOutputs uint64
-	Since, Until        time.Time // limits on the time of a group's last run: Since is inclusive, Until is exclusive; zero means no limit
+	Since, Until        time.Time // time range of a group's last run; Since is inclusive, Until is exclusive, and zero means no limit
 	Sort                string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
 }
 

@@ -21,11 +21,11 @@ var (
 	ErrUnauthorized    = errors.New("client: unauthorized")       // 401: no token, or an invalid one
 	ErrForbidden       = errors.New("client: forbidden")          // 403: the token lacks a scope, or the ledger is frozen
 	ErrFrozen          = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
-	ErrNotFound        = errors.New("client: not found")          // 404: does not exist, or the token has no grant for the ledger
+	ErrNotFound        = errors.New("client: not found")          // 404: the resource does not exist, or the token has no grant for the ledger
 	ErrConflict        = errors.New("client: conflict")           // 409: for example, the idempotency key was already used for a different record
 	ErrGone            = errors.New("client: content was erased") // 410
 	ErrTooLarge        = errors.New("client: request too large")  // 413
-	ErrInvalid         = errors.New("client: invalid values")     // 422: includes mismatched hashes if the request or the ledger rejects them
+	ErrInvalid         = errors.New("client: invalid values")     // 422: for example, mismatched hashes, if the request or the ledger rejects them
 	ErrTooManyRequests = errors.New("client: too many requests")  // 429
 	ErrUnavailable     = errors.New("client: unavailable")        // 503
 )
@@ -56,9 +56,9 @@ var kinds = map[error]int{
 }
 
 // Error is a response with an error status (RFC 9457). If the response is not a problem document, for example because
-// a proxy sent it, only the status is known, and Detail is the first line of the response if it is plain text.
+// a proxy sent it, only the status is known. Detail is then the first line of a plain-text response, or empty.
 type Error struct {
-	wire.Problem // any Receipt in it has not been verified
+	wire.Problem // the client has not verified its Receipt
 	// Request is the method and path of the request or, for a line of a batch, the index of the line.
 	Request string
 	// RetryAfter is the delay requested by the server's Retry-After header, or 0 if there is none.
@@ -124,7 +124,7 @@ func (e *Error) Temporary() bool {
 // can happen because the client does not have the new key.
 type ReceiptError struct {
 	Receipt *wire.Receipt
-	Err     error // the error from proofs.Receipt.Verify, or one that says that the receipt is for a different record
+	Err     error // error from proofs.Receipt.Verify, or an error because the receipt is for a different record
 }
 
 func (e *ReceiptError) Error() string {
@@ -136,7 +136,7 @@ func (e *ReceiptError) Error() string {
 func (e *ReceiptError) Unwrap() error { return e.Err }
 
 // problem converts an unsuccessful response, which can be a redirect, to an Error. request is the
-// method and path, for the message.
+// method and path that the error message shows.
 func (c *Client) problem(request string, response *http.Response, body []byte) *Error {
 	e := &Error{Request: request, Header: response.Header}
 	if decode(body, &e.Problem) != nil {
@@ -161,8 +161,8 @@ func (c *Client) problem(request string, response *http.Response, body []byte) *
 	return e
 }
 
-// plainLine returns the first line of a plain-text response, at most 200 bytes. It returns "" if the response is not
-// plain text or if the line contains anything but printable ASCII.
+// plainLine returns the first line of a plain-text response, truncated to 200 bytes. It returns "" if the response
+// is not plain text or if the line contains anything but printable ASCII.
 func plainLine(response *http.Response, body []byte) string {
 	if kind := response.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "text/plain") {
 		return ""

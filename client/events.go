@@ -39,18 +39,18 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 }
 
 // All reads the log in order, starting with the event whose seq is from and ending at the head: GET /events.
-// After a failed connection, it continues with the next event. It checks that each entry has its event_hash
-// and links to the previous entry. It does not check that the events belong to a signed checkpoint; colophon
-// audit does.
+// After a failed connection, it continues with the next event. It checks that each entry hashes to its
+// event_hash and links to the previous entry. It does not check that the events belong to a signed
+// checkpoint; colophon audit does.
 func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: true, page: true})
 }
 
-// Follow reads the log, starting with the event whose seq is from, or at the head if from is [FromHead], and then
+// Follow reads the log, starting with the event whose seq is from, or at the head if from is [FromHead]. It then
 // yields each new event as it is recorded. After a failed connection, it reconnects and continues without a gap. It
 // checks events in the same way as All. It stops without an error when the ledger is frozen and all events have been
-// read. It stops with an error when ctx is done, when the server refuses the token, or after as many consecutive
-// failures as [Retries] allows.
+// read. It stops with an error when ctx is done, when the server refuses the token, or when consecutive failures
+// have used up the attempts in [Retries].
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != FromHead})
 }
@@ -59,7 +59,7 @@ func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire
 type eventReader struct {
 	service *EventsService
 	next    uint64 // seq of the next event
-	known   bool   // next is set
+	known   bool   // next is set; false until the head's position is known
 	tip     *proofs.Hash
 	page    bool // read pages instead of a live stream
 	alive   bool // the current connection received a keep-alive comment, so the failure count is reset
@@ -216,7 +216,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		e.Title = http.StatusText(e.Status)
 		return e
 	}
-	return nil // ignore an event type that only newer servers send
+	return nil // ignore unknown event types, which a newer server might send
 }
 
 // event decodes and checks one event, and yields it.

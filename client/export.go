@@ -10,20 +10,21 @@ import (
 	"colophon/proofs"
 )
 
-// ExportTrailer holds what follows the rows of an export: the signed manifest that proves them, and the rest of the
-// answer.
+// ExportTrailer contains the signed manifest of an export, which proves the rows, and the answer without its rows.
+// It also contains the leaf hashes of the rows.
 type ExportTrailer struct {
 	Manifest string          // signed note that contains a proofs.ExportManifest
 	Rest     json.RawMessage // the answer without its rows
 	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
 }
 
-// Export reads all rows of a list or query at one tree size: GET /export. question is a path relative to the
-// ledger's, such as /records?kind=ipc_record. asOf is the tree size, or 0 for the current one. Export calls row with
-// the JSON text of each row, which is valid only during the call. If the client has keys, Export checks that the
-// ledger signed the manifest and that the manifest covers exactly these rows. If this check fails, it returns the
-// trailer together with the error, which can be one from proofs.OpenExport. If the response is cut off, Export
-// returns an error. It does not repeat the request, because the caller may already have used the first rows.
+// Export reads all rows of a list or query at one tree size: GET /export. question is a path relative to the path of
+// the ledger, such as /records?kind=ipc_record. asOf is the tree size, or 0 for the current one. Export calls row
+// with the JSON text of each row, which is valid only during the call. If the client has keys, Export checks that
+// the ledger signed the manifest and that the manifest covers exactly these rows. If this check fails, Export
+// returns both the trailer and the error, which can be one from proofs.OpenExport. If the response is cut off,
+// Export returns an error. It does not repeat the request, because the caller might already have used the first
+// rows.
 func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row func(text []byte) error) (*ExportTrailer, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -92,7 +92,7 @@ func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 type IndexPartQuery struct {
 	AsOf   uint64
 	Cursor string // Next from the previous part; if set, AsOf must equal the AsOf of that part
-	// DigestOnly leaves out the rows.
+	// DigestOnly requests the digest of the rows without the rows.
 	DigestOnly bool
 }
 
@@ -134,8 +134,8 @@ func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.Ledg
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
 }
 
-// ChangeKeys performs one step of a key rotation, rotate or retire: POST /keys. The call is not repeated after a
-// failure. After retire, receipts verify with the new key only.
+// ChangeKeys performs one step of a key rotation: POST /keys. step is rotate or retire. The call is not repeated
+// after a failure. After retire, receipts verify with the new key only.
 func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyRotationStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }

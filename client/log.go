@@ -11,9 +11,9 @@ import (
 // LogService reads the transparency log (C2SP tlog-tiles) and its proofs. A public log needs no token.
 type LogService struct{ ledger *Ledger }
 
-// Checkpoint reads the signed note of the newest checkpoint: GET /log/checkpoint. If the client has keys, it verifies
-// the note, and returns an error that wraps the one from proofs.OpenCheckpoint if that fails. It cannot check that
-// the checkpoint is the newest, or that the server shows the same checkpoint to others.
+// Checkpoint reads the newest checkpoint as a signed note: GET /log/checkpoint. If the client has keys, Checkpoint
+// verifies the note. If verification fails, it returns an error that wraps the one from proofs.OpenCheckpoint.
+// Verification does not show that the checkpoint is the newest, or that other clients get the same checkpoint.
 func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/checkpoint", nil))
 	if err != nil || !s.ledger.hasVerifiers() {
@@ -25,10 +25,10 @@ func (s *LogService) Checkpoint(ctx context.Context) ([]byte, error) {
 	return note, nil
 }
 
-// Keys reads the verifier keys of the log: GET /log/key. It checks that each key is named in a handover signed by its
-// predecessor. It does not check the tree sizes up to which each key signed; for these, it relies on the server. If
-// you trust one of the keys, you can also trust those that follow it: pass the result of VerifiersFrom to
-// [WithVerifiers]. Do not trust a key merely because the response contains it.
+// Keys reads the verifier keys of the log: GET /log/key. It checks that the predecessor of each key signed a handover
+// that names the key. It relies on the server for the tree sizes up to which each key signed. Do not trust a key
+// merely because the response contains it. If you already trust one of the keys, you can also trust its successors:
+// pass the result of VerifiersFrom to [WithVerifiers].
 func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	text, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/key", nil))
 	if err != nil {

@@ -39,8 +39,8 @@ func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.Path]
 	return list[wire.Path](s.ledger, join("paths", project), q)
 }
 
-// History lists the versions of a path; each record or validation of the path creates a version: GET
-// /paths/{project}/{path_id}.
+// History lists the versions of a path: GET /paths/{project}/{path_id}. Each record or validation of
+// the path creates a version.
 func (s *PathsService) History(project, pathID string, o *QueryOptions) *PagedList[wire.PathVersion] {
 	return list[wire.PathVersion](s.ledger, join("paths", project, pathID), o.values())
 }
@@ -56,8 +56,8 @@ func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedL
 	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
-// CompareBuilds lists the paths of builds a and b, and for each path how it differs in b: GET
-// /paths/{project}/compare. status is new, modified, unchanged, incomparable, gone, or "" for all.
+// CompareBuilds compares the paths of build b with those of build a: GET /paths/{project}/compare.
+// status selects paths by the result: new, modified, unchanged, incomparable, gone, or "" for all.
 func (s *PathsService) CompareBuilds(project, a, b, status string, o *QueryOptions) *PagedList[wire.PathDifference] {
 	q := o.values()
 	setText(q, "a", a)
@@ -66,19 +66,18 @@ func (s *PathsService) CompareBuilds(project, a, b, status string, o *QueryOptio
 	return list[wire.PathDifference](s.ledger, join("paths", project, "compare"), q)
 }
 
-// Collisions lists the paths whose path_id already belonged to another route: GET /paths/{project}/collisions.
+// Collisions lists the paths whose usual path_id was already taken: GET /paths/{project}/collisions.
 func (s *PathsService) Collisions(project string, o *QueryOptions) *PagedList[wire.PathCollision] {
 	return list[wire.PathCollision](s.ledger, join("paths", project, "collisions"), o.values())
 }
 
-// Validate stores a verdict on whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
+// Validate records whether the content of a path is correct: PUT /paths/{project}/{path_id}/validation.
 func (s *PathsService) Validate(ctx context.Context, project, pathID string, v wire.PathValidation, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build or, in a dry run, reports what it would do: POST
-// /paths/{project}/validations. The call is not repeated after a failure, and its duration is limited only by
-// ctx.
+// ValidateAll validates many paths of a build: POST /paths/{project}/validations. In a dry run, it only
+// reports what it would do. The client does not retry this call, and only ctx limits its duration.
 func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {
 	return exchange[wire.PathValidationsResult](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
@@ -91,7 +90,7 @@ func (s *ProducersService) List(o *QueryOptions) *PagedList[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 
-// Producer gives access to one producer. Creating a Producer sends no request.
+// Producer is a handle for one producer. Creating a Producer sends no request.
 type Producer struct {
 	client *Client
 	path   string
@@ -103,7 +102,7 @@ func (s *ProducersService) Producer(id string, o *QueryOptions) *Producer {
 	return &Producer{client: s.ledger.client, path: s.ledger.path + join("producers", id), query: o.values()}
 }
 
-// Get reads the producer with the first page of its gaps and its duplicates: GET /producers/{id}.
+// Get reads the producer and the first page of its gaps and duplicates: GET /producers/{id}.
 func (p *Producer) Get(ctx context.Context) (*wire.ProducerAnswer, error) { return p.page(ctx, "") }
 
 // Gaps iterates over the ranges of missing sequence numbers, in ascending order.

@@ -25,8 +25,8 @@ type WriteOptions struct {
 	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
 	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive makes the server wait for its index and add to the receipt the members that it derives
-	// from earlier events.
+	// Derive adds to the receipt the members that the server derives from earlier events. The server
+	// waits for its index before it responds.
 	Derive bool
 	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
 	// receipts.
@@ -40,9 +40,10 @@ func (o *WriteOptions) values() url.Values {
 	return q
 }
 
-// ChangeOptions are the options for writes other than records. A nil pointer means the defaults.
+// ChangeOptions are the options for writes that do not post a record. A nil pointer means the
+// defaults.
 type ChangeOptions struct {
-	// IdempotencyKey identifies the request in the same way as the key in [WriteOptions] identifies a record. The
+	// IdempotencyKey identifies the request, just as [WriteOptions.IdempotencyKey] identifies a record. The
 	// default is a random key.
 	IdempotencyKey string
 	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
@@ -52,7 +53,7 @@ type ChangeOptions struct {
 
 // change describes a write and the kind of event that it creates.
 type change struct {
-	method, path string // relative to the ledger's path
+	method, path string // path is relative to the ledger's path
 	query        url.Values
 	body         any
 	kind         wire.Kind
@@ -61,7 +62,7 @@ type change struct {
 	unkeyed      bool // the endpoint accepts no idempotency keys
 }
 
-// write performs a write. It returns the receipt and, if the receipt does not verify, also a [ReceiptError].
+// write sends w and returns the receipt. If the receipt does not verify, it also returns a [ReceiptError].
 func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 	r, err := request{method: w.method, path: l.path + w.path, query: w.query, header: make(map[string]string)}.withBody(w.body)
 	if err != nil {
@@ -97,8 +98,8 @@ var routes = map[wire.Kind]string{
 }
 
 // Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
-// the record is durable. If the receipt fails verification, Post returns it together with a [ReceiptError]. After
-// [ErrUnreachable] or [ErrUnexpectedAnswer], the record might have been recorded; to find out, post it again with the
+// the record is durable. If the receipt fails verification, Post returns both the receipt and a [ReceiptError]. After
+// [ErrUnreachable] or [ErrUnexpectedAnswer], the record might have been recorded. To find out, post it again with the
 // same idempotency key or run_id.
 func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
 	if o == nil {
@@ -119,10 +120,9 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// ChangeStates sets the state of many records or, in a dry run, reports what it would do: POST /state-changes. The
-// call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
-// verifies the receipts. If one fails verification, ChangeStates returns a [ReceiptError] together with the
-// answer.
+// ChangeStates sets the state of many records: POST /state-changes. In a dry run, it only reports what it would
+// do. The client does not retry this call, and only ctx limits its duration. If the client has keys, it verifies
+// the receipts. If a receipt fails verification, ChangeStates returns both the result and a [ReceiptError].
 func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChangeResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
@@ -142,16 +142,16 @@ func (s *RecordsService) AddNote(ctx context.Context, seq uint64, note wire.Note
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "notes"), body: note, kind: wire.KindNote}.with(o))
 }
 
-// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content shared with other records is
-// kept until those are redacted too. The event and all proofs stay valid.
+// Redact withdraws the content of one record: DELETE /records/{seq}/content. Content that other records share is
+// kept until those records are redacted too. The event and all proofs stay valid.
 func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, o *ChangeOptions) (*wire.Receipt, error) {
 	return s.ledger.write(ctx, change{method: http.MethodDelete, path: join("records", decimal(seq), "content"),
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records or, in a dry run, reports what it would do: POST /redactions. The
-// call is not repeated after a failure, and its duration is limited only by ctx. If the client has keys, it
-// verifies the receipts. If one fails verification, RedactAll returns a [ReceiptError] together with the answer.
+// RedactAll withdraws the content of many records: POST /redactions. In a dry run, it only reports what it would
+// do. The client does not retry this call, and only ctx limits its duration. If the client has keys, it verifies
+// the receipts. If a receipt fails verification, RedactAll returns both the result and a [ReceiptError].
 func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.RedactionResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
@@ -171,14 +171,15 @@ type RecordFilter struct {
 	QueryOptions
 	Kind  wire.Kind
 	State wire.State // "" means any
-	// Clock selects which time Since, Until, and the sort order refer to: recorded, which is the default, or
-	// occurred, which is the record's own timestamp.
+	// Clock selects the time that Since, Until and the sort order use: recorded (the default) for the time
+	// of the event, or occurred for the record's own timestamp.
 	Clock        string
 	Since, Until time.Time // Since is inclusive, Until is exclusive; zero means no limit
 	Events       bool      // include the whole event in each row
-	// Where holds further filters of GET /records, keyed by parameter name: run_id, subject, project, model,
-	// label:NAME, source_id, flag, mismatch, inconsistent, record_seq and topic of notes, chunk_hash, stage:NAME,
-	// producer, producer_seq, path_id, and every hash. Only records that match all filters are selected.
+	// Where holds further filters of GET /records, keyed by parameter name, such as run_id, subject, project,
+	// model, label:NAME, source_id, flag, mismatch, inconsistent, chunk_hash, stage:NAME, producer, producer_seq,
+	// path_id, or the name of any hash. record_seq and topic select notes. Only records that match all filters
+	// are selected.
 	Where map[string]string
 }
 
@@ -247,9 +248,9 @@ func (s *RecordsService) Content(ctx context.Context, seq uint64, name string) (
 	return s.ledger.client.call(ctx, get(s.path(seq, "/content")+join(strings.Split(name, "/")...), nil))
 }
 
-// Receipt reads the receipt of an event, with an inclusion proof in the tree of size treeSize, or in the current
-// tree if treeSize is 0: GET /records/{seq}/receipt. If the client has keys, it verifies the receipt. If that fails,
-// Receipt returns it together with a [ReceiptError].
+// Receipt reads the receipt of an event: GET /records/{seq}/receipt. The inclusion proof is for the tree of size
+// treeSize, or for the current tree if treeSize is 0. If the client has keys, it verifies the receipt. If
+// verification fails, Receipt returns both the receipt and a [ReceiptError].
 func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wire.Receipt, error) {
 	receipt, err := answer[wire.Receipt](ctx, s.ledger.client, get(s.path(seq, "/receipt"), size(treeSize)))
 	if err != nil {
@@ -261,8 +262,8 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }
 
-// TlogProof reads the receipt in the format c2sp.org/tlog-proof@v1, which other tools can verify: GET
-// /records/{seq}/receipt. The client does not verify this receipt.
+// TlogProof reads the receipt of an event in the c2sp.org/tlog-proof@v1 format, which other tools can
+// verify: GET /records/{seq}/receipt. The client does not verify this receipt.
 func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([]byte, error) {
 	r := get(s.path(seq, "/receipt"), size(treeSize))
 	r.header = map[string]string{"Accept": "text/plain"}
@@ -276,8 +277,9 @@ func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage strin
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// ProveCitation reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is the index,
-// from 0. If the client has keys, it verifies the proof. The caller must check that the proof is for this citation.
+// ProveCitation reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is its index
+// in the set, starting at 0. If the client has keys, it verifies the proof. The caller must check that the proof is
+// for this citation.
 func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
 }

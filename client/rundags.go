@@ -54,17 +54,17 @@ func (f *RunDAGGroupFilter) values() url.Values {
 	return q
 }
 
-// ListGroups groups run-DAGs by one of their hashes and lists the groups: GET /run-dags/groups. by names
-// the hash: question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or cache_key.
-// To list the run-DAGs of a group, call List with the group's hash in Where.
+// ListGroups groups run-DAGs by one of their hashes and lists the groups: GET /run-dags/groups. The
+// argument by is question_hash, model_profile_hash, governance_policy_hash, verifier_policy_hash or
+// cache_key. To list the run-DAGs of a group, call List with the group's hash in Where.
 func (s *RunDAGsService) ListGroups(by string, f *RunDAGGroupFilter) *PagedList[wire.RunDAGGroup] {
 	q := f.values()
 	q.Set("by", by)
 	return list[wire.RunDAGGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp finds the live run-DAG with the given question and cache dimensions, and returns it with its answer: POST
-// /run-dags/lookup. An error that matches [ErrNotFound] means that no run-DAG has them.
+// LookUp returns the latest live run-DAG with the given question and cache dimensions, and its answer: POST
+// /run-dags/lookup. If there is no such run-DAG, the error matches [ErrNotFound].
 func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.LookupAnswer, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.LookupAnswer](ctx, s.ledger.client, q, r)
@@ -75,8 +75,8 @@ func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptio
 	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", setPair(o.values(), decimal(a), decimal(b))))
 }
 
-// Divergence lists the run-DAGs for a question, each with the first stage that differs from the previous run-DAG:
-// GET /run-dags/divergence.
+// Divergence lists the run-DAGs for a question and, for each, the first stage in which it differs from the
+// previous run-DAG: GET /run-dags/divergence.
 func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
 	q := o.values()
 	q.Set("question_hash", questionHash)

@@ -29,7 +29,7 @@ func expect(kind wire.Kind, key, run string) expected {
 	return expected{kind: kind}
 }
 
-// expectText is like expect, but takes a line of a batch that is already encoded as JSON.
+// expectText is like expect, but reads its arguments from a JSON-encoded line of a batch.
 func expectText(text []byte) expected {
 	var line struct {
 		Kind   wire.Kind `json:"kind"`
@@ -49,10 +49,10 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify verifies a receipt of the ledger with the client's verifier keys: its signature, inclusion proof, chain link
-// and members. It sends nothing. It returns [ErrNoVerifierKeys] if the client has no keys for the ledger; its other
+// Verify verifies the signature, inclusion proof, chain link and members of a receipt with the client's verifier
+// keys. It sends no request. If the client has no keys for the ledger, it returns [ErrNoVerifierKeys]. Its other
 // errors are like those of proofs.Receipt.Verify. If Verify returns nil, the signed event confirms all fields of the
-// receipt except Derived and Replayed, which no proof covers.
+// receipt except Replayed, Imported and the DerivedMembers other than Incomplete.
 func (l *Ledger) Verify(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {

@@ -51,7 +51,7 @@ var load = sync.OnceValue(func() bundle {
 	}
 	b, all := bundle{files: make(map[string]builtFile)}, sha256.New()
 	texts := make(map[string][]byte)
-	for _, entry := range entries { // sorted by name
+	for _, entry := range entries { // in name order, so the version is reproducible
 		text, err := dist.ReadFile("dist/" + entry.Name())
 		if err != nil {
 			panic(err)

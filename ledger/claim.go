@@ -12,8 +12,9 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim checks that the event at claim.Seq claims the idempotency key for the same record, and
-// returns that event's entry. It returns ErrClaim if it does not.
+// checkClaim checks that the event at claim.Seq claims the key claim.Key for the record
+// claim.Record, and returns the event's entry. If the event does not claim it, the error wraps
+// ErrClaim.
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {

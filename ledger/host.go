@@ -28,7 +28,7 @@ var (
 	ErrUnknown = errors.New("ledger: no ledger with this name exists")
 	// ErrExists means that the host already has a ledger with the given name.
 	ErrExists = errors.New("ledger: a ledger with that name already exists")
-	// ErrKeyOrigin means that the staged key has a different origin from the one in the request.
+	// ErrKeyOrigin means that the origin of the staged key differs from the origin in the request.
 	ErrKeyOrigin = errors.New("ledger: the signing key stored under this name has a different origin; omit the origin to use that key, or move the key to another folder")
 	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with it in
 	// the past, or has it staged as its next key.
@@ -84,9 +84,9 @@ type RotatingKeyStore interface {
 	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if the store cannot
 	// write this ledger's keys.
 	StageNext(ledger string, signer *proofs.Signer) error
-	// Reconcile makes Load return the newest key in the history. It keeps the previous key as long
-	// as that key must still sign, and removes it once it is retired. The history must not be older
-	// than the stored keys.
+	// Reconcile makes Load return the newest key in the history. It keeps the previous key until
+	// that key is retired, and then removes it. The history must not be older than the stored
+	// keys.
 	Reconcile(ledger string, keys *proofs.KeyHistory) error
 }
 
@@ -105,9 +105,10 @@ type Host struct {
 
 // OpenHost opens every ledger in a database. config returns the configuration of a ledger without
 // its signers. If a ledger cannot be opened, OpenHost closes all ledgers and returns the error,
-// with two exceptions. It skips a ledger whose first event cannot be written because disk space or
-// the signing key is missing. If the signing keys of a ledger are missing or do not match its log,
-// it opens the ledger, but the ledger refuses writes.
+// with two exceptions. It skips a ledger whose first event cannot be written yet because disk space
+// or the signing key is missing, or because another server is creating the ledger. If the signing
+// keys of a ledger are missing or do not match its log, it opens the ledger, but the ledger refuses
+// writes.
 func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, config func(ledger string) Config) (*Host, error) {
 	h := &Host{database: database, keys: keys, config: config, ledgers: make(map[string]*Ledger)}
 	infos, err := database.Ledgers(ctx)
@@ -127,7 +128,7 @@ func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, con
 	return h, nil
 }
 
-// OnOpen calls f for every open ledger, and later for each ledger that Create opens, before
+// OnOpen calls f for every open ledger, and later for each ledger that is added to the host, before
 // other callers can reach that ledger. Call OnOpen before the host is shared.
 func (h *Host) OnOpen(f func(*Ledger) error) error {
 	h.creating.Lock()
@@ -171,7 +172,7 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	if err != nil {
 		return nil, err
 	}
-	if ok && !l.standby && l.signing.refusal == nil { // a rotation may have been interrupted after its event was logged and before the stored keys were updated
+	if ok && !l.standby && l.signing.refusal == nil { // finish a rotation that stopped after logging its event but before updating the stored keys
 		if err := rotating.Reconcile(name, l.KeyHistory()); err != nil {
 			l.signing.refuseUnreconciled(err)
 		}
@@ -192,10 +193,10 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger in a shared database: for writing if this server holds the lease on the ledger
-// (storage.LeasedStore), and otherwise for reading. If the ledger is already open, Reopen first commits
-// the records that it has accepted. Functions that were registered with Ledger.OnCommit remain
-// registered.
+// Reopen opens a ledger in a shared database. It opens the ledger for writing if this server holds
+// the lease on the ledger (storage.LeasedStore), and otherwise for reading. If the ledger is already
+// open, Reopen first commits the records that the ledger has accepted. Functions registered with
+// Ledger.OnCommit remain registered.
 func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)
 	h.StepDown(name)
@@ -224,7 +225,7 @@ type Role uint8
 const (
 	RoleAbsent Role = iota // the ledger is not open
 	RoleClosed             // the ledger was closed, or another server has taken over its lease
-	RoleReader             // the ledger is only read, or its keys do not match its log
+	RoleReader             // the ledger is open for reading only, or its keys do not match its log
 	RoleWriter
 )
 
@@ -285,8 +286,8 @@ func (h *Host) CheckSigning(ctx context.Context, name string) error {
 	return nil
 }
 
-// loadKeys loads the stored keys of a ledger into config. A wrong or missing key is not an error:
-// it is recorded in config.KeyFault, so that it affects only this ledger.
+// loadKeys loads the stored keys of a ledger into config. It records a wrong or missing key in
+// config.KeyFault instead of returning an error, so that the fault affects only this ledger.
 func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, config *Config) (err error) {
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
@@ -309,9 +310,9 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 	return nil
 }
 
-// loadOrConfirm returns the newest stored key of a ledger. If a creation was interrupted
-// before its key was confirmed, loadOrConfirm confirms the staged key, unless the log does not
-// contain that key.
+// loadOrConfirm returns the newest stored key of a ledger. If a creation was interrupted before its
+// key was confirmed, loadOrConfirm confirms the staged key. If the log contains other keys but not
+// the staged one, loadOrConfirm returns the staged key without confirming it.
 func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Store) (*proofs.Signer, error) {
 	signer, err := h.keys.Load(name)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -319,7 +320,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	}
 	staged, stagedErr := h.keys.LoadStaged(name)
 	if errors.Is(stagedErr, storage.ErrNotFound) {
-		return nil, err // err names the file
+		return nil, err // err names the missing key file
 	}
 	if stagedErr != nil {
 		return nil, stagedErr
@@ -376,7 +377,7 @@ func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // the ledgers share one database, so any one of them shows whether it is writable
+		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // any open ledger shows whether the shared database is writable
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}
@@ -408,7 +409,7 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 			return fmt.Errorf("reading the high-water mark of ledger %q: %w", n.Name, err)
 		}
 	}
-	if n.Origin != "" { // check this before generating a key
+	if n.Origin != "" { // check the origin before generating a key
 		if err := h.checkUnique(n.Name, n.Origin); err != nil {
 			return err
 		}
@@ -423,7 +424,7 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
 	_, err = h.database.Create(ctx, info)
 	switch {
-	case errors.Is(err, storage.ErrConflict): // another server on the database has just created it
+	case errors.Is(err, storage.ErrConflict): // another server has just created the ledger in this database
 		return fmt.Errorf("creating ledger %q: %w", n.Name, ErrExists)
 	case err != nil:
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
@@ -431,8 +432,8 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	return nil
 }
 
-// stagedSigner returns the staged key of a new ledger. An operator or an interrupted creation
-// may have staged it; if not, stagedSigner generates and stages one.
+// stagedSigner returns the staged key of a new ledger. If neither an operator nor an interrupted
+// creation has staged a key, stagedSigner generates and stages one.
 func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	switch _, err := h.keys.Load(name); {
 	case err == nil:

@@ -10,10 +10,10 @@ import (
 	"colophon/storage"
 )
 
-// checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the same
-// origin or one of the keys, because two logs with the same origin or key would be a fork. The keys
-// of a ledger are those in its log and those stored for it. The caller must hold h.creating unless
-// the host is not shared yet.
+// checkUnique returns ErrOriginInUse or ErrKeyInUse if another ledger of the host has the given
+// origin or one of the given keys, because two logs that share an origin or a key are a fork. It
+// checks the keys in the other ledgers' logs and the keys stored for those ledgers. Once the host
+// is shared, the caller must hold h.creating.
 func (h *Host) checkUnique(name, origin string, keys ...*proofs.Verifier) error {
 	for _, l := range h.Ledgers() {
 		if l.Name() == name {

@@ -17,9 +17,9 @@ var (
 	ErrOverlap = errors.New("ledger: the previous key is still signing; retire it first")
 	// ErrNoOverlap means that only the newest key signs, so there is no key to retire.
 	ErrNoOverlap = errors.New("ledger: only the newest key signs, so there is no key to retire; rotate the key first")
-	// ErrKeyMissing means that two keys must sign during an overlap, and the previous one is
-	// missing. A checkpoint without its signature would be invalid, so the ledger does not sign
-	// anything until that key is restored or retired. Reads continue.
+	// ErrKeyMissing means that the previous key is missing during an overlap, when the previous and the
+	// newest key must both sign. A checkpoint without the missing key's signature would be invalid, so
+	// the ledger does not sign anything until that key is restored or retired. Reads continue.
 	ErrKeyMissing = errors.New("ledger: writes are refused because the previous and the newest key must both sign, and the previous key is missing")
 	// ErrKeysFixed means that the server cannot write the ledger's keys, because they come from
 	// outside its data folder.
@@ -42,10 +42,10 @@ var ErrBadKey = errors.New("the signing key cannot be used")
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
-	refusal error            // ErrKeyMissing if a signer is missing, so that nothing is signed
+	refusal error            // ErrKeyMissing if a signer is missing, which prevents all signing
 }
 
-// KeyVariable returns the name of the environment variable that may hold a ledger's signing
+// KeyVariable returns the name of the environment variable that can contain a ledger's signing
 // keys.
 func KeyVariable(ledger string) string {
 	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
@@ -95,10 +95,10 @@ func rotationKey(n int) proofs.Hash {
 	return record.RotationIdempotencyKey(n)
 }
 
-// RotateKey makes next sign together with the current key, starting with the event that it logs
-// (spec: Key rotation). The caller must already have stored next durably, because otherwise a crash
-// could lose a key that has signed. RotateKey returns ErrOverlap if two keys already sign;
-// otherwise it returns any error from Submit.
+// RotateKey logs an event that introduces next as a signing key. Starting with the checkpoint of
+// that event, next and the current key both sign (spec: Key rotation). The caller must already have
+// stored next durably. Otherwise, a crash could lose a key that has signed. RotateKey returns
+// ErrOverlap if two keys already sign; otherwise it returns any error from Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -117,9 +117,9 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
-// RetireKey ends an overlap: starting with the event that it logs, only the newest key signs. The
-// retired key may be missing, because the event's own checkpoint is already outside the overlap.
-// RetireKey returns ErrNoOverlap if only one key signs; otherwise it returns any error from Submit.
+// RetireKey ends an overlap by logging a key change. Only the newest key signs the change's own
+// checkpoint and all later ones, so the retired key can be missing. RetireKey returns ErrNoOverlap
+// if only one key signs; otherwise it returns any error from Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -134,8 +134,8 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
 }
 
-// changeKeys logs a key change. The given signers sign the checkpoint of that commit and all later
-// ones. It is called with l.rotating held.
+// changeKeys logs a key change. The given signers sign the checkpoint of the commit that contains
+// the change, and all later checkpoints. The caller must hold l.rotating.
 func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*proofs.Signer, actor string) (Ack, error) {
 	rekey := func(seq uint64) (*keyring, error) {
 		history := now.history.Clone()

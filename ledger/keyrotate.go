@@ -9,14 +9,14 @@ import (
 	"colophon/storage"
 )
 
-// RotateKey adds a new signing key to the named ledger; it signs alongside the current key.
-// RotateKey uses the stored next key if there is one, and otherwise generates and stores one. It
-// returns ErrUnknown, ErrKeysFixed, ErrKeyInUse, ErrOverlap, or any error from Submit. If a
-// rotation was interrupted before its event was logged, the next call completes it. If it was
+// RotateKey adds a new signing key to the named ledger. The new key signs alongside the current
+// key. RotateKey uses the stored next key if there is one, and otherwise generates and stores one.
+// It returns ErrUnknown, ErrKeysFixed, ErrKeyInUse, ErrOverlap, or any error from Submit. If a
+// rotation is interrupted before its event is logged, the next call completes it. If it is
 // interrupted later, the next start of the server completes it.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, keys RotatingKeyStore) (Ack, error) {
-		// Check this before nextKey generates a key.
+		// Check before nextKey generates and stores a key.
 		if err := l.CheckWritable(ctx); err != nil {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}

@@ -33,8 +33,8 @@ var (
 	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
 	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
-	// ErrClaim means that an idempotency key leads to an event that does not claim it, or that
-	// claims it for another record. The database is damaged. Nothing was recorded.
+	// ErrClaim means that the database is damaged: it maps an idempotency key to an event that does not
+	// claim the key, or that claims it for another record. Nothing was recorded.
 	ErrClaim = errors.New("ledger: an idempotency key refers to an event that does not claim it")
 	// ErrDamaged means that the stored data is inconsistent or does not match the signing key.
 	ErrDamaged = errors.New("ledger: the stored data is damaged")
@@ -57,21 +57,21 @@ type Config struct {
 	Signers []*proofs.Signer
 	// Marks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
 	Marks highwater.Store
-	// MarkShown also keeps a mark for a ledger that this server only reads: the checkpoint of the
-	// last head that the server published. Open returns highwater.ErrRollback if the stored log
-	// does not extend that checkpoint.
+	// MarkShown enables a high-water mark for a ledger that this server only reads. The mark is the
+	// checkpoint of the last head that the server published. Open returns highwater.ErrRollback if the
+	// stored log does not extend that checkpoint.
 	MarkShown bool
 	// Creator is the actor of the first event. The default is Anonymous.
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
 	Clock func() time.Time
 	Log   *slog.Logger
-	// Fatal is called if the log could be lost or forked by continuing, or if another server has
-	// taken over the ledger. The default logs the error and exits with status 1. If Fatal returns,
-	// the ledger refuses writes until Host.Reopen is called.
+	// Fatal is called if continuing could lose or fork the log, or if another server has taken over the
+	// ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger refuses
+	// writes until Host.Reopen is called.
 	Fatal func(error)
-	// MaxPending and MaxPendingBytes bound the sequencer's queue, in records and in bytes of events
-	// and content. They also bound a commit, except that a single record may be larger. The
+	// MaxPending limits the records in the sequencer's queue. MaxPendingBytes limits the bytes of their
+	// events and content. Both also limit a commit, but a single record can exceed MaxPendingBytes. The
 	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
 	MaxPending      int
 	MaxPendingBytes int
@@ -149,7 +149,7 @@ type Ledger struct {
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool               // this server only reads the ledger, which then has no sequencer
+	standby    bool               // this server only reads the ledger, so its sequencer does not run
 	refreshing sync.Mutex         // held during Refresh, and while a ledger on standby is closed
 	refreshes  atomic.Uint64      // number of calls to Refresh that have begun to read
 	refreshed  uint64             // number of the newest call that has succeeded; guarded by refreshing
@@ -157,9 +157,9 @@ type Ledger struct {
 	marked     time.Time          // when the mark was last written; guarded by refreshing
 
 	setting             sync.Mutex  // held while a setting is changed
-	public              atomic.Bool // written with setting held, read without it
-	rejectsUnregistered atomic.Bool // written with setting held, read without it
-	hashesTelemetry     atomic.Bool // written with setting held, read without it
+	public              atomic.Bool // guarded by setting for writes; read without it
+	rejectsUnregistered atomic.Bool // guarded by setting for writes; read without it
+	hashesTelemetry     atomic.Bool // guarded by setting for writes; read without it
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -229,7 +229,7 @@ func (l *Ledger) Info() storage.LedgerInfo {
 	return info
 }
 
-// The values of the setting that says what a ledger does with a record whose claims do not match
+// These values of a ledger setting determine what happens to a record whose claims do not match
 // (spec: Refusals).
 const (
 	AcceptMismatch = "accept" // append the record, and flag and count the mismatch; the default

@@ -42,8 +42,8 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 	return nil
 }
 
-// recoverShown checks a ledger that this server only reads against the ledger's mark, if there is
-// one.
+// recoverShown checks that the stored log extends the ledger's mark, if there is one. It is for
+// ledgers that this server only reads.
 func recoverShown(ctx context.Context, l *Ledger) error {
 	if !l.config.MarkShown || l.config.Marks == nil {
 		return nil
@@ -55,9 +55,9 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// markShown updates the mark of a ledger that this server only reads to the published head, at most
-// once per highwater.Interval unless last is true. Even a mark that lags behind reveals a rollback
-// to an earlier head.
+// markShown stores the published head as the mark of a ledger that this server only reads. Unless
+// last is true, it writes at most once per highwater.Interval. Even an outdated mark reveals a
+// rollback to a head before the mark.
 func markShown(l *Ledger, last bool) {
 	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < highwater.Interval {
 		return

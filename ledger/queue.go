@@ -29,8 +29,8 @@ func newQueue(maxItems, maxBytes int, frozen bool) *queue {
 }
 
 // add adds a submission to the pending batch and wakes the sequencer. refusal is the reason why the
-// ledger does not sign, or nil. If the error is ErrBusy, add also returns the batch that the
-// sequencer must take before there is room.
+// ledger cannot sign, or nil if it can. If the error is ErrBusy, add also returns the batch that
+// the sequencer must take before there is room.
 func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	size := s.size()
 	q.mu.Lock()
@@ -45,8 +45,8 @@ func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	return it, b, nil
 }
 
-// refuse returns the reason to reject a submission of size bytes, or nil if it can be added. It is
-// called with q.mu held.
+// refuse returns the reason to reject a submission of size bytes, or nil if it can be added. The
+// caller must hold q.mu.
 func (q *queue) refuse(size int, refusal error) error {
 	b := q.pending
 	switch {
@@ -75,7 +75,7 @@ func (q *queue) take() (b *batch, closed bool) {
 }
 
 // fail fails the pending batch with reason, and makes the queue reject all later submissions with
-// it.
+// the same error.
 func (q *queue) fail(reason error) {
 	q.mu.Lock()
 	q.failed = reason
@@ -87,8 +87,8 @@ func (q *queue) fail(reason error) {
 	close(b.done)
 }
 
-// close makes the queue reject all later submissions with reason, and waits until the accepted ones
-// are committed. If the queue is already closed, it keeps the first reason.
+// close makes the queue reject all later submissions with reason, and waits until the submissions
+// that it accepted are committed. If the queue is already closed, it keeps the first reason.
 func (q *queue) close(reason error) {
 	q.mu.Lock()
 	q.closed = cmp.Or(q.closed, reason)
@@ -113,7 +113,7 @@ func (q *queue) drain(ctx context.Context) error {
 	}
 }
 
-// setFrozen freezes or unfreezes the queue, and reports whether that changed anything.
+// setFrozen freezes or unfreezes the queue, and reports whether its state changed.
 func (q *queue) setFrozen(frozen bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

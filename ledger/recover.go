@@ -16,7 +16,7 @@ import (
 	"colophon/storage"
 )
 
-// recover loads the stored head and publishes it. Open calls recover before it starts run.
+// recover loads the stored head and publishes it. Open calls it before the sequencer starts.
 func (s *sequencer) recover(ctx context.Context) error {
 	head, err := s.load(ctx)
 	if err == nil {
@@ -83,10 +83,10 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	return nil
 }
 
-// Refresh publishes what another server has committed to a ledger that this server only reads, and
-// reloads the ledger's settings. It does nothing if this server writes the ledger, or if the ledger
-// is closed. Concurrent calls share one refresh: a call returns once any refresh that began after
-// the call has succeeded.
+// Refresh loads and publishes the latest head of a ledger that this server only reads, and reloads
+// the ledger's settings. It does nothing if this server writes the ledger, or if the ledger is
+// closed. Concurrent calls share one refresh: a call returns once any refresh that began after the
+// call has succeeded.
 func (h *Host) Refresh(ctx context.Context, name string) error {
 	l, err := h.Ledger(name)
 	if err != nil || !l.standby {
@@ -124,8 +124,8 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// checkExtends returns highwater.ErrRollback if the log at head does not extend the log at before,
-// which is an earlier head.
+// checkExtends checks that the log at head extends the log at an earlier head, before. If it does
+// not, the error is highwater.ErrRollback.
 func (r reader) checkExtends(ctx context.Context, head, before *Head) error {
 	if head.Size < before.Size {
 		return fmt.Errorf("%w: the ledger had %d events, but the store now has only %d", highwater.ErrRollback, before.Size, head.Size)
@@ -155,16 +155,16 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // Anonymous is the actor of events from requests without authentication.
 const Anonymous = "anonymous"
 
-// MemberSetting is the name of the setting that stores the secret for payload members. The secret
-// is stored in the database, so that the secret and the ledger cannot be lost separately. Backups
-// of the database contain the secret, just as they contain the payloads themselves.
+// MemberSetting is the name of the setting that stores the secret for the digests of payload
+// members. The secret is stored in the database, so that neither it nor the ledger can be lost
+// alone. Backups of the database contain the secret, just as they contain the payloads.
 const MemberSetting = "member_secret"
 
 // MemberSecret returns the secret for payload members (spec: Payload members). It is nil if an
-// earlier version created the ledger, or if the store is a copy.
+// earlier version of the program created the ledger, or if the store is a copy without secrets.
 func (l *Ledger) MemberSecret() *members.Secret { return l.members }
 
-// recoverMemberSecret loads the secret and checks that the ledger's first event commits to it.
+// recoverMemberSecret loads the secret for payload members and checks it against the first event.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if l.Head() == nil || l.Head().Size == 0 {
 		return nil
@@ -197,8 +197,9 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	return nil
 }
 
-// makeMemberSecret generates a random secret and stores it durably, before the first event commits
-// to it. If an interrupted creation has already stored one, makeMemberSecret returns that one.
+// makeMemberSecret generates a random secret for payload members and stores it durably, before the
+// first event commits to it. If an interrupted creation of the ledger has already stored a secret,
+// makeMemberSecret returns that secret.
 func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret, error) {
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -16,13 +16,13 @@ import (
 // a single record has more. Other writers wait while the commit deletes them.
 const maxRedactedPieces = 4 << 10
 
-// redactedPieceBytes is roughly how many bytes a redaction, and each piece of content that it deletes,
-// adds to the write-ahead log.
+// redactedPieceBytes is the approximate number of bytes that a redaction adds to the write-ahead log.
+// Each piece of content that it deletes adds the same number again.
 const redactedPieceBytes = 128
 
-// RedactionOf returns the redaction of the record at seq, including the digests of its content. Its
-// By field is set later by the sequencer. Digests is empty if the event refers to no content; only
-// records refer to content.
+// RedactionOf returns the redaction of the record at seq, including the digests of its content. The
+// sequencer sets its By field later. Digests is empty if the event at seq does not refer to
+// content, which is the case for all events other than records.
 func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
@@ -58,8 +58,8 @@ func redactionOf(seq uint64, contents []event.Content) storage.Redaction {
 	return r
 }
 
-// redactedBy returns the seq of the event that redacted a record, and whether there is such an
-// event.
+// redactedBy returns the seq of the event that redacted the record at seq. redacted is false if no
+// event has redacted it.
 func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
 	by, err = r.Redaction(ctx, seq)
 	switch {
@@ -103,8 +103,8 @@ func (l *Ledger) Redact(ctx context.Context, of *seqs.Set, reason, actor string,
 	return l.redact(ctx, next, reason, actor, done)
 }
 
-// toRedact returns the pieces of content to erase for a record. skip is true if there are none, or
-// if the record is already redacted.
+// toRedact returns the pieces of content to erase for a record. skip is true if the record has no
+// content or is already redacted.
 func (r reader) toRedact(ctx context.Context, d *event.Decoder, seq uint64) (contents []event.Content, skip bool, err error) {
 	if _, skip, err = r.redactedBy(ctx, seq); skip || err != nil {
 		return nil, skip, err

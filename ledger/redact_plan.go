@@ -14,16 +14,16 @@ type RedactionPlan struct {
 	Records         uint64     // number of records whose content would be redacted
 	AlreadyRedacted uint64     // number of records that an earlier event redacted
 	WithoutContent  uint64     // number of events that refer to no content
-	Erased          PieceCount // content of these records that no other record needs
-	Kept            PieceCount // content of these records that other records need
-	NeededBy        uint64     // records outside the set that need content of these records
+	Erased          PieceCount // content that Redact would erase
+	Kept            PieceCount // content that Redact would keep, because records outside the set need it
+	NeededBy        uint64     // number of records outside the set that need the content in Kept
 	// First lists the seqs of the first records to redact, and FirstAlready lists the first records
 	// that are already redacted. Each list has at most MaxListed elements.
 	First        []uint64
 	FirstAlready []EarlierRedaction
 }
 
-// MaxListed limits the lists of a RedactionPlan.
+// MaxListed is the maximum length of each list in a RedactionPlan.
 const MaxListed = 100
 
 // PieceCount counts pieces of content. Each piece is counted once, even if several records refer to
@@ -34,8 +34,8 @@ type PieceCount struct{ Count, Bytes uint64 }
 type EarlierRedaction struct{ Seq, By uint64 }
 
 // PlanRedaction returns what Redact would currently do to a set of records. For each piece of
-// content, it reads all records that need it. Because the set can be large, PlanRedaction calls
-// rest between steps. If rest returns an error, PlanRedaction stops and returns that error.
+// content, it reads all records that need it. It calls rest between steps, so that the caller can
+// let other work proceed. If rest returns an error, PlanRedaction stops and returns that error.
 func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() error) (*RedactionPlan, error) {
 	p := planning{reader: l.reader, of: of, rest: rest, uses: make(map[proofs.Hash]pieceUse)}
 	for seq := range of.All() {
@@ -55,22 +55,22 @@ type planning struct {
 	reader  reader
 	of      *seqs.Set
 	rest    func() error
-	others  seqs.Set                 // records outside the set that need its content
-	uses    map[proofs.Hash]pieceUse // uses of pieces that several records need
+	others  seqs.Set                 // records outside the set that need content of records in the set
+	uses    map[proofs.Hash]pieceUse // pieces of content that several records need, keyed by digest
 	decoder event.Decoder
 	plan    RedactionPlan
 }
 
 // pieceUse describes which records need a piece of content.
 type pieceUse struct {
-	first  uint64 // seq of the first record in the set that needs the piece; the piece is counted there
-	shared bool   // a record outside the set needs it too
+	first  uint64 // seq of the first record in the set that needs the piece; only this record counts the piece
+	shared bool   // a record outside the set also needs the piece
 	single bool   // only one record needs the piece
 }
 
-// maxPieceUses is the maximum number of shared pieces that planning remembers. When the map is
-// full, planning clears it. Pieces that only one record needs are not remembered, so that a piece
-// shared by many records rarely has to be looked up again.
+// maxPieceUses is the maximum length of planning.uses. When the map is full, it is cleared. It does
+// not contain pieces that only one record needs. This leaves room for shared pieces, which would
+// otherwise be looked up again more often.
 var maxPieceUses = 1 << 16
 
 func (p *planning) record(ctx context.Context, seq uint64) error {

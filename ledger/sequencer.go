@@ -28,10 +28,10 @@ type sequencer struct {
 	signing *signing // holds the published keys; run updates them with each commit
 
 	*published               // holds the published head; run updates it with each commit
-	headMoved  chan struct{} // holds a token when head has moved
+	headMoved  chan struct{} // receives a token when the head changes, to wake the writer of the high-water mark
 
-	// The fields below are used first by Open and then only by run, or by Refresh if the ledger is
-	// only read.
+	// Open initializes the fields below. After that, only run uses them, or only Refresh if the
+	// ledger is only read.
 	tree       *proofs.Tree
 	ring       *keyring // signs the next commit
 	tip        proofs.Hash
@@ -72,8 +72,8 @@ func (s *sequencer) run() {
 	}
 }
 
-// notHeld returns storage.ErrNotHeld if err wraps it, which means that nothing was written.
-// Otherwise it returns nil.
+// notHeld returns storage.ErrNotHeld if err wraps it, and nil otherwise. ErrNotHeld means that
+// nothing was written, because this server does not hold the lease.
 func notHeld(err error) error {
 	if errors.Is(err, storage.ErrNotHeld) {
 		return storage.ErrNotHeld
@@ -81,8 +81,9 @@ func notHeld(err error) error {
 	return nil
 }
 
-// commit makes all events of a batch durable in a single commit. If it returns an error other than
-// ErrOutcomeUnknown, nothing was written and the ledger continues.
+// commit makes all events of a batch durable in a single commit. Nothing was written if it returns
+// an error other than ErrOutcomeUnknown. The ledger then continues, unless the error is
+// storage.ErrNotHeld.
 func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	if err := s.checkSpace(ctx); err != nil {
 		return err
@@ -167,7 +168,7 @@ type newEvent struct {
 	body     []byte
 	contents []record.Content
 	redacted []storage.Redaction
-	ring     *keyring // signs from this event on; nil means no change
+	ring     *keyring // signs the commit of this event and all later commits; nil means no change
 }
 
 // resolve looks up every idempotency key, in the store and among the earlier items of the
@@ -205,8 +206,8 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 			it.ack.Outcome, it.ack.First, it.Record = Replayed, holder.Seq, holder.Record
 		default:
 			if holder.Seq < size {
-				// Check the claim: a refusal is permanent and must not name an event that does
-				// not hold the key.
+				// Check the claim first. A refusal is permanent, so it must not name an event that
+				// does not hold the key.
 				if _, it.err = s.reader.checkClaim(holder); it.err != nil {
 					continue
 				}
@@ -286,7 +287,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 	}
 }
 
-// seal signs the current state of the tree and returns the head for it. at is the time of the last
+// seal signs a checkpoint of the current tree and returns the new head. at is the time of the last
 // event, in microseconds.
 func (s *sequencer) seal(at int64) (*Head, error) {
 	view := s.tree.Snapshot()

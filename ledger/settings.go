@@ -18,7 +18,7 @@ const logSetting = "log"
 // The values of logSetting (spec: Who may read the log).
 const (
 	PrivateLog = "private" // only clients with a suitable scope may read the log; the default
-	PublicLog  = "public"  // anyone may read it
+	PublicLog  = "public"  // anyone may read the log
 )
 
 // HasPublicLog reports whether anyone may read the transparency log.
@@ -37,8 +37,8 @@ const sourcesSetting = "unregistered_sources"
 
 // The values of sourcesSetting (spec: Unregistered sources).
 const (
-	AcceptUnregistered = "accept" // append the set, and flag it if any source has ever been registered; the default
-	RejectUnregistered = "reject" // refuse the set
+	AcceptUnregistered = "accept" // append the citation set, and flag it if any source has ever been registered; the default
+	RejectUnregistered = "reject" // refuse the citation set
 )
 
 // RejectsUnregisteredSources reports whether the ledger rejects citation sets that cite unregistered
@@ -125,9 +125,9 @@ func valueOf(name string, second bool) string {
 	return settings[name][0]
 }
 
-// setSetting durably stores a setting: its second value if second is true, and its first value otherwise.
-// It then stores second in cached. If immediately is true, it updates cached before storing the setting,
-// and does not revert it if storing fails.
+// setSetting durably sets a setting to one of its two values: the second if second is true, and the first
+// otherwise. It then stores second in cached. If immediately is true, it updates cached before it stores
+// the setting, and does not revert cached if storing fails.
 func setSetting(ctx context.Context, l *Ledger, name string, second, immediately bool, cached *atomic.Bool) error {
 	l.setting.Lock()
 	defer l.setting.Unlock()
@@ -147,8 +147,9 @@ func recoverSettings(ctx context.Context, l *Ledger) error {
 		recoverSetting(ctx, l.store, telemetrySetting, &l.hashesTelemetry))
 }
 
-// recoverSetting loads a setting, and stores in second whether the setting has its second value. If
-// the setting is not stored, second does not change.
+// recoverSetting loads a setting. It sets second to true if the stored value is the second of the
+// two possible values, and to false if it is the first. If the setting is not stored, second does
+// not change.
 func recoverSetting(ctx context.Context, store storage.Store, name string, second *atomic.Bool) error {
 	value, err := store.Setting(ctx, name)
 	switch {

@@ -17,8 +17,9 @@ type signing struct {
 	name, origin string // name and origin of the ledger
 
 	keys atomic.Pointer[keyring] // keys of the last durable state; only the sequencer writes it
-	// refusal is the reason why the ledger must not sign, or nil: highwater.ErrRollback,
-	// storage.ErrNotHeld, or a SigningError. It is set before the ledger is shared.
+	// refusal is the reason why the ledger must not sign: highwater.ErrRollback,
+	// storage.ErrNotHeld, or a SigningError. It is nil if the ledger may sign. It is set before
+	// clients can use the ledger.
 	refusal error
 }
 
@@ -88,7 +89,7 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 }
 
 // refuseUnreconciled makes the ledger stop signing because the stored keys could not be updated to
-// match the log. One of them may belong to a newer copy of the log.
+// match the log. A stored key may belong to a newer copy of the log.
 func (s *signing) refuseUnreconciled(err error) {
 	cause := "the key files could not be updated; the server's log says why"
 	if errors.Is(err, ErrBadKey) {
@@ -98,14 +99,14 @@ func (s *signing) refuseUnreconciled(err error) {
 }
 
 // refuseKeys makes the ledger stop signing because its keys do not match the log. It must be called
-// before the ledger is shared.
+// before clients can use the ledger.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}
 	s.config.Log.Error("refusing writes: the signing keys are missing or invalid", "error", reason, "cause", err)
 }
 
 // refuse makes the ledger stop signing because its store does not contain everything that the
-// ledger has signed. It must be called before the ledger is shared.
+// ledger has signed. It must be called before clients can use the ledger.
 func (s *signing) refuse(err error) {
 	s.refusal = err
 	s.config.Log.Error("refusing writes: the store lacks data that the ledger has signed; restore a newer copy, or create a new ledger and freeze this one", "error", err)
@@ -119,7 +120,7 @@ func (s *signing) check() error {
 	return s.keys.Load().refusal
 }
 
-// signerFor returns the configured signer of a key, or nil.
+// signerFor returns the configured signer of a key, or nil if no signer is configured for it.
 func (s *signing) signerFor(key *proofs.Verifier) *proofs.Signer {
 	for _, signer := range append([]*proofs.Signer{s.config.Signer}, s.config.Signers...) {
 		if signer != nil && signer.Verifier().String() == key.String() {

@@ -41,7 +41,7 @@ type Submission struct {
 
 type Outcome uint8
 
-// The outcomes. All are durable when they are reported.
+// These are the outcomes of a submission. Each is durable by the time it is reported.
 const (
 	Appended   Outcome = iota // the event is in the log
 	Replayed                  // the same record already holds the key; nothing was appended
@@ -53,11 +53,11 @@ type Ack struct {
 	Outcome Outcome
 	// First is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
 	First uint64
-	// Entry is prev_event_hash followed by the body: those of the appended event or, for Replayed,
-	// those of the event at First.
+	// Entry is the log entry of the appended event: prev_event_hash followed by the event body. For
+	// Replayed, it is the entry of the event at First.
 	Entry []byte
-	// The fields from Seq to TimeText describe the appended event: the submitted one or, for
-	// Conflicted, the refusal. They are zero for Replayed.
+	// The fields from Seq to TimeText describe the appended event. For Conflicted, this event is
+	// the refusal. For Replayed, the fields are zero.
 	Seq       uint64
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
@@ -160,9 +160,10 @@ func (s *Submission) size() int {
 const verbsAhead = 1 << 10
 
 // AppendVerbs appends each verb as a separate event, in order, and calls done with each
-// acknowledgement. It queues verbs ahead, so that one commit can contain many of them. If it
-// returns an error, including when ctx is canceled, the log contains exactly the verbs that were
-// reported to done, unless done itself returned the error or the outcome of a commit is unknown.
+// acknowledgement. It queues several verbs before it waits, so that one commit can contain many of
+// them. If it returns an error, including when ctx is canceled, the log contains exactly the verbs
+// that were reported to done. There are two exceptions: done itself returned the error, or the
+// outcome of a commit is unknown.
 func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
 	var waiting []Ticket
 	var failed, doneFailed error

@@ -9,9 +9,9 @@ const TileBytes = 16 << 10
 // contention between concurrent readers.
 const cacheShards = 16
 
-// TileCache holds a bounded number of full, expanded tiles of one log. Full tiles never
-// change, so cached tiles stay valid. It is safe for concurrent use. A nil TileCache caches
-// nothing.
+// TileCache holds a bounded number of full tiles of one log, including their inner nodes. Full
+// tiles never change, so cached tiles stay valid. It is safe for concurrent use. A nil TileCache
+// caches nothing.
 type TileCache struct {
 	shards [cacheShards]cacheShard
 }

@@ -48,14 +48,14 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint parses and verifies a signed checkpoint. The note must be in the canonical form of
-// tlog-checkpoint (otherwise the error wraps ErrMalformed) and must have a signature from at least
-// one of the verifiers (ErrWrongKey). All signatures from these verifiers must be valid
-// (ErrSignature). The checkpoint's origin must be the name of a verifier that signed it
-// (ErrOrigin). That verifier must not have been retired at a smaller size (ErrRetired), and its
-// condition must accept the checkpoint; otherwise the error is the one that the condition returned
-// (see Verifier.WithCondition). Extension lines and signatures from other keys are allowed and have
-// no effect.
+// OpenCheckpoint parses and verifies a signed checkpoint. Extension lines and signatures from other
+// keys are allowed and have no effect. If a verifier's condition does not accept the checkpoint,
+// OpenCheckpoint returns the condition's error (see Verifier.WithCondition). All other errors wrap:
+//   - ErrMalformed, if the note is not in the canonical form of tlog-checkpoint
+//   - ErrWrongKey, if the note has no signature from any of the verifiers
+//   - ErrSignature, if a signature from one of the verifiers is invalid
+//   - ErrOrigin, if no verifier that signed the note has the checkpoint's origin as its name
+//   - ErrRetired, if the verifier with that name was retired at a smaller size
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is too long: %d bytes", ErrMalformed, len(signed))

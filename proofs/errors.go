@@ -12,8 +12,8 @@ var (
 	ErrMalformed = errors.New("proofs: malformed")
 	// ErrTooLong means that an entry is longer than MaxEntry.
 	ErrTooLong = errors.New("proofs: entry too long")
-	// ErrNoProof means that the receipt is minimal, or that the proof file does not include its
-	// entry.
+	// ErrNoProof means that the receipt is minimal and thus has no proof, or that the proof file
+	// does not include the entry to verify.
 	ErrNoProof = errors.New("proofs: no proof to verify")
 	// ErrWrongKey means that there is no signature from any of the expected keys.
 	ErrWrongKey = errors.New("proofs: not signed by an expected key")
@@ -21,8 +21,8 @@ var (
 	ErrSignature = errors.New("proofs: invalid signature")
 	// ErrRetired means that every known key that signed had been retired at a smaller size.
 	ErrRetired = errors.New("proofs: signed by a retired key")
-	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin is that
-	// of a different log.
+	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin names a
+	// different log.
 	ErrOrigin = errors.New("proofs: checkpoint belongs to a different log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.

@@ -18,7 +18,7 @@ type event struct {
 	checks             []byte // checks, or {} if absent
 	shape              []byte // record.shape, or nil if absent
 	failureStage       []byte // record.failure_stage, or nil if absent
-	incomplete         []byte // result of the function incomplete
+	incomplete         []byte // list of members that an IPC record lacks, or nil
 }
 
 // readEvent parses an event body, which must be canonical JSON (spec: Event body).

@@ -80,8 +80,8 @@ func newSigner(k Key, vkey string) (*Signer, error) {
 	return s, nil
 }
 
-// ParseSigner parses a signer key in the form that Secret returns
-// (golang.org/x/mod/sumdb/note).
+// ParseSigner parses a signer key in the format of golang.org/x/mod/sumdb/note, which Secret also
+// returns.
 func ParseSigner(secret string) (*Signer, error) {
 	if _, err := note.NewSigner(secret); err != nil {
 		return nil, fmt.Errorf("%w: parsing the signer key: %w", ErrMalformed, err)

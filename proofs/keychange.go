@@ -14,8 +14,8 @@ type KeyStep string
 
 // These are the steps of a rotation. Between them, both keys sign.
 const (
-	KeyIntroduced KeyStep = "introduced" // from here on, the new key signs together with the current one
-	KeyRetired    KeyStep = "retired"    // from here on, only the new key signs
+	KeyIntroduced KeyStep = "introduced" // the new key begins to sign, in addition to the current key
+	KeyRetired    KeyStep = "retired"    // the old key stops signing, so only the new key signs
 )
 
 // KeyChange is the content of a key_rotated event's record (spec: Key rotation events).
@@ -23,7 +23,7 @@ type KeyChange struct {
 	Step KeyStep
 	// Previous is the key that is being replaced, and Next is its successor.
 	Previous, Next *Verifier
-	// Handover is the note that NewHandover returns. It is nil in the second step.
+	// Handover is the note that NewHandover returns. It is nil if Step is KeyRetired.
 	Handover []byte
 }
 
@@ -36,8 +36,8 @@ func handoverText(previous, next *Verifier) string {
 }
 
 // NewHandover returns the signed note in which a log's key names its successor. The previous key's
-// signature authorises the next key, and the next key's signature proves that its owner possesses
-// it.
+// signature authorises the next key. The next key's signature proves that the successor has the
+// private key.
 func NewHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
 		return nil, fmt.Errorf("%w: the next key has the origin %.100q, but the previous key has %.100q", ErrOrigin, next.Origin(), previous.Origin())
@@ -73,7 +73,7 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 }
 
 // ParseKeyChange parses the record of a key_rotated event. It returns ErrMalformed if the record is
-// not valid. It does not verify the change, which is done by KeyHistory.Add.
+// not valid. It does not verify the change; KeyHistory.Add does.
 func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	var r reader
 	r.allowOnly(record, "key change", "digest", "handover", "idempotency_key", "previous_key", "step", "verifier_key")

@@ -51,9 +51,10 @@ func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
 }
 
 // Add applies the change in the event at seq, which must be greater than the seq of every earlier
-// change. The error shows which rule was broken (spec: Key rotation): ErrMalformed if the step is
-// out of order or names the wrong keys; ErrOrigin, ErrWrongKey, or ErrSignature if the handover is
-// not valid. After an error, the history is unchanged.
+// change. The error shows which rule was broken (spec: Key rotation). It is ErrMalformed if the
+// step is out of order or names the wrong keys, and ErrOrigin if the next key has a different
+// origin. It is ErrMalformed, ErrWrongKey, or ErrSignature if the handover is not valid. After an
+// error, the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	current, overlapping := h.Current(), h.OverlapKey()
 	switch {
@@ -158,10 +159,10 @@ func (h *KeyHistory) Contains(key *Verifier) bool {
 	return slices.ContainsFunc(h.keys, func(k LogKey) bool { return k.Verifier.String() == key.String() })
 }
 
-// VerifiersFrom returns the oldest of the log's keys that is among the trusted keys, and all of its
-// successors, newest first. Retired keys have a size bound. The result is empty if the log has none
-// of the trusted keys. Keys older than the trusted one are not included: a retired key may have
-// been stolen, and only its successors can say up to which size it signed.
+// VerifiersFrom returns the log's oldest trusted key and all of its successors, newest first.
+// Retired keys have a size bound. The result is empty if none of the trusted keys belongs to the
+// log. Older keys are not included, because a retired key may have been stolen, and only its
+// successors can say up to which size it signed.
 func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 	first := slices.IndexFunc(h.keys, func(k LogKey) bool {
 		return slices.ContainsFunc(trusted, func(t *Verifier) bool { return t.String() == k.Verifier.String() })
@@ -204,11 +205,11 @@ func (h *KeyHistory) OpenCheckpoint(signed []byte, trusted ...*Verifier) (Checkp
 	return checkpoint, nil
 }
 
-// OpenLaterCheckpoint opens a checkpoint of a log that may have grown since the history was built,
-// which covers only the first known entries. For a checkpoint up to that size, it does the same as
-// KeyHistory.OpenCheckpoint. A larger checkpoint must be signed by the newest key in the history, by a
-// trusted key that is not in the history yet, or by one of successors; the signature of an older key is
-// not enough. The errors are those of the package-level function OpenCheckpoint.
+// OpenLaterCheckpoint opens a checkpoint of a log that may have grown since the history was built.
+// known is the number of entries that the history covers. For a checkpoint up to that size, it does the
+// same as KeyHistory.OpenCheckpoint. A larger checkpoint must be signed by the newest key in the
+// history, by a trusted key that is not in the history yet, or by one of successors. The signature of
+// an older key is not enough. The errors are those of the package-level function OpenCheckpoint.
 func (h *KeyHistory) OpenLaterCheckpoint(signed []byte, known uint64, trusted, successors []*Verifier) (Checkpoint, error) {
 	later := slices.DeleteFunc(slices.Concat(trusted, successors), h.Contains)
 	checkpoint, err := OpenCheckpoint(signed, slices.Concat(h.VerifiersFrom(trusted...), later)...)
@@ -282,7 +283,7 @@ func ParseLogKey(text []byte) (*KeyHistory, error) {
 	return h, nil
 }
 
-// logKeyText is the JSON form of a history, as log/key returns it.
+// logKeyText is the JSON form of a KeyHistory, as the log/key endpoint returns it.
 type logKeyText struct {
 	Origin      string         `json:"origin"`
 	VerifierKey string         `json:"verifier_key"`
@@ -323,8 +324,8 @@ type seqChange struct {
 	KeyChange
 }
 
-// replaced reads the changes, one or two, that replace previous with next. It returns the later one
-// first.
+// replaced reads the one or two changes that replace previous with next. It returns the later
+// change first.
 func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange {
 	r.allowOnly(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange

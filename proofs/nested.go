@@ -13,22 +13,22 @@ import (
 // NestedFormat is the name and version of the format of nested proofs.
 const NestedFormat = "colophon-nested-proof@1"
 
-// NestedProof proves one part of a record, which is either a stage of a run-DAG or a citation in a
-// citation set. A stage is proved by its path to the run's root. The receipt proves the record
-// itself, up to the checkpoint. The proof reveals the record's event, which contains none of the
-// content, and at most the text of this one part (spec: Nested proofs).
+// NestedProof proves one part of a record: a stage of a run-DAG or a citation in a citation set. A
+// stage is proved by its path to the run's root. The receipt proves that the record is in the
+// checkpoint's tree. The proof reveals the record's event, which contains none of the content, and
+// at most the text of this stage or citation (spec: Nested proofs).
 type NestedProof struct {
 	Receipt  *Receipt        // must include its Proof
 	Stage    *NestedStage    // nil if Citation is set
 	Citation *NestedCitation // nil if Stage is set
 
-	// Text is the text from which the part's hash is computed, in WTF-8; nil if the proof does not
-	// include it. Verify does not check it: the caller must hash the text according to the rules
-	// (spec: Nested proofs).
+	// Text is the WTF-8 text from which the hash of the stage or citation is computed. It is nil if
+	// the proof does not include the text. Verify does not check the text: the caller must hash it
+	// according to the rules (spec: Nested proofs).
 	Text []byte
 }
 
-// NestedStage is a stage, together with its path in the tree of the run (spec: Run tree).
+// NestedStage is a stage and its path in the tree of the run (spec: Run tree).
 type NestedStage struct {
 	Name  string // name of the stage in the event
 	Index uint64 // position among the run's stages
@@ -43,10 +43,11 @@ type PathStep = rules.PathStep
 // NestedCitation is one citation of a citation set.
 type NestedCitation struct {
 	Index     uint64 // position in the set
-	ChunkHash string // includes its prefix (spec: Citation hashes)
+	ChunkHash string // includes the prefix "sha256:" (spec: Citation hashes)
 }
 
-// maxStagePath is the maximum length of a path in the tree of a run whose event fits in an entry.
+// maxStagePath is the maximum length of a stage's path. The event of a run with a longer path would
+// not fit in an entry.
 const maxStagePath = 16
 
 // AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if

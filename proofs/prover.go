@@ -55,8 +55,8 @@ func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
 	if first == second {
 		return []Hash{}, nil
 	}
-	// The proof is the path from the last complete subtree of the first tree. If that subtree is
-	// not the whole first tree, the proof starts with the subtree's root.
+	// The proof is the path to the root from the last complete subtree of the first tree. If that
+	// subtree is not the whole first tree, the proof starts with the subtree's root.
 	height := uint(bits.TrailingZeros64(first))
 	index := first>>height - 1
 	proof := make([]Hash, 0, 1+pathLength(first-1, second))

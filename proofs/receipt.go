@@ -27,8 +27,8 @@ type Receipt struct {
 	// canonical JSON, or nil if absent. Only run_dag events have them.
 	Shape, FailureStage []byte
 
-	// Incomplete lists the members that an IPC record lacks, as canonical JSON. It is nil if
-	// the record lacks none.
+	// Incomplete lists the members that an IPC record lacks, as canonical JSON. It is nil if no
+	// members are missing.
 	Incomplete []byte
 
 	// Replayed means that the request appended nothing, because the log already contained the same
@@ -36,10 +36,9 @@ type Receipt struct {
 	// event, so no proof covers it.
 	Replayed bool
 
-	// Unproved lists the names of the other members that ParseReceipt found, in order of
-	// appearance. These are members that the server derived from other events (spec: Receipts) and
-	// members that this version does not know. No proof covers them, so only the server vouches for
-	// them.
+	// Unproved lists the names of the additional members that ParseReceipt found, in order of
+	// appearance. The server derived them from other events (spec: Receipts), or this version does
+	// not know them. No proof covers them, so only the server vouches for them.
 	Unproved []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
@@ -49,7 +48,7 @@ type Receipt struct {
 // Proof is the part of a receipt that makes it possible to verify the receipt without access to the
 // ledger.
 type Proof struct {
-	Event      []byte // the whole event body, canonical JSON
+	Event      []byte // the complete event body, as canonical JSON
 	Inclusion  InclusionProof
 	Checkpoint []byte // signed note
 }
@@ -174,8 +173,8 @@ func (r *Receipt) UncoveredMembers() []string {
 }
 
 // ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing, repeated,
-// or of the wrong type. The names of unknown members are listed in Unproved. White space, the order
-// of members, and the spelling of JSON values do not matter.
+// or of the wrong type. It lists the names of unknown members in Receipt.Unproved. White space, the
+// order of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {

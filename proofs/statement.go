@@ -11,9 +11,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// backupTitle and exportTitle are the first lines of the statements that a ledger's keys sign in
-// addition to checkpoints. Because origins contain no spaces, a statement cannot be mistaken for a
-// checkpoint. The title of a handover is different from both.
+// backupTitle and exportTitle are the first lines of backup notes and export manifests, which a
+// ledger's keys sign in addition to checkpoints. A checkpoint begins with an origin, which contains
+// no spaces, so neither can be mistaken for a checkpoint. Both titles differ from handoverTitle.
 const (
 	backupTitle = "colophon backup manifest v1\n"
 	exportTitle = "colophon export manifest v1\n"
@@ -88,10 +88,11 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 }
 
 // OpenExport parses and verifies the signed note of an export manifest. It returns ErrWrongKey if
-// none of the verifiers signed, ErrSignature if a signature is invalid, ErrOrigin if the verifiers
-// that signed belong to a different origin, ErrMalformed if the note does not have the form that
-// SignExport writes, ErrRetired if the key was retired at a smaller size than the manifest's, or
-// the error from the verifier's condition.
+// none of the verifiers signed, ErrSignature if a signature is invalid, and ErrMalformed if the
+// note does not have the form that SignExport writes. It returns ErrOrigin if the verifiers that
+// signed have a different origin than the manifest. If the origin is correct, it returns ErrRetired
+// if the key was retired at a smaller size than the manifest's, or the error from the verifier's
+// condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
 	text, by, err := openStatement("export manifest", signed, verifiers)
 	if err != nil {
@@ -141,8 +142,8 @@ func parseExport(text string) (*ExportManifest, error) {
 	return m, nil
 }
 
-// VerifyRows returns ErrInclusion unless the manifest covers exactly the rows with the given leaf
-// hashes, in the given order, and rest, which is the answer without its rows.
+// VerifyRows returns ErrInclusion unless the manifest covers exactly the given rows and rest.
+// leaves contains the leaf hashes of the rows in order. rest is the answer without its rows.
 func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.Rows:

@@ -1,7 +1,7 @@
 package proofs
 
-// A hash tile of level L holds up to 256 consecutive hashes, which are those of the tree's nodes at
-// height 8·L (tlog-tiles).
+// A hash tile of level L contains the hashes of up to 256 consecutive nodes of the tree at height
+// 8·L (tlog-tiles).
 const (
 	// TileHeight is the number of tree levels that one tile spans.
 	TileHeight = 8
@@ -9,7 +9,7 @@ const (
 	FullTile = 1 << TileHeight
 	// MaxSize is the maximum number of leaves in a tree that this package builds.
 	MaxSize = 1<<63 - 1
-	// levels is the number of tile levels in a tree of MaxSize.
+	// levels is the number of tile levels in a tree with MaxSize leaves.
 	levels = 64 / TileHeight
 )
 
@@ -27,15 +27,15 @@ func TileWidth(level uint8, index, size uint64) int {
 	}
 }
 
-// nodesAt returns the number of complete nodes that a tree of the given size has at the lowest
-// height of a tile level.
+// nodesAt returns the number of complete nodes that a tree of the given size has at the height
+// where the given tile level begins.
 func nodesAt(level uint8, size uint64) uint64 {
 	return size >> (uint(level) * TileHeight)
 }
 
-// tile is an expanded tile. It holds every complete node, row by row, from the tile's own hashes up
-// to, but not including, its root, so no hashes have to be computed for a proof that passes through
-// it. Row r holds up to 256>>r nodes. The root is one of the hashes in the tile above.
+// tile is an expanded tile. It contains every complete node below the tile's root, so a proof that
+// passes through the tile requires no hash computations. Row 0 contains the tile's own hashes, and
+// row r contains up to 256>>r nodes. The root itself is one of the hashes in the tile above.
 //
 // A tile only grows, and its nodes never change. A reader that knows the tile's width at its
 // snapshot can therefore share the tile with the writer.

@@ -11,8 +11,8 @@ import (
 // TlogProof is a receipt in the common format of .tlog-proof files (c2sp.org/tlog-proof). Its
 // extra data is the entry, so the file can be verified on its own (spec: tlog-proof files).
 type TlogProof struct {
-	// Extra is the entry, or empty. Other programs can store anything here; only the proof
-	// shows that it is the entry.
+	// Extra is the entry, or empty. Other programs can store other data here, so Extra must not be
+	// treated as the entry until Verify succeeds.
 	Extra      []byte
 	Index      uint64
 	Hashes     []Hash

@@ -24,7 +24,7 @@ type Tree struct {
 	size uint64
 	// edge holds the incomplete tile of each level, or nil if that tile is empty.
 	edge  [levels]*tile
-	cache *TileCache // completed tiles are added to it
+	cache *TileCache // receives completed tiles; may be nil
 
 	taken uint64     // size at the last call to TakeDirty
 	done  []TileData // tiles that have been completed since the last call to TakeDirty
@@ -133,8 +133,8 @@ type Snapshot struct {
 	size uint64
 	root Hash
 	edge [levels]*tile
-	// folds[k] is the root over the rightmost n leaves, where n has only the lowest k+1 of the bits
-	// that are set in size. Proofs need these roots at the tree's incomplete right edge.
+	// folds[k] is the root hash of the rightmost n leaves, where n is the sum of the k+1 lowest set
+	// bits of size. Proofs need these roots at the tree's incomplete right edge.
 	folds []Hash
 }
 

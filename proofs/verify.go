@@ -58,7 +58,7 @@ func byteSlices(hashes []Hash) [][]byte {
 	return slices
 }
 
-// hasher implements the hasher interface of the merkle library with the hashes of this package.
+// hasher implements the hasher interface of the merkle library with this package's hash functions.
 type hasher struct{}
 
 func (hasher) EmptyRoot() []byte { h := EmptyRoot(); return h[:] }

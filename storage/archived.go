@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// ArchiveSetting is the name of the setting under which a ledger's Archived is stored.
+// ArchiveSetting is the name of the setting that contains a ledger's Archived value.
 const ArchiveSetting = "archive"
 
-// Archived describes the part of a log that was moved to a published copy. The store no longer has
-// the entries below Below, except for a few that Archive was told to keep, nor the level-0 tiles
-// that cover them. It still has the tiles of higher levels, which are used to verify what is read
-// from the copy.
+// Archived describes the part of a log that was moved to a published copy. The store no longer
+// contains the entries below Below, except for a few that Archive was told to keep. It also no
+// longer contains the level-0 tiles that cover those entries. It still contains the tiles of higher
+// levels, which are used to verify data from the copy.
 type Archived struct {
 	Below uint64 `json:"below"` // a multiple of TileHashes
 	Place string `json:"place"` // the URL of the copy, without credentials
@@ -44,8 +44,8 @@ func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
 	return ParseArchived(value)
 }
 
-// MissingEntry returns the error for an entry that a ledger of the given size does not store: an
-// ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
+// MissingEntry returns the error for an entry that is missing from a ledger of the given size. This
+// is an ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
 func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
 		func(a Archived) bool { return a.CoversEntry(seq) })
@@ -112,9 +112,9 @@ func (e *ArchivedError) Error() string {
 type Archiver interface {
 	Store
 	// Archive deletes the entries below a.Below, except for those in keep, deletes the level-0
-	// tiles that cover the archived entries, and stores a. This is one atomic and durable change:
-	// if Archive returns an error, it was made completely or not at all. The caller must have
-	// verified that the copy contains what is deleted. Archive does not delay commits. It returns
-	// ErrConflict if more entries have already been archived.
+	// tiles that cover the archived entries, and stores a. The change is atomic and durable. If
+	// Archive returns an error, the change was made completely or not at all. The caller must have
+	// verified that the copy contains everything that Archive deletes. Archive does not delay
+	// commits. It returns ErrConflict if more entries have already been archived.
 	Archive(ctx context.Context, a Archived, keep []uint64) error
 }

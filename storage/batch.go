@@ -46,7 +46,7 @@ func (b Batch) has(seq uint64, old Head) bool { return seq >= old.Size && seq < 
 
 func (b Batch) checkContents(old Head) error {
 	last := old.Size
-	highest := -1 // highest slot seen so far for event last
+	highest := -1 // highest slot seen so far for the event whose seq is last
 	for i := range b.Contents {
 		c := &b.Contents[i]
 		switch {

@@ -6,19 +6,19 @@ import "context"
 type KeyChecker interface {
 	// CheckKeys reads every key of the database in bounded memory, and returns the first stray key
 	// of each ledger and of the database itself. A key is stray if it does not follow from any log.
-	// logs maps the name of a ledger to a summary of its log; the keys of ledgers that it does not
-	// contain are not checked. The caller must make sure that nothing writes to the database.
-	// progress, if not nil, is called from time to time with the number of keys read so far.
+	// logs maps the name of a ledger to a summary of its log. CheckKeys does not check the keys of
+	// other ledgers. The caller must make sure that nothing writes to the database. If progress is
+	// not nil, CheckKeys calls it from time to time with the number of keys read so far.
 	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*StrayKey, error)
 }
 
 // LogSummary is the result of a walk over a ledger's log. The walk has already checked that
-// everything that the log names is stored.
+// everything that the log refers to is stored.
 type LogSummary struct {
-	Needs  uint64 // number of pieces of content that unredacted records name, counted once per record
+	Needs  uint64 // number of pieces of content that unredacted records refer to, counted once per record
 	Claims uint64 // number of events that claim an idempotency key
-	// Event reads one event of the log again. It is called for only a few keys, unless more
-	// keys of a kind are stored than the log names.
+	// Event reads one event of the log again. It is called for only a few keys, unless the database
+	// contains more keys of some kind than the log accounts for.
 	Event func(ctx context.Context, seq uint64) (EventSummary, error)
 	// Setting returns an error for an unknown setting, or for a value that the setting
 	// cannot have.
@@ -44,11 +44,11 @@ const (
 	StrayDatabase  StrayKind = "database" // anything else
 )
 
-// StrayKey is a stored key that does not follow from any log.
+// StrayKey is a stored key that no ledger's log accounts for.
 type StrayKey struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
-	Seq     uint64 // the event that the key concerns, or the ledger's size if it concerns none
+	Seq     uint64 // seq of the event to which the key refers, or the ledger's size if it refers to none
 	Message string
 }
 

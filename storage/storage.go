@@ -1,6 +1,6 @@
-// Package storage defines the contract between the ledger and the store that keeps everything that
-// cannot be derived from the log: ledgers, heads, entries, hash tiles, content, idempotency keys,
-// and a few named settings.
+// Package storage defines the contract between the ledger and the store that keeps its data:
+// ledgers, heads, entries, hash tiles, content, idempotency keys, and a few named settings. Other
+// data that can be derived from the log, such as the index, is kept elsewhere.
 //
 // Implementations are storage/pebble (the default), storage/postgres, and storage/memory (for
 // tests). All of them pass the test suite storage/storagetest.
@@ -51,12 +51,12 @@ type Hash = [32]byte
 
 // LedgerInfo describes a ledger. After creation, only Frozen can change.
 type LedgerInfo struct {
-	Name    string    // lower-case letters, digits and '-', at most 64 bytes
+	Name    string    // up to 64 lower-case letters, digits, or '-'
 	Origin  string    // checkpoint origin (spec: Origin and keys)
 	Created time.Time // UTC
 	Frozen  bool      // whether the ledger refuses all further commits
-	// RejectMismatch makes the ledger refuse records whose claims do not match, unless the request
-	// overrides it (spec: Refusals).
+	// RejectMismatch makes the ledger refuse records whose content does not match their claims,
+	// unless the request says otherwise (spec: Refusals).
 	RejectMismatch bool
 }
 
@@ -64,31 +64,31 @@ type LedgerInfo struct {
 type Head struct {
 	Size       uint64 // number of entries
 	Tip        Hash   // event_hash of the last entry; zero if there are no entries
-	Time       int64  // time of the last event, microseconds since 1970 UTC
-	Checkpoint []byte // signed note over Size and the root at that size
+	Time       int64  // time of the last event, in microseconds since 1970 UTC
+	Checkpoint []byte // signed note that contains Size and the tree's root hash
 }
 
 // Content is one piece of content that was posted with an event.
 type Content struct {
 	Digest Hash
-	Seq    uint64 // seq of the event with which it was posted
-	Slot   uint16 // position among the pieces of content posted with that event
+	Seq    uint64 // seq of the event that the content was posted with
+	Slot   uint16 // position among the pieces of content posted with the same event
 	Bytes  []byte
 }
 
 // Redaction says that the event By withdraws the content of the record at Seq (spec: Redactions).
 type Redaction struct {
-	Seq uint64 // seq of the record, which is before the batch
-	By  uint64 // seq of the content_redacted event, which is in the batch
-	// Digests are the digests of all content that the record names and no longer needs. The content
-	// of other records is not affected.
+	Seq uint64 // seq of the redacted record, which an earlier Batch committed
+	By  uint64 // seq of the content_redacted event in the Batch that stores the redaction
+	// Digests lists the digests of all content that the redacted record names. Content stays in the
+	// ledger as long as another record needs it.
 	Digests []Hash
 }
 
-// Claim is an idempotency key, the record that claimed it, and that record's event.
+// Claim says which record claimed an idempotency key, and which event logged that record.
 type Claim struct {
 	Key    Hash // digest of the key itself (spec: Idempotency)
-	Record Hash // digest of the record that claimed it
+	Record Hash // digest of the record that claimed the key
 	Seq    uint64
 }
 
@@ -103,25 +103,26 @@ type Tile struct {
 // Batch is everything that one commit makes durable together.
 type Batch struct {
 	Head    Head
-	Entries [][]byte // the seq of the first entry is the old head's Size
+	Entries [][]byte // the seq of the first entry is the Size of the head before the commit
 	Tiles   []Tile
-	// Contents holds the content posted with the events of this batch, in the order of the events,
-	// each piece in a slot of its event. An event needs its content until it is redacted. Content
-	// that the ledger already has is stored only once.
+	// Contents is the content posted with the events of this batch, in the order of the events.
+	// Each piece has a slot within its event. An event needs its content until the event is
+	// redacted. Content that the ledger already has is stored only once.
 	Contents []Content
 	// Redactions are applied before Contents. Content that no record needs any longer is deleted,
-	// together with all keys that refer to it. After that, the content of this batch is stored. If
-	// a record has several redactions, the first one is stored.
+	// along with the references to it. After that, the content of this batch is stored. If a record
+	// has several redactions, the first one is stored.
 	Redactions []Redaction
 	// Keys are the idempotency keys that events of this batch claim. If a key has already been
 	// claimed, the claim passes to the later event.
 	Keys []Claim
 }
 
-// Reader reads one ledger. It never waits for a writer. Its methods are safe for concurrent use,
-// and the caller owns the slices that they return. If the context is done before the call, they
-// return its error. A missing or unreadable item below the head is damage: the error names the item
-// and is never ErrNotFound. For an archived item, the error is an ArchivedError (see Archiver).
+// Reader reads one ledger. Its methods are safe for concurrent use, and do not normally wait for a
+// writer. The caller owns the slices that they return. If the context is done before the call, they
+// return its error. If an entry below the head is missing, or any item is unreadable, that is
+// damage: the error names the item and is never ErrNotFound. For an archived item, the error is an
+// ArchivedError (see Archiver).
 type Reader interface {
 	// Head returns the last committed head.
 	Head(ctx context.Context) (Head, error)
@@ -132,26 +133,26 @@ type Reader interface {
 	// Entry returns the entry at seq, or ErrNotFound if seq is at or beyond the head.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
 	// Entries yields the entries starting at sequence number from, in order and without gaps, up to
-	// the head at the time of the call. The bytes of an entry are valid only until the next step
-	// and must not be changed. A missing entry ends the iteration with an error.
+	// the head at the time of the call. The bytes of an entry are valid only until the next
+	// iteration and must not be changed. A missing entry ends the iteration with an error.
 	Entries(ctx context.Context, from uint64) iter.Seq2[Entry, error]
 	// Content returns the bytes stored under the given SHA-256 digest. It returns ErrNotFound if
 	// the ledger never had them, or if they have been erased. The store does not check the hash.
 	Content(ctx context.Context, digest Hash) ([]byte, error)
-	// References yields the seqs of the records that need a piece of content, each once, in
-	// ascending order. It yields none if the ledger never had the content or if the content has
-	// been erased. It covers records below the head at the time of the call. Records that are
-	// redacted during the iteration can be missing.
+	// References yields the seqs of the records that need a piece of content, in ascending order
+	// and without duplicates. It yields nothing if the ledger never had the content or if the
+	// content has been erased. It covers records below the head at the time of the call. Records
+	// that are redacted during the iteration can be missing.
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
 	// HasReference reports whether References would yield seq for the given digest.
 	HasReference(ctx context.Context, digest Hash, seq uint64) (bool, error)
 	// Redaction returns the seq of the event that withdrew the content of the record at seq,
 	// or ErrNotFound if no event below the head withdrew it.
 	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
-	// Redactions yields all stored redactions in the order of their records, without digests. It
-	// leaves out redactions by commits that come after the call. It does yield a redaction whose
-	// event or record is beyond the head. No commit can have written it, so the caller must treat
-	// it as damage.
+	// Redactions yields all stored redactions, sorted by the seq of the redacted record and without
+	// digests. It omits redactions that are committed after the call. It includes redactions whose
+	// event or record is beyond the head. No commit can have written those, so the caller must
+	// treat them as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
 	// Key returns the claim of an idempotency key, or ErrNotFound if no event below the head claims
 	// it.
@@ -174,8 +175,8 @@ type Store interface {
 	Reader
 	// Info returns the ledger's current description.
 	Info(ctx context.Context) (LedgerInfo, error)
-	// Commit makes b durable, atomically and with one sync, if the stored head still equals old in
-	// Size and Tip. Otherwise it returns ErrConflict. For a frozen ledger it returns ErrFrozen.
+	// Commit makes b durable, atomically and with one sync. It returns ErrConflict unless the
+	// stored head has the same Size and Tip as old. It returns ErrFrozen if the ledger is frozen.
 	// Once Commit has returned nil, all of b survives a power failure. If b.Check returns an error,
 	// Commit returns it and writes nothing.
 	Commit(ctx context.Context, old Head, b Batch) error
@@ -196,7 +197,7 @@ type LeasedStore interface {
 	HoldsLease() bool
 }
 
-// Database holds all ledgers of one server.
+// Database contains all ledgers of one server.
 type Database interface {
 	// Ledgers returns the descriptions of the ledgers, sorted by name.
 	Ledgers(ctx context.Context) ([]LedgerInfo, error)

@@ -1,6 +1,6 @@
-// Package access authenticates requests and determines what their callers are allowed to do
-// (openapi.yaml). It accepts API tokens, tokens of OpenID Connect issuers, and client
-// certificates. It does not depend on routes.
+// Package access authenticates requests and determines what their callers are allowed to do. It
+// accepts API tokens, tokens of OpenID Connect issuers, and client certificates (see openapi.yaml).
+// It does not know the server's routes.
 package access
 
 import (
@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// These errors say why a request has no identity. They reveal nothing more to the client: a token
-// that is unknown, malformed, revoked, or expired gets the same error as one with a wrong
+// These errors explain why a request could not be authenticated. To avoid helping attackers, a
+// token that is unknown, malformed, revoked, or expired gets the same error as a token with a wrong
 // signature. The server logs the actual reason at debug level.
 var (
 	// ErrNoCredentials means that the request has no credentials.
@@ -26,8 +26,8 @@ var (
 	// ErrStaleTokens means that the server cannot read the shared token store, and so does not know
 	// whether the token has been revoked.
 	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
-	// ErrUnverified means that mayVerify did not allow AuthenticateLimited to verify the
-	// signature.
+	// ErrUnverified means that AuthenticateLimited did not verify the signature of a token, because
+	// its mayVerify argument returned false.
 	ErrUnverified = errors.New("access: signature verification was not allowed")
 )
 
@@ -35,14 +35,13 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
-	// If Shared is not nil, it holds the tokens, and Dir holds none.
+	// Shared is the store of the tokens. If it is nil, Dir contains the tokens.
 	Shared SharedStore
 	// Rules grant scopes to issuers' tokens and to client certificates.
 	Rules Rules
-	// TrustsAuthority reports whether an authority is still trusted to sign client certificates.
-	// The server asks again on each request, because the handshake that verified the certificate
-	// may have been long ago. If TrustsAuthority is nil, the verification in the handshake
-	// suffices.
+	// TrustsAuthority reports whether an authority is still trusted to sign client certificates. It
+	// is called for each request, because the TLS handshake that verified the certificate may have
+	// taken place long ago. If it is nil, authorities are checked only during the handshake.
 	TrustsAuthority func(*x509.Certificate) bool
 	Log             *slog.Logger
 	// Now returns the current time. The default is time.Now.
@@ -75,9 +74,8 @@ type Authenticator struct {
 	stop         context.CancelFunc // cancels requests to issuers
 }
 
-// Open reads the token store, if it exists, and watches it. It does not contact issuers: the keys
-// of an issuer are fetched when its first token arrives, so that a server starts even if an issuer
-// is down.
+// Open reads the token store, if it exists, and watches it. It does not contact issuers. The server
+// fetches an issuer's keys only when it needs them, so it can start even if an issuer is down.
 func Open(config Config) (*Authenticator, error) {
 	config = config.withDefaults()
 	if err := config.Rules.check(); err != nil {
@@ -108,9 +106,9 @@ func (a *Authenticator) Close() {
 	a.tokens.close()
 }
 
-// RequiresIdentity reports whether a request needs an identity. It does if tokens exist, even if they
-// are revoked or expired; if tokens once existed but their file is missing or damaged; or if an
-// issuer or a certificate rule is configured.
+// RequiresIdentity reports whether requests need an identity. They do if an issuer or a certificate
+// rule is configured, or if tokens exist, even revoked or expired ones. They also do if tokens once
+// existed but their file is missing or damaged.
 func (a *Authenticator) RequiresIdentity() bool {
 	return a != nil && (len(a.issuers) > 0 || len(a.certificates) > 0 || a.tokens.exist())
 }
@@ -136,8 +134,9 @@ func (a *Authenticator) SignInMethods() SignInMethods {
 	return s
 }
 
-// SignInOrigins returns the origins to which the console sends requests while a person signs
-// in: those of the issuers with a ConsoleClientID, and of their token endpoints.
+// SignInOrigins returns the origins to which the console sends requests while a person signs in.
+// These are the origins of the issuers that have a ConsoleClientID, and the origins of their token
+// endpoints.
 func (a *Authenticator) SignInOrigins() []string {
 	if a == nil {
 		return nil
@@ -173,13 +172,13 @@ func (a *Authenticator) Summary() string {
 // Authenticate returns the identity of a request. The error is ErrNoCredentials, ErrInvalidCredentials, or
 // ErrStaleTokens.
 //
-// If the request has an Authorization header, its client certificate is ignored, even if the
-// token is invalid. Several Authorization headers, and any scheme other than Bearer, are
-// invalid. Tokens in queries, forms, and cookies are ignored.
+// If the request has an Authorization header, its client certificate is ignored, even if the token is
+// invalid. Several Authorization headers, and any scheme other than Bearer, are invalid. Tokens in
+// queries, forms, and cookies are ignored.
 //
-// Every call uses the current tokens, so a revocation takes effect with the next request or, if the store
-// is shared, within a second (see Shared). A handler whose response takes long must call Authenticate
-// again.
+// Every call uses the current tokens. A revocation therefore takes effect with the next request or, if the
+// store is shared, within a second (see SharedStore). A handler that sends a long response must call
+// Authenticate again from time to time.
 func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateLimited(r, func() bool { return true })
 }
@@ -229,8 +228,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	if len(a.certificates) == 0 || state == nil || len(state.VerifiedChains) == 0 {
 		return nil, ErrNoCredentials
 	}
-	// The handshake may have taken place long ago, perhaps on an earlier connection whose session
-	// this one resumes.
+	// The TLS handshake may have taken place long ago, because a connection can resume the session
+	// of an earlier connection. Check the certificates again.
 	var err error
 	for _, chain := range state.VerifiedChains {
 		if err = a.stillVerified(chain); err == nil {
@@ -240,8 +239,8 @@ func (a *Authenticator) byCertificate(state *tls.ConnectionState) (*Identity, er
 	return nil, err
 }
 
-// stillVerified returns an error if a chain that a handshake has verified is no longer valid or
-// its authority is no longer trusted.
+// stillVerified returns an error if a certificate in a verified chain is outside its validity
+// period, or if the authority of the chain is no longer trusted.
 func (a *Authenticator) stillVerified(chain []*x509.Certificate) error {
 	now := a.now()
 	for _, c := range chain {

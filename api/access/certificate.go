@@ -52,8 +52,8 @@ func matchCertificate(rules []certificateRule, leaf *x509.Certificate) (*Identit
 	return &Identity{Actor: "mtls:" + name, Grants: grants}, nil
 }
 
-// subjectOf returns the distinguished name of a certificate in the form of RFC 2253. It
-// decodes the raw subject, because pkix.Name loses order and repetitions.
+// subjectOf returns the distinguished name of a certificate in the form of RFC 2253. It decodes the
+// raw subject, because pkix.Name does not preserve the order of attributes or repeated attributes.
 func subjectOf(leaf *x509.Certificate) (string, error) {
 	var name pkix.RDNSequence
 	if _, err := asn1.Unmarshal(leaf.RawSubject, &name); err != nil {

@@ -75,8 +75,8 @@ func (c *claims) value(name string) pyjson.Value { return c.document.Root().Memb
 
 func (c *claims) issuer() string { return string(c.value("iss").Text()) }
 
-// clockSkew is how far ahead an issuer's clock may be when nbf is checked. It does not apply to
-// exp.
+// clockSkew is how far in the future the nbf claim of a token may be, in case the issuer's clock is
+// ahead. It does not apply to exp.
 const clockSkew = 5 * time.Minute
 
 // check returns an error unless the issuer made the token for this server and the token is
@@ -139,7 +139,7 @@ func (i *issuer) identity(c *claims) (*Identity, error) {
 
 // checkClaimedName refuses names that a person could confuse with other names.
 func checkClaimedName(name string) error {
-	// A lone surrogate is not valid UTF-8 and becomes U+FFFD, like all invalid bytes.
+	// Ranging over a string yields utf8.RuneError for invalid UTF-8, such as a lone surrogate.
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
 	case name == "" || len(name) > maxClaimedName:
@@ -150,9 +150,9 @@ func checkClaimedName(name string) error {
 	return nil
 }
 
-// claimValues returns the strings in a claim: the claim itself, or the elements of its list. If the
-// claim is scope and its value is a string, claimValues returns the words of that string (RFC 8693,
-// section 4.2).
+// claimValues returns the strings in the value of a claim: the value itself, or the elements of a
+// list. If the claim is scope and its value is a string, claimValues returns the words of that
+// string (RFC 8693, section 4.2).
 func claimValues(claim string, value pyjson.Value) []string {
 	if claim == "scope" && value.Kind() == pyjson.String {
 		return strings.Fields(string(value.Text()))

@@ -10,8 +10,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// replaceFile replaces a file of the token store atomically. The caller must hold the lock of
-// the store. If durable is true, the new file survives a loss of power.
+// replaceFile replaces a file of the token store atomically. The caller must prevent concurrent
+// calls for the same file. If durable is true, the new file survives a loss of power.
 func replaceFile(path string, text []byte, durable bool) error {
 	next := path + ".next"
 	// An interrupted call might have left a file. Remove it instead of writing to it, because

@@ -15,19 +15,20 @@ const AllLedgers = "*"
 
 // Grant gives its holder a set of scopes on certain ledgers.
 type Grant struct {
-	Ledgers []string `json:"ledgers"` // names, or AllLedgers
+	Ledgers []string `json:"ledgers"` // ledger names, or AllLedgers
 	Scopes  Scopes   `json:"scopes"`
 }
 
 // Identity is an authenticated caller and what the caller is allowed to do. It is immutable.
 type Identity struct {
-	// Actor is the caller's name in events: the name of the token, "oidc:" followed by the name in
-	// the issuer's claim, or "mtls:" followed by the name in the configuration.
+	// Actor is the caller's name in events. For an API token, it is the name of the token.
+	// Otherwise, it is "oidc:" or "mtls:" followed by the name that an IssuerRule or
+	// CertificateRule determines.
 	Actor  string
 	Grants []Grant
 }
 
-// ScopesOn returns the caller's scopes on a ledger, including those for all ledgers.
+// ScopesOn returns the caller's scopes on a ledger, including scopes granted on all ledgers.
 func (i *Identity) ScopesOn(ledger string) Scopes {
 	return i.where(func(names []string) bool {
 		return slices.Contains(names, ledger) || slices.Contains(names, AllLedgers)
@@ -54,8 +55,8 @@ func (i *Identity) where(covers func(ledgers []string) bool) Scopes {
 	return set
 }
 
-// anonymous is reserved: it is the actor of requests to a server without configured
-// credentials.
+// anonymous is the actor of requests to a server without configured credentials. The name is
+// reserved, so checkName rejects it.
 const anonymous = "anonymous"
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)

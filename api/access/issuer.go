@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// discoveryInterval is the time after which the server discovers the issuer's keys again. A
-	// key that the issuer has withdrawn is then no longer accepted.
+	// discoveryInterval is the time after which the server fetches the issuer's keys again, so that
+	// it no longer accepts a key that the issuer has withdrawn.
 	discoveryInterval = time.Hour
 	// keysValidFor is how long known keys stay valid while the issuer does not respond.
 	keysValidFor = 24 * time.Hour
@@ -35,7 +35,7 @@ var algorithms = []string{
 
 type issuer struct {
 	config IssuerRule
-	prefix string // prefix of the names of the issuer's actors
+	prefix string // prefix of the issuer's actor names: "oidc:" or "oidc:<name>:"
 	rules  []claimRule
 	log    *slog.Logger
 	now    func() time.Time
@@ -58,8 +58,8 @@ type claimRule struct {
 	grant        Grant
 }
 
-// newIssuer returns the issuer configured by o, a rule that Rules.check must have accepted.
-// Cancelling ctx cancels the issuer's discoveries.
+// newIssuer returns the issuer that o configures. Rules.check must have accepted o. Cancelling ctx
+// cancels the issuer's discoveries.
 func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
@@ -75,11 +75,11 @@ func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	return i
 }
 
-// identify authenticates a token. unverified holds its claims, which the caller has already parsed.
-// If these claims alone disqualify the token, identify does not verify the signature. The
-// signature, the issuer, the audience, and the expiry must be exactly right, whereas nbf may be up
-// to clockSkew in the future. After the library has verified the claims, identify checks them
-// again, because the library ignores the case of names.
+// identify authenticates a token. The caller has already parsed the claims of the token into
+// unverified. If they disqualify the token, identify does not verify the signature. The nbf claim
+// may be up to clockSkew in the future, but the signature, issuer, audience, and expiry must be
+// exactly right. After the library has verified the token, identify checks the claims again,
+// because the library ignores the case of claim names.
 func (i *issuer) identify(ctx context.Context, token string, unverified *claims, mayVerify func() bool) (*Identity, error) {
 	if err := unverified.check(i.config, i.now()); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func newIssuerClient(issuer string, timeout time.Duration, now func() time.Time)
 type issuerTransport struct {
 	next  http.RoundTripper
 	now   func() time.Time
-	plain bool // the issuer is on this machine, so it and its keys may use plain HTTP
+	plain bool // true if the issuer runs on this machine and uses plain HTTP
 
 	mu      sync.Mutex // guards fetched
 	fetched time.Time  // time of the last key fetch; zero if there was none
@@ -132,8 +132,8 @@ func usableKey(key any) bool {
 	return false
 }
 
-// mayFetch reports whether the keys may be fetched now. If so, it records the current time as that
-// of the last fetch.
+// mayFetch reports whether the keys may be fetched now. If so, it records the current time as the
+// time of the last fetch.
 func (t *issuerTransport) mayFetch() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,8 +145,8 @@ func (t *issuerTransport) mayFetch() bool {
 	return true
 }
 
-// boundedBody is a response body that ends at a limit. A document that is cut off there is not
-// valid JSON, so it is never used.
+// boundedBody is a response body of limited length. If the limit cuts off a JSON document, the
+// document is invalid, so it is never used.
 type boundedBody struct {
 	io.Reader
 	io.Closer

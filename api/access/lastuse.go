@@ -33,8 +33,8 @@ type lastUses struct {
 	background sync.WaitGroup // tracks the writes to shared that are in progress
 }
 
-// lastUseList is the content of the last-use file: the time of last use of each token, keyed by
-// token ID.
+// lastUseList is the content of the last-use file. It maps the ID of each token to the time when
+// the token was last used.
 type lastUseList struct {
 	LastUse map[string]time.Time `json:"last_use"`
 }
@@ -92,7 +92,7 @@ func (l *lastUses) recordUse(id string, now time.Time, table *tokenTable) {
 	}
 }
 
-// close stores the times one last time. If that fails, it only logs the error.
+// close stores the last-use times a final time. If that fails, it only logs the error.
 func (l *lastUses) close(table *tokenTable) {
 	if l.shared == nil {
 		l.write(table)
@@ -102,8 +102,8 @@ func (l *lastUses) close(table *tokenTable) {
 	l.share(table)
 }
 
-// share merges the times into those in the shared store. If another server changes the stored times
-// concurrently, the next call tries again.
+// share merges this server's last-use times into the shared store. If another server changes the
+// stored times concurrently, the merge fails, and the next call tries again.
 func (l *lastUses) share(table *tokenTable) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

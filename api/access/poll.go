@@ -20,7 +20,7 @@ const (
 )
 
 // poll is the server's view of a shared token store. A goroutine polls the version of the tokens
-// and reads the tokens whenever it has changed.
+// and reads the tokens whenever the version has changed.
 type poll struct {
 	shared            SharedStore
 	log               *slog.Logger
@@ -103,11 +103,12 @@ func (p *poll) refresh(ctx context.Context) error {
 }
 
 // read returns the tokens and their version. If the tokens are damaged or have been lost, it
-// returns a table that accepts none. It returns an error only if they cannot be read at the moment.
+// returns a table that accepts no token. It returns an error only if the tokens cannot be read at
+// the moment.
 func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 	tokens, version, err := loadShared(ctx, p.shared)
 	switch {
-	case version > 0: // err is not nil if the tokens are damaged; the table then accepts none
+	case version > 0: // if the tokens are damaged, err is not nil, and the table accepts no token
 		return newTable(tokens, err), version, nil
 	case err != nil:
 		return nil, 0, err

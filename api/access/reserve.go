@@ -10,19 +10,19 @@ import (
 	"colophon/internal/safefile"
 )
 
-// ReserveFile is a file in the folder of the token store that reserves disk space. If the disk
-// is full, a revocation frees that space. Backups leave the file out.
+// ReserveFile is a file in the folder of the token store. It reserves disk space, so that a token
+// can be revoked even if the disk is full. Backups leave the file out.
 const ReserveFile = "tokens.reserve"
 
-// The reserve is larger than the tokens file by mostReserve bytes or, if the disk lacks room, by
-// fewer, but always by at least leastReserve bytes. leastReserve is more than a revocation adds to
-// the file.
+// The reserve file is mostReserve bytes longer than the tokens file. If the disk lacks room, the
+// difference is smaller, but it is always at least leastReserve bytes. A revocation adds fewer than
+// leastReserve bytes to the tokens file.
 const (
 	mostReserve  = 64 << 10
 	leastReserve = 4 << 10
 )
 
-// releaseReserve frees the reserved disk space. It is called with the lock held.
+// releaseReserve frees the reserved disk space. The caller must hold the lock of the token store.
 func releaseReserve(dir string) error {
 	if err := os.Remove(filepath.Join(dir, ReserveFile)); err != nil {
 		return err
@@ -37,7 +37,8 @@ func reserved(dir string, length int64) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() >= length+leastReserve
 }
 
-// makeReserve creates the reserve if it is missing or too small. It is called with the lock held.
+// makeReserve creates the reserve if it is missing or too small. The caller must hold the lock of
+// the token store.
 func makeReserve(dir string, length int64) (err error) {
 	if reserved(dir, length) {
 		return nil

@@ -46,8 +46,8 @@ type IssuerRule struct {
 	Rules           []ClaimRule `yaml:"rules"`
 }
 
-// ClaimRule grants scopes to tokens in which a claim has a given value: as the claim itself, as an
-// element of a list or, in the scope claim, as one of its words. A token that matches no rule is
+// ClaimRule grants scopes to tokens in which a claim has a given value. The value can also be an
+// element of a list or, in the scope claim, one of the words. A token that matches no rule is
 // authenticated but has no scopes.
 type ClaimRule struct {
 	Claim   string   `yaml:"claim"`
@@ -60,8 +60,8 @@ type ClaimRule struct {
 type CertificateRule struct {
 	// Subject is the complete distinguished name of the certificate, in the format of RFC 2253.
 	Subject string `yaml:"subject"`
-	// SAN is a subject alternative name of the certificate, in the form dns:, email:, ip:, or uri:
-	// followed by the name. Exactly one of Subject and SAN is set.
+	// SAN is a subject alternative name of the certificate, with the prefix "dns:", "email:",
+	// "ip:", or "uri:". Exactly one of Subject and SAN is set.
 	SAN string `yaml:"san"`
 	// Name determines the name of the actor, "mtls:<name>". If several rules match, the first one
 	// determines the name, and the actor gets the grants of all matching rules with that name.

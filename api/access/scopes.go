@@ -11,12 +11,12 @@ type Scopes uint8
 
 // The scopes. Each comment begins with the name of the scope in tokens and configuration files.
 const (
-	ScopeWrite   Scopes = 1 << iota // write: records and the verbs that change their state
-	ScopeRead                       // read: records, queries, counters, and everything that log allows
-	ScopeContent                    // content: content outside the log, which can be private
-	ScopeLog                        // log: events, proofs, receipts, and the transparency log
-	ScopeAdmin                      // admin: creating, publishing, and freezing ledgers, and erasing content
-	ScopeMetrics                    // metrics: the server's metrics
+	ScopeWrite   Scopes = 1 << iota // write: add records, and change their state with verbs
+	ScopeRead                       // read: read records, query them, read counters, and do all that ScopeLog allows
+	ScopeContent                    // content: read content that is stored outside the log and can be private
+	ScopeLog                        // log: read events, proofs, receipts, and the transparency log
+	ScopeAdmin                      // admin: create, publish, and freeze ledgers, and erase content
+	ScopeMetrics                    // metrics: read the server's metrics
 )
 
 // AllScopes is the set of all scopes.

@@ -22,8 +22,8 @@ type SharedStore interface {
 	Version(ctx context.Context, name string) (int64, error)
 	// Value returns the named value and its version.
 	Value(ctx context.Context, name string) (value []byte, version int64, err error)
-	// SetValue durably replaces the named value, provided that its current version is version. If
-	// version is 0, it stores a new value. If the stored value has a different version, it returns
+	// SetValue durably replaces the named value if its current version equals the argument version.
+	// If version is 0, SetValue stores a new value. If the versions differ, it returns
 	// storage.ErrConflict.
 	SetValue(ctx context.Context, name string, version int64, value []byte) error
 }
@@ -41,8 +41,8 @@ const sharedTimeout = 10 * time.Second
 // are changing them, too.
 const maxConflicts = 10
 
-// loadShared returns the shared tokens and the version of the list that holds them. The version is
-// 0 if no list is stored.
+// loadShared returns the tokens in the shared store and the version of the stored token list. The
+// version is 0 if no list is stored.
 func loadShared(ctx context.Context, shared SharedStore) (tokens []Token, version int64, err error) {
 	text, version, err := shared.Value(ctx, sharedTokens)
 	if err != nil || version == 0 {
@@ -119,11 +119,10 @@ func (s Store) ReplaceTokens(text []byte) error {
 // shared store.
 const movedTokensFile = "tokens.moved.json"
 
-// MoveTokens moves the tokens of a folder into a shared store that has none yet. If the store
-// already has tokens, MoveTokens only checks that the folder contains no others. In that case it
-// also creates the folder if it is missing, so that a later call can detect that the store has lost
-// its tokens: it is an error if the store has no tokens but the folder exists without a tokens
-// file.
+// MoveTokens moves the tokens in dir to a shared store that has none yet. If the store already has
+// tokens, MoveTokens checks that dir contains no others, and creates dir if it is missing. The
+// existence of dir shows that the store has had tokens. If dir exists without a tokens file but the
+// store has no tokens, the store has lost them, and MoveTokens returns an error.
 func MoveTokens(dir string, shared SharedStore) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // are in a shared store.
 type Store struct {
 	Dir string
-	// If Shared is not nil, it holds the tokens, and Dir holds none.
+	// Shared is the store of the tokens. If it is nil, Dir contains the tokens.
 	Shared SharedStore
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
@@ -140,8 +140,8 @@ func (s Store) List() ([]ListedToken, error) {
 	return list, nil
 }
 
-// read returns the tokens and their last-use times. If the times cannot be read, uses is nil and
-// err does not say why; the server logs that error when it starts.
+// read returns the tokens and their last-use times. If only the times cannot be read, uses and err
+// are nil; the server logs such errors.
 func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 	if s.Shared != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)

@@ -73,8 +73,8 @@ func parseTokens(text []byte) ([]Token, error) {
 }
 
 // readTokens reads the tokens file in dir. info describes the file if its text was read, even if
-// the text is damaged. The error wraps fs.ErrNotExist if the file is missing. If users other than
-// the owner can read the file, the error says what to do.
+// the text is damaged. The error wraps fs.ErrNotExist if the file is missing. readTokens refuses a
+// file that other users can read, and the error says how to fix that.
 func readTokens(dir string) (tokens []Token, info fs.FileInfo, err error) {
 	path := filepath.Join(dir, tokensFile)
 	file, opened, err := openRegular(path)

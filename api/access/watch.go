@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// watch is the server's view of a token store in a folder. For every request, it checks the file's
-// metadata, and it reads the file if they have changed. It cannot miss a change: every command
-// makes the file longer, so even two changes within one tick of the file system's clock result in
-// different sizes.
+// watch is the server's view of a token store in a folder. For every request, it checks the
+// metadata of the tokens file, and reads the file if the metadata has changed. Creating or revoking
+// a token makes the file longer. Therefore, even two changes within one tick of the file system's
+// clock are noticed.
 type watch struct {
 	dir  string
 	file string // path of the tokens file
@@ -38,7 +38,7 @@ type tokenTable struct {
 	fault  error                  // why no token is accepted; nil if tokens are accepted
 }
 
-// knownToken is a token together with the identity that it gives to a caller.
+// knownToken is a token and the identity of a caller that uses it.
 type knownToken struct {
 	Token
 	identity Identity
@@ -68,7 +68,7 @@ func (w *watch) close() {}
 // read. If a later read fails, the server accepts no token until a read succeeds.
 func openWatch(config Config) (*watch, error) {
 	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
-	_, err := os.Lstat(w.dir) // Lstat, so that a dangling link causes an error instead of looking like a store that does not exist
+	_, err := os.Lstat(w.dir) // not Stat, because a dangling symbolic link must not look like a store that does not exist
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checking for the token folder: %w", err)
 	}
@@ -100,7 +100,8 @@ func (w *watch) current() *tokenTable {
 // exist reports whether tokens exist, or have existed since the server started.
 func (w *watch) exist() bool { return w.table.Load().exists || w.current().exists }
 
-// matches reports whether the table still matches the file, given the result of calling Lstat on it.
+// matches reports whether the table still matches the tokens file. info and err are the results of
+// calling os.Lstat on the file.
 func (t *tokenTable) matches(info fs.FileInfo, err error) bool {
 	if err != nil {
 		return !t.exists && errors.Is(err, fs.ErrNotExist)
@@ -133,8 +134,8 @@ func newTable(tokens []Token, fault error) *tokenTable {
 	return table
 }
 
-// logChange logs the new number of active tokens or, if it has changed, the reason why no token is
-// accepted.
+// logChange logs the number of active tokens in after. If after accepts no token, logChange logs
+// the reason instead, unless before had the same reason.
 func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	switch {
 	case after.fault == nil:
@@ -144,7 +145,7 @@ func logChange(log *slog.Logger, before, after *tokenTable, now time.Time) {
 	}
 }
 
-// summary describes the number of active tokens, as in "3 tokens".
+// summary describes the number of active tokens, for example "3 tokens".
 func (t *tokenTable) summary(now time.Time) string {
 	active := 0
 	for _, k := range t.tokens {
@@ -161,8 +162,8 @@ func (t *tokenTable) summary(now time.Time) string {
 	return fmt.Sprintf("%d tokens", active)
 }
 
-// find returns the active token with the given text. It takes as long for an unknown ID as for a
-// wrong secret.
+// find returns the active token with the given text. An unknown ID takes the same time as a wrong
+// secret, so that timing does not reveal which IDs exist.
 func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if t.fault != nil {
 		return nil, fmt.Errorf("all tokens are rejected: %w", t.fault)

@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// decode parses the request body, which must be a JSON object whose members are strings. to maps
-// the name of each known member to the variable that receives its value. It refuses unknown members
-// and JSON that pyjson refuses (spec: Refused JSON) with 400, and values of other types with 422. A
-// null member is treated as absent.
+// decode parses the request body, which must be a JSON object whose members are strings. For each
+// known member, the map to contains the variable that receives the value. decode refuses unknown
+// members and JSON that pyjson refuses (spec: Refused JSON) with 400, and values of other types
+// with 422. A null member is treated as absent.
 func decode(c *call.Call, to map[string]*string) error {
 	body, err := c.ReadBody()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// partMemory is the amount of memory, in bytes, needed to read and encode one part of an index: the
-// rows, whose buffers grow to up to twice their size, and the text of the answer.
+// partMemory is the amount of memory, in bytes, needed to read and encode one part of an index. It
+// covers the rows, whose buffers can grow to twice their size, and the text of the answer.
 const partMemory = 4 * index.PartBytes
 
 // IndexPart sends a part of a ledger's index to another server.

@@ -20,10 +20,10 @@ import (
 	"colophon/proofs"
 )
 
-// readMany reads a request that applies to many records, and waits for the ledger's turn: a ledger
-// handles only one such request at a time, because each may read a large part of the ledger. Until
-// it starts to write, the request is scheduled like a read. If err is nil, the caller must call
-// done.
+// readMany reads a request that applies to many records. It then waits until no other such request
+// is running on the ledger, because each may read a large part of the ledger. Until the request
+// starts to write, it is scheduled like a read. If err is nil, the caller must call done at the end
+// of the request.
 func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) (l *ledger.Ledger, request *T, done func(), err error) {
 	if l, err = c.Ledger(); err != nil {
 		return nil, nil, nil, err
@@ -53,8 +53,8 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to list, which is part of an answer, unless list already
-// holds ledger.MaxListed receipts.
+// addReceipt adds the receipt of an event to list, unless list already contains ledger.MaxListed
+// receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
 	if len(*list) == ledger.MaxListed {
 		return nil
@@ -70,9 +70,9 @@ func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.Raw
 	return err
 }
 
-// withProgress extends the error of a request that failed after changing some of its records with the
-// number of records changed. what is the participle for the change, such as "redacted", and verb is
-// its infinitive.
+// withProgress adds the number of changed records to the error of a request that failed after
+// changing some of them. what is the participle for the change, such as "redacted", and verb is its
+// infinitive. Internal errors are returned unchanged.
 func withProgress(err error, records uint64, what, verb string) error {
 	if err == nil || records == 0 {
 		return err
@@ -81,7 +81,7 @@ func withProgress(err error, records uint64, what, verb string) error {
 	if internal {
 		return err
 	}
-	why, _, _ := strings.Cut(p.Detail, ";") // the rest of the detail applies only to a request that changed nothing
+	why, _, _ := strings.Cut(p.Detail, ";") // drop the text after the semicolon, which is true only if nothing was changed
 	return problem.New(p.Status, "%d of the records were %s before the request failed: %s; repeat the request to %s the rest", records, what, why, verb)
 }
 

@@ -18,7 +18,7 @@ type stateChanges struct {
 	AsOf         uint64            `json:"as_of"`
 	DryRun       bool              `json:"dry_run"`
 	Records      uint64            `json:"records"` // number of records that change; each change is one event
-	AlreadySet   uint64            `json:"already"` // number of records that already had the state
+	AlreadySet   uint64            `json:"already"` // number of records that already had the requested state
 	WithoutState uint64            `json:"without_state"`
 	FirstSeqs    []uint64          `json:"first_seqs"`
 	Receipts     []json.RawMessage `json:"receipts,omitempty"` // receipts of the first events only
@@ -51,11 +51,11 @@ func (h *Handlers) ChangeStates(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// inOtherStates returns those of the wanted records whose state at the ledger's head is not the
-// requested one. It adds the counts for all wanted records to answer.
+// inOtherStates returns the wanted records whose state at the ledger's head differs from state. It
+// adds the counts for all wanted records to answer.
 func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Set, state record.State, answer *stateChanges) (others *seqs.Set, err error) {
 	head, ctx := l.Head(), c.Request().Context()
-	c.EndHeavyWork() // release the slot before waiting
+	c.EndHeavyWork() // release the slot before waiting for the index
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {
 		return nil, err

@@ -37,9 +37,9 @@ type Handlers struct {
 // The spool is written to the client as fast as the client reads. Each stage has a limit, so
 // that a batch of any length needs a bounded amount of memory.
 const (
-	chunkLines      = 128       // maximum number of lines that go through the stages together
-	chunkBytes      = 256 << 10 // approximate maximum size of these lines, in bytes
-	maxQueuedChunks = 16        // maximum number of chunks that wait between two stages; while a commit is in progress, they accumulate for the next one
+	chunkLines      = 128       // maximum number of lines in a chunk
+	chunkBytes      = 256 << 10 // approximate maximum size of a chunk, in bytes
+	maxQueuedChunks = 16        // maximum number of chunks that wait between two stages; they accumulate while a commit is in progress
 )
 
 // Batch accepts records as NDJSON and answers each line. It reads and writes at the same time
@@ -89,7 +89,7 @@ type batch struct {
 	*exchange
 	caller  string        // caller whose rate limit applies to the lines
 	holder  limits.Holder // holder whose share of memory the lines use
-	allowed func() error  // returns an error once the caller may no longer write
+	allowed func() error  // returns an error once the caller is no longer allowed to write
 	results *call.Buffer  // results of the chunk that is being answered; used only by the goroutine that runs answer
 }
 
@@ -107,20 +107,19 @@ type chunk struct {
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// maxPooledChunk is the size, in bytes, up to which the buffer of a chunk is kept for reuse.
+// maxPooledChunk is the maximum size, in bytes, of a chunk buffer that is kept for reuse.
 const maxPooledChunk = 4 * chunkBytes
 
-// newChunk returns an empty chunk whose memory is taken from budget and charged to the given
-// holder. The chunk goes back to the pool when release is called.
+// newChunk returns an empty chunk that takes its memory from budget on behalf of the given holder.
+// The chunk goes back to the pool when release is called.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
 	c.share, c.parsed = limits.MemoryShare{Budget: budget, Who: who}, make(chan struct{})
 	return c
 }
 
-// parsingSemaphore returns the semaphore to acquire before parsing a chunk: the one that covers all cores or,
-// for a long chunk, the one for heavy work. This way, a chunk with one long line does not delay
-// other chunks.
+// parsingSemaphore returns the semaphore to acquire before parsing a chunk. Long chunks use the semaphore for
+// heavy work, so that a chunk with one long line does not delay other chunks.
 func (h *Handlers) parsingSemaphore(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
 		return h.Limits.Heavy.Cores
@@ -139,10 +138,10 @@ type lineSpan struct {
 type batchItem struct {
 	record     *record.Record // nil for a verb
 	submission ledger.Submission
-	validation *record.PathValidation // if not nil, submission is filled in only after the paths in earlier lines are in the log
+	validation *record.PathValidation // if not nil, enqueue prepares submission once the paths in earlier lines are in the log
 	refused    bool
 	key        string      // the line's idempotency key, or ""
-	native     *nativeLine // nil unless the line has the member format
+	native     *nativeLine // nil unless the line has a "format" member
 	ticket     ledger.Ticket
 	err        error
 }
@@ -172,7 +171,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 	var failed error
 	for c := range waiting {
 		if err := b.answer(ctx, c, out); err != nil && failed == nil {
-			failed = err // continue, to wait for everything that was enqueued
+			failed = err // continue the loop, because all enqueued lines must be awaited
 			b.stop(cancel)
 		}
 	}
@@ -359,8 +358,8 @@ func (item *batchItem) checkSources(ctx context.Context, sources *records.Source
 func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	defer c.release()
 	if c.refused() {
-		// Nothing in the chunk is recorded, so its results wait for a turn like the answer to a
-		// read.
+		// No line of the chunk was recorded. The chunk therefore waits for a turn, like a request
+		// that only reads.
 		c.end()
 		var turn limits.ReadTurn
 		if err := turn.Take(ctx, b.Limits.Reads, func() limits.Holder { return b.holder }); err != nil {

@@ -19,7 +19,7 @@ import (
 type exchange struct {
 	request    *http.Request
 	controller *http.ResponseController
-	idle       time.Duration // how long the client may go without sending; to read, it has twice as long
+	idle       time.Duration // how long the client can go without sending; it has twice as long to read results
 	renewed    time.Time     // when progress last renewed the deadlines; used only by the reading goroutine
 }
 
@@ -38,9 +38,9 @@ func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	return e, e.controller.Flush()
 }
 
-// progress renews the deadlines in both directions: a client that sends everything before it reads
-// anything is not idle, nor is one that cannot send because the server is busy. Only the goroutine
-// that reads may call progress.
+// progress renews the deadlines for reading and writing. A client is not idle if it sends
+// everything before it reads anything, or if it cannot send because the server is busy. Only the
+// goroutine that reads may call progress.
 func (e *exchange) progress() {
 	if now := time.Now(); now.Sub(e.renewed) > e.idle/8 {
 		e.renewed = now
@@ -57,9 +57,10 @@ func (e *exchange) drain() {
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnection(e.request)
 		if e.request.ProtoMajor == 1 {
-			// net/http also closes the body, but only after the handler has returned. If the body
-			// ends there, net/http starts a background read, which nothing stops in full duplex,
-			// and the read of the next request panics (golang.org/issue/68560).
+			// Close the body now, because net/http closes it only after the handler has returned.
+			// If the body ended at that point, net/http would start a background read that nothing
+			// stops in full duplex, and the read of the next request would panic
+			// (golang.org/issue/68560).
 			_ = e.request.Body.Close() // an error means that the body was cut off
 		}
 	}

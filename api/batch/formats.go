@@ -19,26 +19,26 @@ import (
 )
 
 // A line of a batch can contain a record in the format of another system (spec: Requests). Such a
-// line has the member format instead of kind. It becomes one record, followed by the state change
-// or validation that belongs to the record, if any.
+// line has a "format" member instead of "kind". It becomes one record. If the line also requests a
+// state change or validation of the record, that change is recorded next.
 
-// maxNativeValues is the maximum number of JSON values in a line with a format. It is small because
-// the answer lists every member of the line.
+// maxNativeValues is the maximum number of JSON values in a line with a "format" member. It is
+// small because the answer lists every member of the line.
 const maxNativeValues = 20_000
 
-// nativeLine holds what a line with a format contains in addition to its record.
+// nativeLine contains the data, besides the record, of a line with a "format" member.
 type nativeLine struct {
 	entry formats.Conversion
 }
 
-// hasFormat reports whether a line was refused because it has the member format.
+// hasFormat reports whether a line was refused because it has a "format" member.
 func hasFormat(refused error) bool {
 	invalid := (*strict.Error)(nil)
 	return errors.As(refused, &invalid) &&
 		slices.ContainsFunc(invalid.Problems, func(p strict.Problem) bool { return p.Pointer == "/format" })
 }
 
-// parseNative decodes a line that has the member format.
+// parseNative decodes a line that has a "format" member.
 func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
 	limits := b.values
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
@@ -148,9 +148,9 @@ func within(pointer string, err error) error {
 	return invalid
 }
 
-// appendImported makes the state change or validation that an imported line asks for, if any, and
-// adds its result to the receipt. It also adds, for each member of the line, whether the member was
-// kept and under which name. If the change fails, the record is still in the log.
+// appendImported makes the state change or validation that an imported line requests, if any, and
+// adds the result to the receipt. For each member of the original record, it adds where the member
+// was kept, or why it was left out. If the change fails, the record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
 	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.OpenOrdered()
@@ -184,8 +184,8 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	return append(w.B, '}')
 }
 
-// follow records the state change or validation that belongs to the record at seq, and returns the
-// seq of the event that recorded it.
+// follow records the state change or validation in e, which applies to the record at seq. It
+// returns the seq of the event that recorded the change.
 func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (event uint64, err error) {
 	v, err := b.change(ctx, e, seq)
 	if err != nil {
@@ -250,8 +250,8 @@ func textOrNil(text string) []byte {
 	return []byte(text)
 }
 
-// validated returns the path to which a validation of the record at seq applies, which is the path
-// in that record's build. The second result reports whether there is such a path.
+// validated returns the path to which a validation of the record at seq applies. It looks for
+// pathID in the build of that record. The second result reports whether the path exists.
 func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
 	e, err := view.Event(ctx, seq)
 	if err != nil {

@@ -88,8 +88,8 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 	}
 }
 
-// keep appends part, which belongs to the line that begins at start, to the chunk. It returns an
-// error if the line would be too long or does not get enough memory.
+// keep appends part of a line to the chunk. The line begins at start. keep returns an error if the
+// line would be too long or does not get enough memory.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
 		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
@@ -116,7 +116,7 @@ func (r *lineReader) broken(c *chunk, err error) (more bool) {
 	return false
 }
 
-// end adds a line whose error says why no more lines are read.
+// end adds a line without text, whose error says why no more lines are read.
 func (r *lineReader) end(c *chunk, why error) {
 	r.number++
 	c.lines = append(c.lines, lineSpan{number: r.number, err: why})
@@ -124,7 +124,7 @@ func (r *lineReader) end(c *chunk, why error) {
 
 func (r *lineReader) close() {
 	if r.plain != nil {
-		_ = r.plain.Close() // if the body was cut off, a line has already reported that
+		_ = r.plain.Close() // the error can be ignored: if the body was cut off, a line already reports it
 		r.buffer.Reset(nil)
 		lineBuffers.Put(r.buffer)
 	}

@@ -16,18 +16,18 @@ import (
 // results pools the buffers for the results of batches.
 var results = call.BufferPool{MaxKept: 2 << 20}
 
-// spool holds results that the client has not read yet: in memory up to a limit, and beyond it
-// in a temporary file. It has one writer and one reader.
+// spool holds results of a batch that the client has not read yet. It keeps them in memory up to a
+// limit, and writes further results to a temporary file. It has one writer and one reader.
 type spool struct {
 	spoolBounds
 
 	mu       sync.Mutex // guards the fields below
 	changed  sync.Cond
-	buffer   *call.Buffer // results that come before those in the file
+	buffer   *call.Buffer // results to read before those in the file
 	file     *os.File     // nil until the memory limit has been reached
 	from, to int64        // offsets of the unread part of the file
 	held     int64        // number of bytes that this spool has taken from the shared space
-	err      error        // why nothing more can be written; earlier results can still be read
+	err      error        // first write error; nothing is written after it, but earlier results can still be read
 	finished bool         // whether the writer has finished
 	broken   bool         // whether the reader has stopped
 }
@@ -54,8 +54,8 @@ func (h *Handlers) spoolBounds(room func() error) spoolBounds {
 	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
 }
 
-// write adds results to the spool without waiting for the reader. After an error it adds nothing
-// more, so that only results at the end are missing; drain then returns the error, too.
+// write adds results to the spool without waiting for the reader. After an error, it adds nothing
+// more, so that the results before the error have no gaps. drain then returns the same error.
 func (s *spool) write(b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,9 +140,9 @@ func (s *spool) drain(w io.Writer, flush func() error) (err error) {
 	}
 }
 
-// next waits for results and returns them. It returns an empty buffer once there will be no more.
-// idle reports that nothing further is available at the moment. before is a buffer whose results the
-// caller has already sent; next reuses it.
+// next waits for results and returns them in taken, which is empty once there will be no more.
+// idle reports whether no further results are available at the moment. before is a buffer whose
+// results the caller has already sent; next reuses it.
 func (s *spool) next(before *call.Buffer) (taken *call.Buffer, idle bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

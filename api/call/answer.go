@@ -50,7 +50,7 @@ func (r *Buffer) Release() {
 // Responses with a length between minGathered and maxGathered bytes are written in one piece.
 // Otherwise, net/http would split them.
 const (
-	minGathered = 3 << 10 // with its header, such a response might exceed the 4 KiB that net/http buffers
+	minGathered = 3 << 10 // with its header, a response of this length might exceed the 4 KiB that net/http buffers
 	maxGathered = 32 << 10
 )
 
@@ -91,8 +91,8 @@ func (r *Buffer) Write(b []byte) (int, error) {
 // budget. The total size of small responses is bounded by the limit on connections.
 const smallAnswer = 8 << 10
 
-// AnswerText sends text, which is entirely in memory and is used only for this response, as the
-// response body. The text counts against the memory budget until the call ends.
+// AnswerText sends text as the response body. The text counts against the memory budget until the
+// call ends. To send text that many responses share, use AnswerSharedText instead.
 func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	if err := c.HoldReadMemory(int64(cap(text))); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerSharedText sends text, which many responses share, as the response body. It does not count
-// against the memory budget.
+// AnswerSharedText sends text as the response body. The text does not count against the memory
+// budget, because many responses share it.
 func (c *Call) AnswerSharedText(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }

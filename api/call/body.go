@@ -23,8 +23,8 @@ type Body struct {
 
 var bodies = sync.Pool{New: func() any { return new(Body) }}
 
-// Limits on the buffers for request bodies, in bytes: the largest buffer that is kept for reuse,
-// and the largest that is allocated in advance because of a Content-Length.
+// Limits on the buffers for request bodies, in bytes. Buffers larger than maxPooledBody are not
+// reused. At most maxPromisedBody is allocated in advance, however large the Content-Length is.
 const (
 	maxPooledBody   = 1 << 20
 	maxPromisedBody = 16 << 10

@@ -1,5 +1,5 @@
-// Package call defines Call, through which the handlers of all routes access a request: its caller,
-// its share of the server's memory and cores, its parameters and body, and ways to answer it.
+// Package call defines Call, which the handlers of all routes use to read a request and answer it.
+// A Call also provides the request's caller and its share of the server's memory and cores.
 package call
 
 import (
@@ -23,7 +23,7 @@ type ServerState struct {
 	Index  *index.Store
 	Log    *slog.Logger
 	Limits *limits.Limits
-	Counts limits.Metrics // counts refused requests, and the lines of batches
+	Counts limits.Metrics // counts refusals and answered batch lines
 
 	// Access decides what a caller may do. If it requires no credentials, every caller has the
 	// identity Unrestricted, which has all scopes.
@@ -61,8 +61,8 @@ type Call struct {
 	answer   limits.MemoryShare // share of the memory budget for reads; released when the call ends
 	stream   string             // client to which the call's HTTP/2 slot is charged; "" if the call holds none
 	// committed means that the ledger has recorded what the call requested. From then on, the
-	// memory budget must not refuse the answer, whose size is limited by that of the recorded
-	// event.
+	// memory budget must not refuse the answer. The size of the recorded event limits the size
+	// of the answer.
 	committed bool
 }
 
@@ -92,8 +92,8 @@ func (c *Call) End() {
 	}
 }
 
-// AbandonResponse releases the resources that were held to build a response, because the call ends with a problem
-// instead.
+// AbandonResponse releases the resources held to build a response that will not be sent, for
+// example because the call ends with a problem instead.
 func (c *Call) AbandonResponse() {
 	c.writer.ReleaseSlot()
 	c.answer.Release()
@@ -123,7 +123,7 @@ func (c *Call) Identity() *access.Identity {
 	return &access.Identity{Actor: ledger.Anonymous}
 }
 
-// Actor returns the caller's name in events.
+// Actor returns the name under which events record the caller.
 func (c *Call) Actor() string { return c.Identity().Actor }
 
 // Address returns the address of the client: a single IPv4 address, or the /64 network of an IPv6
@@ -140,9 +140,9 @@ func (c *Call) Address() netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Caller returns the name under which this request counts toward rate limits and fair shares: the
-// name of its actor or, if it is anonymous, its network. The two cannot collide, because the name
-// of an actor never looks like a network.
+// Caller returns the name under which this request counts toward rate limits and fair shares. This
+// is the name of the actor or, for an anonymous caller, its network. An actor's name never looks
+// like a network, so the two kinds of names cannot collide.
 func (c *Call) Caller() string {
 	if name := c.Actor(); name != ledger.Anonymous {
 		return name
@@ -167,10 +167,10 @@ func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
 
 // HoldReadMemory makes the call hold exactly n bytes of the memory budget for reads until the call
 // ends. A handler whose answer can have any length must call HoldReadMemory before it writes the
-// header. While the handler builds a large answer, the call holds the memory for that work instead; see
-// BeginAnswer. Before HoldReadMemory waits for more memory, it releases the call's slot for heavy work.
+// header. A handler that builds a large answer first reserves memory for that work with BeginAnswer.
+// If HoldReadMemory must wait for more memory, it first releases the call's slot for heavy work.
 func (c *Call) HoldReadMemory(n int64) error {
-	if c.committed { // the answer must not be refused
+	if c.committed { // the answer to a write must not be refused
 		return nil
 	}
 	if n <= smallAnswer {
@@ -215,18 +215,18 @@ func (c *Call) BeginWrite() {
 	c.writer.BeginWrite(c.shared.Limits.Reads)
 }
 
-// EndWrite tells the scheduler that the request records nothing until the next BeginWrite, so that
-// reads need not pause for it. Until then, the request itself may take turns.
+// EndWrite tells the scheduler that the request records nothing until the next BeginWrite. Reads
+// then need not pause for the request, and the request itself can take turns.
 func (c *Call) EndWrite() { c.writer.EndWrite() }
 
-// YieldTurn gives other requests a turn if this request's turn has lasted long, and then waits for the
-// request's next turn. Work that can take any amount of time must call it between steps.
+// YieldTurn lets other requests compute if this request's turn has lasted long, and then waits for
+// its next turn. Work that can take any amount of time must call YieldTurn between steps.
 func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Context(), c.Holder) }
 
-// BeginDecoding must be called before decoding a body for which the request already holds memory. A
-// request that records nothing waits for a turn; a write that holds at least HeavyMemory waits for
-// a slot for heavy work. The slot is released when the response begins or when EndHeavyWork is
-// called.
+// BeginDecoding waits until the request can decode body, for which it already holds memory. It must
+// be called before decoding. A request that records nothing waits for a turn. A write that holds at
+// least HeavyMemory waits for a slot for heavy work. The slot is released when the response begins
+// or when EndHeavyWork is called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.Reading {
 		return c.BeginRead()

@@ -8,8 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// AsOfHeader is the name of the response header that states the tree size of an answer, if the body
-// of the answer does not.
+// AsOfHeader is the name of the response header that states the tree size that an answer reflects.
+// It is used if the body of the answer does not state the size.
 const AsOfHeader = "Colophon-As-Of"
 
 // NDJSON is the media type of newline-delimited JSON.

@@ -51,16 +51,16 @@ func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, s
 	return follower, false, err
 }
 
-// A client that writes and then queries without the parameter after should see what it wrote. If
-// the index lags by at most maxRecentEvents, an answer waits up to recentEventsWait for the index
+// A client should see its own writes even if it queries without the parameter "after". If the index
+// lags by at most maxRecentEvents, an answer therefore waits up to recentEventsWait for the index
 // to catch up. On a healthy server, this takes milliseconds.
 const (
 	recentEventsWait = time.Second
 	maxRecentEvents  = 10_000
 )
 
-// WaitForRecentEvents waits up to recentEventsWait for the index to fold the first size events.
-// Afterwards, the caller answers from the index even if it still lags.
+// WaitForRecentEvents waits up to recentEventsWait for the index to fold the first size events. It
+// does not report whether the index still lags, because the caller answers from it in any case.
 func (s *ServerState) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return

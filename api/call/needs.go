@@ -18,10 +18,10 @@ type Target uint8
 
 const (
 	NoLedger   Target = iota // no scope is needed
-	PathLedger               // on the ledger named in the path
-	PathLog                  // on the ledger named in the path, unless its log is public
-	AnyLedger                // on at least one ledger
-	AllLedgers               // on all ledgers
+	PathLedger               // scopes are needed on the ledger named in the path
+	PathLog                  // scopes are needed on the ledger named in the path, unless its log is public
+	AnyLedger                // scopes are needed on at least one ledger
+	AllLedgers               // scopes are needed on all ledgers
 )
 
 // RequiredScopes describes the scopes that a caller must have: at least one of those in Any, and

@@ -25,7 +25,7 @@ func (c *Call) ParseParameters(known ...Parameter) error {
 		return nil
 	}
 	given, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil { // given does not contain the malformed parameters
+	if err != nil { // url.ParseQuery has left malformed parameters out of given
 		return problem.New(http.StatusBadRequest, "the query is malformed: %v", err)
 	}
 	for name, values := range given {
@@ -103,8 +103,8 @@ func CountParameter(name string, to *uint64, given *bool) Parameter {
 	}}
 }
 
-// LimitParameter returns the parameter limit, the maximum number of rows per page. It accepts a
-// number from 1 to maxPage and stores it in *to.
+// LimitParameter returns the parameter "limit", which sets the maximum number of rows per page. It
+// accepts a number from 1 to maxPage and stores it in *to.
 func LimitParameter(to *int, maxPage int) Parameter {
 	return Parameter{name: "limit", set: func(value string) error {
 		n, err := query.ParseLimit(value, maxPage)

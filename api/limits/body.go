@@ -33,7 +33,7 @@ func (i *TimedBody) LimitArrivalTime(r *http.Request, w *Writer, patience time.D
 		return r
 	}
 	*i = TimedBody{ReadCloser: r.Body, controller: &w.controller, expectsContinue: r.Header.Get("Expect") != ""}
-	bounded := r.WithContext(r.Context()) // net/http owns the original request
+	bounded := r.WithContext(r.Context()) // a copy, because net/http owns the original
 	bounded.Body, w.body = i, i
 	return bounded
 }

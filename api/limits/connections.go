@@ -16,10 +16,10 @@ import (
 )
 
 // connections limits the number of open connections, in total and for each address. An address gets at most
-// half of the remaining connections, so that the next address always finds a free one. A few connections beyond
-// the limit, shared in the same way, are accepted for a short time so that they can be sent a 503. Any further
-// ones are closed at once. A trusted proxy is not limited to a share, because it forwards the requests of many
-// clients.
+// half of the remaining connections, so that the next address always finds a free one. A few spare connections
+// beyond the limit, shared in the same way, are accepted for a short time so that the server can answer them
+// with a 503. All further connections are closed at once. A trusted proxy is not limited to a share, because it
+// forwards the requests of many clients.
 type connections struct {
 	Regular, spare *slots
 	proxies        []*net.IPNet
@@ -44,7 +44,7 @@ const (
 func (c *connections) crowded() bool { return 4*c.Regular.InUse() > 3*c.Regular.limit }
 
 // take takes a slot for a connection from the given address. kind is the pool that the slot belongs
-// to, or nil if none is free. who identifies the client and is passed to kind.Release.
+// to, or nil if no slot is free. who identifies the client and is passed to kind.Release.
 func (c *connections) take(from net.Addr) (kind *slots, who string) {
 	ip := addressOf(from)
 	who = network(ip).String()
@@ -220,8 +220,8 @@ func (c *connection) Close() error {
 	return err
 }
 
-// CloseWrite lets net/http finish a response while the client is still sending. Without it,
-// the client might never see the response.
+// CloseWrite closes the sending half, so that net/http can finish a response while the client is
+// still sending. Without CloseWrite, the client might never see the response.
 func (c *connection) CloseWrite() error {
 	if half, can := c.Conn.(interface{ CloseWrite() error }); can {
 		return half.CloseWrite()
@@ -279,9 +279,9 @@ func EndConnection(r *http.Request) {
 	}
 }
 
-// TakeStream takes a slot for an HTTP/2 request. The limit on connections is not enough for these,
-// because one connection can carry many requests at once. Addresses share the slots in the same way
-// as connections. It returns the holder to pass to Requests.Release, or false if no slot is free.
+// TakeStream takes a slot for an HTTP/2 request. The limit on connections is not enough, because
+// one HTTP/2 connection can carry many requests at once. Addresses share the slots in the same way
+// as connections. from is the holder to pass to Requests.Release. taken is false if none was free.
 func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {

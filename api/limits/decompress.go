@@ -53,8 +53,8 @@ var (
 // HoldMemoryFunc reserves the given number of bytes of memory until release is called.
 type HoldMemoryFunc func(bytes int64) (release func(), err error)
 
-// openZstd reserves memory for the largest window. Any frame in the body can declare a window of
-// that size, which the decompressor then allocates even if the body is short.
+// openZstd returns a reader that decompresses body. It reserves memory for the largest window,
+// because any frame can declare such a window, which the decompressor then allocates.
 func openZstd(body io.Reader, hold HoldMemoryFunc) (io.ReadCloser, error) {
 	release, err := hold(MaxWindow + besideWindow)
 	if err != nil {
@@ -108,7 +108,8 @@ func (d *decompressed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close returns the decompressor to the pool. The body must not be read afterwards.
+// Close returns the decompressor to the pool if the body ended without an error. The body must not
+// be read afterwards.
 func (d *decompressed) Close() error {
 	if d.ended {
 		d.ended = false
@@ -124,9 +125,9 @@ const (
 	besideWindow = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
 )
 
-// The first UncheckedOutput bytes of output are not checked. Beyond them, the output must not
-// exceed maxExpansion times the input. The ratio of output to input can reach about 1,000 for
-// deflate and 100,000 for zstd; for records, it is between 5 and 50.
+// The first UncheckedOutput bytes of output are not checked. A longer output must not exceed
+// maxExpansion times the input. The ratio of output to input is between 5 and 50 for records, but
+// malicious input can reach about 1,000 with deflate and 100,000 with zstd.
 const (
 	UncheckedOutput = 64 << 20
 	maxExpansion    = 250

@@ -23,8 +23,8 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots)}
 }
 
-// heavySlot is one request's permission to compute on a core. It belongs to the goroutine of the
-// request. The zero heavySlot is not held.
+// heavySlot is one request's permission to compute on a core. Only the request's goroutine can use
+// it. The zero heavySlot holds no slot.
 //
 // A request reserves memory before it takes a slot. It releases its slot before it waits for
 // memory, the index, a commit, or its client. A slot is therefore held only while the request

@@ -1,5 +1,5 @@
-// Package limits limits what clients can demand of a server: connections, rates, memory, heavy
-// work, and the time to send a body or to read a response.
+// Package limits restricts what clients can demand of a server. It limits connections, rates,
+// memory, heavy work, and the time that a client can take to send a body or to read a response.
 package limits
 
 import (
@@ -51,7 +51,7 @@ type RejectedError struct {
 // Error implements error.
 func (e *RejectedError) Error() string { return e.Detail }
 
-// NewRejectedError returns a RejectedError whose Detail is formatted as by fmt.Sprintf.
+// NewRejectedError returns a RejectedError. It formats the Detail like fmt.Sprintf.
 func NewRejectedError(why RefusalReason, status int, wait time.Duration, format string, args ...any) *RejectedError {
 	return &RejectedError{why, status, wait, fmt.Sprintf(format, args...)}
 }
@@ -60,8 +60,8 @@ func NewRejectedError(why RefusalReason, status int, wait time.Duration, format 
 type Limits struct {
 	Load        ServerLimits
 	Rates       *rates
-	Writing     *Budget // for bodies of writes
-	Reading     *Budget // for responses, and for bodies of requests that record nothing
+	Writing     *Budget // memory for bodies of writes
+	Reading     *Budget // memory for responses, and for bodies of requests that record nothing
 	Connections *connections
 	Batches     *slots
 	Followers   *slots

@@ -21,8 +21,8 @@ type ServerLimits struct {
 	// batches can contain the same number of lines per second. A client without credentials is
 	// identified by its address. 0 means unlimited.
 	RequestRate float64 `yaml:"rate-limit"`
-	// AddressRate is the number of requests per second that an address, or a /64 of IPv6, can
-	// make. 0 means unlimited.
+	// AddressRate is the number of requests per second that an IPv4 address, or the /64 network of
+	// an IPv6 address, can make. 0 means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
 	// RateBurst determines how many requests can arrive at once: as many as the rate limit allows
 	// within this duration.
@@ -49,8 +49,8 @@ type ServerLimits struct {
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// Wait is the longest time that a request waits for memory, a core, or its turn.
 	Wait time.Duration `yaml:"max-wait"`
-	// Batches limits the number of batches in progress, and Followers the number of clients that
-	// follow live events. A caller gets at most half of what remains of each.
+	// Batches limits the number of batches in progress. Followers limits the number of clients that
+	// follow live events. A caller gets at most half of the remaining slots of each kind.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
@@ -68,9 +68,9 @@ type ServerLimits struct {
 	// MaxSelected limits how many records the filter of a single redaction or state change can
 	// select.
 	MaxSelected int `yaml:"max-selected"`
-	// MaxLabels, MaxLabelBytes, and MaxValues limit a record: the number of its labels, the length
-	// in bytes of a label's name and of its value, and the number of its JSON values and member
-	// names.
+	// MaxLabels limits the number of labels of a record. MaxLabelBytes limits the length, in bytes,
+	// of a label's name and of its value. MaxValues limits the number of JSON values and member
+	// names of a record.
 	MaxLabels     int `yaml:"max-labels"`
 	MaxLabelBytes int `yaml:"max-label-bytes"`
 	MaxValues     int `yaml:"max-values"`
@@ -171,20 +171,20 @@ func (l *ServerLimits) Bind(flags *pflag.FlagSet) {
 	}
 }
 
-// bodyFactor is the number of bytes of memory that the server needs for each byte of a body while
-// it processes the body. answerFactor is the same for each byte of a record in an answer that
-// includes all of the record's content. Both factors are doubled, because a caller gets only half
-// of the memory.
+// bodyFactor is the minimum size of the budget for bodies, as a multiple of the largest body or
+// line. answerFactor is the same for the budget for answers. Each is twice the memory that the
+// server needs for each byte, because a caller gets only half of the budget. answerFactor covers
+// answers that include all of a record's content.
 const (
 	bodyFactor   = 8
 	answerFactor = 12
 )
 
-// Check returns an error if the limits contradict each other or if no server could enforce them.
+// Check returns an error if the limits contradict each other or cannot be enforced.
 func (l ServerLimits) Check() error {
 	for _, s := range l.settings() {
 		field := reflect.ValueOf(s.field).Elem()
-		if field.CanInt() && field.Int() < 0 || field.CanFloat() && !(field.Float() >= 0) { // NaN is refused too
+		if field.CanInt() && field.Int() < 0 || field.CanFloat() && !(field.Float() >= 0) { // !(x >= 0) also refuses NaN
 			return fmt.Errorf("%s: must not be negative", s.name)
 		}
 	}

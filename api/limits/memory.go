@@ -26,12 +26,12 @@ type Budget struct {
 	waiting []*waiter           // oldest first
 
 	// claimant is the oldest waiter whose holder holds no other memory. It waits for others to
-	// release memory, not for its own shares. Shares that hold nothing yet cannot take the bytes
-	// that are claimed for it. Otherwise small shares, which fit sooner, could keep a large one
-	// waiting forever. The claim is half of what was free when it began, plus half of what has been
-	// released since, because a waiter must not take more from others than a holder does. Shares
-	// that already hold memory ignore the claim, because they release their memory when they
-	// finish.
+	// release memory, not for its own shares. The bytes claimed for it are not available to shares
+	// that hold nothing yet. Otherwise small shares, which fit sooner, could keep a large one
+	// waiting forever. Shares that already hold memory ignore the claim, because they release
+	// their memory when they finish. A claim is at most half of the memory that was free when it
+	// began, plus half of what has been released since. A waiter thus takes no more from others
+	// than a holder does.
 	claimant *waiter // nil means none
 	claimed  int64   // bytes
 }
@@ -113,7 +113,7 @@ func (w *waiter) await(ctx context.Context) error {
 	defer b.mu.Unlock()
 	i := slices.Index(b.waiting, w)
 	if i < 0 {
-		return nil // granted in the meantime
+		return nil // the bytes have just been granted
 	}
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	w.share.leaveIfEmpty()
@@ -150,7 +150,7 @@ func (b *Budget) claim() {
 	}
 }
 
-// serve grants the requests that fit, oldest first. The caller holds mu.
+// serve grants memory to all waiters whose requests fit, oldest first. The caller holds mu.
 func (b *Budget) serve() {
 	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
 		b.claimant, b.claimed = nil, 0
@@ -175,7 +175,7 @@ func (b *Budget) grant(s *MemoryShare, n int64) {
 	b.taken += n
 }
 
-// join adds the share to the holding of its holder. The caller holds mu.
+// join adds the share to its holder's holding. The caller holds mu.
 func (s *MemoryShare) join() {
 	h, known := s.Budget.holders[s.Who]
 	if !known {
@@ -186,7 +186,7 @@ func (s *MemoryShare) join() {
 	s.holding = h
 }
 
-// leaveIfEmpty removes a share that holds nothing from its holding. The caller holds mu.
+// leaveIfEmpty removes the share from its holding if it has no bytes left. The caller holds mu.
 func (s *MemoryShare) leaveIfEmpty() {
 	if s.Bytes > 0 {
 		return

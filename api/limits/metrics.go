@@ -38,8 +38,8 @@ func (m Metrics) CountRefusal(why RefusalReason) {
 	}
 }
 
-// CountLines adds to the counts of batch lines. lines maps each status to the number of lines that
-// had it.
+// CountLines adds answered lines of batches to the counts. lines maps each status to the number of
+// lines that were answered with it.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rates holds the token buckets of recently seen identities and addresses. The buckets of all
-// others are dropped; a dropped bucket starts full again.
+// rates holds the token buckets of recently seen identities and addresses. Buckets that have not
+// been used recently are dropped. If they are needed again, they start full.
 type rates struct {
 	load ServerLimits
 
@@ -23,15 +23,16 @@ type rates struct {
 	addresses  RecentMap[netip.Prefix, *addressRates]
 }
 
-// identityRates has the buckets of one identity. Lines have a separate bucket because a batch waits for
-// tokens. It must not use up the tokens for single requests, which are refused if none is left.
+// identityRates contains the token buckets of one identity. Batches wait for tokens, so their lines
+// have a separate bucket. Otherwise, a batch could use up the tokens for single requests, which are
+// refused if none is left.
 type identityRates struct{ requests, lines *rate.Limiter }
 
-// addressRates has the buckets of one address. Invalid signatures have a separate bucket,
-// because verifying one costs far more than any other failure.
+// addressRates contains the token buckets of one address. Invalid signatures have a separate
+// bucket, because verifying a signature costs far more than detecting any other failure.
 type addressRates struct{ requests, failures, signatures, bad *rate.Limiter }
 
-// remembered is the limit of each of the two RecentMaps.
+// remembered is the limit of the RecentMaps of identities and addresses.
 const remembered = 1 << 14
 
 // FailureBurst is the number of invalid credentials, and of invalid signatures, that an
@@ -95,7 +96,7 @@ func (r *rates) TakeIdentityToken(name func() string) error {
 }
 
 // spend takes a token and returns 0. If no token is available, it takes none and returns the time
-// until there will be one.
+// until one becomes available.
 func spend(l *rate.Limiter) time.Duration {
 	now := time.Now()
 	r := l.ReserveN(now, 1)
@@ -106,8 +107,8 @@ func spend(l *rate.Limiter) time.Duration {
 	return wait
 }
 
-// LinesPerWait returns how many lines of a batch wait for their tokens together: the number of
-// lines that the rate limit allows per second, or most if that is smaller.
+// LinesPerWait returns how many lines of a batch wait for their tokens together. This is the number
+// of lines that the rate limit allows per second, or most if the rate limit allows more.
 func (r *rates) LinesPerWait(most int) int {
 	if perSecond := r.load.RequestRate; perSecond > 0 && perSecond < float64(most) {
 		return max(1, int(perSecond))
@@ -147,8 +148,8 @@ func (r *rates) CheckLineDebt(name string) error {
 }
 
 // ChargeLines takes tokens for count lines that have already been recorded. If there are not enough
-// tokens, it does not wait but records a debt. If a request had to wait for its tokens, a client
-// that gave up and repeated the request would have to wait for them again, possibly forever.
+// tokens, it records a debt instead of waiting. A client that gave up waiting and repeated its
+// request would otherwise have to wait for the tokens again, possibly forever.
 func (r *rates) ChargeLines(name string, count int) {
 	if r.load.RequestRate == 0 {
 		return
@@ -191,8 +192,8 @@ func tooManyFailures(wait time.Duration) error {
 	return NewRejectedError(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
-// DelayBadRequest delays the answer to a bad request if its address has sent too many. It does not
-// delay other requests. The wait ends early when ctx is done.
+// DelayBadRequest delays the answer to a bad request if too many have come from its address. It
+// does not delay other requests. The wait ends early when ctx is done.
 func (r *rates) DelayBadRequest(ctx context.Context, address func() netip.Prefix, write bool) {
 	if wait := r.holdBad(address(), write, time.Now()); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -217,7 +218,7 @@ func (r *rates) holdBad(a netip.Prefix, write bool, now time.Time) time.Duration
 	token := bucket.ReserveN(now, count)
 	wait := token.DelayFrom(now)
 	if wait > r.load.BadHold {
-		token.CancelAt(now) // concurrent requests are delayed at the same time, not one after the other
+		token.CancelAt(now) // so that concurrent bad requests wait at the same time, not one after the other
 		return r.load.BadHold
 	}
 	return wait
@@ -237,7 +238,7 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 }
 
 // RecentMap is a map that keeps only recently used entries, at most 2*limit of them. Each time
-// limit distinct entries have been used, it drops all the others and starts counting again.
+// limit distinct entries have been used, it keeps only those and starts counting again.
 type RecentMap[K comparable, V any] struct {
 	limit             int
 	Current, previous map[K]V

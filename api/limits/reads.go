@@ -14,13 +14,13 @@ import (
 //
 // A read computes only while it holds a turn. It ends its turn before it waits for memory, the
 // index, or its client. While no write is in progress, as many turns run as there are cores. While
-// a write is in progress, one core is left to writes. After each turn, its core does no reads for
-// as long as the turn took, multiplied by the number of writes in progress beyond the first.
-// Callers take turns in rotation, so that a caller with many requests delays each of the others by
-// one turn.
+// a write is in progress, one core is reserved for writes. If several writes are in progress, each
+// turn is followed by a rest, in which its core does no reads. The rest lasts as long as the turn,
+// multiplied by the number of writes in progress beyond the first. Callers take turns in rotation,
+// so that a caller with many requests delays each other caller by one turn.
 //
-// make hostile shows the effect: during the attack, writes reach 86 % of their usual speed
-// with turns, and 64 % without them (docs/performance.md).
+// The test "make hostile" attacks a server to show the effect. With turns, writes reach 86% of
+// their speed in a control run. Without turns, they reach 64% (docs/performance.md).
 type ReadScheduler struct {
 	cores int
 	wait  time.Duration // longest time that a request waits for its turn
@@ -32,25 +32,25 @@ type ReadScheduler struct {
 	mu         sync.Mutex // guards the fields below
 	working    int
 	restsUntil time.Time // while a write is in progress, no turn begins before this time
-	armed      bool      // a timer is set that begins the next turn
+	armed      bool      // whether a timer is set to begin the next turn
 	callers    map[Holder]*readCaller
-	waiting    []*readCaller // the caller whose turn is next comes first
+	waiting    []*readCaller // callers with waiting requests; the first gets the next turn
 }
 
 // mostRest limits how long a core rests after a turn, as a multiple of the duration of the turn.
-// longestRest limits the duration of the rest. After the last write has ended, a write still counts
-// as in progress for the duration lull, because a client that writes one record after another
-// pauses for less time than that.
+// longestRest limits the duration of the rest. A write counts as in progress for the duration lull
+// after it has ended. Otherwise, reads would start in the short pauses of a client that writes one
+// record after another.
 const (
 	mostRest    = 3
 	longestRest = time.Second
 	lull        = 2 * time.Millisecond
 )
 
-// longestTurn is how long a turn can last if its work can be interrupted (see ReadTurn.Yield).
+// longestTurn is how long a turn can last before ReadTurn.Yield ends it.
 const longestTurn = 10 * time.Millisecond
 
-// readCaller is a caller with waiting requests, oldest first.
+// readCaller is a caller and its queue of waiting requests, oldest first.
 type readCaller struct {
 	who   Holder
 	queue []*readWaiter
@@ -130,7 +130,7 @@ func (t *ReadScheduler) next() *readWaiter {
 	return w
 }
 
-// join adds a request of the given caller to those that are waiting.
+// join adds a request of the given caller to the caller's queue of waiting requests.
 func (t *ReadScheduler) join(who Holder) *readWaiter {
 	w := &readWaiter{ready: make(chan struct{})}
 	t.mu.Lock()

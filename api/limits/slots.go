@@ -28,8 +28,8 @@ func (s *slots) TakeShare(who string) bool {
 	return s.add(who, s.limit-s.taken)
 }
 
-// add takes a slot for the given holder, unless no slot is free or the holder already has as many
-// as most allows. It reports whether it took one. The caller holds mu.
+// add takes a slot for the given holder and reports whether it did. It takes none if all slots
+// are taken or the holder already has the maximum number, most. The caller must hold mu.
 func (s *slots) add(who string, most int) bool {
 	if s.taken >= s.limit || s.held[who] >= most {
 		return false

@@ -44,8 +44,9 @@ func (t *turns) at(name string) chan struct{} {
 	return turn
 }
 
-// takeToken adds a token to tokens and returns true. If there is no room, it waits for at most
-// wait, and then returns false. If there is room at once, it returns true even if wait is 0.
+// takeToken adds a token to tokens and returns true. If tokens is full, it waits for at most
+// wait, and returns false if there is still no room. If there is room at once, it succeeds even
+// if wait is 0.
 func takeToken(ctx context.Context, tokens chan<- struct{}, wait time.Duration) (taken bool, err error) {
 	select {
 	case tokens <- struct{}{}:

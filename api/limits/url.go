@@ -13,7 +13,7 @@ const (
 	MaxParameters = 64       // maximum number of parameters in the query
 )
 
-// CheckURL returns a 414 RejectedError if a URL is too long.
+// CheckURL returns a 414 RejectedError if a URL is too long or has too many parameters.
 func CheckURL(u *url.URL) error {
 	if len(u.EscapedPath())+len(u.RawQuery) > MaxURL {
 		return NewRejectedError(RefusedURL, http.StatusRequestURITooLong, 0, "the URL is longer than %d bytes", MaxURL)

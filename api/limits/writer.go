@@ -18,7 +18,7 @@ type Writer struct {
 	limit      time.Duration
 	head       bool // the request is HEAD, so the body is not sent
 	metrics    Metrics
-	body       *TimedBody // drained before the response; nil means nothing to drain
+	body       *TimedBody // request body to drain before the response; nil if there is none
 	renewed    time.Time
 	Slot       heavySlot      // released before a write waits for the client
 	Turn       ReadTurn       // ended before a write waits for the client
@@ -39,21 +39,22 @@ func (w *Writer) IsHead() bool { return w.head }
 // does not drain the body before the response.
 func (w *Writer) BeginStream(limit time.Duration) { w.limit, w.body = limit, nil }
 
-// ReleaseSlot releases the slot for heavy work and ends the turn, if the request holds one.
+// ReleaseSlot releases the request's slot for heavy work and ends its ReadTurn, if it holds
+// either.
 func (w *Writer) ReleaseSlot() {
 	w.Slot.Release()
 	w.Turn.Release()
 }
 
-// BeginWrite notes that the request is a write in progress, until its answer begins or
-// EndWrite is called.
+// BeginWrite tells t that the request is a write in progress. The write ends when its response
+// begins or EndWrite is called.
 func (w *Writer) BeginWrite(t *ReadScheduler) {
 	w.EndWrite()
 	w.writing = t
 	t.BeginWrite()
 }
 
-// EndWrite notes that the write is no longer in progress.
+// EndWrite ends the write that BeginWrite began, if it is still in progress.
 func (w *Writer) EndWrite() {
 	if w.writing != nil {
 		w.writing.EndWrite()
@@ -65,8 +66,8 @@ func (w *Writer) EndWrite() {
 // to read each piece.
 const MaxWrite = 64 << 10
 
-// WriterOf returns the Writer that sends the response to c, or nil if the response does not go
-// through one.
+// WriterOf returns the Writer that sends the response to c, or nil if the response does not use
+// a Writer.
 func WriterOf(c echo.Context) *Writer {
 	w, _ := c.Response().Writer.(*Writer)
 	return w

@@ -143,7 +143,7 @@ func (h *Handlers) EventByHash(c *call.Call) error {
 	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
-		c.EndHeavyWork() // release the turn while waiting for the index
+		c.EndHeavyWork() // let other requests work while this one waits for the index
 		if follower, err = h.WaitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}
@@ -170,12 +170,12 @@ func (h *Handlers) EventByHash(c *call.Call) error {
 var hashPrefix = regexp.MustCompile(`^[0-9a-f]{8,63}$`)
 
 // eventWith returns the hash of the event whose hash begins with digits. It returns an error unless
-// there is exactly one.
+// exactly one event matches.
 func (h *Handlers) eventWith(c *call.Call, l *ledger.Ledger, head *ledger.Head, digits string) (hash proofs.Hash, err error) {
 	if !hashPrefix.MatchString(digits) {
 		return hash, problem.InvalidParameter("event_hash", "must be 8 to 64 lower-case hexadecimal digits")
 	}
-	c.EndHeavyWork() // release the turn while waiting for the index
+	c.EndHeavyWork() // let other requests work while this one waits for the index
 	ctx := c.Request().Context()
 	follower, err := h.WaitForIndex(ctx, l, head.Size)
 	if err != nil {

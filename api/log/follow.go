@@ -37,7 +37,7 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 }
 
 // follow takes a slot for followers, begins the response, and calls run. The follower stops once
-// the caller no longer has any of the scopes.
+// the caller has lost all of the given scopes.
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.Caller()
 	if !h.Limits.Followers.TakeShare(who) {
@@ -111,8 +111,8 @@ var (
 	errEnding = errors.New("the server is shutting down; connect again with Last-Event-ID")
 )
 
-// Reconnection delays for the client, in milliseconds: after a broken connection, and after the
-// ledger was frozen.
+// Delays, in milliseconds, after which a client reconnects: retryNever after the ledger was
+// frozen, and retrySoon in all other cases.
 const (
 	retrySoon  = 2_000
 	retryNever = 86_400_000
@@ -128,8 +128,8 @@ func (f *follower) run(ctx context.Context) error {
 			break
 		}
 		changes, frozen := f.stream.changed()
-		// The head is read after the channel is taken, so that a commit in between closes the
-		// channel.
+		// The channel is obtained before the head is read, so that a commit between the two steps closes
+		// the channel and is not missed.
 		switch head := f.ledger.Head().Size; {
 		case f.next < head:
 			err = f.send(ctx, head)
@@ -181,8 +181,8 @@ func (f *follower) send(ctx context.Context, head uint64) error {
 	return wait(ctx, f, turn.C)
 }
 
-// wait waits until it receives from until or until is closed. At every heartbeat, it checks that
-// the follower still has access and sends a comment.
+// wait blocks until the channel passed as until delivers a value or is closed. At every
+// heartbeat, it checks that the follower still has access and sends a comment.
 func wait[T any](ctx context.Context, f *follower, until <-chan T) error {
 	for {
 		select {

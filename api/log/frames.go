@@ -49,7 +49,7 @@ const (
 	blockBytes  = 64 << 10
 )
 
-// keptBlocks is the size of each of the two generations of cached blocks.
+// keptBlocks limits the cache to 2*keptBlocks blocks (see limits.RecentMap).
 const keptBlocks = 128
 
 func newFrames() *frames {

@@ -1,5 +1,5 @@
-// Package log serves a ledger as a log: its events, live or in pages, with receipts and proofs, and
-// the tiles and checkpoints of the transparency log.
+// Package log serves the log of a ledger over HTTP: its events, live or in pages, their receipts
+// and proofs, and the tiles and checkpoints of the transparency log.
 package log
 
 import (

@@ -73,7 +73,7 @@ func (f *follower) runLive(ctx context.Context, next func(context.Context) (*sum
 			if err = f.sendSummary(ctx, now); err == nil {
 				sent = now.sizes
 			}
-		case now.index < now.head: // the index will catch up
+		case now.index < now.head: // wait until the index catches up
 			err = f.pause(ctx, liveEvery)
 		case frozen:
 			return f.sendEnd("frozen", retryNever, fmt.Sprintf("the ledger is frozen: no events follow the first %d", now.head))
@@ -98,7 +98,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) error {
 	return wait(ctx, f, turn.C)
 }
 
-// sizes holds the number of events in a ledger and the number in its index.
+// sizes contains the number of events in a ledger and the number that its index has folded.
 type sizes struct{ head, index uint64 }
 
 // summary describes a ledger at one size. It is immutable.
@@ -161,7 +161,7 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 	return &summary{at, data, fmt.Appendf(nil, "id: %d\nevent: head\ndata: %s\n", at.head, data)}, nil
 }
 
-// newest returns descriptions of the last liveEvents of a ledger's first size events, newest first.
+// newest describes the last liveEvents events of a ledger at the given tree size, newest first.
 func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEvent, error) {
 	list := []wire.LiveEvent{}
 	var decoder event.Decoder

@@ -22,9 +22,9 @@ type part struct {
 	citationGiven bool
 }
 
-// NestedProof sends the nested proof of one part of a record. The proof leads from the part's hash
-// to the record's event. Its receipt then leads to the root of the tree of the requested size,
-// which is the current size by default.
+// NestedProof sends the nested proof of one part of a record. The nested proof shows that the
+// event of the record contains the part. Its receipt proves that the event is in the tree of the
+// requested size, which is the current size by default.
 func (h *Handlers) NestedProof(c *call.Call) error {
 	l, head, seq, err := c.EventInPath()
 	if err != nil {
@@ -57,8 +57,8 @@ func (h *Handlers) NestedProof(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, body)
 }
 
-// prove finds the part in the event that r is a receipt for, and returns the nested proof of that
-// part.
+// prove finds p in the event of the receipt r, and returns the nested proof that the event
+// contains p.
 func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	var decoder event.Decoder
 	e, err := decoder.Decode(proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event))

@@ -14,9 +14,9 @@ import (
 	"colophon/proofs"
 )
 
-// hashList sends {"as_of", "hashes", "checkpoint"}: the hashes of a proof in the order of RFC
-// 6962, the size of the tree to which the proof leads, and the checkpoint of that tree. It
-// omits a nil checkpoint.
+// hashList sends a proof as a JSON object. The member "hashes" contains the hashes in the order
+// of RFC 6962, "as_of" the size of the tree that the proof is for, and "checkpoint" the
+// checkpoint of that tree. If checkpoint is nil, hashList omits the member.
 func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte) error {
 	answer := call.NewBuffer()
 	defer answer.Release()

@@ -17,14 +17,14 @@ import (
 	"colophon/internal/genai"
 )
 
-// shape describes a message. It maps the number of each field that is itself a message to the shape
-// of that message.
+// shape describes a type of Protobuf message. It maps the number of each field that contains a
+// message to the shape of that message.
 type shape map[protowire.Number]shape
 
 // The shapes of spans, log records, and resources. They include only messages that a sender can
 // repeat without limit.
 var (
-	keyValueShape = shape{2: nil} // set to anyValueShape by init, because the two contain each other
+	keyValueShape = shape{2: nil} // init sets field 2 to anyValueShape, because the two shapes contain each other
 	anyValueShape = shape{5: {1: nil}, 6: {1: keyValueShape}}
 	resourceShape = shape{1: keyValueShape}
 	spanShape     = shape{9: keyValueShape, 11: {3: keyValueShape}, 13: {4: keyValueShape}}
@@ -44,25 +44,25 @@ const maxNesting = 3*genai.MaxDepth + 16
 // an item.
 const itemMemory = 160
 
-// jsonCopies is the maximum number of copies of a JSON text in memory, not counting the record. The
-// text can be held as values, as messages of a chat, and as text again.
+// jsonCopies is the maximum number of copies of a JSON text in memory, not counting the record. For
+// example, the text can be in memory as parsed values, as chat messages, and again as text.
 const jsonCopies = 5
 
 // The memory, in bytes, that is counted for an item in addition to its elements and its text.
 const (
 	recordMemory  = 6 << 10 // for a generation: its record, with all buffers, and its submission
-	messageMemory = 512     // for a log record that is one message of a chat: its structure, that of its resource, and its slot in the list of messages
+	messageMemory = 512     // for a log record that is a chat message: the structures of the log record and its resource, and a slot in the list of messages
 )
 
-// memory returns the memory, in bytes, that the items and their body need until the request ends.
-// body is the length of the body. The buffer that holds it can be twice as long.
+// memory returns the memory, in bytes, that the items and the request body need until the request
+// ends. body is the length of the body, whose buffer can be twice as long.
 func (s *items) memory(body int) int64 { return int64(2*body + listMemory*len(s.list)) }
 
 // textMemory returns the memory, in bytes, needed for the text of an item. The text is held in decoded
 // form and again in the resulting record.
 func textMemory(raw []byte) int64 { return limits.MemoryBound(raw) + int64(2*len(raw)) }
 
-// resourceMemory returns the memory, in bytes, of a decoded resource. at is its index, or -1 if there is none.
+// resourceMemory returns the memory, in bytes, of the decoded resource at index at, or 0 if at is -1.
 func (s *items) resourceMemory(at int) int64 {
 	if at < 0 {
 		return 0
@@ -80,7 +80,7 @@ func looksLikeJSON(text []byte) bool {
 // elements estimates how many messages, strings, and byte strings an item or resource contains.
 func (s *items) elements(raw []byte, of shape) int {
 	if s.json {
-		return len(raw) / 8 // a value with its type takes more than 8 bytes, like {"intValue":"1"}
+		return len(raw) / 8 // a value with its type, such as {"intValue":"1"}, takes more than 8 bytes
 	}
 	return elements(raw, of, 0)
 }
@@ -171,8 +171,8 @@ func (r *spanReader) read(i item) (_ genai.Item, ok bool) {
 	return r.ReadSpan(&r.span), true
 }
 
-// logReader implements itemReader for log records. Those that are messages of a chat are collected
-// in messages.
+// logReader implements itemReader for log records. It collects the log records that are chat
+// messages in the field messages.
 type logReader struct {
 	*reading
 	record   *logspb.LogRecord
@@ -205,8 +205,8 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 	return r.ReadLogRecord(r.record), true
 }
 
-// broken returns the item for a span or log record that cannot be decoded. what says which of the
-// two it is.
+// broken returns the item for a span or log record that cannot be decoded. what is "span" or "log
+// record".
 func broken(what string, err error) genai.Item {
 	return genai.Item{Source: what, Count: 1, Err: fmt.Errorf("invalid encoding: %w", err)}
 }

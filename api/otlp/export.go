@@ -38,17 +38,17 @@ type export struct {
 	labels         genai.LabelLimits
 }
 
-// chunk is a group of items that go through the stages together. At first it holds the most memory
-// that its items can need. Once they are decoded, it keeps only the memory of its records and
-// messages.
+// chunk is a group of items that go through the stages together. At first it reserves the maximum
+// memory that its items can need. Once the items are decoded, it reserves only the memory that its
+// records and messages need.
 type chunk struct {
 	items    []item
 	needs    []need             // memory needed by each item, not counting its resource
 	share    limits.MemoryShare // memory for the decoded items, held until the records are written
 	parsed   chan struct{}
-	records  []prepared   // from the items that are generations
-	messages []logMessage // from the items that are messages of chats
-	others   result       // counts the items without a record
+	records  []prepared   // one for each item that is a generation
+	messages []logMessage // one for each item that is a chat message
+	others   result       // counts the ignored and rejected items
 	failed   error        // the error that made the whole request fail
 }
 
@@ -87,7 +87,7 @@ func (r *result) reject(i genai.Item) {
 	}
 }
 
-// add adds the counts of other to r. The items of other come later than those of r.
+// add adds the counts of other to r. The items in r come first, so r.first takes precedence.
 func (r *result) add(other result) {
 	r.recorded += other.recorded
 	r.replayed += other.replayed
@@ -98,8 +98,8 @@ func (r *result) add(other result) {
 	}
 }
 
-// run moves the items through the stages. It always waits for the records that it has enqueued,
-// because the ledger uses their memory until then.
+// run moves the items through the stages. Even after an error, it waits until the ledger has
+// processed every enqueued record, because the ledger uses the record's memory until then.
 func (e *export) run(ctx context.Context) (*result, error) {
 	// Items that have arrived are recorded even if the client gives up.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -139,7 +139,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			return
 		}
 		core := e.Limits.Parsing
-		if size > 2*chunkBytes { // so that one long item does not delay other requests
+		if size > 2*chunkBytes { // one long item must not delay other requests
 			core = e.Limits.Heavy.Cores
 		}
 		select {
@@ -184,9 +184,10 @@ func (e *export) parse(c *chunk) {
 	c.share.Shrink(keep)
 }
 
-// read reads and prepares one item of a chunk. ok is false if the item is a message, which becomes
-// part of a record later, together with others. read recovers from a panic so that the other items
-// are still recorded, because the exporter would not repeat the request.
+// read reads and prepares one item of a chunk. ok is false if the item is a chat message, which is
+// combined with other messages into a record later. If read recovers from a panic, it rejects only
+// this item. The other items must still be recorded, because the exporter would not send them
+// again.
 func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -227,8 +228,8 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 		c.others.reject(read)
 		return
 	}
-	// A generation can be reported more than once: by its span and by a log record, or with other
-	// labels after a collector has added some.
+	// The same generation can arrive more than once: in a span and in a log record, or again with
+	// labels that a collector has added. Once makes the ledger record only the first copy.
 	p.submission.Once = true
 	c.records = append(c.records, p)
 }
@@ -260,9 +261,9 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 	return w.B, nil
 }
 
-// enqueueAll enqueues the chunks in order, and then the chunks of generations made from messages. It
-// sends all of them to waiting. After a failure it cancels parsing, and enqueues nothing more. It returns
-// the counts of the items without a record.
+// enqueueAll enqueues the parsed chunks in order, and then the chunks of generations that were assembled
+// from chat messages. It sends every chunk to waiting. After a failure, it cancels parsing and enqueues
+// nothing more. It returns the counts of ignored and rejected items.
 func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *chunk, waiting chan<- *chunk) *result {
 	defer close(waiting)
 	others, failed := new(result), false
@@ -308,7 +309,7 @@ func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *c
 }
 
 // parseMessages yields chunks of the generations whose messages were sent as log records. The memory
-// for the text of their records is already held for the messages.
+// that is already reserved for the messages also covers the text of these records.
 func (e *export) parseMessages(ctx context.Context, messages *genai.MessageCollector) iter.Seq[*chunk] {
 	return func(yield func(*chunk) bool) {
 		next, stop := iter.Pull(messages.Items(genai.NewReader(e.labels)))
@@ -325,8 +326,8 @@ func (e *export) parseMessages(ctx context.Context, messages *genai.MessageColle
 	}
 }
 
-// fill prepares the next generations made from messages, and adds them to c. It reports whether there
-// may be more. It recovers from a panic, after which the request fails.
+// fill prepares the next generations made from messages, and adds them to c. It returns false once no
+// generation is left. If fill recovers from a panic, it sets c.failed, and the request fails.
 func (e *export) fill(c *chunk, next func() (genai.Item, bool)) (more bool) {
 	e.Limits.Parsing <- struct{}{}
 	defer func() {
@@ -357,7 +358,7 @@ func (e *export) enqueue(ctx context.Context, c *chunk) (err error) {
 	return nil
 }
 
-// drop releases the records from index i on, which were not enqueued.
+// drop releases and removes c.records[i:], which were not enqueued.
 func (c *chunk) drop(i int) {
 	for _, p := range c.records[i:] {
 		p.record.Release()
@@ -397,8 +398,8 @@ func (c *chunk) wait(total *result) (failed error) {
 	return failed
 }
 
-// release frees the records and the memory of a chunk. It must only be called when all enqueued
-// records have their results.
+// release frees the records and the memory of a chunk. It must be called only after the ledger
+// has returned a result for every enqueued record.
 func (c *chunk) release() {
 	for i := range c.records {
 		c.records[i].record.Release()

@@ -23,8 +23,9 @@ const LedgerHeader = "Colophon-Ledger"
 // GRPCHandler serves OTLP over gRPC. It converts each call to the equivalent HTTP request, so that
 // access control, limits, and forwarding to other servers are the same.
 //
-// The gRPC library would read whole messages before the server could count them against its
-// memory budget. A call has one message in each direction, so little of the protocol is needed.
+// GRPCHandler does not use the gRPC library, which would read a whole message before the server
+// could count it against its memory budget. A call has one message in each direction, so little of
+// the protocol is needed.
 type GRPCHandler struct {
 	// Next handles the equivalent HTTP requests.
 	Next http.Handler
@@ -182,7 +183,7 @@ func sendMessage(w http.ResponseWriter, body []byte) {
 type failure struct {
 	code    int
 	message string
-	details []byte // a google.rpc.Status, or nil
+	details []byte // encoded google.rpc.Status; nil if there is none
 }
 
 // failureOf converts an HTTP error response to a failure.

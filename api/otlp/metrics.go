@@ -8,8 +8,8 @@ type Metrics struct{ Items *prometheus.CounterVec }
 // outcomes lists the values of the label outcome.
 var outcomes = [...]string{"recorded", "replayed", "ignored", "rejected"}
 
-// NewMetrics creates a series for every outcome, so that Prometheus' rate() counts the first
-// item of each.
+// NewMetrics creates the metrics, with a series for every outcome. Otherwise, Prometheus' rate()
+// would not count the first item of each outcome.
 func NewMetrics() Metrics {
 	m := Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "colophon_otlp_items_total",

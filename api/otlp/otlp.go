@@ -1,6 +1,6 @@
-// Package otlp accepts generations as OpenTelemetry's exporters send them: spans and log records,
-// over HTTP or gRPC (docs/otlp.md). Each generation becomes an IPC record; everything else that an
-// exporter sends is accepted but not recorded.
+// Package otlp accepts spans and log records from OpenTelemetry exporters, over HTTP or gRPC
+// (docs/otlp.md). It records each generation as an IPC record. It accepts everything else that an
+// exporter sends, but does not record it.
 package otlp
 
 import (
@@ -37,12 +37,13 @@ const (
 // MaxItems is the maximum number of spans or log records in one request.
 const MaxItems = 50_000
 
-// Signal is a kind of telemetry: its routes, the format of its requests, and its responses.
+// Signal describes a kind of telemetry: its routes, and the format of its requests and
+// responses.
 type Signal struct {
-	path    string // the end of its route
+	path    string // HTTP route, relative to the path of the ledger
 	service string // the path of its gRPC method
-	// jsonNames are the JSON names of the nested lists: of resources, of the scopes of a
-	// resource, and of the items of a scope. Each list can have several names.
+	// jsonNames contains the JSON names of three nested lists: the resources, the scopes of a
+	// resource, and the items of a scope. Each list can have alternative names.
 	jsonNames [3][]string
 	shape     shape // shape of an item
 	newReader func(*reading) itemReader
@@ -83,8 +84,8 @@ var (
 // Path returns the part of the route after the path of the ledger.
 func (s *Signal) Path() string { return s.path }
 
-// mediaOf returns the media type of a request, and of its answer: Protobuf, JSON, or "" for any
-// other.
+// mediaOf returns the media type of a request and of its response. The result is Protobuf, JSON,
+// or "" for any other type.
 func mediaOf(r *http.Request) string {
 	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
 	if err != nil || media != Protobuf && media != JSON {

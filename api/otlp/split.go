@@ -17,8 +17,8 @@ type item struct {
 	resource int // index in items.resources; -1 if the item has no resource
 }
 
-// items holds the spans or log records of a request, in the order in which they were sent. Their
-// bytes are parts of the request body.
+// items contains the spans or log records of a request in their original order. Their bytes are
+// parts of the request body.
 type items struct {
 	json      bool
 	list      []item
@@ -78,14 +78,14 @@ func (s *items) splitProtobuf(body []byte) error {
 			return fields(scope, fieldItem, func(b []byte) error { return s.add(b, resource) })
 		})
 		if len(s.list) == before && resource >= 0 {
-			s.resources = s.resources[:resource] // so that resources without items take no memory
+			s.resources = s.resources[:resource] // drop the resource, because it has no items
 		}
 		return err
 	})
 }
 
-// fields calls f with the value of each length-delimited field of a message that has the given
-// number.
+// fields calls f with the value of each length-delimited field of the message whose field number
+// is number.
 func fields(message []byte, number protowire.Number, f func([]byte) error) error {
 	for len(message) > 0 {
 		n, kind, size := protowire.ConsumeTag(message)
@@ -164,7 +164,7 @@ func (s *items) splitJSON(signal *Signal, root pyjson.Value) error {
 	})
 }
 
-// objects calls f for each element of the array that listIn finds in v, with the element and its
+// objects finds an array in v, as listIn does, and calls f with each element and the element's
 // JSON Pointer. It returns an error if an element is not an object. pointer is the JSON Pointer of
 // v.
 func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Value, pointer string) error) error {
@@ -186,9 +186,9 @@ func objects(v pyjson.Value, pointer string, names []string, f func(e pyjson.Val
 	return nil
 }
 
-// listIn returns the array that is a member of v, under the first of the given names that v has,
-// together with its JSON Pointer. If v has none of them, list is absent and err is nil. pointer is the
-// JSON Pointer of v.
+// listIn returns the member of v that has one of the given names, and the JSON Pointer of that member.
+// Earlier names take precedence. It returns an error if the member is not an array. If v has no such
+// member, list is absent and err is nil. pointer is the JSON Pointer of v.
 func listIn(v pyjson.Value, pointer string, names []string) (list pyjson.Value, at string, err error) {
 	for _, name := range names {
 		list = v.Member(name)

@@ -49,7 +49,8 @@ func codeOf(status int) int {
 
 // AppendFailure appends the response body for an OTLP request that failed: a google.rpc.Status
 // in the media type of the request. ok is false if the route does not serve OTLP, or the media
-// type is neither Protobuf nor JSON; the response is then a problem, as on other routes.
+// type is neither Protobuf nor JSON. The response is then an RFC 9457 problem, as on other
+// routes.
 func AppendFailure(dst []byte, route string, r *http.Request, p *problem.Problem) (text []byte, media string, ok bool) {
 	if media = mediaOf(r); media == "" || !serves(route) {
 		return dst, "", false

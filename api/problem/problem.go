@@ -1,5 +1,5 @@
-// Package problem defines the RFC 9457 problems that the server sends for errors. Some are returned by
-// handlers; others are converted from the errors of other packages.
+// Package problem defines the RFC 9457 problems that the server sends for errors. Handlers can return
+// problems directly. FromError converts the errors of other packages to problems.
 package problem
 
 import (
@@ -29,7 +29,7 @@ type Problem struct {
 	Status int     `json:"status"`
 	Detail string  `json:"detail"`
 	Errors []Place `json:"errors,omitempty"`
-	// Line is the number of the line of a batch that the problem is about, counted from 1.
+	// Line is the number, starting at 1, of the batch line that caused the problem.
 	Line int `json:"line,omitempty"`
 	// FirstSeq is the seq of the event that already has the idempotency key or the run_id of the
 	// request.

@@ -65,8 +65,8 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// PinnedRetrieval selects, from the sources in the request, the chunks that a set cites. It
-// reports which of the cited chunks the sources lack.
+// PinnedRetrieval selects chunks from the sources in the request, preferring the chunks that a
+// citation set cites. It reports the cited chunks that the sources do not contain.
 func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	// The body is read before a view is opened, because a slow client must not keep a view
 	// open.
@@ -113,8 +113,8 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	return sendAnswer(c, view, answer)
 }
 
-// decodeRetrieval returns the chunks of the sources and top_k. It returns an error if the request
-// has required hashes, because the citation set determines them.
+// decodeRetrieval returns top_k and the chunks of the sources in the request. It returns an error
+// if the request contains required hashes, because the citation set determines them.
 func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	r, err := retrieval.Decode(body)
 	if err != nil {

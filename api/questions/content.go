@@ -30,8 +30,8 @@ type eventContent struct {
 
 // redactedSince returns the seq of the event that redacted a record, or nil if the record is not
 // redacted. The caller must read the record's content before it calls redactedSince, so that the
-// call also finds a redaction that erased the bytes in the meantime. readErr is the error from that
-// read. redactedSince returns it only if there is no redaction.
+// call also finds a redaction that happened during the read. readErr is the error from reading the
+// content. redactedSince returns readErr only if the record is not redacted.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
 	if by, err = query.RedactedBy(ctx, l.Reader(), seq); by == nil && err == nil {
 		err = readErr
@@ -63,7 +63,7 @@ func (h *Handlers) Content(c *call.Call) error {
 		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
 	named, ok := event.Record.Content[name]
-	within := "" // name of the content that has the answer as a member; "" if the answer is separate content
+	within := "" // name of the content that contains the answer as a JSON member; "" if the answer is separate content
 	if !ok && name == "answer_text" {
 		for _, within = range [...]string{"inputs", "reject_inputs"} {
 			if named, ok = event.Record.Content[within]; ok {

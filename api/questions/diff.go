@@ -16,8 +16,8 @@ import (
 	"colophon/proofs"
 )
 
-// newTextComparer returns a TextComparer for an answer. held is the memory that the answer already
-// holds, in bytes. Figures about texts reveal content, so newTextComparer also forbids caches to store
+// newTextComparer returns a TextComparer for an answer. held is the memory, in bytes, that the answer
+// already uses. Figures about texts reveal content, so newTextComparer also tells caches not to store
 // the answer.
 func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
@@ -26,8 +26,8 @@ func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *
 		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
-// newNameFinder returns a NameFinder for an answer. If the caller may read content, the names can
-// reveal content, so newNameFinder also forbids caches to store the answer.
+// newNameFinder returns a NameFinder for an answer. If the caller has access to content, the
+// names can reveal content, so newNameFinder then also tells caches not to store the answer.
 func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFinder {
 	content := c.RequireScope(access.ScopeContent) == nil
 	if content {

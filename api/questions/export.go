@@ -23,8 +23,8 @@ import (
 )
 
 // Export sends all rows of the answer to a question as NDJSON (spec: Export manifests). It reads
-// them page by page, all at one tree size. The last line has the signed manifest. A response
-// without that line was cut off.
+// them page by page, all at one tree size. The last line contains the signed manifest. A
+// response without a manifest is incomplete.
 func (h *Handlers) Export(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
@@ -198,7 +198,7 @@ func (e *export) add(first bool, answer any) error {
 // row appends one row to the text as a line, and appends the row's leaf hash to the tree of rows.
 func (e *export) row(text []byte) {
 	e.tree.Append(proofs.LeafHash(text))
-	e.tree.TakeDirty() // completed tiles are not needed
+	e.tree.TakeDirty() // discard the completed tiles, which are not needed
 	e.text.Text = append(e.text.Text, `{"row":`...)
 	e.text.Text = append(append(e.text.Text, text...), "}\n"...)
 }

@@ -1,6 +1,6 @@
-// Package questions serves the routes that query a ledger's index and read its content. The
-// queries of ledger/query need no handlers of their own: QueryHandler serves all of them. The other
-// handlers read a request body, or return something that is not in the index.
+// Package questions serves the routes that query a ledger's index and read its content.
+// QueryHandler serves every query of ledger/query that has a path. The other handlers read a
+// request body, or return something that is not in the index.
 package questions
 
 import (

@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// LookUp sends the live run-DAG that matches a question and the other dimensions of a cache key, together with
-// its answer. It first tries the strict question, and then its equivalence class.
+// LookUp sends the latest live run-DAG whose cache key matches the question and the other dimensions in the
+// request, and the answer of the run-DAG. It tries the strict question first, and then its equivalence class.
 func (h *Handlers) LookUp(c *call.Call) error {
 	body, err := c.ReadQueryBody()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// missingSecret returns storage.ErrLogOnly for a ledger whose store lacks the secret of payload
-// members because it is a copy.
+// missingSecret returns storage.ErrLogOnly if the ledger's store is a published copy, which
+// never contains the secret for payload members.
 func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 	if l.MemberSecret() != nil {
 		return nil

@@ -122,7 +122,8 @@ func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 // Prover returns a prover for the tree at the head.
 func (l logAt) Prover(ctx context.Context) *proofs.Prover { return l.Ledger.Prover(ctx, l.head) }
 
-// Checkpoint returns the signed checkpoint for a tree size that is at most that of the head.
+// Checkpoint returns the signed checkpoint for a tree size, which must not exceed the head's
+// size.
 func (l logAt) Checkpoint(ctx context.Context, size uint64) ([]byte, error) {
 	return l.Ledger.Checkpoint(ctx, l.head, size)
 }

@@ -102,8 +102,9 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 	return rerunWith(limits, request, recorded, nil) // the request has a different payload, whose seed applies
 }
 
-// rerunWith returns the IPC record of the re-run. If the request has no seed, the record has the
-// given seed. If that is nil, it has the seed in the payload.
+// rerunWith returns the IPC record of the re-run. The record's seed comes from the request if
+// the request has one. Otherwise it is the given seed or, if that is nil, the seed in the
+// payload.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
 	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
@@ -119,13 +120,13 @@ func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *
 	return e.IPC(), nil
 }
 
-// rerunBody returns the re-run in the form of a request that would record it.
+// rerunBody returns the body of a request that would record the re-run.
 func rerunBody(request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) []byte {
 	body := []byte{'{'}
 	for _, m := range []struct {
 		name     string
-		recorded []byte // the recorded value as JSON, or nil
-		instead  string // the member of the request that replaces it, if present
+		recorded []byte // recorded value as JSON; nil if there is none
+		instead  string // request member that, if present, replaces the recorded value
 	}{
 		{"payload", nil, ""}, {"payload_schema", schemaOf(request["payload"], recorded), ""}, {"input_hash", quoted(recorded.InputHash), "payload"},
 		{"system_prompt", nil, ""}, {"system_prompt_hash", quoted(recorded.SystemPromptHash), "system_prompt"},
@@ -158,8 +159,8 @@ func quoted(text []byte) []byte {
 	return pyjson.AppendString(nil, text)
 }
 
-// schemaOf returns the payload schema, as JSON, of a request that does not name one. It is the
-// recorded schema, or nil if the request has no payload.
+// schemaOf returns, as JSON, the payload schema that applies if the request does not name one.
+// It returns the recorded schema, or nil if the request has no payload.
 func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.IsGiven() {
 		return nil

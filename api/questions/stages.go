@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/query"
 )
 
-// StageProof sends the proof that a stage is in the tree of its run, with the receipt of the run at
-// the size of the answer (spec: Stage proofs).
+// StageProof sends the proof that a stage is in the Merkle tree of its run, and the receipt of the
+// run for the tree size of the answer (spec: Stage proofs).
 func (h *Handlers) StageProof(c *call.Call) error {
 	elements, err := c.PathParameters()
 	if err != nil {
@@ -32,6 +32,6 @@ func (h *Handlers) StageProof(c *call.Call) error {
 	}
 	return sendAnswer(c, view, struct {
 		*wire.StageProof
-		Receipt json.RawMessage `json:"receipt"` // the encoded receipt, which has the exact bytes of the event
+		Receipt json.RawMessage `json:"receipt"` // already encoded, so that the event keeps its exact bytes
 	}{proof, receipt.AppendJSON(nil)})
 }

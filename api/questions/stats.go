@@ -34,7 +34,7 @@ func (h *Handlers) Stats(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	c.EndHeavyWork() // release the turn while waiting for the index
+	c.EndHeavyWork() // let other requests work while this one waits for the index
 	follower, _, err := h.WaitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// deriveTimeout limits how long the answer to a write waits for its derived members. The record is
-// durable by then, and its receipt must not be lost because the index waits for disk space.
+// deriveTimeout limits how long the response to a write waits for derived members. The record is
+// already durable, so its receipt must be sent even if the index is waiting for disk space.
 const deriveTimeout = 10 * time.Second
 
 // AppendReceipt appends a receipt as JSON. It adds the derived members if the request asks for them

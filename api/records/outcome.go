@@ -22,7 +22,7 @@ type Outcome struct {
 	Refused bool           // the ledger refused the record because of a mismatch
 	Minimal bool
 	Derive  bool
-	Key     string // the Idempotency-Key; if empty, the run_id of the record is its key
+	Key     string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
 	Ack     ledger.Ack
 }
 
@@ -31,7 +31,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 	ack := out.Ack
 	if ack.Outcome == ledger.Replayed {
 		entry, err := ack.Entry, error(nil)
-		if entry == nil { // the record has been redacted in the meantime
+		if entry == nil { // the record was already redacted, and First is the redaction
 			entry, err = l.Reader().Entry(ctx, ack.First)
 		}
 		if err != nil {
@@ -122,8 +122,8 @@ func (out *Outcome) Problem() *problem.Problem {
 	return nil
 }
 
-// conflict returns the 409 problem for an idempotency key or a run_id that belongs to another
-// record.
+// conflict returns the 409 problem for an idempotency key or a run_id that another record
+// already uses.
 func (out *Outcome) conflict() *problem.Problem {
 	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.First)
 	if out.Key == "" {

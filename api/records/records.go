@@ -1,7 +1,7 @@
-// Package records serves the requests that write a single record or verb: a record of one of the
-// four kinds, a state, a note, a validation, a source, or the redaction of one record. A handler
-// decodes the request, passes it to the ledger, and sends the receipt. WriteHandler handles the
-// records.
+// Package records serves the requests that write a single record or verb. A record has one of
+// four kinds. A verb is a state, a note, a validation, a source, or the redaction of one record.
+// Each handler decodes the request, passes it to the ledger, and sends the receipt. WriteHandler
+// handles the records.
 package records
 
 import (

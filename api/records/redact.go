@@ -80,7 +80,7 @@ func hasIdempotencyKey(ctx context.Context, l *ledger.Ledger, key string) (bool,
 	return hasKeyDigest(ctx, l, ledger.IdempotencyKeyDigest(key))
 }
 
-// hasKeyDigest is like hasIdempotencyKey, but takes the digest of an idempotency key.
+// hasKeyDigest is like hasIdempotencyKey, but accepts the digest of an idempotency key.
 func hasKeyDigest(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
 	_, err := l.Reader().Key(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {

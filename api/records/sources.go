@@ -15,9 +15,9 @@ import (
 )
 
 // SourceCheck refuses citation sets that cite unregistered sources, if the ledger is configured to
-// do so (spec: Unregistered sources). When the first such set arrives, it opens a view of the index
-// at the log's head, so that it knows every registration and revocation that was acknowledged
-// before. Only one goroutine may use it, and it must be closed.
+// do so (spec: Unregistered sources). When it checks the first citation set, it opens a view of the
+// index at the log's head. The view includes every registration and revocation acknowledged before
+// that. Only one goroutine may use a SourceCheck, and the caller must close it.
 type SourceCheck struct {
 	shared     *call.ServerState
 	ledger     *ledger.Ledger
@@ -44,10 +44,10 @@ func (s *SourceCheck) Close() {
 	}
 }
 
-// Check returns a 422 problem that names the sources of r that are not registered. It does nothing
-// unless r is a citation set and the ledger refuses unregistered sources. Otherwise it waits for
-// the index. If an event already has the submission's key, Check returns nil, because the ledger
-// then replays or refuses the record (spec: Idempotency).
+// Check returns a 422 problem that names the sources of r that are not registered. It applies only
+// to a citation set in a ledger that refuses unregistered sources, and waits for the index. If an
+// event already has the submission's idempotency key, Check returns nil, because the ledger then
+// replays or refuses the record (spec: Idempotency).
 func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
 	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregisteredSources() {
 		return nil
@@ -71,8 +71,8 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 	return p
 }
 
-// unregistered returns the citations whose source is not registered, and the first such
-// source.
+// unregistered returns the citations whose source is not registered, and the ID of the first
+// unregistered source.
 func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (places []problem.Place, first string, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, "", err

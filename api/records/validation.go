@@ -16,8 +16,8 @@ import (
 )
 
 // ValidatePath validates the fingerprint that a path has in a build, or withdraws the
-// validation. The event names the validated record, because the path might change before the
-// event is in the log.
+// validation. The event contains the seq of the validated record, because the path might get a new
+// record before the event is in the log.
 func (h *Handlers) ValidatePath(c *call.Call) error {
 	l, o, err := h.beginVerb(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 
 // PrepareValidation returns the submission for a validation that is a line of a batch.
 func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidation, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // checked before the path is looked up, as in submitVerb
+	if l.Info().Frozen { // check before looking up the path, like submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	v, err := h.prepareValidationVerb(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
@@ -56,10 +56,10 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 	return l.PrepareVerb(v, o.Actor, o.Key)
 }
 
-// prepareValidationVerb returns the verb for a request about a path. It returns a 404 problem if the build
+// prepareValidationVerb returns the verb that validates a path. It returns a 404 problem if the build
 // does not have the path, and a 409 problem if the path has a different fingerprint in that build.
-// If an event already has the key, it returns the verb in these cases too, because the ledger then
-// replays or refuses the request (spec: Idempotency).
+// If an event already has the idempotency key, it returns the verb without a problem, because the
+// ledger then replays or refuses the request (spec: Idempotency).
 func (h *Handlers) prepareValidationVerb(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
 	view, err := h.WaitForView(ctx, l)
 	if err != nil {
@@ -137,8 +137,8 @@ func (h *Handlers) ValidateSelectedPaths(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, answer)
 }
 
-// planValidations selects the paths that a request applies to at its tree size, and excludes those
-// that have changed since then.
+// planValidations selects the paths that a request applies to at the request's tree size. It
+// refuses paths whose fingerprint has changed since that size.
 func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest) (answer *wire.PathValidationsResult, err error) {
 	head := l.Head().Size
 	size := head
@@ -188,8 +188,8 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 	return answer, nil
 }
 
-// selectPaths looks up the paths of a request in a view. Listed paths to which the request cannot
-// be applied are added to answer.Refused.
+// selectPaths looks up the paths of a request in a view. It adds listed paths that are unknown or
+// have a different fingerprint to answer.Refused.
 func selectPaths(c *call.Call, v *index.View, project, build string, request *validationsRequest, answer *wire.PathValidationsResult) (selected []paths.Path, err error) {
 	for _, listed := range request.Paths {
 		p, known, err := paths.Get(v, project, listed.PathID, &build)
@@ -232,8 +232,8 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 	}
 }
 
-// validate writes the events of a plan in the order of its paths. The events share commits. If it
-// fails partway, the error says how many events were written.
+// validate writes one event for each path of a plan, in order. Several events can share a commit.
+// If it fails partway, the error says how many events were written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidationsResult) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for _, p := range plan.Paths {
@@ -248,7 +248,7 @@ func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, requ
 	}
 	written := 0
 	failed := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
-		plan.Paths[written].Seq = ack.Seq // used only if all events are written; events and paths then have the same order
+		plan.Paths[written].Seq = ack.Seq // acks arrive in the order of plan.Paths; a partial plan is not returned
 		written++
 		return nil
 	})

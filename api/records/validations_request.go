@@ -17,20 +17,21 @@ const maxValidations = 1000
 // maxText is the maximum length of the names of builds and paths, in bytes.
 const maxText = fields.MaxSourceID
 
-// validationsRequest is a request to validate many paths of a build, or to report what that
-// would do (spec: Path validation).
+// validationsRequest is a request to validate many paths of a build, or to withdraw their
+// validations. A dry run only reports the changes (spec: Path validation).
 type validationsRequest struct {
-	record.ValidationRequest // has a build but no fingerprint
-	// Paths lists the paths that the request is about. If it is empty, the request is about all
-	// paths of the build, or about those with the given Status.
+	record.ValidationRequest // Build is set, and ContentFingerprint is not
+	// Paths lists the paths to select. If it is empty, the request selects all paths of the build,
+	// or those with the given Status.
 	Paths  []listedPath
 	Status string // status of the paths to select; "" selects all
 	DryRun bool
-	// AsOf is the tree size at which the paths are selected. It is not nil if DryRun is false.
+	// AsOf is the tree size at which paths are selected. It can be nil only in a dry run, and then
+	// means the current size.
 	AsOf *uint64
 }
 
-// listedPath is a path, and the fingerprint that it must have, or "" if it can have any.
+// listedPath is a path and the fingerprint that it must have. An empty fingerprint matches any.
 type listedPath struct{ PathID, ContentFingerprint string }
 
 // parseValidations decodes `{"validated", "build", "reason"?, "original_actor"?, "timestamp"?, "paths" |

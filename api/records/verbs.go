@@ -18,13 +18,13 @@ import (
 	"colophon/proofs"
 )
 
-// Verbs change the state of something in the ledger, or add a note to a record (spec: States;
-// Path validation; Sources; Redactions; Notes). Each request writes one event. A repeated
-// request is recognised only by its Idempotency-Key (spec: Idempotency).
+// Verbs are requests that change the state of a record, a path, or a source, redact content, or
+// add a note (spec: States; Path validation; Sources; Redactions; Notes). Each request writes one
+// event. Only the Idempotency-Key identifies a repeated request (spec: Idempotency).
 
 // A caller that has only the write scope is not allowed to read the ledger. Therefore a verb parses
 // its request before it looks anything up, and gives the same answer for every target to which it
-// does not apply. A request that reveals more than that creates an event.
+// does not apply. Learning more requires a request that leaves an event in the log.
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
@@ -87,7 +87,7 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 
 // PrepareVerb returns the submission for a verb that is a line of a batch.
 func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // checked before the target is looked up, as in submitVerb
+	if l.Info().Frozen { // check before looking up the target, like submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
@@ -190,9 +190,9 @@ func sourceID(c *call.Call) (string, error) {
 }
 
 // checkRegistered returns a 404 problem if the source is not registered. If an event already has
-// the key, it returns nil, because the ledger then replays or refuses the request, and revokes
-// nothing (spec: Idempotency). It looks up the key last, so that it finds the key of every
-// revocation that the index has seen.
+// the idempotency key, it returns nil, because the ledger then replays or refuses the request, and
+// revokes nothing (spec: Idempotency). It looks up the key last. Otherwise, it could miss the key
+// of a revocation that the index has just seen.
 func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key string) error {
 	c.EndHeavyWork() // release the slot taken for the body before waiting for the index
 	view, err := h.WaitForView(c.Request().Context(), l)

@@ -29,9 +29,9 @@ func (p postedRecord) release() {
 	p.body.Release()
 }
 
-// parseRecord decodes the record in a body. members is the secret of the ledger that the record
-// belongs to, or nil if it belongs to none. The caller must release the record. If parseRecord
-// returns an error, it releases the body.
+// parseRecord decodes the record in a body. members is the ledger's member secret, or nil if the
+// record is not for a ledger. The caller must release the returned record. If parseRecord returns
+// an error, it releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
 	r, err := h.Values.WithMemberSecret(members).Parse(kind, body.Bytes())
 	if err != nil {

@@ -34,10 +34,10 @@ var Theme []byte
 
 var contract = sync.OnceValues(func() ([]byte, error) { return withSamples(colophon.OpenAPI) })
 
-// documentedServer is the first server in the contract. The sample commands address it.
+// documentedServer is the URL of the first server in openapi.yaml. The sample commands use it.
 const documentedServer = "http://127.0.0.1:8080"
 
-// hostForm matches the Host headers that are safe in a command that people paste.
+// hostForm matches Host headers that are safe to paste into a shell command.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:\[\]-]+$`)
 
 // OpenAPIJSON returns openapi.yaml as JSON. Its sample commands address the server to which r was

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is an OpenAPI document. Its members keep their order.
+// document is an OpenAPI document that preserves the order of object members.
 type document struct{ root *yaml.Node }
 
 // withSamples returns an OpenAPI document as JSON, with x-codeSamples in every operation.
@@ -160,7 +160,7 @@ func (d document) members(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	}
 }
 
-// appendJSON appends a YAML value as JSON. Members keep their order.
+// appendJSON appends a YAML value as JSON. It preserves the order of members.
 func appendJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.MappingNode:

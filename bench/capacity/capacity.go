@@ -14,10 +14,10 @@ import (
 type Costs struct {
 	Client time.Duration // client's time per record
 
-	// The next four fields are the server's processor times per record. A ledger spends Sequence on only one
-	// commit at a time, and Index after it has answered.
+	// The next four fields are the server's processor times per record. Sequence is part of a commit, and a
+	// ledger runs one commit at a time. Index is spent after the commit.
 	Before   time.Duration // reading, parsing, hashing, checking
-	Sequence time.Duration // chain, tree, claims
+	Sequence time.Duration // chain, tree, and idempotency keys
 	After    time.Duration // receipt and response
 	Index    time.Duration
 
@@ -32,16 +32,16 @@ type Costs struct {
 	// The fields below apply to each server that follows the ledger. At most once per PollInterval, it polls the
 	// head, and then reads, verifies, and indexes the new records.
 	PollInterval   time.Duration
-	Poll, Follow   time.Duration // following server's times per poll and per record
+	Poll, Follow   time.Duration // follower's processor times per poll and per record
 	PollDatabase   time.Duration // database's time per poll
 	FollowDatabase time.Duration // database's time per record that a follower reads
 }
 
-// Scenario describes what is simulated, and the machines on which it runs.
+// Scenario describes the simulated servers, ledgers, and clients, and their machines.
 type Scenario struct {
 	Servers int
-	Ledgers int // number of ledgers; distributed evenly over the servers
-	Clients int // number of clients; distributed evenly over the ledgers; each posts its next record when the previous one is answered
+	Ledgers int // number of ledgers, distributed evenly over the servers
+	Clients int // number of clients, distributed evenly over the ledgers; each waits for an answer before its next post
 
 	ServerCores   int
 	DatabaseCores int
@@ -117,7 +117,7 @@ type ledger struct {
 	server     *machine
 	queue      []arrival
 	committing bool
-	unindexed  int // number of answered records that wait for the index
+	unindexed  int // number of committed records that wait for the index
 	indexing   bool
 	followers  []*follower
 }
@@ -126,7 +126,7 @@ type ledger struct {
 type follower struct {
 	world   *world
 	server  *machine
-	unseen  int // number of committed records that it has not read yet
+	unseen  int // number of committed records that the follower has not read yet
 	polling bool
 	next    time.Duration // earliest time of the next poll
 }
@@ -239,7 +239,7 @@ func (w *world) machine(cores int) *machine {
 	return m
 }
 
-// work adds a task to a machine. When the task ends, it calls then.
+// work adds a task to a machine. The simulation calls then when the task ends.
 func (w *world) work(m *machine, task time.Duration, then func()) { m.tasks.add(m.clock+task, then) }
 
 // share returns the fraction of a core that each task receives.

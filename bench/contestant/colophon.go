@@ -24,8 +24,8 @@ type node struct {
 	database *pebble.Database
 	host     *ledger.Host
 	ledger   *ledger.Ledger
-	index    *index.Store    // nil if nothing follows the ledger
-	follower *index.Follower // nil if nothing follows the ledger
+	index    *index.Store    // nil if the ledger is not indexed
+	follower *index.Follower // nil if the ledger is not indexed
 }
 
 // openNode opens the ledger in dir, or creates it if there is none. If indexed is true, an index
@@ -132,8 +132,8 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 	return receipt.AppendJSON(nil), nil
 }
 
-// caughtUp waits until the index contains the given number of records. It waits for one more event
-// than that, because the first event created the ledger.
+// caughtUp waits until the index contains the given number of records. It waits for one more event,
+// because the first event created the ledger.
 func (n *node) caughtUp(ctx context.Context, records int) error {
 	return n.follower.WaitForSize(ctx, uint64(records)+1)
 }
@@ -150,9 +150,9 @@ func NewReceiptVerifier(key string) (*ReceiptVerifier, error) {
 	return &ReceiptVerifier{verifier}, nil
 }
 
-// Verify checks that answer is the receipt for the given body of the corpus, that its proof is
-// valid, and that every claimed hash is correct. If minimal is true, the receipt has no proof to
-// check.
+// Verify checks that answer is the receipt for body, that its proof is valid, and that every hash
+// that body claims is correct. If minimal is true, the receipt has no proof, and Verify does not
+// check one.
 func (v *ReceiptVerifier) Verify(answer, body []byte, minimal bool) error {
 	receipt, err := proofs.ParseReceipt(answer)
 	if err != nil {
@@ -176,7 +176,7 @@ func (v *ReceiptVerifier) Verify(answer, body []byte, minimal bool) error {
 	return nil
 }
 
-// claims holds the hashes that each record of the corpus claims.
+// claims holds the hashes that a record of the corpus claims.
 type claims struct {
 	Input  string `json:"input_hash"`
 	Prompt string `json:"system_prompt_hash"`
@@ -184,7 +184,7 @@ type claims struct {
 	IPC    string `json:"ipc_id"`
 }
 
-// MeasureColophon measures a ledger in this process, together with its index.
+// MeasureColophon measures a ledger and its index, both in this process.
 func MeasureColophon(ctx context.Context, config Config) (Measurement, error) {
 	n, err := openNode(ctx, config.Dir, true)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package contestant runs the logs that are measured, each in its own process: either behind
-// net/http, or together with its callers.
+// Package contestant runs the logs that the benchmark compares. Each log runs in its own process,
+// either behind net/http or with its callers in that process.
 package contestant
 
 import (
@@ -14,7 +14,7 @@ import (
 	"colophon/bench/system"
 )
 
-// Measurement holds the results of one round of one row.
+// Measurement holds the results for one row of the results table in one round.
 type Measurement struct {
 	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"`
@@ -27,8 +27,8 @@ type Measurement struct {
 	// CPU is the processor time of the contestant's process per record, in microseconds. It
 	// includes the callers if they are in the same process.
 	CPU float64 `json:"cpu_us_per_record"`
-	// ClientCPU is the processor time of the client's process per record, in microseconds; 0 if the
-	// callers are in the contestant's process.
+	// ClientCPU is the processor time of the client's process per record, in microseconds. It is 0
+	// if the callers are in the contestant's process.
 	ClientCPU float64 `json:"client_cpu_us_per_record"`
 	// Fsyncs is the number of file syncs per 1,000 records. It is negative if syncs cannot be
 	// counted.
@@ -38,7 +38,7 @@ type Measurement struct {
 	// Disk is the size of the files after the measurement, in bytes per record.
 	Disk float64 `json:"disk_bytes_per_record"`
 	// Peak is the peak memory of the process, in bytes. If the callers are in the same process,
-	// Peak does not include the bodies.
+	// Peak does not include the request bodies that were generated in advance.
 	Peak float64 `json:"peak_memory_bytes"`
 	// CatchUp is the time that the index needed after the last acknowledgement, in milliseconds.
 	// Seconds includes this time.
@@ -74,8 +74,8 @@ type Config struct {
 	Seed    uint64
 	Warm    time.Duration // duration of the warm-up before the measurement
 	Time    time.Duration // duration of the measurement
-	// Batch and Age determine when Tessera integrates entries: as soon as there are Batch of them,
-	// or one of them is Age old.
+	// Batch and Age determine when Tessera integrates entries: once Batch entries are waiting, or
+	// once the oldest has waited for Age.
 	Batch uint
 	Age   time.Duration
 	// Leaves is the size, in leaves, of the tree for which inclusion proofs are measured.
@@ -175,7 +175,7 @@ func (a appended) verifyAll(ctx context.Context, bodies *corpus.Bodies, samples 
 }
 
 // during keeps all clients working for the given time. work does one unit of work for a client, and
-// returns false if that client has no more.
+// returns false if that client has no work left.
 func during[C any](ctx context.Context, time time.Duration, clients []C, work func(C, *load.Result) (bool, error)) (*load.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, time)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // immudbLog is immudb's embedded store.
 type immudbLog struct {
 	store *store.ImmuStore
-	next  atomic.Uint64 // number in the latest key
+	next  atomic.Uint64 // number used as the latest key
 }
 
 // openImmudb opens a store with its fastest settings: it syncs every 2 ms, and allows at least as

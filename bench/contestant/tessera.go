@@ -76,8 +76,8 @@ func (t *tesseraLog) verify(ctx context.Context, answer, body []byte) error {
 	return VerifyTessera(ctx, t.config.Dir, size, answer, body)
 }
 
-// VerifyTessera checks that the log in dir has the given body at the index in answer. size is the
-// size of the log.
+// VerifyTessera checks that the log in dir contains the given body at the index in answer. size is
+// the size of the log.
 func VerifyTessera(ctx context.Context, dir string, size uint64, answer, body []byte) error {
 	index, err := strconv.ParseUint(string(answer), 10, 64)
 	if err != nil {

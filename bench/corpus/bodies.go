@@ -95,8 +95,8 @@ func (b *Bodies) Body(i int) []byte {
 	return p.text[begin:p.ends[i]:p.ends[i]]
 }
 
-// TotalBytes returns the total length of all records, and how many of these bytes are unique in the
-// corpus, as Append counts them.
+// TotalBytes returns the total length of all records, and how many of these bytes Append counted as
+// unique.
 func (b *Bodies) TotalBytes() (all, unique int64) {
 	for i := range b.parts {
 		all += int64(len(b.parts[i].text))

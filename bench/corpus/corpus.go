@@ -1,5 +1,5 @@
 // Package corpus generates the records that every contestant stores: IPC records of about 1.5 KB
-// with content, a run_id, and correct claims. With the same seed, record i is always the same.
+// with content, a run_id, and correct claimed hashes. The seed determines every record.
 package corpus
 
 import (
@@ -10,8 +10,8 @@ import (
 )
 
 // These constants determine how often texts repeat. Every record shares its prompt with others. One
-// payload in repeatPayload repeats one of the first payloads, because drift compares runs of the
-// same input. One output in repeatOutput repeats one of the first outputs.
+// payload in repeatPayload repeats one of the first popular payloads, because drift queries compare
+// runs of the same input. One output in repeatOutput repeats one of the first popular outputs.
 const (
 	prompts       = 32
 	popular       = 1000
@@ -42,8 +42,8 @@ func New(seed uint64) *Corpus {
 	return c
 }
 
-// Independent streams of random numbers. Each text depends only on the seed, its stream, and its
-// own number.
+// These constants number independent streams of random numbers. Each text depends only on the
+// seed, its stream, and its own number.
 const (
 	promptStream = iota
 	payloadStream
@@ -84,7 +84,7 @@ func (c *Corpus) chooseParts(i uint64) recordParts {
 }
 
 // Append appends record i, a JSON object in the format of Python's json.dumps. unique is the number
-// of its bytes that do not belong to a system prompt, payload, or output that an earlier record
+// of appended bytes, not counting a system prompt, payload, or output that an earlier record
 // contains.
 func (c *Corpus) Append(dst []byte, i uint64) (record []byte, unique int) {
 	begin, d, repeated := len(dst), c.chooseParts(i), 0
@@ -144,9 +144,8 @@ func chain(input, prompt []byte, model string, temperature float64, seed uint64)
 	return digest(make([]byte, 0, 64), strconv.AppendUint(joined, seed, 10))
 }
 
-// appendPayload appends payload number i, with its members in the order in which a program would
-// write them. It also returns the payload's input_hash, which covers the JSON with spaces and
-// sorted members.
+// appendPayload appends payload number i, with its members unsorted, as a program would write them.
+// It also returns the payload's input_hash, which covers the JSON with spaces and sorted members.
 func (c *Corpus) appendPayload(dst []byte, i uint64) (payload, hash []byte) {
 	random := c.random(payloadStream, i)
 	instruction := appendText(make([]byte, 0, 512), random, 48)

@@ -67,7 +67,7 @@ func (d *Database) InSchema(ctx context.Context, f func(schema string, options .
 
 // Usage holds the resources that the server has used since it started.
 type Usage struct {
-	CPU time.Duration // processor time of all its processes
+	CPU time.Duration // processor time of the server's child processes
 	WAL int64         // length of the write-ahead log, in bytes
 }
 
@@ -109,14 +109,15 @@ func (d *Database) TableSizes(ctx context.Context, schema string) (bytes map[str
 
 // Waits holds the mean numbers of sessions that wait for something other than a processor.
 type Waits struct {
-	Locks float64 // sessions that wait for other sessions: for locks on rows and tables, and for PostgreSQL's internal locks
+	Locks float64 // sessions that wait for row locks, table locks, or PostgreSQL's internal locks
 	Disk  float64 // sessions that wait for reads, writes, and syncs
 }
 
 // watchPause is the time between two samples of SampleWaits.
 const watchPause = 20 * time.Millisecond
 
-// SampleWaits samples what the sessions wait for until the caller calls end. end returns the means.
+// SampleWaits starts sampling what the sessions wait for. The caller must call end, which stops
+// the sampling and returns the means.
 func (d *Database) SampleWaits(ctx context.Context) (end func() (Waits, error)) {
 	ctx, stop := context.WithCancel(ctx)
 	var locks, disk, looks int64

@@ -22,7 +22,8 @@ var receiptBegin = []byte(`{"ledger":`)
 const sendBytes = 128 << 10
 
 // batch posts a batch of target.Lines records. It reads the response while it is still sending,
-// because the server answers while it reads. It returns false if not enough records are left.
+// because the server responds before it has read the whole batch. It returns false if not enough
+// records are left.
 func (c *Conn) batch(target Target, queue *BodyQueue, r *Result) (more bool, err error) {
 	first, ok := queue.Take(target.Lines)
 	if !ok {
@@ -45,8 +46,8 @@ func (c *Conn) batch(target Target, queue *BodyQueue, r *Result) (more bool, err
 	return true, nil
 }
 
-// sendLines writes a batch of target.Lines records, beginning with record first. It uses only the
-// output side of the connection.
+// sendLines writes a batch of target.Lines records, beginning with record first. It only writes to
+// the connection, so receiveLines can read from it at the same time.
 func (c *Conn) sendLines(target Target, queue *BodyQueue, first int) error {
 	length := target.Lines * (len(lineBegin) + len(lineEnd))
 	for i := range target.Lines {

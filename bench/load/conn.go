@@ -14,7 +14,7 @@ import (
 	"strconv"
 )
 
-// Conn is one HTTP/1.1 connection. Only one goroutine at a time uses it.
+// Conn is one HTTP/1.1 connection. It is not safe for concurrent use.
 type Conn struct {
 	net.Conn
 	in     *bufio.Reader
@@ -53,8 +53,8 @@ func CloseAll(connections []*Conn) error {
 	return errors.Join(errs...)
 }
 
-// PostRequestHead returns the beginning of a request with a body: the request line, the headers, and the name
-// of the Content-Length header. The caller must append its value.
+// PostRequestHead returns the beginning of a POST request: the request line, the headers, and the name of
+// the Content-Length header. The caller must append the length.
 func PostRequestHead(path string, headers ...string) []byte {
 	head := []byte("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n")
 	for _, h := range headers {

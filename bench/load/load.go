@@ -16,11 +16,11 @@ type Result struct {
 	Requests  int
 	Records   int
 	Elapsed   time.Duration
-	Latencies []time.Duration // latencies of requests, sorted
+	Latencies []time.Duration // latencies of requests; RunClients sorts them
 	Samples   []Sample
 }
 
-// Sample is the answer for one record. It is verified after the measured time.
+// Sample is the answer for one record. It is verified after the measurement ends.
 type Sample struct {
 	Record int // index of the record in the bodies
 	Answer []byte
@@ -44,7 +44,7 @@ func (r *Result) KeepSample(record int, answer []byte) {
 	}
 }
 
-// Quantile returns the q-quantile of the latencies, or 0 if there were no requests.
+// Quantile returns the q-quantile of Latencies, which must be sorted, or 0 if there are none.
 func (r *Result) Quantile(q float64) time.Duration {
 	if len(r.Latencies) == 0 {
 		return 0
@@ -66,7 +66,7 @@ func (d *BodyQueue) Take(n int) (first int, ok bool) {
 }
 
 // RunClients makes every client work in its own goroutine until ctx is done, the client has no more work,
-// or any client fails. work adds to the client's own Result; RunClients returns the sum of these.
+// or any client fails. work adds to the client's own Result, and RunClients returns the overall total.
 func RunClients[C any](ctx context.Context, clients []C, work func(client C, r *Result) (more bool, err error)) (*Result, error) {
 	results := make([]Result, len(clients))
 	var failed error
@@ -105,7 +105,7 @@ type Target struct {
 	Lines  int    // number of records in a batch; 0 if the body is one record
 }
 
-// Client is a connection together with the kind of request that it sends.
+// Client is a connection and the kind of request that it sends.
 type Client struct {
 	*Conn
 	Target

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsyncEvents maps each type of file system to the kernel tracepoint that it hits when it syncs a
-// file: on fsync, on fdatasync, and on each write to a file that was opened with O_SYNC.
+// fsyncEvents maps each type of file system to the kernel tracepoint that fires when a file is
+// synced: on fsync, on fdatasync, and on each write to a file that was opened with O_SYNC.
 var fsyncEvents = map[string]string{
 	"ext4":  "ext4/ext4_sync_file_enter",
 	"xfs":   "xfs/xfs_file_fsync",
@@ -25,8 +25,9 @@ var fsyncEvents = map[string]string{
 // fsyncCounter counts the syncs of one process with the kernel's performance counters.
 type fsyncCounter struct{ counters []int }
 
-// countFsyncs starts to count. It returns nil if syncs cannot be counted, because tracefs is not
-// mounted, only root is allowed to count, or the file system has no such tracepoint.
+// countFsyncs starts to count the syncs of a process. It returns nil if it cannot count them:
+// tracefs is not mounted, counting requires root, or the folder's file system has no known
+// tracepoint.
 func countFsyncs(pid int, folder string) (*fsyncCounter, error) {
 	event, ok := fsyncEvents[FilesystemType(folder)]
 	if !ok {

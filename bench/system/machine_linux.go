@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the conditions, other than the measured programs, on which the figures depend.
+// Machine describes the hardware and software environment in which the contestants are measured.
 type Machine struct {
 	Processor  string            `json:"processor"`
 	Cores      int               `json:"cores"`

@@ -64,7 +64,7 @@ func DiskBytes(folder string) (int64, error) {
 			return skipGone(err)
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-			const block = 512 // unit of Blocks in bytes, on every file system
+			const block = 512 // bytes per unit of stat.Blocks, on every file system
 			total += stat.Blocks * block
 		}
 		return nil

@@ -79,11 +79,11 @@ func ChildrenCPU(pid int) (total time.Duration, err error) {
 	return total, nil
 }
 
-// Indexes of fields in /proc/PID/stat, counted from the field after the name.
+// Indexes of fields in /proc/PID/stat. Index 0 is the field after the program name.
 const (
 	statParent = 1
-	statOwn    = 11 // first of two: user and system time of the process
-	statEnded  = 13 // first of two: user and system time of children that have exited
+	statOwn    = 11 // user time of the process; its system time is the next field
+	statEnded  = 13 // user time of exited children; their system time is the next field
 )
 
 func statOf(pid int) ([]string, error) {

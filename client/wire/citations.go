@@ -9,7 +9,7 @@ type CitationDriftRow struct {
 	RunID   *string  `json:"run_id"`
 	Time    Time     `json:"time"`
 	Against *uint64  `json:"against"`
-	Added   []string `json:"added"` // chunk hashes, like Removed and Kept
+	Added   []string `json:"added"` // Added, Removed and Kept contain chunk hashes
 	Removed []string `json:"removed"`
 	Kept    []string `json:"kept"`
 	Jaccard *float64 `json:"jaccard"` // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
@@ -37,7 +37,7 @@ type StaleCitationRow struct {
 	SourceID     string  `json:"source_id"`
 	ChunkHash    string  `json:"chunk_hash"`
 	SupersededBy uint64  `json:"superseded_by"` // seq of the event that superseded the chunk
-	How          string  `json:"how"`           // recited, registered or not_listed
+	How          string  `json:"how"`           // cause: recited, registered or not_listed
 }
 
 // CitingRow is a citation set that cites a chunk or a source.
@@ -53,7 +53,7 @@ type CitingRow struct {
 type CitationRow struct {
 	ChunkHash string      `json:"chunk_hash"`
 	SourceID  string      `json:"source_id"`
-	Weight    json.Number `json:"weight"` // written as in the event
+	Weight    json.Number `json:"weight"` // formatted exactly as in the event
 	Section   *string     `json:"section"`
 }
 
@@ -75,11 +75,11 @@ type DocumentedCitation struct {
 	Section   *string `json:"section"`
 }
 
-// RetrievalRequest asks for the chunks that a pinned retrieval must use.
+// RetrievalRequest asks for a pinned retrieval, which selects chunks from the given sources.
 type RetrievalRequest struct {
 	Sources []RetrievalSource `json:"sources,omitempty"`
 	TopK    *uint64           `json:"top_k,omitempty"` // default 5
-	Query   json.RawMessage   `json:"query,omitempty"` // ignored, as is Seed
+	Query   json.RawMessage   `json:"query,omitempty"` // the server ignores Query and Seed
 	Seed    json.RawMessage   `json:"seed,omitempty"`
 }
 
@@ -94,12 +94,13 @@ type RetrievalChunk struct {
 	Text *string `json:"text,omitempty"` // the server treats nil as ""
 }
 
-// PinnedRetrieval holds the chunks that a retrieval must use to cite the same chunks as the set.
+// PinnedRetrieval holds the chunks that a pinned retrieval selected: first those that the citation
+// set cites, then others up to top_k.
 type PinnedRetrieval struct {
 	TreeView
 	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
-	Missing []string      `json:"missing"` // hashes of chunks that none of the given sources has
+	Missing []string      `json:"missing"` // hashes of cited chunks that no given source contains
 	Cut     []string      `json:"cut"`     // hashes of chunks that were left out because of top_k
 }
 

@@ -3,7 +3,8 @@ package wire
 import "encoding/json"
 
 // Cause is the reason why the outputs of two runs differ, or the finding that they do not differ. It is
-// one of these constants or, if only one variable differs, the name of that variable, such as "model".
+// one of the constants below or, if only one variable differs, the name of that variable, such as
+// "model".
 type Cause string
 
 // Causes that are not names of variables.
@@ -22,7 +23,7 @@ const (
 // RunPage is one page of a list of rows about runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // parts that the ledger's IPC records lack; set only if there are no rows
+	Incomplete []string `json:"incomplete,omitempty"` // set only if there are no rows, perhaps because IPC records lack these parts
 }
 
 // Generation describes an IPC record in responses about drift.
@@ -35,7 +36,7 @@ type Generation struct {
 	Names      *RunNames `json:"names,omitempty"` // set only if the request has names=true
 }
 
-// AttributedRecord is one side of an [Attribution].
+// AttributedRecord is record A or record B of an [Attribution].
 type AttributedRecord struct {
 	Generation
 	State      State    `json:"state"`
@@ -48,14 +49,15 @@ type VariableDifference struct {
 	A        json.RawMessage `json:"a"`
 	B        json.RawMessage `json:"b"`
 	// Members holds the payload members that differ. It is set only if Variable is input and the ledger
-	// has the digests of the members of both payloads.
+	// has member digests for both payloads.
 	Members []MemberDifference `json:"members,omitempty"`
 }
 
 // MemberDifference is a member of the payload that differs between two runs.
 type MemberDifference struct {
 	Pointer string `json:"pointer"`
-	// A and B are the digests of the member's values. A digest is nil if that payload lacks the member.
+	// A and B are the digests of the member's values in the two payloads. A digest is nil if its
+	// payload lacks the member.
 	A *string `json:"a"`
 	B *string `json:"b"`
 	// AValue and BValue are the values as they were posted. A value is present only if the request has
@@ -133,19 +135,19 @@ type TimelineRow struct {
 	Cause         *Cause               `json:"cause"`
 	OutputChanged *bool                `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
-	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; present under the same conditions as in [Attribution]
+	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; set under the same conditions as Attribution.Text
 }
 
-// EffectsAnswer has one page of the pairs of runs that differ in only one variable, and the totals
-// over all pairs.
+// EffectsAnswer contains one page of the pairs of runs that differ in only one variable, and
+// totals. The totals cover all pairs unless Sample is true.
 type EffectsAnswer struct {
 	RunPage[EffectPair]
 	Variable  string `json:"variable"`
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
-	// Sample is true if Pairs, Changed, and Unchanged cover only the first pairs of the list, because the
-	// request asked for no more than that and there are more pairs.
+	// Sample is true if the list has more pairs than Pairs, Changed, and Unchanged cover. This can happen
+	// only if the request asked for partial totals (totals=first).
 	Sample bool `json:"sample,omitempty"`
 	// Text summarises how much the outputs changed. It is set only on the first page.
 	Text *EffectTextSummary `json:"text,omitempty"`
@@ -157,7 +159,7 @@ type EffectPair struct {
 	A             Generation  `json:"a"`
 	B             Generation  `json:"b"`
 	OutputChanged bool        `json:"output_changed"`
-	Text          *TextChange `json:"text,omitempty"` // how much the output differs; present under the same conditions as in [Attribution]
+	Text          *TextChange `json:"text,omitempty"` // how much the output changed from A to B; set under the same conditions as Attribution.Text
 }
 
 // Rerun describes a repeated generation, to be compared with a record. Output or OutputHash is required.

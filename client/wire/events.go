@@ -11,7 +11,7 @@ import (
 type EventLine struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`
-	Entry     []byte          `json:"entry"` // prev_event_hash (32 bytes), then the event exactly as it is hashed
+	Entry     []byte          `json:"entry"` // the 32 bytes of prev_event_hash, then the exact bytes of the event
 	Event     json.RawMessage `json:"event"` // an [Event]
 }
 
@@ -19,7 +19,7 @@ type EventLine struct {
 // are totals over the first IndexSize events.
 type LiveSummary struct {
 	TreeSize   uint64            `json:"tree_size"`
-	Time       Time              `json:"time"` // time of the last event; the checkpoint was signed in the same commit
+	Time       Time              `json:"time"` // time of the last event; the same commit signed the checkpoint for TreeSize
 	IndexSize  uint64            `json:"index_size"`
 	Records    map[Kind]uint64   `json:"records"`
 	Mismatches uint64            `json:"mismatches"` // number of failed checks
@@ -37,7 +37,7 @@ type LiveEvent struct {
 	Mismatches int    `json:"mismatches,omitempty"` // number of failed checks
 }
 
-// Event is the body of an event: what the log entry contains after prev_event_hash.
+// Event is the body of an event, which follows prev_event_hash in the log entry.
 type Event struct {
 	Actor  string          `json:"actor"` // name of the caller's token, or anonymous
 	Checks CheckMap        `json:"checks"`
@@ -103,7 +103,7 @@ type ContentDigest struct {
 	Size   uint64 `json:"size"`
 }
 
-// RequestMembers holds the members that are common to the events of all other requests.
+// RequestMembers holds the members common to the events of all requests that do not post a record.
 type RequestMembers struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
@@ -120,7 +120,7 @@ type IPCRecordEvent struct {
 	// payload has too many members.
 	PayloadMembers Nullable[map[string]string] `json:"payload_members,omitzero"`
 	PayloadSchema  string                      `json:"payload_schema,omitempty"`
-	Seed           json.Number                 `json:"seed,omitempty"` // taken from the record's seed member or, if it has none, from the payload's
+	Seed           json.Number                 `json:"seed,omitempty"` // seed of the record or, if it has none, of its payload
 	Temperature    *float64                    `json:"temperature,omitempty"`
 	Usage          json.RawMessage             `json:"usage,omitempty"`
 }
@@ -130,7 +130,7 @@ type RunDAGEvent struct {
 	RecordMembers
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
-	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // a version is nil if its text is too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // a version is nil if it is too long for the event
 	DocumentRoots   []string           `json:"document_roots,omitempty"`
 	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
@@ -142,7 +142,7 @@ type RunDAGEvent struct {
 	Nodes           []Node             `json:"nodes"`
 	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
 	// PreflightGeneration is set if the preflight payload does not have the current form. It is the
-	// payload's node_version, or legacy if that does not identify the form.
+	// payload's node_version, or legacy if node_version does not identify the form.
 	PreflightGeneration string  `json:"preflight_generation,omitempty"`
 	QuestionMode        string  `json:"question_mode,omitempty"`
 	Shape               string  `json:"shape"`
@@ -249,7 +249,7 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 
 // LedgerCreatedEvent is the first event of every log.
 type LedgerCreatedEvent struct {
-	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 of the ledger's secret for the digests of payload members
+	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 commitment to the secret that keys the digests of payload members
 	Origin           string `json:"origin"`
 	VerifierKey      string `json:"verifier_key"`
 }
@@ -257,7 +257,7 @@ type LedgerCreatedEvent struct {
 // KeyRotatedEvent is one step of a key rotation. To verify it, use proofs.KeyHistory.
 type KeyRotatedEvent struct {
 	Digest         string `json:"digest"`
-	Handover       string `json:"handover,omitempty"` // signed note; set only if Step is introduced
+	Handover       string `json:"handover,omitempty"` // signed note; set only if Step is "introduced"
 	IdempotencyKey string `json:"idempotency_key"`
 	PreviousKey    string `json:"previous_key"`
 	Step           string `json:"step"` // introduced or retired

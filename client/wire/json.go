@@ -53,9 +53,9 @@ func IntNumber[T ~int | ~int32 | ~int64 | ~uint32 | ~uint64](n T) json.Number {
 // ErrInvalidText means that a string is neither UTF-8 nor WTF-8.
 var ErrInvalidText = errors.New("wire: text is neither valid UTF-8 nor WTF-8")
 
-// Marshal encodes a request. It differs from [json.Marshal] in three ways: it copies every
-// [json.RawMessage] byte for byte, including white space; it sends lone surrogates as escapes;
-// and it returns [ErrInvalidText] for any other invalid UTF-8 instead of sending U+FFFD.
+// Marshal encodes a request. It differs from [json.Marshal] in three ways. It copies every
+// [json.RawMessage] byte for byte, including white space. It sends lone surrogates as escapes. For
+// any other invalid UTF-8, it returns [ErrInvalidText] instead of sending U+FFFD.
 func Marshal(v any) ([]byte, error) { return appendValue(nil, reflect.ValueOf(v)) }
 
 var (

@@ -12,7 +12,7 @@ type LedgerList struct {
 	Ledgers []LedgerDescription `json:"ledgers"`
 }
 
-// LedgerDescription describes a ledger.
+// LedgerDescription describes a ledger and its current tree.
 type LedgerDescription struct {
 	Name        string `json:"name"`
 	Origin      string `json:"origin"`
@@ -24,8 +24,8 @@ type LedgerDescription struct {
 	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
 	// citation sets with sources that are not registered.
 	UnregisteredSources string `json:"unregistered_sources"`
-	// OTLPContent is keep or hashes. It determines what the ledger keeps of generations that arrive
-	// over OTLP. It is empty if the server is too old to send it.
+	// OTLPContent is keep or hashes. It determines whether the ledger keeps the content of generations
+	// that arrive over OTLP, or only hashes of it. It is empty if the server is too old to send it.
 	OTLPContent string `json:"otlp_content"`
 	TreeSize    uint64 `json:"tree_size"`
 	RootHash    string `json:"root_hash"`
@@ -47,8 +47,8 @@ type UnregisteredSourcesChange struct {
 	UnregisteredSources string `json:"unregistered_sources"` // accept or reject
 }
 
-// OTLPContentChange makes a ledger keep the content of generations that arrive over OTLP, or only
-// its hashes.
+// OTLPContentChange makes a ledger keep either the content of generations that arrive over OTLP, or
+// only hashes of that content.
 type OTLPContentChange struct {
 	OTLPContent string `json:"otlp_content"` // keep or hashes
 }
@@ -64,7 +64,7 @@ type MemberSecret struct {
 }
 
 // KeyHistory lists the verifier keys of a log, as reported by the server. Use proofs.ParseLogKey to
-// check the handovers.
+// verify that each key was handed over to the next.
 type KeyHistory struct {
 	Origin      string        `json:"origin"`
 	VerifierKey string        `json:"verifier_key"` // the newest key
@@ -74,7 +74,7 @@ type KeyHistory struct {
 // ReplacedKey is a key that has a successor.
 type ReplacedKey struct {
 	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduces the next key, which signs from this event on
+	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduces the next key, which starts to sign with this event
 	SignedUpTo  *uint64 `json:"signed_up_to"` // largest tree size for which its signatures are valid; nil while this key and the newest key both sign
 	Handover    string  `json:"handover"`     // signed note that names the next key
 }
@@ -100,7 +100,7 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // name of its folder, which is in the folder snapshots of the data folder
+	Name    string `json:"name"`    // name of its folder in the "snapshots" folder of the data folder
 	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
@@ -113,7 +113,7 @@ type Version struct {
 // SignInMethods describes how callers sign in to a server.
 type SignInMethods struct {
 	Version      string         `json:"version"`      // the server's version
-	Required     bool           `json:"required"`     // the server answers no request without credentials
+	Required     bool           `json:"required"`     // requests to ledgers need credentials, except to public logs
 	Tokens       bool           `json:"tokens"`       // the server accepts API tokens
 	Certificates bool           `json:"certificates"` // the server accepts client certificates
 	ReadOnly     bool           `json:"read_only"`    // the server refuses all writes
@@ -130,7 +130,7 @@ type SignInIssuer struct {
 type ProofAnswer struct {
 	AsOf       uint64   `json:"as_of"` // size of the tree whose root can be computed from the proof
 	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of that tree; present only if that is the current tree and the server sends it
+	Checkpoint string   `json:"checkpoint,omitempty"` // checkpoint of the tree of size AsOf; set only in a consistency proof for the current tree
 }
 
 // ProducerRow describes what a producer has delivered. Seq is the seq of its latest record.
@@ -138,7 +138,7 @@ type ProducerRow struct {
 	RowMembers
 	ID         string `json:"id"`
 	Records    uint64 `json:"records"`
-	CompleteTo uint64 `json:"complete_to"` // highest sequence number up to which none is missing
+	CompleteTo uint64 `json:"complete_to"` // all sequence numbers from 1 to this one have been delivered
 	Highest    uint64 `json:"highest"`
 	Missing    uint64 `json:"missing"`
 	Repeated   uint64 `json:"repeated"`
@@ -169,8 +169,8 @@ type ProducerDuplicate struct {
 // IndexPart is a part of a server's index of a ledger. The rows are sorted by key.
 type IndexPart struct {
 	AsOf     uint64 `json:"as_of"`     // the number of events that the index covers
-	RootHash string `json:"root_hash"` // root of the tree of that size
-	Layout   string `json:"layout"`    // identifies the layout of the index; only servers with the same layout have the same rows
+	RootHash string `json:"root_hash"` // root hash of the tree of size AsOf
+	Layout   string `json:"layout"`    // identifies the index layout; servers with different layouts have different rows
 	Digest   string `json:"digest"`    // SHA-256 of the rows; present even if Rows is absent
 	Rows     []byte `json:"rows,omitempty"`
 	Next     string `json:"next,omitempty"` // cursor of the next part; absent in the last part

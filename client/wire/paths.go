@@ -10,8 +10,8 @@ type ProjectRow struct {
 	Collisions uint64 `json:"collisions"`
 }
 
-// Path describes a path by its latest record or, if the query names a build, by its latest record in that
-// build.
+// Path describes a path as of its latest record. If the query names a build, it describes the path as of
+// its latest record in that build.
 type Path struct {
 	RowMembers
 	PathID   string   `json:"path_id"`
@@ -23,11 +23,13 @@ type Path struct {
 }
 
 // PathStatus holds the fingerprints of a path and what the ledger derived from them. A fingerprint is 8
-// hexadecimal digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has no content.
+// hexadecimal digits, or up to 64 if HashVersion is not adr-004. It is nil if the record has neither
+// content nor a claimed fingerprint.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the seq of the event that validated the same content earlier in the same
-	// lineage of builds, if that validation no longer applies. It is 0 if there is no such event.
+	// ValidatedBefore is the seq of an event that validated the same content in this build or in a
+	// build on which it is based, if that validation no longer applies. It is 0 if there is no such
+	// event.
 	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
@@ -35,8 +37,8 @@ type PathStatus struct {
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathVersion is the status of a path, in the build of one of its records, after an event. The event is
-// either that record or a validation of it.
+// PathVersion is the status of a path after one event: a record of the path, or a validation of such a
+// record. The status applies to the record's build.
 type PathVersion struct {
 	RowMembers
 	Kind      Kind   `json:"kind"`
@@ -60,8 +62,8 @@ type Build struct {
 	New         uint64  `json:"new"`
 	Modified    uint64  `json:"modified"`
 	Unchanged   uint64  `json:"unchanged"`
-	// Incomparable is the number of records whose hash version differs from that of the record with which
-	// they are compared. A record is counted only if it or the other record has no digest of its content.
+	// Incomparable is the number of records that cannot be compared with an earlier record, because the
+	// two hash versions differ and at least one of the two records has no digest of its content.
 	Incomparable uint64 `json:"incomparable,omitempty"`
 	HashVersion  string `json:"hash_version,omitempty"` // hash_version of the build's first record; "" means adr-004
 	Gone         uint64 `json:"gone"`                   // number of paths of the base that this build lacks
@@ -80,16 +82,16 @@ type PathDifference struct {
 	A            *ComparedPath `json:"a"` // A or B is nil if that build lacks the path
 	B            *ComparedPath `json:"b"`
 	// Renamed lists at most 5 paths that might be the same path under a different route. For a new path,
-	// these are paths that are gone and had the same content; for a path that is gone, they are new paths
-	// with the same content.
+	// it lists gone paths that had the same content. For a gone path, it lists new paths that have the
+	// same content.
 	Renamed []PathRename `json:"renamed"`
 }
 
-// ComparedPath is a path in one of two builds.
+// ComparedPath is a path in build A or B of a [PathDifference].
 type ComparedPath struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // as in PathStatus
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
@@ -103,7 +105,7 @@ type PathRename struct {
 	Route  []string `json:"route"`
 }
 
-// PathCollision is a path whose path_id already belonged to another route.
+// PathCollision is a path with a longer path_id, because another path already had its usual one.
 type PathCollision struct {
 	RowMembers
 	PathID string          `json:"path_id"`
@@ -111,7 +113,7 @@ type PathCollision struct {
 	Holder CollisionHolder `json:"holder"`
 }
 
-// CollisionHolder is the path to which the path_id already belonged.
+// CollisionHolder is the path that already had the shorter path_id.
 type CollisionHolder struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
@@ -125,13 +127,14 @@ type PathValidationsRequest struct {
 	Build     string  `json:"build"`
 	Reason    *string `json:"reason,omitempty"`
 	ActionOrigin
-	Paths  []ExpectedPath `json:"paths,omitempty"`   // at most 1,000
+	Paths  []ExpectedPath `json:"paths,omitempty"`   // at most 1,000 paths
 	Status string         `json:"status,omitempty"`  // new, modified, unchanged, or incomparable
 	DryRun *bool          `json:"dry_run,omitempty"` // default true
 	AsOf   *uint64        `json:"as_of,omitempty"`
 }
 
-// ExpectedPath names a path and the fingerprint that it must have. A nil fingerprint means any.
+// ExpectedPath names a path and its required fingerprint. A nil fingerprint matches any
+// fingerprint.
 type ExpectedPath struct {
 	PathID             string  `json:"path_id"`
 	ContentFingerprint *string `json:"content_fingerprint,omitempty"`

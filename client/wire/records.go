@@ -6,8 +6,8 @@ import "encoding/json"
 // [CitationSet], a [PathFingerprint] or a [RawRecord]. In a batch, it can also be a [StateChangeLine], a
 // [ValidationLine], or a [NoteLine].
 type Record interface {
-	// RecordKind returns one of the four kinds of records or, for any other line of a batch, the kind of
-	// its event.
+	// RecordKind returns the kind of the record. For any other line of a batch, it returns the kind of
+	// the event that the line creates.
 	RecordKind() Kind
 	// RecordRunID returns the run_id, or "" if the record has none.
 	RecordRunID() string
@@ -15,8 +15,8 @@ type Record interface {
 
 // CommonMembers holds the members that are common to records of all kinds.
 type CommonMembers struct {
-	// RunID names the run to which the record belongs, in at most 1,024 bytes; "" means no run. Among
-	// records of one kind, it is also the idempotency key, unless the request has its own key.
+	// RunID identifies the run to which the record belongs. It has at most 1,024 bytes, and "" means no
+	// run. If the request has no idempotency key, RunID serves as the key, separately for each kind.
 	RunID string `json:"run_id,omitempty"`
 	// Timestamp is the time at which the service made the record, in RFC 3339 with any offset. The ledger
 	// records its own time in addition.
@@ -36,8 +36,8 @@ type Producer struct {
 	Seq int64  `json:"seq"`
 }
 
-// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims, which the ledger
-// checks if the record has the content.
+// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims. The ledger
+// checks a hash if the record contains the content that the hash covers.
 type IPCRecord struct {
 	CommonMembers
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
@@ -102,8 +102,8 @@ type Node struct {
 	Hash  string `json:"hash"`
 }
 
-// RunInputs holds the inputs from which the ledger builds a run-DAG. Its shape is pointer if
-// EvidenceMapRoot is set, and quote otherwise.
+// RunInputs holds the inputs from which the ledger builds a run-DAG. The run-DAG has the shape
+// pointer if EvidenceMapRoot is set, and the shape quote otherwise.
 type RunInputs struct {
 	QuestionHash      string            `json:"question_hash,omitempty"`
 	PreflightHash     string            `json:"preflight_hash,omitempty"`
@@ -167,7 +167,7 @@ type Evidence struct {
 	ChunkRoot  string      `json:"chunk_root"`
 	Start      json.Number `json:"start"`
 	End        json.Number `json:"end"`
-	EvidenceID *string     `json:"evidence_id,omitempty"` // a claimed hash
+	EvidenceID *string     `json:"evidence_id,omitempty"` // a claimed ID, which the ledger checks
 	TextHash   string      `json:"text_hash,omitempty"`   // a claimed hash of Span
 	Span       *string     `json:"span,omitempty"`
 }
@@ -210,13 +210,13 @@ type PathFingerprint struct {
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
 	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
-	Base                  *string  `json:"base,omitempty"`   // the build to compare Build with; nil means the last build of the branch
+	Base                  *string  `json:"base,omitempty"`   // build to compare with; nil means the last one in the branch or, without a branch, in the project
 	Route                 []string `json:"route"`
 	Content               *string  `json:"content,omitempty"`
-	PathID                string   `json:"path_id,omitempty"`                 // claimed; 8 or more hexadecimal digits
-	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // claimed; 8 hexadecimal digits, or up to 64 with another HashVersion
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // claimed; digits as in ContentFingerprint
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other value requires ContentFingerprint, which the ledger then does not check
+	PathID                string   `json:"path_id,omitempty"`                 // a claim: 8 or 16 hexadecimal digits
+	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // a claim: 8 hexadecimal digits, or up to 64 if HashVersion is not adr-004
+	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // a claim in the same format as ContentFingerprint
+	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other version requires ContentFingerprint, which the ledger does not check
 }
 
 // RecordKind implements [Record].
@@ -260,14 +260,14 @@ type NativeLine struct {
 	Record         json.RawMessage `json:"record"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
 	Zone           string          `json:"zone,omitempty"`            // time zone for times that do not state one
-	Project        string          `json:"project,omitempty"`         // project of the paths in a validation cache
-	Subject        string          `json:"subject,omitempty"`         // subject of the citations
-	RunID          string          `json:"run_id,omitempty"`          // run_id of the citations
+	Project        string          `json:"project,omitempty"`         // default project for entries of a validation cache
+	Subject        string          `json:"subject,omitempty"`         // default subject for citations
+	RunID          string          `json:"run_id,omitempty"`          // default run_id for citations
 }
 
 // ImportResult describes where each member of a [NativeLine] was recorded.
 type ImportResult struct {
-	Change  *ImportedChange  `json:"change,omitempty"` // the change that the server recorded after the record
+	Change  *ImportedChange  `json:"change,omitempty"` // state change or validation that followed the record
 	Members []ImportedMember `json:"members"`
 }
 
@@ -282,12 +282,12 @@ type ImportedChange struct {
 // ImportedMember describes where one member was recorded.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
-	Outcome string `json:"fate"` // taken as, kept as label, kept as content, or left
-	As      string `json:"as"`   // where the member is in the record or, if it was left out, why
+	Outcome string `json:"fate"` // "taken as", "kept as label", "kept as content" or "left"
+	As      string `json:"as"`   // location of the member in the record or, if it was left out, the reason
 }
 
-// ActionOrigin states which person or service acted in another system, and when. The event also has the
-// actor and the time that the ledger itself recorded.
+// ActionOrigin states which person or service acted in another system, and when. The event also
+// contains the actor and the time that the ledger recorded.
 type ActionOrigin struct {
 	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
 	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
@@ -354,7 +354,7 @@ type StateChangeRequest struct {
 type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
-	Records      uint64     `json:"records"`       // number of records that change, each through one event
+	Records      uint64     `json:"records"`       // number of records that change; each change is one event
 	AlreadySet   uint64     `json:"already"`       // number of records that already had the state
 	WithoutState uint64     `json:"without_state"` // number of selected events whose kind has no state
 	FirstSeqs    []uint64   `json:"first_seqs"`
@@ -363,7 +363,7 @@ type StateChangeResult struct {
 
 // Note is a remark about a record, for example from a review or a step of a workflow.
 type Note struct {
-	Topic string  `json:"topic"`          // what the note is about, such as review: 1 to 128 bytes
+	Topic string  `json:"topic"`          // subject of the note, such as review; 1 to 128 bytes
 	Text  *string `json:"text,omitempty"` // at most 4,096 bytes; the event contains it
 	ActionOrigin
 }
@@ -373,7 +373,7 @@ type PathValidation struct {
 	Validated          bool    `json:"validated"`
 	Reason             *string `json:"reason,omitempty"`
 	Build              *string `json:"build,omitempty"`               // nil means the build of the path's latest record
-	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // the fingerprint that the path must have in that build
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // if set, the path must have this fingerprint in the build
 	ActionOrigin
 }
 
@@ -450,16 +450,16 @@ type Receipt struct {
 	Checks        CheckMap         `json:"checks"`
 	Shape         string           `json:"shape,omitempty"`        // only for run-DAGs: quote, pointer, reject or unrecognised
 	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // only for run-DAGs: null, retrieval, context or answer
-	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key, and this is its first receipt
+	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key; this receipt is for the existing event
 	DerivedMembers
-	Imported   *ImportResult   `json:"imported,omitempty"` // only for a NativeLine
-	Event      json.RawMessage `json:"event,omitempty"`    // an [Event], exactly as it is hashed
+	Imported   *ImportResult   `json:"imported,omitempty"` // set only for a NativeLine
+	Event      json.RawMessage `json:"event,omitempty"`    // the exact bytes of the hashed [Event]
 	Inclusion  *InclusionProof `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
 }
 
-// DerivedMembers holds what the ledger derived from other events. No proof covers these members. Without
-// derive=true, only Incomplete can be set.
+// DerivedMembers holds what the ledger derived from other events. No proof covers these members, except
+// Incomplete in a receipt. Without derive=true, only Incomplete can be set.
 type DerivedMembers struct {
 	Drift               *DerivedDrift      `json:"drift,omitempty"`
 	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
@@ -467,7 +467,7 @@ type DerivedMembers struct {
 	PathID              string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // as in PathStatus
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
 	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
@@ -503,10 +503,10 @@ type ComputeAnswer struct {
 	Checks CheckMap        `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
 	Kind   Kind            `json:"kind"`
-	Record json.RawMessage `json:"record"` // has the same form as the Record of an [Event]
+	Record json.RawMessage `json:"record"` // same format as Event.Record
 }
 
-// RecordRow is one event together with what the ledger derived from other events.
+// RecordRow is one event and what the ledger derived about it from other events.
 type RecordRow struct {
 	TreeView
 	RowMembers
@@ -520,10 +520,10 @@ type RecordRow struct {
 	State         State    `json:"state,omitempty"`
 	RedactedBy    *uint64  `json:"redacted_by,omitempty"`
 	DerivedMembers
-	Event json.RawMessage `json:"event"` // an [Event], exactly as it is hashed
+	Event json.RawMessage `json:"event"` // the exact bytes of the hashed [Event]
 }
 
-// ListedRecord is a record in a list.
+// ListedRecord is one row of a list of records.
 type ListedRecord struct {
 	RowMembers
 	Kind         Kind              `json:"kind"`
@@ -536,25 +536,25 @@ type ListedRecord struct {
 	Hashes       Hashes            `json:"hashes"`
 	Mismatches   []string          `json:"mismatches"`
 	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
-	Incomplete   []string          `json:"incomplete,omitempty"`   // parts that the IPC record lacks
+	Incomplete   []string          `json:"incomplete,omitempty"`   // parts, such as seed, that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
 	Name         *HashName         `json:"name,omitempty"` // set only if the request has names=true
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
-// SearchAnswer lists everything that the searched text might refer to.
+// SearchAnswer is the response to GET /search. It lists the values that match the text.
 type SearchAnswer struct {
 	TreeView
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
-	Complete bool        `json:"complete"` // false if the search did not cover the whole ledger
+	Complete bool        `json:"complete"` // false if the search may have missed some matches
 }
 
 // SearchHit is one value that matches the search. Seq is the seq of a record with this value.
 type SearchHit struct {
 	RowMembers
-	// Type is event, event_hash, label (Value is then the name of a label), or the parameter of GET
-	// /records that filters by the value.
+	// Type is event, event_hash, label, or the parameter of GET /records that filters by the value.
+	// If Type is label, Value is the name of a label.
 	Type  string    `json:"type"`
 	Value string    `json:"value"`
 	Name  *HashName `json:"name,omitempty"`
@@ -568,12 +568,13 @@ type RecordLinks struct {
 	Queries map[string]string `json:"queries,omitempty"`
 }
 
-// NestedProof proves one stage of a run-DAG or one citation of a set. proofs.ParseNestedProof parses its JSON.
+// NestedProof proves one stage of a run-DAG or one citation of a citation set. proofs.ParseNestedProof
+// parses its JSON.
 type NestedProof struct {
 	Format   string          `json:"format"` // colophon-nested-proof@1
 	Stage    *NestedStage    `json:"stage,omitempty"`
 	Citation *NestedCitation `json:"citation,omitempty"`
-	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which can contain lone surrogates; the server never sends it
+	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which can contain lone surrogates; absent from the server's responses
 	Receipt  Receipt         `json:"receipt"`
 }
 
@@ -583,10 +584,10 @@ type NestedStage struct {
 	Index uint64       `json:"index"`
 	Hash  string       `json:"hash"`
 	Root  string       `json:"root"`
-	Path  []MerkleStep `json:"path"` // from the leaf upwards
+	Path  []MerkleStep `json:"path"` // sibling hashes, from the leaf upwards
 }
 
-// NestedCitation is one citation of a set. Index counts from 0.
+// NestedCitation is one citation of a citation set. Index is its position, counted from 0.
 type NestedCitation struct {
 	Index     uint64 `json:"index"`
 	ChunkHash string `json:"chunk_hash"`

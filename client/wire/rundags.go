@@ -30,23 +30,23 @@ type RunDAGChange struct {
 	Summary             string      `json:"says"` // the difference in one sentence
 }
 
-// DivergenceRow compares a run-DAG with the previous live one. Against is nil in the first
-// row.
+// DivergenceRow compares a run-DAG with the previous live run-DAG of the same question. Against is
+// nil if there is no such run-DAG.
 type DivergenceRow struct {
 	RunDAGRow
 	State               State   `json:"state"`
 	Against             *uint64 `json:"against"`
 	FirstDivergingStage *string `json:"first_diverging_stage"`
-	// Cause and DifferingDimensions are nil in the first row.
+	// Cause and DifferingDimensions are nil if Against is nil.
 	Cause               *RunDAGCause `json:"cause"`
-	DifferingDimensions []string     `json:"differing_dimensions"` // also nil if one run has no dimensions
+	DifferingDimensions []string     `json:"differing_dimensions"` // also nil if either run has no dimensions
 }
 
 // RunDAGCause is the reason why two run-DAGs diverge: the name of the cache key's only differing dimension, or
 // one of the constants below.
 type RunDAGCause string
 
-// Causes that are not names of dimensions.
+// Causes other than the name of a dimension of the cache key.
 const (
 	RunDAGIdentical   RunDAGCause = "identical"    // no stage differs
 	RunDAGConfounded  RunDAGCause = "confounded"   // several dimensions differ
@@ -59,7 +59,7 @@ type CachedRunDAG struct {
 	TreeView
 	RunDAGRow
 	CacheKey        string             `json:"cache_key"`
-	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event
+	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event or has a lone surrogate
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
@@ -112,7 +112,7 @@ type ListedRunDAG struct {
 	Name                 *HashName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
 }
 
-// RunDAGGroup describes a group of run-DAGs that share a hash. Seq is the seq of the last of them.
+// RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last run-DAG.
 type RunDAGGroup struct {
 	RowMembers
 	By              string         `json:"by"`
@@ -127,7 +127,7 @@ type RunDAGGroup struct {
 	LastTime        Time           `json:"last_time"`
 }
 
-// VerdictCount is the number of run-DAGs in a group with a given outcome.
+// VerdictCount counts the run-DAGs in a group that have a given outcome.
 type VerdictCount struct {
 	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
@@ -144,7 +144,7 @@ type StageProof struct {
 	Index   uint64       `json:"index"` // position of the stage, counted from 0
 	Hash    string       `json:"hash"`
 	Root    string       `json:"root"`
-	Path    []MerkleStep `json:"path"` // from the leaf upwards
+	Path    []MerkleStep `json:"path"` // sibling hashes, from the leaf upwards
 	Receipt Receipt      `json:"receipt"`
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 // EscapeRunID escapes a run_id for use as a path element. It also escapes the run_id "compare",
-// because /runs/compare is another route, and run_ids that consist of dots, because proxies remove
-// those.
+// because /runs/compare is a different route. It escapes the run_ids "." and "..", because proxies
+// remove such path elements.
 func EscapeRunID(runID string) string {
 	switch runID {
 	case "compare":
@@ -19,7 +19,7 @@ func EscapeRunID(runID string) string {
 }
 
 // RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
-// citation sets. Each part is nil unless both runs have such a record.
+// citation sets. A comparison is nil unless both runs have a record of its kind.
 type RunsComparison struct {
 	TreeView
 	A            ComparedRun        `json:"a"`
@@ -42,8 +42,8 @@ type ComparedRun struct {
 	IPCRecord   *uint64 `json:"ipc_record"`
 	RunDAG      *uint64 `json:"run_dag"`
 	CitationSet *uint64 `json:"citation_set"`
-	// More lists the kinds of records of which the run has, or might have, others that are not
-	// compared: earlier ones, and ones that are not live.
+	// More lists the kinds for which the run may have further records that are not compared. Such
+	// records are older or not live.
 	More []Kind `json:"more"`
 }
 
@@ -51,7 +51,7 @@ type ComparedRun struct {
 type CitationSetChange struct {
 	A            ComparedSet    `json:"a"`
 	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // chunk hashes, like Removed and Kept
+	Added        []string       `json:"added"` // Added, Removed, and Kept contain chunk hashes
 	Removed      []string       `json:"removed"`
 	Kept         []string       `json:"kept"`
 	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
@@ -66,16 +66,15 @@ type ComparedSet struct {
 	Time    Time   `json:"time"`
 }
 
-// ChunkSources holds a chunk and, for each of the two sets, the sources to which the set attributes
-// it.
+// ChunkSources lists the sources to which each of the two citation sets attributes a chunk.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
 	A         []string `json:"a"`
 	B         []string `json:"b"`
 }
 
-// LostChunk is a chunk that a set cites but that its source no longer lists. Seq is the seq of the
-// set.
+// LostChunk is a chunk that a citation set cites although its source no longer lists it. Seq is the
+// seq of the citation set.
 type LostChunk struct {
 	RowMembers
 	SourceID     string `json:"source_id"`
@@ -83,10 +82,10 @@ type LostChunk struct {
 	Registration uint64 `json:"registration"` // seq of the event that registered the source without the chunk
 }
 
-// Reregistration is a source whose list of chunks changed after set A was recorded and before set B
-// was recorded.
+// Reregistration is a cited source whose registered list of chunks changed between citation sets A
+// and B.
 type Reregistration struct {
 	SourceID string `json:"source_id"`
-	A        uint64 `json:"a"` // seq of the event that registered the source before set A
+	A        uint64 `json:"a"` // seq of the registration in effect when set A was recorded
 	B        uint64 `json:"b"`
 }

@@ -13,7 +13,7 @@ type TextLength struct {
 // TextChange describes how much a text changed from A to B. It covers only content that has not been erased. A
 // is nil if there is no text to compare B with.
 type TextChange struct {
-	Unavailable  UnavailableReason `json:"unavailable,omitempty"` // why there are no figures
+	Unavailable  UnavailableReason `json:"unavailable,omitempty"` // why the other fields are missing
 	A            *TextLength       `json:"a,omitempty"`
 	B            *TextLength       `json:"b,omitempty"`
 	Similarity   *Decimal          `json:"similarity,omitempty"`    // fraction of words and punctuation marks that stay the same, from 0 to 1
@@ -21,12 +21,12 @@ type TextChange struct {
 	Bounded      bool              `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
-// UnavailableReason states why there are no figures about a text.
+// UnavailableReason states why the lengths and similarity of texts are missing.
 type UnavailableReason string
 
-// Reasons why there are no figures.
+// Reasons why lengths and similarity are missing.
 const (
-	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been withdrawn
+	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been redacted
 	TextNotPosted UnavailableReason = "not_posted" // a record was posted without the text
 	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
 )
@@ -43,7 +43,7 @@ type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
 	Sample      bool   `json:"sample"`      // the figures cover only the first pairs, and there are more
 	Unavailable uint64 `json:"unavailable"` // number of further pairs that the figures do not cover, because their texts cannot be read
-	// Each of the following fields is nil if no pair has that figure.
+	// Similarity, LengthChange, WordsA, and WordsB are nil if they have no value for any pair.
 	Similarity   *Quartiles `json:"similarity"`
 	LengthChange *Quartiles `json:"length_change"`
 	WordsA       *Quartiles `json:"words_a"`
@@ -53,7 +53,7 @@ type EffectTextSummary struct {
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
 	// WordsHistogram counts the outputs by their length, in at most ten intervals of equal width.
 	WordsHistogram []WordsInterval `json:"words_histogram"`
-	MostChanged    []ChangedPair   `json:"most_changed"` // sorted with the least similar pair first; at most one page
+	MostChanged    []ChangedPair   `json:"most_changed"` // at most one page of pairs; the least similar pair comes first
 }
 
 // Quartiles holds the three values that divide sorted figures into four equal parts.
@@ -67,7 +67,7 @@ type Quartiles struct {
 type WordsInterval struct {
 	From  uint64 `json:"from"`
 	Below uint64 `json:"below"`
-	A     uint64 `json:"a"` // number of outputs of the runs with the value A
+	A     uint64 `json:"a"` // number of outputs of runs in which the variable has the value A
 	B     uint64 `json:"b"`
 }
 
@@ -117,8 +117,8 @@ const (
 
 // HashName is a readable name for a hash. At least one of Label and Words is present.
 type HashName struct {
-	// Label is the value of the label prompt, system_prompt or config, if the first run and the last run with
-	// the system prompt both have it.
+	// Label is the value of the label prompt, system_prompt or config. It is present only if the first and
+	// the last run with the system prompt have the same value.
 	Label string `json:"label,omitempty"`
 	// Words holds the first words of the text on one line, at most 100 characters. Words from content are
 	// present only if the caller is allowed to read content and the record has not been redacted.
@@ -135,8 +135,8 @@ type RunNames struct {
 	Output       *HashName   `json:"output,omitempty"`
 }
 
-// NameOf returns the readable name of the run's input or system prompt. The variable must be input or
-// system_prompt; for any other variable, and for a value without a name, NameOf returns "".
+// NameOf returns the readable name of the run's input or system prompt. It returns "" if the value
+// has no name, or if the variable is neither input nor system_prompt.
 func (n *RunNames) NameOf(variable string) string {
 	if n == nil || variable != "input" && variable != "system_prompt" {
 		return ""

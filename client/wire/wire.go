@@ -28,8 +28,8 @@ const (
 // State is the state of an IPC record or a run-DAG. Other events have no state.
 type State string
 
-// The states of a record. Unless the state parameter is any, queries about drift consider only live
-// records.
+// The states of a record. Queries about drift consider only live records, unless the request has
+// state=any.
 const (
 	StateLive        State = "live"
 	StateFailed      State = "failed"
@@ -102,10 +102,10 @@ type TreeView struct {
 	Checkpoint string `json:"checkpoint,omitempty"` // signed checkpoint for the tree of size AsOf; set only if the request has proofs=true
 }
 
-// RowMembers holds the members that every row of a list has.
+// RowMembers holds the JSON members that every row of a list contains.
 type RowMembers struct {
 	Seq       uint64          `json:"seq"`                 // seq of the event that the row describes
-	Inclusion *InclusionProof `json:"inclusion,omitempty"` // inclusion proof of that event; set only if the request has proofs=true
+	Inclusion *InclusionProof `json:"inclusion,omitempty"` // inclusion proof of the event; set only if the request has proofs=true
 }
 
 // Page is one page of a list.
@@ -130,7 +130,7 @@ type Problem struct {
 }
 
 // ProblemPlace describes what is wrong at one place in the request. Field, Claimed, and Computed
-// are set if a check failed there.
+// are set only if the problem is a failed check of a hash.
 type ProblemPlace struct {
 	Pointer  string `json:"pointer"` // JSON pointer into the request body, or a slash followed by the name of a parameter
 	Detail   string `json:"detail"`
@@ -139,7 +139,7 @@ type ProblemPlace struct {
 	Computed string `json:"computed,omitempty"`
 }
 
-// String returns the pointer and the detail and, for a failed check, the two hashes.
+// String returns the pointer, the detail and, for a failed check, the claimed and computed hashes.
 func (p ProblemPlace) String() string {
 	text := p.Detail
 	if p.Pointer != "" {

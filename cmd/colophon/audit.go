@@ -21,8 +21,8 @@ import (
 	"colophon/proofs/replay"
 )
 
-// auditFlags holds the flags of the audit command, as well as the server and the ledger that its
-// URL argument names.
+// auditFlags holds the flags of the audit command, and the server and the ledger from its URL
+// argument.
 type auditFlags struct {
 	server remote.Options
 	bucket string // URL of the bucket that contains the copy to audit; empty if the URL names a server
@@ -109,8 +109,8 @@ func newAudit(c *cli.Console) *cobra.Command {
 	return command
 }
 
-// run audits the ledger and prints a report. With --follow, it repeats this until something is
-// wrong.
+// run audits the ledger and prints a report. With --follow, it keeps auditing until something is
+// wrong or ctx is canceled.
 func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	if o.Server, err = o.source(c); err != nil {
 		return err
@@ -167,9 +167,9 @@ func fetchFrom(s *remote.Server) fetch.Server {
 	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.IsLoopback(u.Hostname()), Explain: s.Explain}
 }
 
-// auditMemory is the soft memory limit of the Go runtime during an audit, in bytes. The live memory
-// of an audit stays below it; near the limit, the garbage collector runs more often. GOMEMLIMIT
-// overrides it.
+// auditMemory is the soft memory limit of the Go runtime during an audit, in bytes. An audit needs
+// less live memory than this. Near the limit, the garbage collector runs more often. GOMEMLIMIT
+// overrides the limit.
 const auditMemory = 352 << 20
 
 // boundAuditMemory sets the Go memory limit to auditMemory unless GOMEMLIMIT has already set one.

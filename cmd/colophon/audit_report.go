@@ -10,8 +10,8 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// auditExit is the exit code of the audit command for one kind of finding. The codes start above
-// those of verify.
+// auditExit is the exit code of the audit command for one kind of finding. All codes are higher
+// than the exit codes of the verify command.
 type auditExit struct {
 	code    int
 	kind    audit.DamageKind
@@ -48,7 +48,7 @@ func auditExitsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// auditReport is a report together with the exit code. --json prints it as JSON.
+// auditReport adds the exit code to a monitor.Report. With --json, audit prints it as JSON.
 type auditReport struct {
 	Clean bool `json:"clean"`
 	Code  int  `json:"code"`

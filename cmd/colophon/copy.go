@@ -12,7 +12,7 @@ import (
 )
 
 // openCopy opens the published copy of a log at the URL in text and reads its keys and its head.
-// The chain of handovers to the copy's keys must start at one of the trusted keys.
+// The head must be signed by one of the trusted keys or by a successor of one.
 func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
 	at, err := logurl.Parse(text)
 	if err != nil {

@@ -197,10 +197,10 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
 
-// checkEveryKey reads every key of the database. If a key does not follow from the log of its
-// ledger, checkEveryKey sets the damage in the ledger's finding, unless that finding already has
-// damage. If a key belongs to no ledger, the error wraps storage.ErrDamaged. walked maps the name
-// of each ledger to the report on its log.
+// checkEveryKey reads every key of the database. If the log of a ledger does not account for one of
+// the ledger's keys, checkEveryKey records the damage in the ledger's finding, unless the finding
+// already contains damage. If a key belongs to no ledger, the error wraps storage.ErrDamaged.
+// walked maps the name of each ledger to the report on its log.
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
@@ -235,7 +235,7 @@ func strayDamage(s *storage.StrayKey) *damage {
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // these keys belong to no event
+	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // for these kinds, Seq is the ledger's size
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
@@ -311,9 +311,9 @@ func checkLedger(
 	return found, report, nil
 }
 
-// keysOf returns the keys with which a stored ledger is verified: the trusted keys and their
-// successors. If the key in the data folder is newer than the database, older describes that
-// damage, and trusted holds the keys in the log instead of the given ones. Otherwise, older is nil.
+// keysOf returns the keys that verify a stored ledger: the trusted keys and their successors. If
+// the key in the data folder is newer than the database, keysOf reports the damage in older, and
+// trusted holds the keys in the log instead of the given ones. Otherwise, older is nil.
 func keysOf(
 	ctx context.Context, o fsckOptions, store storage.Reader, info storage.LedgerInfo, given []*proofs.Verifier,
 ) (trusted, successors []*proofs.Verifier, older *audit.Damage, err error) {
@@ -372,9 +372,9 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info 
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
 
-// reportFindings prints the finding for each ledger and the damage to the folder as a whole, which
-// is nil if the folder can be read. It returns an error with the exit code, or nil if nothing is
-// damaged.
+// reportFindings prints the finding for each ledger and the damage to the folder as a whole. folder
+// is nil if the folder can be read. reportFindings returns an error with the exit code, or nil if
+// nothing is damaged.
 func reportFindings(c *cli.Console, o fsckOptions, findings []finding, folder *damage) error {
 	clean := folder == nil && !slices.ContainsFunc(findings, func(f finding) bool { return f.Damage != nil })
 	if o.json {
@@ -413,8 +413,8 @@ func (f finding) String() string {
 }
 
 // checkSignatureCount returns damage if the checkpoint of a stored head does not have exactly one
-// signature for each key that signs at its size. The caller must have verified the signatures of
-// these keys.
+// signature for each key that must sign at its tree size. The caller must already have verified the
+// signatures of these keys.
 func checkSignatureCount(ctx context.Context, store storage.Reader, head storage.Head) (*audit.Damage, error) {
 	history, err := ledger.ReadKeyHistory(ctx, store)
 	if err != nil {

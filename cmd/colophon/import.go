@@ -226,8 +226,8 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
 }
 
-// printTally prints the table to standard output, and the first failures and the first omitted
-// members to standard error.
+// printTally prints the tally as a table to standard output. It prints the first failures and the
+// first omitted members to standard error.
 func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder

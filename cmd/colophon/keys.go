@@ -83,7 +83,7 @@ there are no other changes.`,
 	return command
 }
 
-// newChange returns the subcommand for one step of a rotation, which is "rotate" or "retire".
+// newChange returns the subcommand for one step of a key rotation. step is "rotate" or "retire".
 // offline performs the step on a data folder without a server.
 func (k *keysCommand) newChange(step string, offline func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)) *cobra.Command {
 	short, long := "Add a signing key that signs alongside the current one", `Add a signing key that signs alongside the current one. rotate takes it from
@@ -144,7 +144,7 @@ func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 }
 
 // list prints the keys that the server or the data folder has for a ledger. With --key, it first
-// checks the keys against those given.
+// checks these keys against the keys that the user trusts.
 func (k *keysCommand) list(command *cobra.Command, name string) error {
 	ctx := command.Context()
 	if k.data != "" {

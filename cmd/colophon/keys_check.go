@@ -10,9 +10,9 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// checkServedKeys checks the keys that a server lists against its log. The checkpoint must be
-// signed with every key that is in use at the current size, one of these keys must be a trusted key
-// or a successor of one, and each key change must be an event in the checkpoint's tree.
+// checkServedKeys checks the keys that a server lists against its log. Every key in use at the
+// current size must have signed the checkpoint. At least one of these keys must be a trusted key or
+// a successor of one. Each key change must be an event in the checkpoint's tree.
 func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.KeyHistory, trusted []*proofs.Verifier) error {
 	log, err := fetch.OpenLog(ctx, from, listed.VerifiersFrom(trusted...), 1)
 	if err != nil {
@@ -40,8 +40,8 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	return nil
 }
 
-// readKeysFromTree reads the history of a log's keys from the events that, according to listed, contain
-// key changes. It checks that each of these events is in the checkpoint's tree.
+// readKeysFromTree derives the key history of a log from its events. listed says which events contain
+// key changes. readKeysFromTree checks that each of these events is in the checkpoint's tree.
 func readKeysFromTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Checkpoint, listed *proofs.KeyHistory) (*proofs.KeyHistory, error) {
 	read := func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }
 	tree, err := proofs.OpenTree(checkpoint.Size, read, nil)

@@ -56,7 +56,7 @@ no such folder, 4 another process uses the folder.`,
 	return command
 }
 
-// printMetrics prints a ledger's metrics at tree size size, or at the current head if size is nil.
+// printMetrics prints a ledger's metrics at the given tree size, or at its head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
 	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
 	if err != nil {
@@ -86,7 +86,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 	return errors.Join(foldMetrics(ctx, c, o.ledger, log, *size, dir), os.RemoveAll(dir))
 }
 
-// foldMetrics builds an index of the first size events of a log in dir and prints its metrics.
+// foldMetrics builds an index in dir from the first size events of a log and prints its metrics.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
 	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
 	if err != nil {

@@ -122,8 +122,8 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	return nil
 }
 
-// post posts a record for each path. It returns the texts, keyed by the seq of their record, and
-// the highest of these seqs.
+// post posts a record for each path. texts maps the seq of each record to the text of its path, and
+// last is the highest seq.
 func (p *pathsCommand) post(ctx context.Context, found []story.Path) (texts map[uint64]string, last uint64, err error) {
 	lines := func(yield func(client.BatchLine) bool) {
 		for _, path := range found {
@@ -203,8 +203,8 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	return r, nil
 }
 
-// baseOf returns the server's row for the build. The row names the base build that it is compared
-// with.
+// baseOf returns the server's row for the build. The row names the base build with which the server
+// compares the build.
 func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
@@ -240,9 +240,9 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	return c, nil
 }
 
-// clearForeignValidation reports whether the record with the given seq, which is the latest record of a path in
-// the build, was posted from the folder. If it did not, the record's validation does not apply to the text in
-// the folder, so clearForeignValidation clears the validation in c.
+// clearForeignValidation reports whether the record with the given seq was posted from the folder. The record
+// is the latest one of a path in the build. If it was posted from elsewhere, its validation does not apply to
+// the text in the folder, so clearForeignValidation clears the validation in c.
 func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {

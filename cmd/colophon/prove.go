@@ -132,8 +132,8 @@ func isStage(n *proofs.NestedProof, name string) bool {
 	return ok && err == nil && uint64(found.Index) == n.Stage.Index
 }
 
-// textPlace says where to look for the text of a part: in the piece of content with the given name
-// or, if member is not empty, in that member of the JSON object in the piece.
+// textPlace is a place where the text of a stage or citation may be: the piece of content with the
+// given name. If member is not empty, the text is that member of the JSON object in the piece.
 type textPlace struct{ content, member string }
 
 // stageTexts lists the places where each stage's text may be, the most likely one first (spec:
@@ -150,8 +150,8 @@ var stageTexts = map[string][]textPlace{
 	"render":               {{"inputs", "rendered_text"}, {"inputs", "answer_text"}, {"answer_text", ""}},
 }
 
-// textOf fetches the text that a proof covers from the record's content. It tries the possible
-// places in order.
+// textOf fetches the text that a proof covers from the record's content. It tries each place where
+// the text may be, and returns the first text that matches the proof.
 func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {

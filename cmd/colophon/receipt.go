@@ -103,7 +103,7 @@ func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash 
 	return line.Seq, nil
 }
 
-// checkAnswer returns an error unless text is a receipt of the requested event that contains an
+// checkAnswer returns an error unless text is a receipt of the requested event and contains an
 // inclusion proof.
 func (r *receiptCommand) checkAnswer(text []byte, seq uint64, hash string) error {
 	receipt, err := proofs.ParseReceipt(text)

@@ -175,7 +175,7 @@ func (r *redactCommand) printDone(done *wire.RedactionResult) error {
 	return err
 }
 
-// counted formats a number of pieces and their total size.
+// counted formats the number of pieces of content and their total size in bytes.
 func counted(p wire.PieceCount) string {
 	return cli.FormatCount(p.Pieces, "piece") + ", " + cli.FormatCount(p.Bytes, "byte")
 }

@@ -115,7 +115,7 @@ type reindexer struct {
 }
 
 // checkDir returns the folder in which --check builds an index. If the command is interrupted, the
-// next start of the server removes what it left there.
+// server removes the folder when it next starts.
 func (r *reindexer) checkDir() string { return filepath.Join(datadir.SpoolFolder(r.o.data), "index") }
 
 func (r *reindexer) open() (err error) {
@@ -212,8 +212,8 @@ func (r *reindexer) refold(ctx context.Context, name string, log storage.Reader,
 func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) (size uint64, how string, err error) {
 	stored, err := r.stored.AddStoppedFollower(ctx, name, log)
 	if err != nil {
-		// Formatting err with %w would make the caller report a folder without an index as a full
-		// disk.
+		// Do not wrap err. If the folder has no index, err is storage.ErrNoSpace, which the caller
+		// would report as a full disk.
 		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
 	}
 	defer stored.Close()

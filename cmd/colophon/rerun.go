@@ -163,8 +163,8 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	return seq, endpoint, nil
 }
 
-// caution warns about everything that can make the comparison misleading: a record that is not live
-// or has wrong claims, and payload members that rerun does not send.
+// caution warns about anything that could distort the comparison with the recorded output. It
+// reports a record that is not live, wrong claims, and payload members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.StateLive {
 		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)

@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		c.Say("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.Plain {
-		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // wrong number of arguments
+		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // cobra's errors for a wrong number of arguments
 			c.Say("usage: %s", command.UseLine())
 		}
 		c.Say("run %q for help", command.CommandPath()+" --help")

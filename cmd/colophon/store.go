@@ -34,11 +34,11 @@ func (s *storeFlag) value(c *cli.Console, command *cobra.Command) string {
 	return s.url
 }
 
-// openDatabase opens the ledgers of a stopped server: those in its data folder or, if url is not
-// empty, those in the PostgreSQL database at url. In both cases, it locks the data folder. If
-// readOnly is set, other servers that use the PostgreSQL database keep running; otherwise, the
-// command takes over their ledgers. Archived entries are read from the bucket that is recorded in
-// the database.
+// openDatabase opens the ledgers of a stopped server. If url is empty, it opens those in the data
+// folder; otherwise, it opens those in the PostgreSQL database at url. In both cases, it locks the
+// data folder. If readOnly is set, other servers that use the PostgreSQL database keep running;
+// otherwise, the command takes over their ledgers. Archived entries are read from the bucket that
+// is recorded in the database.
 func openDatabase(ctx context.Context, c *cli.Console, data, url string, readOnly bool) (storage.Database, error) {
 	database, err := openStored(ctx, c, data, url, readOnly)
 	if err != nil {
@@ -72,7 +72,7 @@ func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly 
 	return lockedDatabase{database, lock}, nil
 }
 
-// lockedDatabase is a PostgreSQL database together with the lock on the data folder.
+// lockedDatabase is a PostgreSQL database whose Close also unlocks the data folder.
 type lockedDatabase struct {
 	storage.Database
 	lock io.Closer

@@ -172,8 +172,8 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 }
 
 // warnUnknown warns about names that the user might have mistyped. It prints a warning if the
-// command has just created the data folder (made), if the folder is empty, or if the token names
-// unknown ledgers.
+// command has just created the data folder (made is true), if the folder contains no ledgers, or if
+// the token names unknown ledgers.
 func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant access.Grant, made bool) {
 	names, err := t.ledgers(ctx, store)
 	_, noDatabase := os.Stat(datadir.DatabaseFolder(t.data))
@@ -193,7 +193,7 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	}
 }
 
-// maxExpiryDays is the longest accepted expiry, about 100 years.
+// maxExpiryDays is the largest number of days that parseExpiry accepts, about 100 years.
 const maxExpiryDays = 36500
 
 // parseExpiry parses a time in RFC 3339 format or a duration relative to now. It returns the zero

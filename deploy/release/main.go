@@ -1,5 +1,5 @@
-// Command release writes the software bill of materials of a binary as CycloneDX JSON to the
-// standard output. It contains what the Go toolchain recorded in the binary. The output does
+// Command release writes the software bill of materials of a Go binary to standard output, as
+// CycloneDX JSON. The bill lists what the Go toolchain recorded in the binary. The output does
 // not depend on when or where the command runs.
 //
 //	go run . ../../dist/colophon-linux-amd64 v1.2.3
@@ -36,16 +36,15 @@ func run(args []string, out io.Writer) error {
 	return encoder.SetPretty(true).Encode(bill(info, args[1]))
 }
 
-// bill lists the modules of a binary and the standard library with which it was built. version
-// is passed because the toolchain does not record the version that was stamped into the
-// binary.
+// bill lists the modules of a binary and the standard library that it was built with. version
+// is the version that was stamped into the binary, which the toolchain does not record.
 func bill(info *debug.BuildInfo, version string) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	main := component(info.Main.Path, version, "")
 	main.Type = cyclonedx.ComponentTypeApplication
 	main.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
 	bom.Metadata = &cyclonedx.Metadata{Component: &main}
-	toolchain, _, _ := strings.Cut(info.GoVersion, " ") // the names of experiments can follow the version
+	toolchain, _, _ := strings.Cut(info.GoVersion, " ") // GOEXPERIMENT names can follow the version
 	components := []cyclonedx.Component{component("std", strings.TrimPrefix(toolchain, "go"), "")}
 	references := []string{components[0].BOMRef}
 	for _, m := range info.Deps {

@@ -1,5 +1,5 @@
-// Package archive reads archived entries, which a store no longer holds (storage.Archiver), from a published
-// copy of the log.
+// Package archive reads archived entries from a published copy of the log. A store does not contain its
+// archived entries anymore; see storage.Archiver.
 //
 // The copy is not trusted. The root hash of each bundle or level-0 tile must equal the corresponding hash in
 // the store's own level-1 tile, which is never archived. If an object is missing or has a different root,
@@ -112,8 +112,8 @@ func (d *Database) Close() error {
 	return d.Database.Close()
 }
 
-// bucket returns the bucket given in the options or, if there is none, the bucket at the address place. It
-// opens the bucket at each address only once.
+// bucket returns the bucket given in the options. If the options contain no bucket, it returns the one at
+// the URL place, which it opens only once.
 func (d *Database) bucket(place string) (bucket.Bucket, error) {
 	if d.options.Bucket != nil {
 		return d.options.Bucket, nil

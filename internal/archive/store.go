@@ -125,7 +125,7 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 func (s *store) walkBundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
 	for next := index + 1; next < min(index+1+ahead, a.Below/proofs.FullTile); next++ {
 		s.database.running.Go(func() {
-			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // if this fails, the walk gets the error when it needs the bundle
+			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // on failure, the walk fetches the bundle again and reports the error
 		})
 	}
 	return s.bundle(ctx, a, index)

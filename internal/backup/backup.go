@@ -118,8 +118,8 @@ func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() erro
 
 // takeSnapshot makes a snapshot of the database, or asks the server that is using the database to make
 // it. erasing is the number of erased texts that the snapshot may still contain. The snapshot is always
-// in the same folder, which did not exist before, so a malicious server cannot make backup read or
-// remove another folder.
+// in the same folder, which did not exist before. A malicious server therefore cannot make the backup
+// command read or remove another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.SnapshotFolder) (erasing int, err error) {
 	if o.Store != "" {
 		if err := os.Mkdir(copies.CopyPath(), 0o700); err != nil {
@@ -154,7 +154,7 @@ type madeBackup struct {
 	name     string
 	manifest Manifest
 	copied   int64 // number of bytes copied
-	shared   int   // files that the store already had
+	shared   int   // number of files that the store already contained
 
 	counted, ignored []string // names of the earlier backups, as Store.Classify returns them
 }

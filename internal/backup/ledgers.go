@@ -24,8 +24,8 @@ type Ledger struct {
 	archived storage.Archived // which entries exist only in a published copy, and where that copy is
 }
 
-// Inspect describes every ledger in a database. It verifies the head, the tree, and the checkpoint
-// signature of each.
+// Inspect describes every ledger in a database. It verifies each ledger's head, tree, and
+// checkpoint signature.
 func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		return state, err
 	}
 	keys, err := ledger.ReadKeyHistory(ctx, store)
-	if err != nil || keys == nil { // keys is nil if the ledger has no events, in which case it has not signed anything
+	if err != nil || keys == nil { // a ledger without events has no keys and has signed nothing
 		return state, err
 	}
 	if err := highwater.Check(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {

@@ -113,8 +113,9 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	}, nil
 }
 
-// report prints what was restored and what the operator must still do. It prints the messages in
-// older, and returns an error if there are any.
+// report prints what was restored and what the operator must still do. older contains messages
+// about ledgers for which the backup is too old. If there are any, report prints them and returns
+// an error.
 func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) error {
 	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
@@ -144,8 +145,8 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	return nil
 }
 
-// choose returns the manifest of the backup selected by --backup or, without that flag, of the
-// newest backup, leaving out the ones that Store.Classify ignores.
+// choose returns the manifest of the backup selected with --backup. Without that flag, it selects
+// the newest backup that Store.Classify does not ignore.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.BackupNames()
 	if err != nil {

@@ -24,9 +24,10 @@ func (m *Manifest) hasTokens() bool {
 	return slices.ContainsFunc(m.Files, func(f StoredFile) bool { return strings.HasPrefix(f.Name, "access/") })
 }
 
-// needsNewToken reports whether the restored server must require a token although no token is restored.
-// This is the case if the operator did not ask to restore the tokens, and the backup either contains
-// some or is unauthenticated, in which case its manifest might conceal them.
+// needsNewToken reports whether the restored server must require a token although no tokens are
+// restored. It returns false if the operator asked to restore the tokens. Otherwise, it returns true if
+// the backup contains tokens, or if it is unauthenticated, because a forged manifest might conceal
+// them.
 func (o RestoreOptions) needsNewToken(m *Manifest) bool {
 	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
 }
@@ -119,8 +120,8 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 	return err
 }
 
-// placeRestored durably moves the restored files into place. The database comes last, because a
-// server does not start on a folder that has no database.
+// placeRestored durably moves the restored files into place. It moves the database last, so that no
+// server can open the database before its keys and tokens are in place.
 func placeRestored(data string) error {
 	from := datadir.RestoreFolder(data)
 	folders, err := os.ReadDir(from)

@@ -38,8 +38,8 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 	return list, nil
 }
 
-// checkKnown returns an error if there is no way to tell how much a ledger has already signed, that is, if
-// --newest is not set and the ledger has neither a high-water mark nor a checkpoint in seen.
+// checkKnown returns an error if restore cannot know how much a ledger has already signed. This is the
+// case if --newest is not set and the ledger has neither a high-water mark nor a checkpoint in seen.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 	marks := datadir.MarkFiles(o.Data)
 	for _, l := range m.Ledgers {
@@ -87,8 +87,8 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 	return older, nil
 }
 
-// checkOlder raises a ledger's high-water mark to any checkpoints of that ledger in seen. It returns a message
-// if the database does not contain everything that the mark covers, and "" otherwise.
+// checkOlder raises a ledger's high-water mark to the highest checkpoint of that ledger in seen. It returns a
+// message if the database does not contain everything that the mark covers, and "" otherwise.
 func checkOlder(ctx context.Context, data, name string, database *pebble.Database, seen []seenCheckpoint) (string, error) {
 	store, err := database.Ledger(ctx, name)
 	if err != nil {
@@ -99,7 +99,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		return "", err
 	}
 	var keys []*proofs.Verifier
-	if history != nil { // nil if the ledger has no event
+	if history != nil { // a ledger without events has no key history
 		keys = history.Verifiers()
 	}
 	for _, s := range seen {
@@ -117,9 +117,9 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 	return damage.Message, nil
 }
 
-// raiseMark sets a ledger's high-water mark to a checkpoint that was signed with one of the keys. It leaves
-// an existing mark unchanged if that is at least as high or cannot be verified with the keys, because an
-// unverifiable mark could be higher. While a ledger has an unverifiable mark, it accepts no writes.
+// raiseMark sets a ledger's high-water mark to a checkpoint that was signed with one of the keys. It keeps
+// an existing mark that is at least as high. It also keeps a mark that cannot be verified with the keys,
+// because such a mark could be higher. A ledger with an unverifiable mark accepts no writes.
 func raiseMark(marks keystore.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {

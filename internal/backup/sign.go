@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Digest returns the hash that the ledgers' keys sign: the SHA-256 of the manifest without its
-// note.
+// Digest returns the hash that the ledgers' keys sign, which is the SHA-256 of the manifest with an
+// empty Note.
 func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
 	unsigned.Note = ""

@@ -41,7 +41,7 @@ type Manifest struct {
 // BackupNameLayout is the time.Format layout for the name of a backup.
 const BackupNameLayout = "backup-20060102T150405.000000Z"
 
-// Name returns the name of the backup, which is the time at which it was made, formatted with
+// Name returns the name of the backup. It is the time of the backup, formatted with
 // BackupNameLayout.
 func (m *Manifest) Name() string { return m.Made.Format(BackupNameLayout) }
 
@@ -106,7 +106,8 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 // opened only through the os.Root that open returns, which does not follow links out of the folder.
 type Store struct{ Dir string }
 
-// open opens the backup folder. It returns an error if "files" exists but is not a folder.
+// open opens the backup folder. It returns an error if its entry "files" exists but is not a
+// folder.
 func (s Store) open() (*os.Root, error) {
 	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
@@ -169,14 +170,15 @@ func (s Store) BackupNames() ([]string, error) {
 	return found, err
 }
 
-// maxAhead is how far in the future the time of a backup may be if its manifest cannot be
-// authenticated.
+// maxAhead is how far ahead of the clock the time of a backup can be. Backups with later times are
+// ignored unless their manifests are authentic.
 const maxAhead = 24 * time.Hour
 
-// Classify divides the names of the backups into those that count and those to ignore, each sorted
-// oldest first. It ignores files whose names are not valid backup names, and backups whose times
-// are more than maxAhead in the future unless their manifests are authentic. Otherwise, another
-// user could add a file with a future time, which would remain the newest backup forever.
+// Classify divides the names of the backups into those to count and those to ignore, each sorted
+// oldest first. It ignores files whose names are not valid backup names. It also ignores backups
+// whose times are more than maxAhead in the future, unless their manifests are authentic. Without
+// this check, a file with a future time, added by another user, would remain the newest backup
+// forever.
 func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := s.BackupNames()
 	if err != nil {
@@ -206,9 +208,9 @@ func (s Store) warnIgnored(c *cli.Console, ignored []string) {
 	}
 }
 
-// nextTime returns the time for a new backup. This is now or, if the newest counted backup is not
-// older, one microsecond after that backup, so that the new backup is the newest even if the clock
-// was set back.
+// nextTime returns the time for a new backup, which is usually now. If the newest counted backup is
+// not older than now, nextTime returns one microsecond after that backup's time. The new backup is
+// therefore the newest even if the clock was set back.
 func nextTime(now time.Time, counted []string) (time.Time, error) {
 	next := now.UTC().Truncate(time.Microsecond)
 	if len(counted) == 0 {
@@ -277,8 +279,8 @@ func (s Store) OpenFile(f StoredFile) (*os.File, error) {
 }
 
 // Add stores a file unless the store already has an intact copy of it. copied is the number of
-// bytes written. Add verifies a stored copy by reading it, because other users may be able to write
-// to the store and the ledgers' keys sign the digest.
+// bytes written. Add reads and verifies an existing copy, because other users may be able to write
+// to the store, and the ledgers' keys sign a manifest that contains the copy's digest.
 func (s Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
 	f = StoredFile{Name: source.Name, Size: source.Info.Size(), Modified: source.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(source.Path)
@@ -382,9 +384,9 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 	return nil
 }
 
-// Prune removes all counted backups except the newest keep of them, and every stored file that no
-// remaining backup needs. If keep is 0, it removes nothing. It does not remove ignored backups,
-// because they may be genuine.
+// Prune removes the oldest counted backups until only keep of them remain. It then removes every
+// stored file that no remaining backup needs. If keep is 0, Prune removes nothing. It does not
+// remove ignored backups, because they may be genuine.
 func (s Store) Prune(keep int, counted, ignored []string) error {
 	if keep == 0 || len(counted) <= keep {
 		return nil
@@ -418,7 +420,7 @@ func (s Store) Prune(keep int, counted, ignored []string) error {
 			return err
 		}
 	}
-	files, err := root.OpenRoot("files") // opened once, so that Prune never enters a folder that replaces it
+	files, err := root.OpenRoot("files") // kept open, in case another user replaces the folder
 	if err != nil {
 		return fmt.Errorf("removing old backups: %w", err)
 	}

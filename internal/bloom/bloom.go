@@ -1,5 +1,5 @@
-// Package bloom implements a Bloom filter that grows within a memory limit. It avoids lookups of keys that
-// were never written, which are the most expensive ones.
+// Package bloom implements a Bloom filter that grows within a memory limit. Callers use it to avoid
+// looking up keys that were never written, because those lookups are the most expensive.
 package bloom
 
 import (
@@ -15,8 +15,8 @@ type Key = [16]byte
 // bytes are not available.
 type ReserveFunc func(bytes int64) (release func(), ok bool)
 
-// SharedReserve returns a ReserveFunc that takes memory from spare, the number of bytes available
-// to all filters that share it.
+// SharedReserve returns a ReserveFunc for filters that share a memory limit. spare is the number of
+// bytes that are still available.
 func SharedReserve(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
@@ -48,7 +48,7 @@ type block [8]uint64
 
 const (
 	blockBytes = 64
-	blockKeys  = 32     // maximum number of keys per block, which is 2 bytes per key
+	blockKeys  = 32     // average number of keys per block in a full layer, or 2 bytes per key
 	first      = 1 << 9 // number of blocks in the first layer
 	placeBits  = 9      // number of bits that encode a position in a block
 )

@@ -40,11 +40,11 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 
-// visibleWriter escapes characters that control a terminal or change the direction of its text. Characters
-// below U+007F are written in the form \x1b. All others are written as JSON would escape them, in the form
-// \u009b. Because JSON text contains no characters of the first kind except newlines, it keeps its meaning
-// when it is escaped. Each Write must contain only complete characters. visibleWriter is safe for concurrent
-// use if the underlying writer is.
+// visibleWriter escapes characters that control a terminal or change the direction of its text. It writes
+// control characters below U+0020 and invalid bytes in the form \x1b. It writes other characters as JSON
+// escapes, in the form \u009b. The JSON that commands print keeps its meaning, because newlines and tabs are
+// not escaped. Each Write must contain only complete characters. visibleWriter is safe for concurrent use if
+// the underlying writer is.
 type visibleWriter struct{ to io.Writer }
 
 // Write implements io.Writer.
@@ -68,9 +68,9 @@ func (v visibleWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escapeOf returns the escape sequence for a character that must not be written as it is, or "" for
-// any other character. first is the first byte of the character; it alone is escaped if the text is
-// not valid UTF-8.
+// escapeOf returns the escape sequence for a character that must not be printed unchanged, or ""
+// for any other character. first is the first byte of the character. If the character is not valid
+// UTF-8, only that byte is escaped.
 func escapeOf(r rune, first byte, size int) string {
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -94,8 +94,8 @@ func UnfilteredWriter(out io.Writer) io.Writer {
 	return out
 }
 
-// UsesColors reports whether to use colors: the output is a terminal, and the user has neither set
-// NO_COLOR nor set TERM to dumb.
+// UsesColors reports whether to print colors. It returns true if the output is a terminal and the
+// user has not set NO_COLOR or set TERM to dumb.
 func (c *Console) UsesColors() bool {
 	file, is := UnfilteredWriter(c.Out).(*os.File)
 	return is && term.IsTerminal(int(file.Fd())) && c.EnvOr("NO_COLOR", "") == "" && c.EnvOr("TERM", "") != "dumb"

@@ -6,7 +6,7 @@ import "fmt"
 const (
 	ExitOK          = 0
 	ExitFailed      = 1 // the command failed
-	ExitUsage       = 2 // the command line, the configuration, or a file that it names is wrong
+	ExitUsage       = 2 // the command line, the configuration, or a file named in either is wrong
 	ExitUnreachable = 3 // the server does not answer
 	ExitUnchecked   = 3 // doctor --strict: a check was skipped
 	ExitInUse       = 4 // another process uses the data folder
@@ -33,7 +33,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exitf returns an ExitError. It wraps errors like fmt.Errorf.
+// Exitf returns an ExitError. It formats and wraps errors in the same way as fmt.Errorf.
 func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }

@@ -55,7 +55,7 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	return invalid.Unwrap()
 }
 
-// NegativeNumberArgument reports whether err is about a negative number that was mistaken for an
+// NegativeNumberArgument reports whether err means that a negative number was mistaken for an
 // unknown flag, and returns that number.
 func NegativeNumberArgument(err error) (number string, found bool) {
 	unknown := (*pflag.NotExistError)(nil)

@@ -5,17 +5,17 @@ import (
 	"os"
 )
 
-// Maximum sizes of files, in bytes. MaxFile is for a record or a receipt; MaxPack is for an audit pack, which
-// contains many records with their content; and MaxManifest is for the manifest of an export, which has 43
-// bytes per row.
+// Maximum sizes of files, in bytes. MaxFile applies to records and receipts. MaxPack applies to audit packs,
+// which contain many records with their content. MaxManifest applies to the manifest of an export, which
+// contains 43 bytes per row.
 const (
 	MaxFile     = 64 << 20
 	MaxPack     = 256 << 20
 	MaxManifest = 1 << 30
 )
 
-// ReadFile returns the contents of a file of at most MaxFile bytes, or of standard input if path is
-// "-".
+// ReadFile returns the contents of a file, or of standard input if path is "-". It returns an error
+// if the contents are longer than MaxFile bytes.
 func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
 
 // ReadFileUpTo is like ReadFile, but accepts at most limit bytes.

@@ -16,8 +16,9 @@ type TrustedKeys struct {
 	Replaced []*proofs.Verifier
 }
 
-// ReadSufficientKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint: the
-// given verifier key, the keys in the given file, or only the newest key if the file lists all keys of a log.
+// ReadSufficientKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint.
+// These are the given verifier key or the keys in the given file. If the file lists all keys of a log, only the
+// newest key is sufficient.
 func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(given)
 	return trusted.Keys, err

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExplainSeqFlag is like ExplainFlag, but for a command whose arguments are seqs. It reports a
-// negative number as an invalid seq instead of an unknown flag.
+// ExplainSeqFlag is like ExplainFlag, but for a command whose arguments are sequence numbers of
+// records. It reports a negative number as an invalid sequence number instead of an unknown flag.
 func ExplainSeqFlag(command *cobra.Command, err error) error {
 	if number, found := NegativeNumberArgument(err); found {
 		return NotSeqError(number)
@@ -15,7 +15,7 @@ func ExplainSeqFlag(command *cobra.Command, err error) error {
 	return ExplainFlag(command, err)
 }
 
-// RequireSeqs returns an error unless args consists of exactly n seqs.
+// RequireSeqs returns an error unless args consists of exactly n sequence numbers of records.
 func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	if err := cobra.ExactArgs(n)(command, args); err != nil {
 		return err
@@ -28,7 +28,7 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	return nil
 }
 
-// NotSeqError returns the error for an argument that is not a seq.
+// NotSeqError returns the error for an argument that is not a sequence number.
 func NotSeqError(argument string) error {
 	return Exitf(ExitUsage, "%q is not a record number; use the seq of a record", argument)
 }

@@ -1,8 +1,8 @@
-// Package cluster decides which of the servers that share a database writes each ledger, and lets
-// the others follow it. Only the server that holds the lease on a ledger writes to it; see
-// postgres.Leases. A server can take a free lease if it has the ledger's signing key. If several
-// servers have the key, rendezvous hashing chooses one of them, and any other server that holds the
-// lease passes it on to that one.
+// Package cluster coordinates the servers that share a database. For each ledger, only the server
+// that holds the lease writes to the ledger, and the other servers follow it; see postgres.Leases.
+// A server can take a free lease if it has the ledger's signing key. If several servers have the
+// key, rendezvous hashing chooses the preferred one. Any other server that holds the lease passes
+// it to the preferred server.
 package cluster
 
 import (
@@ -29,7 +29,7 @@ const (
 	// they take it themselves.
 	grace = time.Second
 	// settle is how long another server must have been the preferred one before this server passes a ledger
-	// to it. A server that keeps failing therefore receives no ledgers.
+	// to it. A server that repeatedly fails and restarts therefore receives no ledgers.
 	settle = 5 * time.Second
 	// followTime is the time limit for one attempt to follow a ledger.
 	followTime = 10 * time.Second
@@ -53,13 +53,13 @@ type Cluster struct {
 
 	stop    context.CancelFunc
 	loops   sync.WaitGroup // tracks the two background loops and Listen
-	steps   sync.WaitGroup // tracks the steps started by decide
+	steps   sync.WaitGroup // tracks the goroutines started by decide
 	leaving atomic.Bool    // set once the server takes no more leases
 	failed  atomic.Bool    // the last round failed
 	missed  atomic.Bool    // the next round must read all ledgers, because notifications may have been lost or Wake was called
 
 	mu         sync.Mutex
-	noNewSteps bool                     // no new steps may start; guarded by mu
+	noNewSteps bool                     // set by FinishSteps to prevent new steps; guarded by mu
 	places     map[string]*place        // keyed by ledger name; guarded by mu
 	servers    []postgres.RunningServer // servers found in the last complete round; guarded by mu
 	beats      map[string]beat          // last beat of each server, keyed by ID; guarded by mu
@@ -75,17 +75,17 @@ type beat struct {
 
 // place is what this server knows about a ledger.
 type place struct {
-	postgres.LedgerState           // as of the last round
+	postgres.LedgerState           // state of the ledger when it was last read
 	busy                 bool      // a step for this ledger is running
-	stale                bool      // the ledger has changed since it was read; comparing versions is not enough, because two changes can result in the same version
-	again                bool      // a round found the ledger busy, so another step may follow the current one
-	heldBefore           bool      // this server has held the lease at some point since it started, so it no longer resumes a lease from an earlier run
+	stale                bool      // a notification says that the ledger has changed; needed because two changes can restore the same Version
+	again                bool      // a round ran while busy was set, so another step may be needed
+	heldBefore           bool      // this server has already held the lease in this run, so it must not resume one from an earlier run
 	renewed              time.Time // when this server last saw the lease change, by this server's clock
-	expired              bool      // the lease has not changed for longer than a lease lasts, so it counts as free, whatever the database's clock says
+	expired              bool      // the lease has expired by this server's clock, so it counts as free even if the database's clock disagrees
 	free                 time.Time // when the lease became free; zero while it is taken
 	preferred            string    // ID of the server that was preferred in the last round
-	since                time.Time // when the server named by preferred became the preferred one
-	followed             string    // Version of the state up to which this server has followed the ledger
+	since                time.Time // when preferred last changed
+	followed             string    // Version of the ledger that this server has caught up with
 	failing              bool      // the last attempt to follow the ledger failed
 	able                 bool      // this server can sign for the ledger
 	ableChecked          time.Time // when able was last determined
@@ -93,8 +93,8 @@ type place struct {
 	changes              uint64    // number of epoch changes that this server has seen
 }
 
-// Start makes this server share the ledgers of a database with other servers. By the time it returns, this
-// server has taken every lease that it could take, including those from its earlier run.
+// Start makes this server share the ledgers of a database with other servers. Before it returns, this
+// server takes every lease that it can take, including leases that it still holds from an earlier run.
 func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
 	return start(ctx, database, host, log, roundPause)
 }
@@ -194,8 +194,8 @@ func (c *Cluster) beat(ctx context.Context) error {
 	return c.leases.Heartbeat(ctx, c.able(ctx))
 }
 
-// able returns the ledgers that this server can write: those whose signing keys it has, except those that it
-// recently failed to write.
+// able returns the names of the ledgers that this server can write. The server has the signing keys of these
+// ledgers and has not recently failed to write them.
 func (c *Cluster) able(ctx context.Context) (names []string) {
 	c.mu.Lock()
 	var unknown []string
@@ -228,9 +228,9 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	return names
 }
 
-// round reads the ledgers that notifications have named, or all ledgers if a complete round is due, and starts
-// the next step for each of them. It does nothing if the previous round already read the change that triggered
-// this one.
+// round reads the ledgers named in notifications, or all ledgers if a complete round is due. It then starts
+// the next step for each ledger that needs one. It does nothing if the previous round already read the change
+// that triggered this round.
 func (c *Cluster) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
@@ -321,8 +321,9 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// running returns the servers that recently reported that they are running. As with leases, it does not
-// rely on the database's clock alone. It is called with c.mu held.
+// running returns the servers that recently reported that they are running. It also measures the time
+// since each report with this server's clock, because the database's clock can be wrong. The caller
+// must hold c.mu.
 func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningServer {
 	beats := make(map[string]beat, len(servers))
 	for _, s := range servers {
@@ -336,7 +337,7 @@ func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningSe
 	return slices.DeleteFunc(servers, func(s postgres.RunningServer) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
 }
 
-// decide starts the next step for each ledger that needs one.
+// decide starts the next step for each ledger that needs one, such as taking its lease.
 func (c *Cluster) decide(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -360,9 +361,9 @@ func (c *Cluster) decide(ctx context.Context) {
 	}
 }
 
-// after is called when a step for a ledger has completed. If a round found the ledger busy in the
-// meantime, after returns the next step, or nil if there is none. It need not read the database again,
-// because that round already did.
+// after returns the next step for a ledger whose current step has completed, or nil if there is none.
+// There is a next step only if a round ran in the meantime. That round has read the ledger's state, so
+// after need not read the database again.
 func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -430,8 +431,8 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 	c.lead(ctx, name, p)
 }
 
-// lead opens for writing a ledger whose lease this server holds. If this server cannot write the ledger, lead
-// gives up the lease, so that another server can take it.
+// lead opens a ledger for writing. This server must hold the lease on the ledger. If this server cannot write
+// the ledger, lead gives up the lease, so that another server can take it.
 func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 	l, err := c.host.Reopen(ctx, name)
 	switch {
@@ -516,9 +517,9 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	p.followed, p.failing = version, false
 }
 
-// WriterAddress returns the address of the server that writes a ledger if this server does not. The
-// address is empty if no server currently writes the ledger. ok is false if this server writes the
-// ledger or does not know it.
+// WriterAddress returns the address of the other server that writes a ledger. The address is empty
+// if no server currently writes the ledger. ok is false if this server writes the ledger or does
+// not know it.
 func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
 	if role := c.host.Role(name); role == ledger.RoleWriter || role == ledger.RoleAbsent {
 		return "", false
@@ -532,8 +533,8 @@ func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
 	return p.Holder.Address, true
 }
 
-// For each ledger that this server writes, TransferLedgers passes the lease to another running server
-// that has the ledger's key, if there is one. From then on, this server takes no more ledgers.
+// TransferLedgers passes each lease that this server holds to another running server that has the
+// ledger's key, if there is one. From then on, this server takes no more leases.
 func (c *Cluster) TransferLedgers(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()

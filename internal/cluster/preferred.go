@@ -8,10 +8,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// PreferredServer returns the ID of the server that should write a ledger: among the servers that have
-// the ledger's keys, it is the one for which the hash of the ledger's name and the server's ID is
-// largest. If a server starts or stops, only the ledgers that it gains or loses move. PreferredServer
-// returns "" if no server has the keys.
+// PreferredServer returns the ID of the server that should write a ledger. For each server that has
+// the ledger's keys, it hashes the ledger's name and the server's ID, and it selects the server with
+// the largest hash. If a server starts or stops, only the ledgers that it gains or loses move.
+// PreferredServer returns "" if no server has the keys.
 func PreferredServer(name string, servers []postgres.RunningServer) string {
 	var best string
 	var most [sha256.Size]byte

@@ -21,8 +21,8 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// Values that both flags and arguments accept. Groupings are the names by which runs can be
-// grouped, and Variables are the variables whose effects can be queried.
+// Groupings and Variables are accepted by both flags and arguments. Groupings are the names by
+// which runs can be grouped, and Variables are the variables whose effects can be queried.
 var (
 	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
 	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
@@ -37,7 +37,7 @@ var flagValues = map[string][]string{
 	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
 	"sort":        {"recent", "runs", "stability", "flips"},
 	"status":      WithPrefix("", paths.Categories[:]),
-	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // IPCParts[0] is the input, which every IPC record has
+	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // IPCParts[0] is omitted: every IPC record has an input
 }
 
 // WithPrefix converts the elements of a list to strings and puts prefix in front of each.

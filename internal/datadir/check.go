@@ -8,8 +8,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// CheckPermissions returns an error if other users could replace files in the data folder that the
-// program reads or signs with. Missing files and folders are not an error.
+// CheckPermissions returns an error if other users could replace files that the program reads from
+// the data folder, such as signing keys. Missing files and folders are not an error.
 func CheckPermissions(data string) error {
 	if err := safefile.CheckDataFolder(data); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

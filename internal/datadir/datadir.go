@@ -31,7 +31,7 @@ func DatabaseFolder(data string) string { return filepath.Join(data, "db") }
 // folder.
 func StoreMarker(data string) string { return filepath.Join(data, "store") }
 
-// CopyFolder returns the folder that holds the log loaded by a server that runs with --from.
+// CopyFolder returns the folder into which a server that runs with --from loads the log.
 func CopyFolder(data string) string { return filepath.Join(data, "copy") }
 
 // IncomingDatabase returns the folder of the database into which the migrate command copies

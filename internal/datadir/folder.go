@@ -14,12 +14,12 @@ import (
 	"colophon/storage"
 )
 
-// CreatedFolder records what Create created, so that Remove can undo it. This matters because restore refuses
-// a folder that has a database.
+// CreatedFolder records what existed before Create, so that Remove can undo a failed start. Without Remove, a
+// leftover database would prevent a restore into the folder.
 type CreatedFolder struct {
 	data      string
 	folder    bool // the data folder was created
-	databases bool // the data folder had no database before
+	databases bool // the data folder had no database before Create
 }
 
 // HasDatabase reports whether a data folder has a database. If this cannot be determined, it
@@ -137,8 +137,8 @@ func DefaultKeyNote(data string) string {
 	return ", and the key that signs it: keep a copy of " + path
 }
 
-// Remove removes what Create created, except keys and high-water marks. The folder must be closed and must
-// contain no ledger.
+// Remove undoes Create after a first start that failed. It removes the new database, but keeps keys and
+// high-water marks. The database must be closed and must contain no ledger.
 func (m CreatedFolder) Remove() error {
 	if !m.databases {
 		return nil

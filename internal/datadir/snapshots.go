@@ -27,10 +27,10 @@ func SnapshotFolderOf(data string) SnapshotFolder {
 	return SnapshotFolder{filepath.Join(data, "snapshots")}
 }
 
-// snapshotName is the name of the folder that holds the copy.
+// snapshotName is the name of the subfolder that contains the copy of the database.
 const snapshotName = "backup"
 
-// CopyPath returns the path of the copy. The database is a subfolder of it.
+// CopyPath returns the path of a backup's copy, which contains the database in a subfolder.
 func (s SnapshotFolder) CopyPath() string { return filepath.Join(s.Dir, snapshotName) }
 
 // DatabasePath returns the path of the database in the copy.

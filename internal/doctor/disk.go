@@ -18,14 +18,14 @@ import (
 // fileSystem describes the file system that the database is on.
 type fileSystem struct {
 	where    string // the absolute path of the database, or of the data folder if there is no database
-	kind     string // such as ext4; empty if unknown
+	kind     string // type, such as ext4; empty if unknown
 	readOnly bool
 
 	usage    disk.UsageStat
-	usageErr error // set if usage is unknown
+	usageErr error // nil if usage is known
 
 	sync    time.Duration // median time to write and sync a small block
-	syncErr error         // why the sync could not be timed; nil if it was
+	syncErr error         // why timing the sync failed; nil if it succeeded
 }
 
 // inspectDisk inspects the file system of the database, or of the data folder if there is no
@@ -75,8 +75,8 @@ func findMount(mounts []disk.PartitionStat, path string) (kind string, readOnly 
 // syncsTimed is the number of syncs that timeSyncs measures.
 const syncsTimed = 48
 
-// timeSyncs returns the median time to write and sync 4 KiB. It does this in a temporary file in
-// dir, which it removes.
+// timeSyncs returns the median time to write and sync 4 KiB. It writes to a temporary file in dir
+// and removes the file afterwards.
 func timeSyncs(dir string) (median time.Duration, err error) {
 	file, err := os.CreateTemp(dir, ".doctor-*.tmp")
 	if err != nil {
@@ -100,9 +100,9 @@ func timeSyncs(dir string) (median time.Duration, err error) {
 	return times[len(times)/2], nil
 }
 
-// Prefixes of file system types, grouped by the risk to the data: on a temporary file system, data
-// is lost at a restart; on a network file system, locks and syncs are not reliable; on a user-space
-// file system, syncs may not reach the disk.
+// Prefixes of file system types, grouped by risk. Data on a temporary file system is lost at a
+// restart. Locks and syncs on a network file system are not reliable. Syncs on a user-space file
+// system may not reach the disk.
 var (
 	temporaryFileSystems = []string{"tmpfs", "ramfs", "overlay", "aufs", "unionfs"}
 	networkFileSystems   = []string{"nfs", "cifs", "smb", "ceph", "glusterfs", "fuse.glusterfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "afs", "lustre", "beegfs", "fuse.ceph"}
@@ -130,8 +130,8 @@ func checkFileSystem(d *deployment) []Finding {
 	}
 }
 
-// checkSpace returns Wrong if the free space is expected to last for fewer than daysWrong days, and
-// Advice if it is expected to last for fewer than daysAdvice days.
+// The verdict of checkSpace is Wrong if the free space is expected to last for fewer than daysWrong
+// days, and Advice if it is expected to last for fewer than daysAdvice days.
 const (
 	daysWrong  = 7
 	daysAdvice = 30
@@ -140,8 +140,8 @@ const (
 // minInodes is the number of unused inodes below which the doctor warns.
 const minInodes = 10_000
 
-// checkSpace checks that the free space is above the mark below which the server accepts no writes,
-// and that it will not soon fall below that mark.
+// checkSpace checks that enough space is free for the server to accept writes, and that it will not
+// soon run short.
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
@@ -177,8 +177,8 @@ func checkSpace(d *deployment) []Finding {
 	return orOK(list, "%s", have)
 }
 
-// minEvents is the minimum number of events needed to estimate growth. With fewer events, most of
-// the used space belongs to the empty database.
+// minEvents is the minimum number of events needed to estimate growth. With fewer events, the fixed
+// size of an empty database makes up most of the used space.
 const minEvents = 1000
 
 // daysLeft estimates how many days remain until the free space falls below mark if the ledgers keep

@@ -12,7 +12,7 @@ import (
 	"colophon/internal/remote"
 )
 
-// Options select the deployment to examine.
+// Options specifies the deployment to examine.
 type Options struct {
 	// Flags holds the flags of the serve command that were set on the command line.
 	Flags *pflag.FlagSet
@@ -52,11 +52,11 @@ type deployment struct {
 	machine  machine
 	disk     fileSystem // file system of the database
 	server   serverAnswers
-	own      bool  // the queried server is the one at the address in the settings
-	store    error // why the PostgreSQL database that holds the log cannot be used; nil if it can, or if the log is in the data folder
+	own      bool  // the queried server's address came from the settings
+	store    error // why the log's PostgreSQL database cannot be used; nil if it can, or if there is none
 	shared   sharedTokens
-	copyErr  error            // why the published copy that the server follows cannot be used; nil if it can, or if the server follows none
-	issuers  map[string]error // why each issuer in the access file does not answer, keyed by URL; nil if it does
+	copyErr  error            // why the followed copy cannot be used; nil if it can, or if the server follows none
+	issuers  map[string]error // result of querying each issuer in the access file, keyed by URL; nil means success
 }
 
 func (d *deployment) data() string { return d.settings.config.Data }
@@ -67,7 +67,7 @@ type check struct {
 	run  func(*deployment) []Finding
 }
 
-// allChecks returns all checks in the order in which they appear in the report.
+// allChecks returns all checks in report order.
 func allChecks() []check {
 	return []check{
 		{"settings", checkSettings},
@@ -101,7 +101,7 @@ func allChecks() []check {
 	}
 }
 
-// runChecks runs all checks, and returns their findings in the order of the report.
+// runChecks runs all checks and returns their findings in report order.
 func (d *deployment) runChecks() []Finding {
 	var all []Finding
 	for _, c := range allChecks() {

@@ -42,8 +42,7 @@ func checkFolder(d *deployment) []Finding {
 }
 
 // logFolder returns the folder that a server with these settings creates in the data folder for its
-// log: the database, the published copy, or the marker that says that the log is in another
-// database.
+// log. It is the database, the published copy, or, if the log is in another database, a marker.
 func (d *deployment) logFolder() string {
 	switch config := d.settings.config; {
 	case config.Store != "":
@@ -174,7 +173,7 @@ func checkLostKeys(d *deployment) []Finding {
 func checkOtherFile(d *deployment, file string) []Finding {
 	path := filepath.Join(datadir.KeyFiles(d.data()).Dir, file)
 	if strings.HasSuffix(file, ".vkey") {
-		return nil // the verifier key for a signing key that is in an environment variable
+		return nil // the signing key is in an environment variable, so only its verifier key is in a file
 	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {

@@ -36,8 +36,8 @@ func (d *deployment) askIssuers(ctx context.Context) {
 	}
 }
 
-// askIssuer returns nil if the issuer serves a discovery document that names it. Like the server,
-// askIssuer does not follow redirects.
+// askIssuer returns nil if the issuer serves a discovery document that names the same issuer. Like
+// the server, askIssuer does not follow redirects.
 func askIssuer(ctx context.Context, issuer string) error {
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 }
 
 // checkIssuers checks that each issuer in the access file serves a discovery document that names
-// it.
+// the same issuer.
 func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {

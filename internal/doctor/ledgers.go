@@ -51,8 +51,7 @@ func checkServer(d *deployment) []Finding {
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
 
-// checkAuthentication checks that the server requires credentials if the settings say that it
-// should.
+// checkAuthentication checks that the server requires credentials if the settings demand them.
 func checkAuthentication(d *deployment) []Finding {
 	if !d.answers() {
 		return d.noServer()
@@ -156,9 +155,9 @@ func checkLog(d *deployment) []Finding {
 	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.FormatCount(uint64(logs), "log"), cli.FormatCount(events, "event"))
 }
 
-// verifierOf returns the key with which to verify a ledger's checkpoints: the key in the data
-// folder or, if that key cannot be read, the key that the server names. whose says which of the two
-// it is.
+// verifierOf returns the key with which to verify a ledger's checkpoints. This is the key in the
+// data folder or, if that key cannot be read, the key that the server names. whose says in words
+// which key was chosen.
 func (d *deployment) verifierOf(l ledgerAnswers) (key, whose string) {
 	if signer, err := datadir.KeyFiles(d.data()).Load(l.Name); err == nil {
 		return signer.Verifier().String(), "the key in the folder"
@@ -266,8 +265,8 @@ func checkErasure(d *deployment) []Finding {
 	return finding(OK, "", "the database files contain no erased text")
 }
 
-// noMetrics returns the finding of a check that could not run because the server does not expose
-// the metric that it needs.
+// noMetrics returns the finding of a check that needs a metric that the server does not expose to
+// this command.
 func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {

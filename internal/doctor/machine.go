@@ -26,8 +26,8 @@ func inspectMachine() machine {
 }
 
 // fileLimit returns how many files the server may open. If the server does not expose its limit,
-// fileLimit returns the limit of this command instead. whose names the process that has this limit,
-// for use in messages.
+// fileLimit returns the limit of this command instead. process says whose limit it is, for use in
+// messages.
 func (d *deployment) fileLimit() (limit uint64, process string) {
 	if limit := d.server.gauges("process_max_fds")[""]; limit > 0 {
 		return uint64(limit), "the server"
@@ -63,9 +63,9 @@ func memoryNeeded(c server.Config) uint64 {
 	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
-// memoryLimits returns the memory limits of this command and the configuration with the cache sizes
-// that result from them. If a server on this machine exposes its GOMEMLIMIT, that value replaces
-// this command's.
+// memoryLimits returns the memory limits of this command, and the configuration with cache sizes
+// derived from them. If a server on this machine exposes its GOMEMLIMIT, that value replaces this
+// command's.
 func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config) {
 	limits = d.machine.memory
 	shown := d.server.gauges("go_gc_gomemlimit_bytes")[""]

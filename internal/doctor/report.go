@@ -17,7 +17,7 @@ const (
 	OK         Verdict = "ok"
 	Advice     Verdict = "advice"      // the deployment works, but could be better
 	Wrong      Verdict = "wrong"       // the deployment does not work, or is not safe
-	NotChecked Verdict = "not checked" // the doctor could not examine this
+	NotChecked Verdict = "not checked" // the check could not be performed
 )
 
 // Finding is one result of a check.

@@ -84,9 +84,9 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 	return err
 }
 
-// trustOwnCertificate makes the client of a server on this machine accept the certificate that the
-// settings name, regardless of who signed it and for which name. If the certificate cannot be read,
-// trustOwnCertificate does nothing; checkCertificate reports the error.
+// trustOwnCertificate makes the client of a server on this machine trust the certificate in the
+// settings, no matter who signed it and for which name. If the certificate cannot be read,
+// trustOwnCertificate does nothing, because checkCertificate reports the error.
 func (s settings) trustOwnCertificate(to *remote.Server) {
 	text, err := os.ReadFile(s.config.TLSCert)
 	authorities := x509.NewCertPool()
@@ -122,9 +122,9 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Response, 
 	return answer, nil
 }
 
-// ask queries a server for everything that the checks need to know. metrics is a client of the same
-// server at the address where it serves its metrics, which can be a different one. ask returns an
-// error only if a client cannot be created.
+// ask queries a server for everything that the checks need to know. metrics is a client for the
+// address at which the same server serves its metrics, which may differ from the address of s. ask
+// returns an error only if a client cannot be created.
 func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.WithoutToken()
@@ -154,10 +154,10 @@ func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) 
 	return a, nil
 }
 
-// clockDifference returns by how much date, which comes from the Date header of a response, lies
-// outside the period from began to ended, during which the response was sent. It returns 0 if date
-// lies within that period. date is the server's time, in whole seconds; began and ended are this
-// machine's.
+// clockDifference compares a server's clock with this machine's. date is the Date header of a
+// response, in whole seconds. began and ended are this machine's times before the request and after
+// the response. The result is 0 if date lies between them. Otherwise, it is the distance of date
+// from that period, and is positive if the server's clock is ahead.
 func clockDifference(date, began, ended time.Time) time.Duration {
 	switch {
 	case date.Before(began.Truncate(time.Second)):
@@ -232,8 +232,8 @@ func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limi
 	return list, nil
 }
 
-// minGrowthTime is the shortest period over which growth is measured. It is not shorter because an
-// initial import does not predict future growth.
+// minGrowthTime is the shortest period over which growth is measured. A shorter period could be
+// dominated by an initial import, which does not predict future growth.
 const minGrowthTime = 24 * time.Hour
 
 // growth returns the average number of events per day that the ledger gained in the last week, or

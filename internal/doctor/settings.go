@@ -40,9 +40,9 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 	return s
 }
 
-// Environment variables that are not settings of a server: otherVariables are read by other
-// commands, and serviceVariables are prefixes of the variables that Kubernetes sets for a service
-// named colophon.
+// These environment variables, without the prefix COLOPHON_, are not server settings. Other
+// commands read otherVariables. serviceVariables are prefixes of the variables that Kubernetes sets
+// for a service named colophon.
 var (
 	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}
@@ -112,8 +112,8 @@ func checkWritable(path string) []Finding {
 // hasModes reports whether file modes describe permissions on this system.
 const hasModes = runtime.GOOS != "windows"
 
-// checkAccessFile checks that the access file can be read, and that it has rules for client
-// certificates if and only if an authority for them is set.
+// checkAccessFile checks that the access file can be read, and that it contains rules for client
+// certificates if and only if --tls-client-ca is set.
 func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {

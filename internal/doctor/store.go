@@ -30,7 +30,8 @@ func (d *deployment) askStore(ctx context.Context) {
 	}
 }
 
-// sharedTokens holds the tokens in the database that holds the log, or the error from reading them.
+// sharedTokens contains the tokens in the log's PostgreSQL database, or the error from reading
+// them.
 type sharedTokens struct {
 	tokens []access.ListedToken
 	err    error

@@ -33,7 +33,7 @@ func (l *Logger) Errorf(format string, args ...any) {
 	}
 }
 
-// Fatalf stops the process, because the engine's state is unknown after such a failure.
+// Fatalf stops the process, because the engine's state is unknown after a fatal error.
 func (l *Logger) Fatalf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	l.fatal(msg)

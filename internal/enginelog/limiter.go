@@ -8,9 +8,9 @@ import (
 // interval is the minimum time between two logged messages.
 const interval = time.Second
 
-// limiter lets one message pass per interval, so that a repeated failure does not flood the log: an
-// engine that cannot open files retries tens of thousands of times a second. The zero limiter is
-// ready to use and safe for concurrent use.
+// limiter lets one message pass per interval, so that a repeated failure does not flood the log.
+// For example, an engine that cannot open files retries tens of thousands of times a second. The
+// zero limiter is ready to use and safe for concurrent use.
 type limiter struct {
 	mu      sync.Mutex // guards the fields below
 	next    time.Time  // when the next message may pass

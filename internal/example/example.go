@@ -1,6 +1,6 @@
-// Package example provides a small example of records: letters to the keeper of a lighthouse, answered by two
-// models with two prompts, with run-DAGs, citations of a handbook that changed, and a story with two builds. It
-// was written for this project, and is under the project's licence.
+// Package example provides a small set of example records: letters to a lighthouse keeper, answered by two
+// models with two prompts. The records include run-DAGs, citations of a handbook that changed, and a story with
+// two builds. The example was written for this project, and is under the project's licence.
 package example
 
 import _ "embed" // for Lines

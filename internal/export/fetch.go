@@ -30,11 +30,11 @@ type PackOptions struct {
 }
 
 // BuildPack fetches records and their proofs, all at the same tree size, and builds a pack from
-// them. If filter is nil, these are the records with the given seqs. Otherwise, they are all the
-// records that match filter, whose entries are query parameters of GET /records. BuildPack also
-// adds the events that erased content of these records. It verifies the pack with the keys that the
-// server names and returns an error if the pack does not verify. Its errors carry an exit code and
-// are meant to end the command.
+// them. If filter is nil, it fetches the records with the given seqs. Otherwise, it fetches all
+// records that match filter, which maps query parameters of GET /records to their values. BuildPack
+// also adds the events that erased content of these records. It verifies the pack with the keys
+// that the server names and returns an error if the pack does not verify. Its errors carry an exit
+// code and are meant to end the command.
 func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{PackOptions: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
@@ -56,7 +56,7 @@ type exporter struct {
 	ctx      context.Context
 	server   *remote.Server
 	ledger   *client.Ledger
-	redacted map[uint64]*uint64 // the event that erased a record's content, keyed by the record's seq
+	redacted map[uint64]*uint64 // seq of the event that erased a record's content (nil if none did), keyed by record seq
 	contents map[string][]byte  // keyed by digest
 	bytes    uint64             // total length of contents
 	state    string             // pack.ContentIncluded, or why the pack has no content

@@ -17,8 +17,9 @@ import (
 	"colophon/storage"
 )
 
-// Lock is a lock on a folder. It has two parts: the engine's lock file and, where the system
-// supports it, a lock on the folder itself, because a file can be deleted and created again.
+// Lock is a lock on a folder. It consists of the engine's lock file and, where the system supports
+// it, a lock on the folder itself. The file alone is not enough, because it can be deleted and
+// created again.
 type Lock struct {
 	File   *engine.Lock // the engine checks this lock when it opens the folder
 	folder io.Closer    // nil if the system or the file system cannot lock folders
@@ -44,7 +45,7 @@ func TakeIn(files vfs.FS, dir string) (*Lock, error) {
 	}
 	lock := new(Lock)
 	var err error
-	if vfs.Root(files) == vfs.Default { // locked first, because a process loses its lock on a file when it closes any of its descriptors for that file
+	if vfs.Root(files) == vfs.Default { // lock the folder first: if this process already holds LOCK, opening and closing that file would release its lock
 		if lock.folder, err = lockItself(dir); err != nil {
 			return nil, err
 		}

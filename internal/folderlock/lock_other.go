@@ -8,10 +8,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// lockItself does nothing, because these systems cannot lock folders. (On Windows, the only other
-// system in use, a lock file cannot be deleted while the lock is held.)
+// lockItself does nothing on systems that cannot lock folders. Windows is the only one in use.
+// There, the lock file is enough, because it cannot be deleted while it is locked.
 func lockItself(string) (io.Closer, error) { return nil, nil }
 
-// lockFiles returns files unchanged, because on these systems only administrators can create
-// symbolic links.
+// lockFiles returns files unchanged. It need not protect against symbolic links, because only
+// administrators can create them on Windows.
 func lockFiles(files vfs.FS) vfs.FS { return files }

@@ -36,7 +36,7 @@ func (safeLockFS) Lock(name string) (io.Closer, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file; remove it", name)
 	}
-	if err == nil { // take a lock that belongs to the process, as the engine does
+	if err == nil { // like the engine's own lock, this lock belongs to the process
 		err = syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart})
 	}
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"math/bits"
 )
 
-// The layout of a chunk in Pebble's formats: CRC (4 bytes), length of the payload (2), and
-// encoding (1). In write-ahead logs, the number of the log (4) follows, and then the offset up
-// to which it was known to be synced (8). All are little-endian.
+// The layout of a chunk header in Pebble's formats: CRC (4 bytes), payload length (2), and encoding
+// (1). In write-ahead logs, two fields follow: the log number (4) and the synced offset (8), up to
+// which the log was known to be synced. All fields are little-endian.
 const (
 	blockBytes     = 32 << 10
 	atLength       = 4
@@ -24,7 +24,7 @@ const (
 	atNumber       = 7
 	atSynced       = 11
 	manifestHeader = 7
-	olderHeader    = 11 // header length in logs without the synced offset, such as the first log of a new database, and in all trailers
+	olderHeader    = 11 // header length without the synced offset, in all trailers and in some logs, such as the first log of a new database
 	logHeader      = 19
 )
 
@@ -45,13 +45,13 @@ const (
 	leastRecords  = 2
 )
 
-// file is the content of a log or manifest, together with the properties that its chunks must have.
+// file holds the content of a log or manifest and the properties that its chunks must have.
 type file struct {
 	text        []byte
 	header      int
 	minEncoding byte   // smallest valid encoding of a chunk
 	maxEncoding byte   // largest valid encoding of a chunk
-	number      uint32 // number of the log, which each header repeats; 0 for a manifest
+	number      uint32 // log number, which is repeated in each chunk header; 0 for a manifest
 }
 
 // CheckWAL returns an error if text, the write-ahead log with the given number, is damaged before
@@ -83,7 +83,7 @@ func CheckManifest(text []byte, number uint64) error {
 	return nil
 }
 
-// records counts the complete records before the first chunk that is not sound.
+// records counts the complete records before the first invalid chunk.
 func (f file) records() (n int) {
 	for at := f.skip(0); f.sound(at, f.length(at)); at = f.skip(at + f.header + f.length(at)) {
 		if encoding := f.text[at+atEncoding]; encoding == manifestWhole || encoding == manifestLast {
@@ -93,8 +93,8 @@ func (f file) records() (n int) {
 	return n
 }
 
-// check reads the chunks up to the first one that is not sound. It returns an error if that chunk
-// was damaged, but not if its write was interrupted.
+// check reads the chunks up to the first invalid one. It returns an error if that chunk was
+// damaged, but not if the write of that chunk was interrupted.
 func (f file) check() error {
 	at := f.skip(0)
 	for f.sound(at, f.length(at)) {
@@ -111,8 +111,8 @@ func (f file) check() error {
 	return nil
 }
 
-// skip returns at or, if the rest of its block has no room for a header, the start of the next
-// block.
+// skip returns the offset at which the next chunk can begin. If the block has no room for a header,
+// this is the next block; otherwise, it is at.
 func (f file) skip(at int) int {
 	if left := blockBytes - at%blockBytes; left < f.header {
 		return at + left
@@ -162,15 +162,14 @@ func (f file) sum(at, length int) uint32 {
 // storedCRC returns the CRC in the header of the chunk at offset at, in its stored form.
 func (f file) storedCRC(at int) uint32 { return binary.LittleEndian.Uint32(f.text[at:]) }
 
-// syndrome returns the exclusive or of the CRC in the chunk's header and the computed CRC, which is
-// 0 if they agree.
+// syndrome returns the XOR of the CRC in the chunk's header and the computed CRC. The result is 0
+// if they match.
 func (f file) syndrome(at, length int) uint32 {
 	return bits.RotateLeft32(f.storedCRC(at)-crcMaskDelta, 15) ^ f.sum(at, length)
 }
 
-// ends reports whether the content of the file can end at offset at: either the file does end
-// there, or it continues with zeros (reserved space), the trailer of a log, or the remains of an
-// earlier log.
+// ends reports whether the content can end at offset at. It can end there if the file ends, or if
+// zeros (reserved space), the trailer of a log, or the remains of an earlier log follow.
 func (f file) ends(at int) bool {
 	if at >= len(f.text) {
 		return true
@@ -194,14 +193,14 @@ func (f file) ends(at int) bool {
 	return true
 }
 
-// oneBitOff reports whether flipping one bit would make the chunk at offset at sound. An
+// oneBitOff reports whether the chunk at offset at would be valid if one bit were flipped. An
 // interrupted write does not leave such a chunk behind.
 func (f file) oneBitOff(at int) bool {
 	if at+f.header > len(f.text) {
 		return false
 	}
 	length := f.length(at)
-	for bit := range 16 { // the checksum does not cover the length, so flip each of its bits
+	for bit := range 16 { // the CRC does not cover the length, so try flipping each bit of the length
 		if f.sound(at, length^1<<bit) {
 			return true
 		}
@@ -225,7 +224,7 @@ func (f file) oneBitOff(at int) bool {
 }
 
 // oneBit finds the bit of an n-byte text that changes the CRC by syndrome if it is flipped. place
-// is the offset of its byte. found is false if there is no such bit.
+// is the offset of the byte that contains the bit. found is false if there is no such bit.
 func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	var changed [8]uint32 // how each bit of the byte at place changes the CRC
 	for bit := range changed {
@@ -242,12 +241,12 @@ func oneBit(n int, syndrome uint32) (place int, mask byte, found bool) {
 	return 0, 0, false
 }
 
-// hasSuccessor reports whether a later chunk shows that the chunk at offset at was once synced. In
-// a log, a chunk with a larger synced offset shows this. In a manifest, whose records are synced
-// one by one, the beginning of another record shows it. The search starts at the end that the
-// chunk's header states and at the beginning of each later block. The trailer of a log proves
-// nothing, because it can be written together with the last record, and neither do chunks without a
-// synced offset.
+// hasSuccessor reports whether a later chunk proves that the chunk at offset at was once synced. In
+// a log, the proof is a chunk whose synced offset is larger than at. In a manifest, whose records
+// are synced one by one, it is the start of another record. The search starts where the chunk ends
+// according to its header, and again at the start of each later block. A log's trailer proves
+// nothing, because it can be written together with the last record. Chunks without a synced offset
+// prove nothing either.
 func (f file) hasSuccessor(at int) bool {
 	if f.fits(at, f.length(at)) && f.proves(f.skip(at+f.header+f.length(at)), at) {
 		return true

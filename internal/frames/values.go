@@ -18,9 +18,8 @@ const (
 	footerBytes  = 38
 )
 
-// ErrDamagedFooter is wrapped by errors from opening a value file with a damaged footer.
-// engine.IsCorruptionError does not recognise it, because the engine itself would panic on such a
-// file.
+// ErrDamagedFooter is wrapped by errors from opening a value file with a damaged footer. Callers
+// must check for it separately, because engine.IsCorruptionError does not recognise it.
 var ErrDamagedFooter = errors.New("damaged")
 
 // valuesFile is a value file whose footer has been checked.
@@ -30,7 +29,7 @@ type valuesFile struct {
 	at     int64 // offset of the footer
 }
 
-// openValues checks the footer of a value file. If the footer is damaged, it closes the file.
+// openValues returns f after checking its footer, or closes f and returns an error.
 func openValues(f vfs.File, name string) (vfs.File, error) {
 	v, err := readFooter(f)
 	if err != nil {
@@ -58,7 +57,7 @@ func readFooter(f vfs.File) (*valuesFile, error) {
 	return v, nil
 }
 
-// ReadAt implements io.ReaderAt. It takes the footer from the bytes that were checked.
+// ReadAt implements io.ReaderAt. It returns the footer bytes that openValues checked.
 func (v *valuesFile) ReadAt(p []byte, offset int64) (int, error) {
 	n, err := v.File.ReadAt(p, offset)
 	if from := v.at - offset; n > 0 && from < int64(n) {

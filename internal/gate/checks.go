@@ -18,7 +18,7 @@ func inputs(cases []*Case) []evidence.RunCounts {
 	return list
 }
 
-// values applies of to each run and returns the results, grouped by case.
+// values calls of(run) for each run and returns the results, grouped by case.
 func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	list := make([][]float64, len(cases))
 	for i, c := range cases {
@@ -29,7 +29,7 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 	return list
 }
 
-// prepare sets the statistic of a check. If there is none, prepare says why in c.Summary.
+// prepare sets the statistic of a check. If the check cannot be tested, c.Summary says why.
 func (j *judge) prepare(c *Check) {
 	texts := c.Name == CheckSimilarity || c.Name == CheckLength || c.Name == CheckWords
 	switch {

@@ -11,12 +11,12 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// Run is one run of an input.
+// Run is a run of a model on an input.
 type Run struct {
 	Seq      uint64
 	Output   string // hash of the output
 	Mismatch bool   // the record claims a hash that is wrong
-	// Conditions maps the name of each variable that may differ between the sets to its value.
+	// Conditions maps variables that may differ between the sets, such as model, to their values.
 	Conditions map[string]string
 
 	words    int   // length of the output in words
@@ -53,10 +53,10 @@ type ComparedRuns struct {
 	// Unmatched is the number of inputs that only the baseline has, followed by the number that only
 	// the candidate has.
 	Unmatched [2]int
-	// Skipped is the number of runs that are not compared: those beyond MaxRepeats for an input or, if Whole is
-	// true, those whose output has no text.
+	// Skipped is the number of runs that are not compared. If Whole is true, these are the runs whose output
+	// has no text. Otherwise, they are the runs beyond MaxRepeats for an input.
 	Skipped int
-	// NoTexts says why texts are not compared. It is empty if they are.
+	// NoTexts says why texts are not compared. If texts are compared, it is empty.
 	NoTexts string
 
 	numbers map[string]int

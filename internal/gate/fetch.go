@@ -21,7 +21,7 @@ import (
 type Selection struct {
 	// Baseline and Candidate are the filters that select the runs of the two sets.
 	Baseline, Candidate client.RecordFilter
-	// Match names the value by which runs are matched to inputs: input, input_hash, run_id, label:NAME, or
+	// Match names the value that identifies the input of a run: input, input_hash, run_id, label:NAME, or
 	// the JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
 	Match string
 	// MaxRuns is the maximum number of runs in a set.
@@ -58,7 +58,7 @@ type collector struct {
 	runs      [2][]found      // newest first
 }
 
-// found is a run together with the value by which it is matched.
+// found is a run and the value that identifies its input.
 type found struct {
 	Run
 	by     string
@@ -97,8 +97,8 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 	return nil
 }
 
-// read returns the run that a row describes. The second result is false if the record is not an IPC
-// record, or if it has no output or no value to match it by.
+// read returns the run that a row describes. ok is false if the record is not an IPC record, or if
+// it has no output or no value to match it by.
 func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error) {
 	event, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -135,8 +135,8 @@ func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error)
 	return run, run.by != "" && run.Output != "", nil
 }
 
-// conditions returns the variables that may explain a difference between the sets, with the values
-// that they have in a run.
+// conditions returns those variables of a run that may explain a difference between the sets, such
+// as the model and the temperature, with their values.
 func conditions(r *wire.IPCRecordEvent) map[string]string {
 	values := map[string]string{"model": r.Model}
 	if prompt := r.Hashes.Get("system_prompt_hash"); prompt != "" {

@@ -20,7 +20,7 @@ const (
 	CheckMismatches = "mismatches" // more records claim wrong hashes
 )
 
-// CheckNames lists the checks in the order of a report.
+// CheckNames lists the names of all checks in report order.
 var CheckNames = []string{CheckChanged, CheckSimilarity, CheckLength, CheckWords, CheckMismatches}
 
 // Options configures a gate.
@@ -37,10 +37,10 @@ type Options struct {
 	// MaxMismatches is the maximum number of the candidate's records that may claim wrong hashes. This is a
 	// limit, not a statistical test. nil means no limit.
 	MaxMismatches *int
-	// Chance is the share of outputs that are known to differ between two runs of the same input. It is used
-	// if no input has repeats. nil means that the share is unknown.
+	// Chance is the share of outputs that are expected to differ by chance between two runs of the same
+	// input. It is used only if no input has repeats. nil means that the share is unknown.
 	Chance *float64
-	// Draws is the number of random splits; 0 means DefaultDraws.
+	// Draws is the number of random splits in a permutation test; 0 means DefaultDraws.
 	Draws int
 }
 
@@ -76,15 +76,17 @@ type Check struct {
 	Outcome Outcome `json:"outcome"`
 	Summary string  `json:"summary"` // a sentence with the figures, or the reason why the check was not tested
 	Inputs  int     `json:"inputs"`  // number of inputs that the check compares
-	// Change is how far apart the sets are beyond chance, as a fraction. changed: the increase in the share of
-	// outputs that differ; similarity: the decrease in similarity; length: the relative change; words: the
-	// largest change in the share of outputs that contain a given word; mismatches: the increase in the share
-	// of records that claim wrong hashes.
+	// Change is how far apart the sets are beyond chance, as a fraction. Its meaning depends on the check:
+	//   - changed: the increase in the share of outputs that differ
+	//   - similarity: the decrease in similarity
+	//   - length: the relative change
+	//   - words: the largest change in the share of outputs that contain a given word
+	//   - mismatches: the increase in the share of records that claim wrong hashes
 	Change    *float64           `json:"change,omitempty"`
 	Tolerance float64            `json:"tolerance"`
 	Interval  *evidence.Interval `json:"interval,omitempty"`
-	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks; this is the value that
-	// is compared with the level.
+	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks. AdjustedP, not P, is
+	// compared with Options.Level.
 	P         *float64     `json:"p,omitempty"`
 	AdjustedP *float64     `json:"adjusted_p,omitempty"`
 	Needed    int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
@@ -100,7 +102,7 @@ type Check struct {
 	needed    func(level float64) int
 }
 
-// WordChange is a word together with the share of each set's outputs that contain it.
+// WordChange holds a word and, for each set, the share of outputs that contain it.
 type WordChange struct {
 	Word      string  `json:"word"`
 	Baseline  float64 `json:"baseline"`
@@ -114,9 +116,9 @@ type Report struct {
 	AsOf          uint64     `json:"as_of,omitempty"`
 	Baseline      []string   `json:"baseline,omitempty"` // conditions that select the runs of the baseline
 	Candidate     []string   `json:"candidate,omitempty"`
-	Matched       string     `json:"matched_by,omitempty"` // what runs are matched by; empty if the sets are compared as wholes
+	Matched       string     `json:"matched_by,omitempty"` // the value that identifies an input; empty if the sets are compared as wholes
 	Inputs        int        `json:"inputs"`               // number of inputs with runs in both sets
-	Repeated      int        `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set, which show how much outputs vary by chance
+	Repeated      int        `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set; they show the variation by chance
 	Uneven        int        `json:"uneven_inputs"`        // number of matched inputs that have different numbers of runs in the two sets
 	BaselineRuns  int        `json:"baseline_runs"`
 	CandidateRuns int        `json:"candidate_runs"`
@@ -237,8 +239,8 @@ func (c *Check) testIndex() int {
 // maxListed is the maximum number of words that a report lists.
 const maxListed = 10
 
-// listWords lists the words whose frequency changed by more than chance can explain. It sets the
-// change of the check to the largest of their changes.
+// listWords lists the words whose frequency changed by more than chance can explain. It sets
+// c.Change to the largest of these changes.
 func (j *judge) listWords(c *Check) {
 	var found []evidence.Word
 	*c.Change = 0
@@ -250,7 +252,7 @@ func (j *judge) listWords(c *Check) {
 		found = append(found, w)
 	}
 	word := func(w evidence.Word) string { return j.ComparedRuns.words[w.Number] }
-	slices.SortFunc(found, func(a, b evidence.Word) int { // ties are sorted by word, because the numbers of words depend on the order in which texts arrive
+	slices.SortFunc(found, func(a, b evidence.Word) int { // break ties by word, because word numbers depend on the order in which texts arrive
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(word(a), word(b)))
 	})
 	for _, w := range found[:min(maxListed, len(found))] {

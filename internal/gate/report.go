@@ -52,7 +52,7 @@ func (r *Report) describeRepeats() string {
 	return fmt.Sprintf("%d of them have several runs in a set", r.Repeated)
 }
 
-// counted returns n followed by noun, to which it adds an s unless n is 1.
+// counted returns n followed by noun, with a plural s unless n is 1.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -160,7 +160,7 @@ func escape(text string) string {
 		case r < ' ' || r == 0x7f:
 			w.WriteByte(' ')
 		case strings.ContainsRune("\\`*_{}[]<>#|~&@!", r):
-			fmt.Fprintf(&w, "&#%d;", r) // an entity is never markup
+			fmt.Fprintf(&w, "&#%d;", r) // entities are never parsed as markup
 		default:
 			w.WriteRune(r)
 		}
@@ -201,8 +201,8 @@ type junitMessage struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes the report as JUnit XML, with one test case for each check and one for the evidence. If
-// the gate is undecided, the latter is an error, or is skipped if allowUndecided is set.
+// WriteJUnit writes the report as JUnit XML, with a test case for each check and one named evidence. If the
+// gate is undecided, the evidence test case is an error or, if allowUndecided is set, skipped.
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
 	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),

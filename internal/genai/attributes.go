@@ -18,8 +18,8 @@ import (
 func (a attributes) has(name string) bool { return a[name] != nil }
 
 // text returns the value of the first named attribute that can be written as text: a string, a
-// number, a Boolean, or a list of strings, which text deduplicates and separates with commas. It
-// returns "" if there is no such attribute.
+// number, a Boolean, or a list of strings. It joins the distinct strings of a list with commas. If
+// there is no such attribute, it returns "".
 func (a attributes) text(names ...string) string {
 	for _, name := range names {
 		if text := textOf(a[name]); text != "" {
@@ -52,8 +52,8 @@ func textOf(v *commonpb.AnyValue) string {
 }
 
 // number returns, as a JSON token, the first named attribute that is a number or a string that
-// contains one. A number without a fractional part is written as an integer, because exporters in
-// JavaScript do not distinguish the two.
+// contains one. It writes a number without a fractional part as an integer, because JavaScript
+// exporters do not distinguish integers from other numbers.
 func (a attributes) number(names ...string) (token string) {
 	for _, name := range names {
 		switch v := a[name].GetValue().(type) {
@@ -193,7 +193,7 @@ func appendEventMessage(dst []byte, list []*commonpb.KeyValue) ([]byte, error) {
 			return append(dst, text...), nil
 		}
 	}
-	// Some of the names are prefixed, as in gen_ai.message.content.
+	// Some libraries prefix the names of members, for example gen_ai.message.content.
 	return appendObject(dst, list, 0, func(name string) string {
 		name = strings.TrimPrefix(name, "gen_ai.message.")
 		if strings.Contains(name, ".") {
@@ -218,11 +218,11 @@ func appendLogMessage(dst []byte, record *logspb.LogRecord) ([]byte, error) {
 	}
 }
 
-// maxSegments is the maximum number of segments after the prefix in the name of an indexed
-// attribute.
+// maxSegments is the maximum number of dot-separated segments that may follow the prefix
+// in the name of an indexed attribute.
 const maxSegments = 16
 
-// node is a node in the tree that is formed by attribute names with dots.
+// node is a node of the tree that results from splitting the names of attributes at their dots.
 type node struct {
 	value    *commonpb.AnyValue
 	children map[string]*node

@@ -15,11 +15,11 @@ type message struct {
 	calls      []toolCall
 }
 
-// part is a part of a message: a text or, if text is nil, anything else.
+// part is a part of a message. If text is nil, other contains the part.
 type part struct {
 	text     []byte       // nil if the part is not text
 	thinking bool         // the text is the model's reasoning
-	other    pyjson.Value // any other kind of part, as it was sent
+	other    pyjson.Value // a part that is not text, as it was sent
 }
 
 // toolCall is a tool call that the model requested. arguments is canonical JSON if the model wrote
@@ -105,7 +105,7 @@ func hasContent(body pyjson.Value) bool {
 	return false
 }
 
-// addContent appends the parts in the first content member that the message has.
+// addContent finds the first of contentMembers in body and appends its parts to parts.
 func (r *Reader) addContent(parts []part, all *[]message, m *message, body pyjson.Value) []part {
 	for _, name := range contentMembers {
 		switch v := body.Member(name); v.Kind() {
@@ -116,7 +116,7 @@ func (r *Reader) addContent(parts []part, all *[]message, m *message, body pyjso
 			return parts
 		case pyjson.Object:
 			if inner := v.Member("text"); inner.Kind() == pyjson.String && name != "content" {
-				return append(parts, part{text: textIn(inner)}) // prompt.text and completion.text of OpenInference
+				return append(parts, part{text: textIn(inner)}) // OpenInference sends prompt.text and completion.text
 			}
 			if v.Member("parts").Kind() == pyjson.Array { // Gemini
 				return r.addContent(parts, all, m, v)
@@ -153,7 +153,7 @@ func (r *Reader) addPart(parts []part, all *[]message, m *message, v pyjson.Valu
 		return append(parts, part{other: v})
 	}
 	kind := string(v.Member("type").Text())
-	if kind == "" { // Gemini and Bedrock
+	if kind == "" { // Gemini and Bedrock parts have no type
 		for _, name := range [...]string{"functionCall", "function_call", "toolUse"} {
 			if call := v.Member(name); call.Kind() == pyjson.Object {
 				m.calls = r.addCall(m.calls, call)
@@ -215,8 +215,9 @@ func (r *Reader) addCall(calls []toolCall, v pyjson.Value) []toolCall {
 	return append(calls, c)
 }
 
-// arguments returns the arguments of a tool call as canonical JSON, whether they were sent as JSON
-// or as a string that contains JSON. It returns a string that is not JSON unchanged.
+// arguments returns the arguments of a tool call as canonical JSON. v can be the arguments
+// themselves or a string that contains them as JSON. A string that is not JSON is returned
+// unchanged.
 func (r *Reader) arguments(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		parsed, ok := r.parser.parse(v.Text())
@@ -264,8 +265,9 @@ func (m *message) plain() []byte {
 	return bytes.Join(texts, []byte("\n\n"))
 }
 
-// output returns the output of a generation: the text of the only answer, or else all answers as a
-// JSON array of messages. It leaves out the model's reasoning.
+// output returns the output of a generation. If there is only one answer and it consists of text,
+// output returns the text. Otherwise, it returns all answers as a JSON array of messages. It
+// leaves out the model's reasoning.
 func (r *Reader) output(list []message) []byte {
 	for i := range list {
 		kept := list[i].parts[:0]

@@ -17,8 +17,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// MaxAttributes is the maximum number of attributes of a span or log record, including those of its
-// events. MaxDepth is the maximum nesting depth of an attribute's value.
+// MaxAttributes is the maximum number of attributes of a span or log record. The events of a span
+// and their attributes count as well. MaxDepth is the maximum nesting depth of an attribute value.
 const (
 	MaxAttributes = 10_000
 	MaxDepth      = 64
@@ -28,15 +28,16 @@ const (
 // is the maximum length of a value in bytes.
 type LabelLimits struct{ Labels, LabelBytes int }
 
-// Item is a span, a log record, or several log records that belong together.
+// Item is the result of reading a span, a log record, or all log records with the messages of one
+// generation.
 type Item struct {
 	// Record is the IPC record of the generation as JSON, or nil if the item is not a generation.
 	// The caller owns it.
 	Record []byte
 	// Key is the idempotency key of the record. Two records have the same key if they report the
-	// same generation. This means that they either come from the same span and have the same model,
-	// payload, system prompt, and output, or belong to the same trace and have the same response
-	// ID, messages, system prompt, and output.
+	// same generation. This is the case if they agree in one of these ways:
+	//   - the same span, model, payload, system prompt, and output
+	//   - the same trace, response ID, messages, system prompt, and output
 	Key string
 	// Source names the item in error messages.
 	Source string
@@ -113,7 +114,7 @@ func (r *Reader) SetResource(resource *resourcepb.Resource) {
 // source holds the contents of a span or a log record.
 type source struct {
 	attributes
-	trace, span, parent []byte // nil if not valid
+	trace, span, parent []byte // IDs; each is nil if invalid
 	start, end          uint64 // nanoseconds since 1970; 0 if unknown
 	failed              bool
 	title               string  // the name of a span
@@ -154,8 +155,8 @@ func isZero(id []byte) bool {
 	return true
 }
 
-// runID returns the run_id, which consists of the trace ID and the span ID as in a traceparent
-// header. It returns "" if one of the IDs is not valid.
+// runID returns the run_id, which has the form <trace ID>-<span ID>, with both IDs written as
+// in a traceparent header. It returns "" if one of the IDs is not valid.
 func (s *source) runID() string {
 	if s.trace == nil || s.span == nil {
 		return ""
@@ -242,7 +243,7 @@ func (r *Reader) ReadLogRecord(record *logspb.LogRecord) Item {
 	return r.finish(item)
 }
 
-// fromLog sets the IDs and the start time from those of a log record.
+// fromLog sets the IDs and the start time to those of a log record.
 func (s *source) fromLog(record *logspb.LogRecord) {
 	s.identify(record.GetTraceId(), record.GetSpanId())
 	if s.start = record.GetTimeUnixNano(); s.start == 0 {
@@ -264,7 +265,7 @@ func eventName(record *logspb.LogRecord) string {
 	return ""
 }
 
-// describe returns a description of the item for error messages. what is the kind of item, such as
+// describe returns a description of the item for error messages. kind is the kind of item, such as
 // "span".
 func (s *source) describe(kind string) string {
 	if s.span == nil || s.trace == nil {
@@ -276,7 +277,8 @@ func (s *source) describe(kind string) string {
 	return fmt.Sprintf("%s of span %x of trace %x", kind, s.span, s.trace)
 }
 
-// finish sets the record and the key of an item, or its error, based on the current source.
+// finish sets the record and the key of an item from r.source. If that fails, it sets the item's
+// error.
 func (r *Reader) finish(item Item) Item {
 	g, err := r.generation()
 	if err != nil {
@@ -287,8 +289,8 @@ func (r *Reader) finish(item Item) Item {
 	id, what := r.source.runID(), g.digest()
 	switch response := r.source.text(responseNames...); {
 	case id == "":
-		// Without IDs, only the time distinguishes a generation that was repeated from one that was
-		// exported twice.
+		// Without IDs, only the timestamp in the record distinguishes a generation that was
+		// repeated from one that was exported twice.
 		id, what = "none", sha256.Sum256(item.Record)
 	case response != "" && g.sent && g.output != nil:
 		// The span of a framework can wrap the span of the provider's client. If both have the same
@@ -303,13 +305,13 @@ func (r *Reader) finish(item Item) Item {
 type messageGroup struct {
 	resource *resourcepb.Resource
 	records  []*logspb.LogRecord
-	answered bool // one of the records is a choice
+	answered bool // true if one of the records is a choice event
 }
 
-// MessageCollector collects the log records that are chat messages and groups those that belong to the
-// same generation. Records with the same IDs belong to the same generation. Records without IDs belong
-// to the same generation until a choice is followed by another kind of message. The zero
-// MessageCollector is ready for use.
+// MessageCollector collects the log records that are chat messages and groups them by generation.
+// Records with the same trace ID and span ID belong to the same generation. If records have no span
+// ID, the first message after a choice that is not a choice itself begins the next generation. The
+// zero MessageCollector is ready for use.
 type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup

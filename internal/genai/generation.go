@@ -12,14 +12,14 @@ import (
 )
 
 // generation holds the fields of a record that describe how a text was generated. A nil or empty
-// field is unknown.
+// field means that the value is unknown.
 type generation struct {
 	model, answeringModel        string
 	temperature, maxTokens, seed string // JSON tokens
 	payload, system, output      []byte
 
 	input [sha256.Size]byte // digest of the input, without parameters
-	sent  bool              // the input was sent
+	sent  bool              // the telemetry contains the input
 }
 
 // unknownModel is the model recorded for a generation that does not name one.
@@ -155,7 +155,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 		w.BeginMember("messages")
 		w.B = r.appendMessages(w.B, in.chat)
 	default:
-		// Two inputs that were not sent must not look like the same input.
+		// Two generations whose inputs were not sent must not appear to have the same input.
 		w.Raw("not_sent", []byte("true"))
 		if id := s.runID(); id != "" {
 			w.Text("span", []byte(id))

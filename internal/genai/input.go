@@ -15,7 +15,8 @@ type input struct {
 	other  pyjson.Value // JSON that is not a chat
 }
 
-// readInput reads the input from the first dialect in which one was sent.
+// readInput reads the input. If several dialects provide an input, it uses the first one that it
+// finds.
 func (r *Reader) readInput() (in input, err error) {
 	s := &r.source
 	for _, name := range messageNames {
@@ -54,7 +55,7 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 		text := v.GetStringValue()
 		return input{given: text != "", prompt: []byte(text)}, nil
 	case parsed.Kind() == pyjson.Array && parsed.Len() == 0, parsed.Kind() == pyjson.Object && parsed.Len() == 0:
-		return input{}, nil // sent by instrumentation that withholds content
+		return input{}, nil // instrumentation that withholds content sends an empty value
 	case chat && parsed.Kind() != pyjson.Object || isChat(parsed):
 		return input{given: true, chat: r.messages(parsed, "user")}, nil
 	}
@@ -82,9 +83,9 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	return input{given: true, other: parsed}, nil
 }
 
-// requestForms lists the forms of the complete requests that some attributes contain. Each form has
-// the member that holds the messages, whether that member can be a string, and the members that can
-// hold the system prompt.
+// requestForms lists the forms that a complete request in an attribute can have. messages is the
+// member that contains the messages, and text says whether that member can be a string. system
+// lists the members that can contain the system prompt.
 var requestForms = []struct {
 	messages string
 	text     bool
@@ -111,8 +112,9 @@ func (r *Reader) systemMessage(system pyjson.Value) message {
 	return m
 }
 
-// isChat reports whether v is a list of messages. Each element must have a role or, as in OpenAI's
-// Responses API, a type, and at least one element must be more than a part of a message.
+// isChat reports whether v is a list of messages. Each element must have a role, a message, or a
+// type. Parts of a message have types too, so at least one element must have a role, a message, or
+// one of itemTypes.
 func isChat(v pyjson.Value) bool {
 	found := false
 	for e := range v.Elements() {

@@ -6,8 +6,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// readOutput reads the output from the first dialect in which one was sent, or returns nil if there
-// is none.
+// readOutput reads the output, or returns nil if there is none. If several dialects provide an
+// output, it uses the first one that it finds.
 func (r *Reader) readOutput() ([]byte, error) {
 	s := &r.source
 	for _, name := range answerNames {

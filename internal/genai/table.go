@@ -2,14 +2,13 @@ package genai
 
 import "strings"
 
-// detailsEvent is the name of the event, in a log or on a span, that contains a whole generation.
+// detailsEvent is the name of the event that describes a whole generation, in a log or on a span.
 const detailsEvent = "gen_ai.client.inference.operation.details"
 
 // choiceEvent is the name of the event that contains one of the model's answers.
 const choiceEvent = "gen_ai.choice"
 
-// messageEvents maps the name of each event that carries a message to the role that the message has
-// if it does not state one.
+// messageEvents maps the name of each message event to the default role of its message.
 var messageEvents = map[string]string{
 	"gen_ai.system.message":    "system",
 	"gen_ai.user.message":      "user",
@@ -18,7 +17,7 @@ var messageEvents = map[string]string{
 	choiceEvent:                "assistant",
 }
 
-// Values of gen_ai.operation.name.
+// Lowercase values of the attribute gen_ai.operation.name.
 var (
 	generations = map[string]bool{"chat": true, "text_completion": true, "generate_content": true, "completion": true,
 		"chat.completion": true, "chat_completion": true, "chat.completions": true, "text_generation": true, "generate_text": true, "responses": true}
@@ -27,9 +26,9 @@ var (
 		"retrieval": true, "rerank": true, "moderation": true}
 )
 
-// kindNames lists the attributes in which some libraries state the kind of a span, in their own
-// terms. generationKinds lists the kinds that are generations, in lower case; spans of any other
-// kind are not generations.
+// kindNames lists the attributes in which some libraries state the kind of a span. Each library
+// has its own names for kinds. generationKinds lists the kinds that are generations, in lower
+// case. Spans of any other kind are not generations.
 var (
 	kindNames       = []string{"openinference.span.kind", "langfuse.observation.type", "mlflow.spanType"}
 	generationKinds = map[string]bool{"llm": true, "generation": true, "chat_model": true}
@@ -58,14 +57,14 @@ var (
 	eventsName       = "events"
 )
 
-// Attributes in which Vercel's AI SDK sends the two parts of an answer.
+// Attributes in which Vercel's AI SDK sends the text and the tool calls of an answer.
 const (
 	completionText = "ai.response.text"
 	callsName      = "ai.response.toolCalls"
 )
 
-// itemTypes lists the types of those elements of a chat that are not messages, namely tool calls
-// and tool results in the form of OpenAI's Responses API.
+// itemTypes lists the types of the elements of a chat that are tool calls or tool results
+// instead of messages. OpenAI's Responses API uses such elements.
 var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
 // Prefixes of attributes whose names continue with an index, such as gen_ai.prompt.0.content.
@@ -75,8 +74,8 @@ var (
 	toolPrefixes       = []string{"llm.tools", "llm.request.functions"}
 )
 
-// named is the name of a member or label, together with the names of the attributes that can
-// contain its value.
+// named is the name of a member or label, and the names of the attributes that can contain
+// its value.
 type named struct {
 	member string
 	names  []string
@@ -104,14 +103,14 @@ var invocation = map[string]bool{
 	"tools": true, "top_k": true, "top_logprobs": true, "top_p": true, "verbosity": true,
 }
 
-// Names in llm.invocation_parameters for the parameters that have a field of their own in a record.
+// Names that llm.invocation_parameters uses for the parameters with a separate field in a record.
 var (
 	invokedTemperature = []string{"temperature"}
 	invokedMaxTokens   = []string{"max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict"}
 	invokedSeed        = []string{"seed", "random_seed"}
 )
 
-// counts lists the attributes that become members of usage.
+// counts lists the attributes that become token counts in the usage member of a record.
 var counts = []named{
 	{"cache_creation_tokens", []string{"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write"}},
 	{"cache_read_tokens", []string{"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read"}},
@@ -120,8 +119,8 @@ var counts = []named{
 	{"reasoning_tokens", []string{"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens", "llm.token_count.completion_details.reasoning"}},
 }
 
-// labels lists the attributes that become labels, starting with the most important ones. The labels
-// from the resource come after these.
+// labels lists the attributes that become labels, starting with the most important ones. The label
+// service precedes them. All other labels from the resource follow them.
 var labels = []named{
 	{"conversation", []string{"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"}},
 	{"response_id", responseNames},
@@ -158,7 +157,7 @@ func (s *source) isGeneration(hasMessages bool) bool {
 		return false
 	}
 	for _, name := range kindNames {
-		// MLflow encodes strings as JSON.
+		// MLflow encodes strings as JSON, with quotation marks.
 		if kind := strings.ToLower(strings.Trim(s.text(name), `"`)); kind != "" && kind != "unknown" {
 			return generationKinds[kind]
 		}
@@ -168,10 +167,10 @@ func (s *source) isGeneration(hasMessages bool) bool {
 		return true
 	case "", "unknown":
 	default:
-		return false // such as embedding or rerank
+		return false // another request, such as embedding or rerank
 	}
 	if s.text("traceloop.span.kind") != "" {
-		return false // a step that contains generations
+		return false // the span is a step that contains generations
 	}
 	model := s.text(modelNames...)
 	if model == "" && s.text(answererNames...) == "" && s.text("gen_ai.provider.name", "gen_ai.system") == "" {
@@ -183,8 +182,8 @@ func (s *source) isGeneration(hasMessages bool) bool {
 	return s.has("gen_ai.request.model") && !(operation == "" && s.seemsOther(model))
 }
 
-// seemsOther reports whether a span that names no operation and has no content seems to be
-// something other than a generation, judging by its name, model, and attributes.
+// seemsOther reports whether the name, model, or attributes of a span suggest that it is
+// not a generation. It is meant for spans that name no operation and have no content.
 func (s *source) seemsOther(model string) bool {
 	begin, _, _ := strings.Cut(strings.ToLower(s.title), " ")
 	model = strings.ToLower(model)

@@ -14,7 +14,7 @@ import (
 	"colophon/client/wire"
 )
 
-// Options configures an import. A line may have at most MaxLine bytes.
+// Options configures an import. MaxLine is the maximum length of a line in bytes.
 type Options struct {
 	OnMismatch string // accept or reject; if empty, the ledger's setting applies
 	MaxLine    int
@@ -24,18 +24,18 @@ type Options struct {
 	Kind       string         // kind of the records that are not wrapped in a batch line; empty if not given
 }
 
-// Limits on the lines that have been sent but not yet answered. The number of lines is also
-// limited, because a short line costs more than its bytes.
+// Limits on the lines that have been sent but not yet answered. Every line requires some
+// memory in addition to its text, so the number of lines is limited too.
 const (
 	windowBytes = 16 << 20
 	windowLines = windowBytes / 512
 )
 
-// Run posts every line of the files and returns when all of them have been answered. An error says
-// why the import stopped early; it comes from client.RecordsService.PostBatch or from ctx, and the
-// tally counts the lines that were answered until then. A line with neither an idempotency_key nor
-// a run_id gets a key that consists of its digest and the number of its occurrences so far, so that
-// repeating an import adds nothing.
+// Run posts every line of the files and returns when all of them have been answered. If the import
+// stops early, Run returns an error, such as one from client.RecordsService.PostBatch or ctx, and a
+// tally of the lines that were answered until then. If a line has neither an idempotency_key nor a
+// run_id, Run adds a key that consists of the line's digest and the number of its occurrences so
+// far. Repeating an import therefore adds nothing.
 func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Tally, error) {
 	counted, reader := newCounter(), new(answerReader)
 	lines := o.lines(files, counted)
@@ -75,8 +75,9 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 	return counted.tally(), counted.failed()
 }
 
-// change posts the state change or validation that belongs to a record and counts the outcome. It
-// returns an error only if the server cannot be reached or is refusing requests temporarily.
+// change posts the state change or validation that follows a record, and counts the outcome. It
+// returns an error only if the server cannot be reached, temporarily refuses requests, or
+// returned an invalid seq for the record.
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}

@@ -18,12 +18,12 @@ import (
 type line struct {
 	file   string
 	number int // line number, starting at 1
-	// element is true if the line is an element of an array or a row of a table; number then counts
-	// elements or rows.
+	// element is true if the line is an element of an array or a row of a table. In that case,
+	// number counts elements or rows.
 	element bool
 	kind    string              // the kind that the line states; empty if it states none
 	text    []byte              // without the newline
-	entry   *formats.Conversion // set if the import has a format
+	entry   *formats.Conversion // conversion of a native value; nil for records
 }
 
 func (l *line) place() string {
@@ -44,8 +44,8 @@ type input struct {
 	read    func(n int) // called with the number of bytes read; may be nil
 }
 
-// lines yields the lines that are not blank. It yields an error together with the line that caused
-// it, and continues afterwards if the file can still be read.
+// lines yields the lines that are not blank. If a line causes an error, lines yields the error
+// with that line, and continues if the file can still be read.
 func (in *input) lines() iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}

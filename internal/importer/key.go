@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of a
-// digest of the kind and record and the number of times that they have occurred so far. A keyer is
-// not safe for concurrent use.
+// keyer adds idempotency keys to lines that have none (spec: Idempotency). A key consists of the
+// digest of a line's kind and record, followed by the number of lines with that digest so far. A
+// keyer is not safe for concurrent use.
 type keyer struct {
 	document pyjson.Document
 	scratch  []byte

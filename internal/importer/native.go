@@ -37,8 +37,8 @@ func AcceptsFolders(f formats.Format) bool { return f == formats.AxisSave || f =
 // maxFile is the maximum length, in bytes, of a file that consists of a single native value.
 const maxFile = 64 << 20
 
-// native is a value in another system's format, with its position. If it has no text, it only
-// serves to list the files or tables in others.
+// native is a value in another system's format, with its position. A native without text
+// exists only to report the files or tables in others.
 type native struct {
 	line
 	run string // for citations: name of the folder that contains the file
@@ -52,8 +52,9 @@ func (n *native) leaveOut(name, why string) {
 	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.Left, As: why})
 }
 
-// nativeLines yields the entries of all files as batch lines. It accounts for every member, and
-// counts the entries for which there is no record that the ledger accepts.
+// nativeLines yields the entries of all files as batch lines. It counts what happens to every
+// member. If an entry has no record that the ledger accepts, it counts the entry instead of
+// yielding it.
 func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.BatchLine] {
 	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
 	return func(yield func(client.BatchLine) bool) {
@@ -103,7 +104,7 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	err := e.Check(record.DefaultLimits())
 	o.report(l, err, counted)
 	switch {
-	case e.Kind == "": // the entry is about the file itself
+	case e.Kind == "": // the entry describes the file itself
 		return false
 	case err != nil:
 		counted.refuse(l, fmt.Errorf("left out: %w", err))
@@ -115,8 +116,8 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 	return false
 }
 
-// report writes a line about an entry to the report. reason says why the entry has no record that
-// the ledger accepts; it is nil if the entry has one.
+// report writes a line about an entry to the report. If the entry has no record that the ledger
+// accepts, reason says why; otherwise, reason is nil.
 func (o Options) report(l *line, reason error, counted *counter) {
 	if o.Native.Report == nil {
 		return
@@ -213,9 +214,9 @@ func (o Options) readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// If path is a file, walk calls visit for it. If path is a folder, walk calls visit for every file
-// with the name file in that folder or below it. If there is no such file, it calls visit with an
-// error.
+// walk calls visit for path if path is a file. If path is a folder, walk calls visit for every
+// file with the name file in that folder or below it. If there is no such file, it calls visit
+// with an error.
 func walk(path, file string, visit func(path string, err error) bool) {
 	info, err := os.Stat(path)
 	if path == "-" || err == nil && !info.IsDir() {
@@ -239,7 +240,7 @@ func walk(path, file string, visit func(path string, err error) bool) {
 }
 
 // citationFiles reads a single file, or every citations.json below a folder. The name of the folder
-// that contains the file becomes the run.
+// that contains the file becomes the run ID.
 func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	walk(name, "citations.json", func(path string, err error) bool {
 		n := native{line: line{file: path, number: 1}}
@@ -253,8 +254,8 @@ func (o Options) citationFiles(name string, yield func(native, error) bool) {
 	})
 }
 
-// saves yields the save in each folder at or below name that contains a metadata.json, and accounts
-// for the files in the other folders.
+// saves yields the save in each folder at or below name that contains a metadata.json. It reports
+// the files in all other folders as left out.
 func (o Options) saves(name string, yield func(native, error) bool) {
 	more := true
 	_ = filepath.WalkDir(name, func(at string, d fs.DirEntry, err error) error {

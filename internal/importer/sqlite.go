@@ -22,8 +22,8 @@ const (
 	cacheTable  = "providence_cache"
 )
 
-// rows yields each row of the table providence_cache as a JSON object, and accounts for the other
-// tables. It opens the database read-only, because the database may be in use.
+// rows yields each row of the table providence_cache as a JSON object, and reports the other
+// tables as left out. It opens the database read-only, because the database may be in use.
 func (o Options) rows(name string, yield func(native, error) bool) {
 	number, more := 1, true
 	err := o.eachRow(name, func(n native) bool {
@@ -45,7 +45,7 @@ func (o Options) eachRow(name string, visit func(native) bool) (err error) {
 	}
 	path := filepath.ToSlash(absolute)
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // for a path such as C:/…
+		path = "/" + path // in a URL, C:/… needs a leading slash
 	}
 	file := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open("sqlite", file.String())

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// answer holds the fields of a receipt that an import counts.
+// answer holds the fields of a receipt that the importer uses.
 type answer struct {
 	replayed   bool     // the ledger already had the record
 	mismatched []string // the fields whose check failed
@@ -68,23 +68,23 @@ type Tally struct {
 	// Kinds holds the counts of the kinds that occurred, in the order of the specification, with
 	// UnknownKind last.
 	Kinds []KindCounts
-	// Lacking maps the name of each part to the number of accepted IPC records that lack it.
+	// Lacking maps each part of an IPC record to the number of accepted records that lack it.
 	Lacking map[string]int
 	// Notes describes the first accepted lines that have wrong claims. Failures describes the first
-	// lines that were refused or could not be read. Each of them has at most ten entries.
+	// lines that were refused or could not be read. Each list has at most ten entries.
 	Notes, Failures []string
-	// Warnings holds messages about whole files, at most ten.
+	// Warnings contains messages about whole files. It has at most ten entries.
 	Warnings []string
-	// LeftOutNotes names the first members, at most ten, that did not fit into any part of a record, each
-	// with the reason. LeftOutCount is the total number of such members. Members that are null are not
-	// counted.
+	// LeftOutNotes describes the first members that did not fit into any part of a record, and says why.
+	// It has at most ten entries. LeftOutCount is the total number of such members. Members that are null
+	// are not counted.
 	LeftOutNotes []string
 	LeftOutCount int
 	// Members counts what happened to the members of native values, ordered by pattern.
 	Members []MemberCount
 }
 
-// MemberCount is the number of members that match the same pattern and had the same outcome.
+// MemberCount is the number of members that have the same Pattern, Outcome, and As.
 type MemberCount struct {
 	Pattern string
 	Outcome formats.Outcome
@@ -154,8 +154,9 @@ func (t *counter) tally() *Tally {
 // new patterns are counted together.
 const maxPatterns = 1000
 
-// members counts what happened to the members of an entry, and names those that were left out. It
-// names none if the entry has no record, because that failure is reported instead.
+// members counts what happened to the members of an entry, and notes the members that were left
+// out. If the entry has no record, it notes none of them, because the missing record is reported
+// instead.
 func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,7 +277,7 @@ func (t *counter) refuse(l *line, err error) {
 	}
 }
 
-// kindNames returns the kinds of records, and of the changes that an import makes.
+// kindNames returns the kinds of records and the kinds of changes that an import can make.
 func kindNames() []string {
 	names := make([]string, len(record.Kinds), len(record.Kinds)+3)
 	for i, kind := range record.Kinds {

@@ -21,9 +21,9 @@ var errParquet = errors.New("the input is a Parquet file; to import Phoenix span
 // errEmpty means that a file contains no value.
 var errEmpty = errors.New(`the file is empty; it should have one record per line: {"kind": "ipc_record", "record": {…}}`)
 
-// values yields the JSON values of a file: its lines, the elements of an array, or a single value that spans
-// several lines. If table is true, it also accepts a CSV file and yields an object for each row. Like lines,
-// it yields an error together with the value that caused it.
+// values yields the JSON values of a file. These are its lines, the elements of an array, or a single value
+// that spans several lines. If table is true, it also accepts a CSV file and yields an object for each row.
+// If a value causes an error, values yields the error with that value.
 func (in *input) values(table bool) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {
 		at := line{file: in.name, number: 1}
@@ -112,7 +112,7 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 		}
 	}
 	if err == nil {
-		_, err = decoder.Token() // reads the end of the array, or returns what is wrong with it
+		_, err = decoder.Token() // reads the end of the array, or fails if the array is malformed
 	}
 	switch {
 	case errors.Is(err, errTooLong):
@@ -122,7 +122,7 @@ func (in *input) elements(buffer *bufio.Reader, yield func(line, error) bool) {
 	}
 }
 
-// objects yields objects that are on one line each, or a single object that spans several lines.
+// objects yields objects that occupy one line each, or a single object that spans several lines.
 func (in *input) objects(buffer *bufio.Reader, yield func(line, error) bool) {
 	at := line{file: in.name, number: 1}
 	first, err := firstLine(buffer)

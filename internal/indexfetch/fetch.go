@@ -1,8 +1,8 @@
 // Package indexfetch fetches index snapshots from other servers that have the same log.
 //
-// No proof covers the rows of an index. Fetcher checks that they arrived as the server sent them, and that the
-// server's tree at the size of the snapshot has the same root as this server's tree at that size. It cannot
-// check that the rows follow from the events, so it has to trust that server. If several servers are given,
+// No proof covers the rows of an index, so Fetcher has to trust the server that sends them. It checks the
+// digest of the rows. It also checks that the server's tree has the same root as this server's tree at the
+// size of the snapshot. It cannot check that the rows follow from the events. If several servers are given,
 // all of them must have the same rows.
 package indexfetch
 
@@ -32,8 +32,8 @@ type Server struct {
 
 // Fetcher fetches index snapshots. Its methods are safe for concurrent use.
 type Fetcher struct {
-	// Servers lists the server that sends the rows, followed by the servers that must have the same
-	// rows.
+	// Servers lists the servers to fetch from. The first server sends the rows, and all other
+	// servers must have the same rows.
 	Servers []Server
 	// Root returns the root of this server's own tree at the given size. It waits for a while if
 	// the log does not have that many events yet.
@@ -44,8 +44,8 @@ type Fetcher struct {
 	Now func() time.Time
 }
 
-// minRate is the average number of bytes of rows per second below which a fetch is abandoned after
-// its first minute. Two busy cores fold about 8 MiB of rows per second.
+// minRate is the minimum average rate of a fetch, in bytes of rows per second. A fetch that is
+// slower after its first minute is abandoned. Two busy cores fold about 8 MiB of rows per second.
 const minRate = 1 << 20
 
 // Errors that say why a snapshot was refused.
@@ -159,7 +159,7 @@ func (s *session) begin(ctx context.Context, first *wire.IndexPart) error {
 	return nil
 }
 
-// compare returns an error unless another server has the same part as the first server.
+// compare returns an error if another server's part differs from that of the first server.
 func compare(first, other *wire.IndexPart) error {
 	switch {
 	case first.Layout != other.Layout:
@@ -205,8 +205,9 @@ const (
 	agreePause = 250 * time.Millisecond
 )
 
-// agree is like ask, but for the first part, at a size that all servers can serve. This is the current size
-// or, if the log is growing, one that the servers are expected to reach in about a second.
+// agree is like ask, but requests the first part at a size that all servers can serve. If the log is
+// growing, this is a size that the servers are expected to reach in about a second; otherwise, it is the
+// current size.
 func (s *session) agree(ctx context.Context) ([]*wire.IndexPart, error) {
 	for try := 0; ; try++ {
 		before, err := s.longest(ctx)

@@ -29,16 +29,17 @@ func CurrentLimits() Limits {
 		l.Machine = bytes
 	}
 	if bytes, err := memlimit.FromCgroup(); err == nil && (l.Machine == 0 || bytes < l.Machine) {
-		l.Container = bytes // some systems report "no limit" as a value above the machine's memory
+		l.Container = bytes // on some systems, a value above the machine's memory means no limit
 	}
 	return l
 }
 
 // AvailableBytes returns the memory that the process can use before the system refuses more, in
-// bytes; 0 if unknown.
+// bytes. It returns 0 if this is unknown.
 func (l Limits) AvailableBytes() uint64 { return least(l.Machine, l.Container) }
 
-// UsableBytes returns the smaller of AvailableBytes and GOMEMLIMIT, in bytes; 0 if neither is known.
+// UsableBytes returns AvailableBytes or GOMEMLIMIT in bytes, whichever is less, or 0 if both are
+// unknown.
 func (l Limits) UsableBytes() uint64 { return least(l.AvailableBytes(), l.Runtime) }
 
 // least returns the smaller of two limits, where 0 means no limit.
@@ -49,7 +50,7 @@ func least(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// UsableBytes returns how much memory this process may use, in bytes; 0 if unknown.
+// UsableBytes returns how much memory this process may use, in bytes, or 0 if this is unknown.
 func UsableBytes() uint64 { return CurrentLimits().UsableBytes() }
 
 // CacheSize returns usable divided by parts, in bytes, but no less than least and no more than 2 GiB.

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// postgresPlace is a PostgreSQL database that is one side of a migration. Its mark (postgres.MigrationLock)
-// keeps servers from opening it.
+// postgresPlace is a PostgreSQL database that is one side of a migration. Servers cannot open the database
+// while it has a postgres.MigrationLock.
 type postgresPlace struct {
 	console  *cli.Console
 	url      string
@@ -92,7 +92,7 @@ func (p *postgresPlace) leave(ctx context.Context, peer place) error {
 	return p.mark(ctx, postgres.MigrationMoved, peer)
 }
 
-// arrive removes the mark. A database whose ledgers were already complete has no mark.
+// arrive removes the migration lock. It does nothing if there is no lock.
 func (p *postgresPlace) arrive(ctx context.Context) error {
 	if now, err := p.database.MigrationLock(ctx); err != nil || now.State == "" {
 		return err

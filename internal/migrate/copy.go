@@ -49,7 +49,7 @@ type copier struct {
 	root    proofs.Hash  // the root that the head's checkpoint signs
 	stored  storage.Head // head that is stored in the target
 	tip     storage.Hash // event hash of the last entry read so far
-	time    int64        // time of that entry, in microseconds since 1970 UTC
+	time    int64        // time of the last entry read so far, in microseconds since 1970 UTC
 	tree    *proofs.Tree // tree of the entries read so far
 	cache   *audit.ContentCache
 	decoder event.Decoder
@@ -58,16 +58,16 @@ type copier struct {
 	redactions func(seq uint64) (bool, error)
 
 	next   storage.Batch
-	keys   []storage.Hash        // idempotency keys of the events in next, in the order of these events
-	seqs   []uint64              // the seqs of these events, parallel to keys
+	keys   []storage.Hash        // idempotency keys of the events in next, ordered by seq
+	seqs   []uint64              // seqs[i] is the seq of the event that has keys[i]
 	pieces map[storage.Hash]bool // digests of the content in next
 	bytes  int                   // size of next in bytes
 }
 
-// copyLedger copies everything that the target does not have yet. Its last commit stores the
-// source's head, byte for byte; the heads of earlier commits have no checkpoint, so that no
-// server signs anything on top of them. It verifies the chain, the tree, and the signed root
-// before that commit.
+// copyLedger copies everything that the target does not have yet. Before its last commit, it
+// verifies the chain, the tree, and the signed root. The last commit stores the source's
+// head, byte for byte. The heads of earlier commits have no checkpoint, so that no server
+// signs anything on top of them.
 func copyLedger(ctx context.Context, from storage.Reader, to storage.Store, progress func(entries uint64)) (storage.Head, error) {
 	return newCopier(ctx, from, to, progress).run()
 }
@@ -107,7 +107,7 @@ func sameHead(a, b storage.Head) bool {
 	return a.Size == b.Size && a.Tip == b.Tip && a.Time == b.Time && bytes.Equal(a.Checkpoint, b.Checkpoint)
 }
 
-// open reads both heads, and checks that the target has a prefix of the source's log.
+// open reads both heads, and checks that the target's log is a prefix of the source's log.
 func (c *copier) open() (err error) {
 	if c.head, err = c.from.Head(c.ctx); err != nil {
 		return err
@@ -148,8 +148,9 @@ func (c *copier) open() (err error) {
 	return nil
 }
 
-// add adds an entry to the next commit. It first flushes that commit if it is full, or if the entry
-// redacts a record in it, because a commit can redact only records of earlier commits.
+// add adds an entry to the next commit. It first flushes that commit if it is full. It also does so
+// if the entry redacts a record in that commit, because a commit can redact only records of earlier
+// commits.
 func (c *copier) add(entry storage.Entry) error {
 	seq := c.stored.Size + uint64(len(c.next.Entries))
 	if entry.Seq != seq {
@@ -186,7 +187,7 @@ func (c *copier) add(entry storage.Entry) error {
 }
 
 // redact adds the redactions that an event makes. An earlier run may have copied the records before
-// they were redacted, so each redaction names the content that its record no longer needs.
+// they were redacted, so each redaction lists the digests of the content to erase.
 func (c *copier) redact(by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil {
 		return fmt.Errorf("%w: event %d does not name the records that it redacts", ledger.ErrDamaged, by)
@@ -293,7 +294,7 @@ func (c *copier) flush(checkpoint []byte) error {
 		claimed[claim.Key] = claim
 	}
 	for i, key := range c.keys {
-		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // otherwise the event is a refusal
+		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // a refusal can have a key but does not claim it
 			c.next.Keys = append(c.next.Keys, claim)
 		}
 	}

@@ -18,9 +18,12 @@ import (
 	"colophon/storage/pebble"
 )
 
-// folder is a data folder. Its log is in db if a server is allowed to start on it, in incoming
-// while the log is being copied into the folder, and in db.moved once the log has been moved away.
-// If it contains a folder named store, the log is in another database.
+// folder is a data folder. Its log is in one of these subfolders:
+//   - db: a server is allowed to start on the folder
+//   - incoming: the log is being copied into the folder
+//   - db.moved: the log has been moved away
+//
+// If the folder contains a subfolder named store, the log is in another database.
 type folder struct {
 	console  *cli.Console
 	data     string
@@ -102,8 +105,9 @@ func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.
 	return database, false, err
 }
 
-// rename renames the folder of the database. The database stays open meanwhile, so that no server
-// can take it, except on systems that cannot rename an open folder.
+// rename renames the folder of the database. It keeps the database open, so that no server can
+// open it in the meantime. It closes the database only if the system cannot rename an open
+// folder.
 func (f *folder) rename(from, to string) error {
 	if !exists(from) && exists(to) { // an earlier run has renamed it
 		return nil

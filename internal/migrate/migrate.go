@@ -72,7 +72,7 @@ type move struct {
 	target   storage.Database
 }
 
-// open opens both places. moved and complete report how far earlier runs got; see place.
+// open opens both places. moved and complete are the results of place.moved and place.openTarget.
 func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	if m.source, err = m.from.openSource(ctx); err != nil {
 		return false, false, err
@@ -135,8 +135,8 @@ func (m *move) run(ctx context.Context) error {
 	return nil
 }
 
-// moveTokens replaces the tokens in to with those in from, if there are any. No server may be using
-// either place.
+// moveTokens replaces the tokens in to with the tokens in from, unless from has none. The caller
+// must make sure that no server is using either place.
 func moveTokens(from, to place) error {
 	text, err := from.tokens().ExportTokens()
 	if err == nil && text != nil {
@@ -254,8 +254,8 @@ func copySettings(ctx context.Context, from storage.Reader, to storage.Store) er
 	return nil
 }
 
-// audit verifies the whole copy with the keys that are named in the source's log. It returns an
-// error if the copy is damaged.
+// audit verifies the whole copy with the keys from the source's log. It returns an error if the
+// copy is damaged.
 func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to storage.Reader, head storage.Head) (*audit.Report, error) {
 	keys, err := ledger.ReadKeyHistory(ctx, from)
 	if err != nil || keys == nil {
@@ -272,8 +272,8 @@ func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to stor
 	return report, err
 }
 
-// checkKeys returns an error if the target contains anything that cannot be derived from the log of
-// a ledger.
+// checkKeys returns an error if the target contains a stored key that does not follow from the log
+// of any ledger.
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
 	defer bar.Finish()
@@ -373,7 +373,8 @@ func (m *move) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// advise tells the user which old copy remains in the folder, and which keys it lacks.
+// advise tells the user about the old copy in the folder or, if there is none, about missing
+// signing keys.
 func (f *folder) advise(names []string) {
 	if exists(datadir.MovedDatabase(f.data)) {
 		f.console.Say("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabase(f.data))

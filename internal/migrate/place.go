@@ -19,7 +19,7 @@ type place interface {
 	openSource(ctx context.Context) (storage.Database, error)
 	// hold locks the source so that no server can use it.
 	hold(ctx context.Context, peer place) error
-	// moved reports whether leave has marked the source. It is called after openSource.
+	// moved reports whether leave has marked the source as moved. Call it after openSource.
 	moved(ctx context.Context) (bool, error)
 	// openTarget opens a place that receives the ledgers. No server can start on it until arrive is called. If
 	// an earlier call to arrive has made its ledgers ready, complete is true, and the database is read-only.
@@ -41,7 +41,7 @@ type place interface {
 	close() error
 }
 
-// parsePlaces returns the places that --from and --to name. One of them must be a folder and the
+// parsePlaces returns the places given by --from and --to. One of them must be a folder and the
 // other a database.
 func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
 	switch {

@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// Limits on a commit. A single entry may be larger.
+// Limits on a commit. Its last entry can make it larger than batchBytes.
 const (
 	batchEntries = 4096
 	batchBytes   = 4 << 20
@@ -38,7 +38,7 @@ func refuse(reason int, format string, args ...any) error {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// source is the published copy of a log, together with the keys that are trusted to sign it.
+// source is the published copy of a log, and the keys that are trusted to sign it.
 type source struct {
 	client  *fetch.Client
 	trusted []*proofs.Verifier
@@ -77,7 +77,7 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 	return n, nil
 }
 
-// note reads an object of the copy that may have at most fetch.MaxNote bytes.
+// note reads an object of the copy. The object must not be longer than fetch.MaxNote bytes.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
 	note, err := s.client.GetObject(ctx, path, fetch.MaxNote)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
@@ -130,7 +130,7 @@ type load struct {
 	base    proofs.Checkpoint  // checkpoint of the stored tree before the load, without an origin
 	keys    *proofs.KeyHistory // keys in the events read so far; nil before the first event
 	tip     storage.Hash       // event hash of the last event read so far
-	time    int64              // time of that event, in microseconds since 1970 UTC
+	time    int64              // time of the last event read so far, in microseconds since 1970 UTC
 	tree    *proofs.Tree       // tree of the events read so far
 	remote  *proofs.Prover     // prover of the copy's tree; nil until it is needed
 	decoder event.Decoder
@@ -167,8 +167,9 @@ func (l *load) read(ctx context.Context) (err error) {
 	return l.finish(ctx)
 }
 
-// add adds an entry to the next commit. It first flushes that commit if it is full, or if the entry
-// redacts a record in it, because a commit can redact only records of earlier commits.
+// add adds an entry to the next commit. It first flushes that commit if it is full. It also does so
+// if the entry redacts a record in that commit, because a commit can redact only records of earlier
+// commits.
 func (l *load) add(ctx context.Context, entry []byte) error {
 	if len(l.next.Entries) >= l.most || l.bytes >= batchBytes {
 		if err := l.flush(ctx); err != nil {
@@ -220,7 +221,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 	return nil
 }
 
-// redact adds to the next commit the redactions that event by makes, where by is a seq.
+// redact adds the redactions of an event to the next commit. by is the seq of the event.
 func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction) error {
 	if redaction.Seqs == nil || redaction.Seqs.Len() > 0 && redaction.Seqs.Last() >= by {
 		return refuse(damaged, "the redaction in event %d of the copy must list only earlier records", by)
@@ -280,8 +281,8 @@ func (l *load) checkFork(ctx context.Context) error {
 		"keep both logs as evidence", size, l.base.Root, l.checkpoint.Size, root)
 }
 
-// flush proves that the log that the checkpoint covers begins with the events read so far, and commits
-// these events.
+// flush commits the events read so far, after proving that they are a prefix of the log that the
+// checkpoint covers.
 func (l *load) flush(ctx context.Context) error {
 	if err := l.prove(ctx); err != nil {
 		return err
@@ -323,8 +324,8 @@ func (l *load) openRemote(ctx context.Context) error {
 	return nil
 }
 
-// commit commits the entries that have been read. From then on, checkpoint is the one that is
-// served.
+// commit commits the entries that have been read. The new head contains checkpoint, which is
+// served until the next commit.
 func (l *load) commit(ctx context.Context, checkpoint []byte) error {
 	for _, tile := range l.tree.TakeDirty() {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))

@@ -19,7 +19,7 @@ import (
 	"colophon/storage"
 )
 
-// Options configures a Mirror. Zero means the default for each duration and for Batch.
+// Options configures a Mirror. If a duration or Batch is zero, its default applies.
 type Options struct {
 	From   fetch.Server
 	Ledger string
@@ -43,7 +43,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Mirror follows the copy of one log. Its methods are safe for concurrent use.
+// Mirror follows the published copy of one log. Its methods are safe for concurrent use.
 type Mirror struct {
 	options  Options
 	source   source
@@ -57,25 +57,25 @@ type Mirror struct {
 	// them.
 	state    atomic.Pointer[state]
 	loaded   atomic.Uint64 // number of stored events
-	newest   atomic.Uint64 // size of the newest checkpoint of the copy that has been accepted
-	checked  atomic.Int64  // when the served state was last found to match the copy, in Unix nanoseconds; 0 if never
+	newest   atomic.Uint64 // size of the newest accepted checkpoint of the copy
+	checked  atomic.Int64  // time of the last check that found the served state up to date, in Unix nanoseconds; initially 0
 	failures [len(reasons)]atomic.Uint64
 }
 
 // state is the result of the last attempt to follow the copy.
 type state struct {
-	err error // nil after a success
+	err error // nil if the attempt succeeded
 }
 
-// errLoading means that the first load since the start has not finished yet.
+// errLoading means that the first load since the server started has not finished yet.
 var errLoading = errors.New("the copy is being loaded")
 
-// ErrOtherKey means that the events of the stored log name none of the trusted keys.
+// ErrOtherKey means that none of the trusted keys appears in the events of the stored log.
 var ErrOtherKey = errors.New("the previously loaded log does not have the given verifier key")
 
 // New returns a Mirror that follows a copy in the background until Close is called. The host must have
-// been opened on database. New returns ErrOtherKey if the events of the stored log name none of the
-// trusted keys.
+// been opened on database. New returns ErrOtherKey if none of the trusted keys appears in the events
+// of the stored log.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
 	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
@@ -102,8 +102,8 @@ func (m *Mirror) Close() {
 	m.running.Wait()
 }
 
-// FollowError returns an error as long as the newest state of the copy is not being served. The error does
-// not name the ledger.
+// FollowError returns an error if the server does not serve the newest state of the copy. The error does
+// not contain the name of the ledger.
 func (m *Mirror) FollowError() error {
 	err := m.state.Load().err
 	reason := reasonOf(err)
@@ -118,7 +118,8 @@ func (m *Mirror) FollowError() error {
 	return errors.New("the server cannot read the copy and serves the last verified state; see the server's log for the cause")
 }
 
-// firstPause is the pause after the first failure. It doubles with each consecutive failure.
+// firstPause is the pause after the first failure. Each consecutive failure doubles the pause, up
+// to Options.MaxRetryPause.
 const firstPause = time.Second / 2
 
 func (m *Mirror) run(ctx context.Context) {
@@ -233,8 +234,8 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 	return stored, head, keys, err
 }
 
-// create creates the ledger in which the copy is stored. Its creation time is that of the copy's first
-// event.
+// create creates the ledger that stores the copy. The ledger's creation time is the time of the copy's
+// first event.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 	for entry, err := range n.log.EntriesWithoutTiles(ctx, 0) {
 		if err != nil {

@@ -1,10 +1,10 @@
 // Package mirror follows a published copy of a log (internal/publish). It verifies the log, stores it in its
-// own database, and serves it at the last checkpoint that it has accepted.
+// own database, and serves it as of the last checkpoint that it has accepted.
 //
 // Entries are stored in commits of bounded size, so that an interrupted load can continue. Before each commit,
 // Mirror proves that the log, including the entries in that commit, is a prefix of the log that a signed
-// checkpoint covers. All commits of a load except the last keep the previously served checkpoint, and the
-// database shows the log at that checkpoint.
+// checkpoint covers. Only the last commit of a load changes the served checkpoint. Until then, the database
+// shows the log as of the previous checkpoint.
 package mirror
 
 import (
@@ -91,8 +91,8 @@ func (d *Database) Create(context.Context, storage.LedgerInfo) (storage.Store, e
 // Close implements storage.Database.
 func (d *Database) Close() error { return d.stored.Close() }
 
-// servedHead returns the head that is signed by the checkpoint in the stored head, or the zero Head if no
-// checkpoint is served yet.
+// servedHead returns the log's head as of the checkpoint in the stored head. If no checkpoint is served
+// yet, it returns the zero Head.
 func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error) {
 	head, err := stored.Head(ctx)
 	if err != nil || len(head.Checkpoint) == 0 {
@@ -121,8 +121,8 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }
 
-// log shows a single log as of its served head. It implements storage.LeasedStore to report that this
-// server holds no lease.
+// log is a read-only view of a stored log up to its served head. It implements storage.LeasedStore to
+// report that this server holds no lease.
 type log struct {
 	storage.Store
 	served atomic.Pointer[storage.Head]
@@ -216,7 +216,7 @@ func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.C
 	return claims, err
 }
 
-// Commit implements storage.Store. It always fails, as do the other writes.
+// Commit implements storage.Store. Like every method that writes, it always fails.
 func (l *log) Commit(context.Context, storage.Head, storage.Batch) error { return storage.ErrNotHeld }
 
 // Freeze implements storage.Store.

@@ -1,5 +1,5 @@
-// Package openfiles compares the number of files that a server may open at a time with the limit of
-// its process.
+// Package openfiles checks whether a server's process is allowed to open as many files as the
+// server may need at the same time.
 package openfiles
 
 import (
@@ -8,8 +8,9 @@ import (
 	"colophon/api/limits"
 )
 
-// BaseFiles is the maximum number of files that a server opens in addition to connections and the
-// spools of batches: two databases with 2,048 and 512 tables, their logs, and a few more.
+// BaseFiles is the maximum number of files that a server opens, not counting connections and the
+// temporary files of batches. It allows for two databases with 2,048 and 512 tables, their logs,
+// and a few other files.
 const BaseFiles = 2750
 
 // MaxOpen returns the maximum number of files and connections that a server opens.

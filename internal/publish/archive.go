@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// step is the number of bundles that are removed from the store at a time. It bounds the size of the
-// transaction.
+// step is the maximum number of bundles that archive removes from the store at a time. It bounds the
+// size of the transaction.
 const step = 8
 
 // kept lists byte strings by which archive recognises the entries that must stay in the store. A server needs
@@ -21,9 +21,9 @@ const step = 8
 // one of the strings by chance also stays.
 var kept = [][]byte{[]byte(`"kind":"ledger_created"`), []byte(`"kind":"key_rotated"`)}
 
-// archive lets the store drop some of the old entries that are in the bucket. more reports whether there are
-// more such entries. Before an entry leaves the store, its copy is read from the bucket and compared with the
-// store and with the signed tree.
+// archive removes some of the old entries that are in the bucket from the store. more reports whether more of
+// them can be removed. Before archive removes an entry, it reads the copy from the bucket and compares it
+// with the store and with the signed tree.
 func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil

@@ -22,8 +22,8 @@ type Settings struct {
 	PublishLedgers LedgerNames `yaml:"publish-ledgers"`
 	// PublishEvery is the minimum time between two publications of a ledger.
 	PublishEvery time.Duration `yaml:"publish-every"`
-	// Archive lets databases drop entries that have been copied to the bucket, except for the newest
-	// ArchiveAfter entries of each ledger.
+	// Archive allows the server to remove entries from the database once they are in the bucket. The
+	// newest ArchiveAfter entries of each ledger stay in the database.
 	Archive      bool   `yaml:"archive"`
 	ArchiveAfter uint64 `yaml:"archive-after"`
 }
@@ -67,8 +67,8 @@ func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.Uint64Var(&s.ArchiveAfter, "archive-after", s.ArchiveAfter, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
-// Check returns an error if a setting is invalid. The error says which setting it is and what to
-// do.
+// Check returns an error if a setting is invalid. The error names the setting and says how to
+// correct it.
 func (s Settings) Check() error {
 	if s.Publish == "" && s.Archive {
 		return errors.New("archive: requires publish, which must be the URL of a bucket")

@@ -17,23 +17,23 @@ type copier struct {
 	ledger *ledger.Ledger
 	named  bool
 	log    *slog.Logger
-	moved  chan struct{} // holds a token if the log may have grown
+	moved  chan struct{} // buffered; contains a value if the log may have grown
 
 	// Only the copier's goroutine uses the next four fields.
-	at   *position // how much of the log the bucket has; nil if that must first be read from the bucket
-	full uint64    // a tree size; the bucket has all full tiles of a tree of that size
+	at   *position // state of the copy in the bucket; nil if it must be read from the bucket
+	full uint64    // size of a tree whose full tiles are all in the bucket
 
 	failing   string // error message of the last publication; empty if it succeeded
 	archiving string // error message of the last archiving step; empty if it succeeded
 
 	// The fields below are for metrics. Only run writes them, except for behind, which wake also
 	// sets.
-	size            atomic.Uint64 // size of the checkpoint in the bucket when it was last read or written
+	size            atomic.Uint64 // size of the checkpoint that was last read from or written to the bucket
 	known           atomic.Bool   // whether size is valid
 	active          atomic.Bool   // whether this server publishes the ledger
-	behind          atomic.Int64  // time at which the log first had events that the copy lacks, in Unix nanoseconds; 0 if the copy is complete
+	behind          atomic.Int64  // time when the copy fell behind the log, in Unix nanoseconds; 0 if the copy is complete
 	failures        [len(reasons)]atomic.Uint64
-	archivedBelow   atomic.Uint64 // number of the oldest entries that may have been removed from the store, as of the last call to archive
+	archivedBelow   atomic.Uint64 // entries below this seq may have been removed from the store; set by archive
 	archiveFailures atomic.Uint64 // number of failed calls to archive
 }
 
@@ -55,8 +55,8 @@ func (c *copier) again() {
 // Options.MaxRetryPause.
 const firstPause = time.Second / 2
 
-// visibilityPause is how often run checks whether the ledger has become public and whether this
-// server now writes it.
+// visibilityPause is the interval at which run checks whether it should now publish the ledger.
+// The ledger can become public, or this server can become its writer.
 const visibilityPause = 10 * time.Second
 
 // run publishes the log whenever it grows, until ctx is done. Then it publishes one last time.

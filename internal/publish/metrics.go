@@ -36,14 +36,14 @@ func (p *Publisher) Collect(ch chan<- prometheus.Metric) {
 
 func (c *copier) collect(ch chan<- prometheus.Metric) {
 	name, size := c.ledger.Name(), c.size.Load()
-	head := c.ledger.Head().Size // read after size, so that it is never smaller
+	head := c.ledger.Head().Size // read after size, so that head is not less than size
 	if c.known.Load() {
 		ch <- prometheus.MustNewConstMetric(publishedSize, prometheus.GaugeValue, float64(size), name)
 	}
 	ch <- prometheus.MustNewConstMetric(publishLag, prometheus.GaugeValue, float64(head-min(size, head)), name)
 	var age time.Duration
 	if since := c.behind.Load(); since != 0 {
-		age = max(0, time.Since(time.Unix(0, since))) // negative if the clock was set back
+		age = max(0, time.Since(time.Unix(0, since))) // the difference is negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(publishAge, prometheus.GaugeValue, age.Seconds(), name)
 	if c.options.Archive {

@@ -8,8 +8,8 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// tryConditions finds out which conditions the bucket honours by writing the probe object under
-// conditions that do not hold.
+// tryConditions writes the probe object under conditions that do not hold, to find out which
+// conditions the bucket honours.
 func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
@@ -47,16 +47,16 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 	return found, nil
 }
 
-// tries is the maximum number of times that the probe reads its object and then tries to replace it.
-// An attempt fails if another server probes at the same time and thereby changes the tag, which can
-// happen unless tags are digests.
+// tries is the maximum number of attempts to read the probe object and then replace it. An attempt
+// fails if another server's probe changes the object's tag in between. Tags that are digests do not
+// change, because all servers write the same bytes.
 const tries = 5
 
 // otherTag looks like a valid tag, but no probe object has it.
 const otherTag = "00000000000000000000000000000000"
 
 // refused reports whether err, the result of a Put, means that the condition did not hold. It
-// returns err if it has nothing to do with conditions.
+// returns err if err is neither ErrPrecondition nor ErrUnsupported.
 func refused(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, bucket.ErrUnsupported):

@@ -1,14 +1,14 @@
-// Package publish copies logs into a bucket, where clients can read them without the server: the checkpoint,
-// the tiles, the entry bundles, and the keys, under the same paths as on the server (spec: Tiles and entry
-// bundles; Checkpoints).
+// Package publish copies logs into a bucket, where clients can read them without the server. A copy consists of
+// the checkpoint, the tiles, the entry bundles, and the keys, under the same paths as on the server
+// (spec: Tiles and entry bundles; Checkpoints).
 //
-// Each ledger has its own goroutine, which follows the published head. A commit never waits
-// for it. The objects in the bucket are a function of the log, so the publisher needs no state
-// of its own: after any interruption, it continues from the checkpoint in the bucket.
+// Each ledger has its own goroutine, which follows the ledger's head. A commit never waits for it. The objects
+// in the bucket depend only on the log, so the publisher needs no state of its own. After any interruption, it
+// continues from the checkpoint in the bucket.
 //
-// The publisher writes a tile or bundle only if the bucket does not have it; otherwise the object must have the
-// same bytes. It writes a checkpoint only when everything that the checkpoint covers is in the bucket, and
-// replaces a checkpoint only if it is the one that it last read.
+// The publisher writes a tile or bundle only if the bucket does not have it. An object that already exists must
+// have the same bytes. The publisher writes a checkpoint only when everything that the checkpoint covers is in
+// the bucket. It replaces a checkpoint only if the checkpoint has not changed since the publisher last read it.
 package publish
 
 import (
@@ -23,10 +23,10 @@ import (
 	"colophon/ledger"
 )
 
-// Options configures a Publisher. A duration of zero means the default.
+// Options configures a Publisher. If a duration that has a default is zero, the default is used.
 type Options struct {
 	Bucket  bucket.Bucket
-	Place   string   // the URL of the bucket, for messages
+	Place   string   // URL of the bucket, for messages and storage.Archived
 	Ledgers []string // ledgers to publish even if their logs are not public
 	Log     *slog.Logger
 	// Writes reports whether this server writes a ledger. Each server publishes only the ledgers
@@ -34,16 +34,16 @@ type Options struct {
 	Writes func(ledger string) bool
 	// Every is the minimum time between two publications of a ledger.
 	Every time.Duration
-	// Archive allows entries that are in the bucket to be removed from the store, except for the newest
-	// ArchiveAfter entries.
+	// Archive allows the publisher to remove entries from the store once they are in the bucket. The
+	// newest ArchiveAfter entries stay in the store.
 	Archive      bool
 	ArchiveAfter uint64
 	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
 	// MaxRetryPause is the maximum pause between retries. The default is 1 minute.
 	MaxRetryPause time.Duration
-	// CloseTimeout is the time limit for the final publications of all ledgers together, which Close
-	// starts. The default is 5 seconds.
+	// CloseTimeout is the total time that Close allows for the final publications of all ledgers.
+	// The default is 5 seconds.
 	CloseTimeout time.Duration
 }
 
@@ -62,8 +62,8 @@ type Publisher struct {
 	last    context.Context // context of the final publications; Close sets it before it cancels ctx
 	running sync.WaitGroup
 
-	probing chan struct{} // holds a token while a probe is running
-	probed  *conditions   // result of the probe, or nil if it has not run yet; only the holder of the token may use it
+	probing chan struct{} // semaphore that allows one probe at a time
+	probed  *conditions   // result of the probe; nil until a probe succeeds; guarded by probing
 
 	mu     sync.Mutex // guards copies
 	copies []*copier
@@ -86,8 +86,8 @@ func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logg
 	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Archive: s.Archive, ArchiveAfter: s.ArchiveAfter, Writes: writes, Log: log}), nil
 }
 
-// Open starts publishing a ledger. The ledger is published while its log is public, or always if
-// Options.Ledgers names it. Open returns immediately.
+// Open starts publishing a ledger and returns immediately. If Options.Ledgers contains the
+// ledger, it is always published. Otherwise, it is published while its log is public.
 func (p *Publisher) Open(l *ledger.Ledger) error {
 	c := &copier{Publisher: p, ledger: l, log: p.options.Log.With("ledger", l.Name()), moved: make(chan struct{}, 1),
 		named: slices.Contains(p.options.Ledgers, l.Name())}

@@ -15,7 +15,7 @@ import (
 	"colophon/proofs"
 )
 
-// position describes how much of a log the bucket has: everything that the checkpoint covers.
+// position describes the copy in the bucket. The copy contains everything that checkpoint covers.
 type position struct {
 	size       uint64
 	checkpoint object
@@ -54,7 +54,7 @@ type round struct {
 	conditions conditions
 }
 
-// name returns the name that an object of the log has in the bucket.
+// name returns the name under which the bucket stores the object at path.
 func (r *round) name(path string) string { return bucket.LogObjectName(r.ledger.Name(), path) }
 
 func (r *round) run(ctx context.Context) error {
@@ -141,8 +141,8 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	return object{body, tag}, err
 }
 
-// writeTiles writes the tiles and bundles of a tree of the given size that the bucket may lack. If
-// the size is below the head's size, it leaves out partial tiles, because no checkpoint needs them.
+// writeTiles writes the tiles and bundles that the bucket may lack for a tree of the given size. If
+// the size is below the head's size, it skips partial tiles, because no checkpoint needs them.
 func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -161,13 +161,13 @@ func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	return group.Wait()
 }
 
-// missing yields the tiles and bundles of a tree of the given size that the bucket may lack.
+// missing yields the tiles and bundles that the bucket may lack for a tree of the given size.
 func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	return func(yield func(proofs.TilePath) bool) {
 		for level := uint8(0); nodes(level, size) > 0; level++ {
 			for index := nodes(level, r.full) / proofs.FullTile; ; index++ {
 				width := proofs.TileWidth(level, index, size)
-				// If an earlier tree had the same partial tile, the bucket already has it.
+				// Skip a partial tile if no checkpoint needs it or if the bucket already has it.
 				if width == 0 || width < proofs.FullTile && (size < r.head.Size || nodes(level, size) == nodes(level, r.at.size)) {
 					break
 				}
@@ -183,8 +183,7 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	}
 }
 
-// nodes returns the number of hashes that the tiles at a level contain in total, in a tree of the
-// given size.
+// nodes returns the total number of hashes in the tiles at a level of a tree of the given size.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
 // bytes returns the content of a tile or a bundle. It verifies the content against the signed tree,
@@ -244,9 +243,9 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	return err
 }
 
-// put writes an object if the one in the bucket has the given tag. An empty tag means that the
-// object must not exist. If the bucket does not honour such conditions, put checks the object
-// itself before it writes.
+// put writes an object if the existing object has the given tag. An empty tag means that the
+// object must not exist. If the bucket does not honour such conditions, put checks the
+// existing object itself before it writes.
 func (r *round) put(ctx context.Context, name string, body []byte, attributes bucket.Attributes, tag string) error {
 	if tag == "" && r.conditions.absent || tag != "" && r.conditions.tag {
 		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
@@ -283,7 +282,7 @@ func (r *round) writeHead(ctx context.Context) error {
 		r.at.checkpoint, err = r.replace(ctx, "checkpoint", r.head.Checkpoint, textType, r.at.checkpoint)
 	}
 	if err != nil {
-		r.at = nil // the next round reads what the bucket has by then
+		r.at = nil // the write may have taken effect; the next round reads the copy again
 		return err
 	}
 	r.at.size = r.head.Size
@@ -292,7 +291,7 @@ func (r *round) writeHead(ctx context.Context) error {
 }
 
 // replace overwrites an object, reads it back, and returns its new state. before is the object's last known
-// state; if the object already has these bytes, replace returns before and writes nothing.
+// state. If before.body equals body, replace returns before and writes nothing.
 func (r *round) replace(ctx context.Context, path string, body []byte, contentType string, before object) (object, error) {
 	if before.tag != "" && bytes.Equal(before.body, body) {
 		return before, nil

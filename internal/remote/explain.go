@@ -23,7 +23,7 @@ func (e *MisdirectedError) Error() string { return e.Err.Error() + "; " + e.Advi
 
 func (e *MisdirectedError) Unwrap() error { return e.Err }
 
-// explained gives an error from package client a different message.
+// explained is an error from package client with a different message.
 type explained struct {
 	text string
 	err  error
@@ -66,8 +66,8 @@ func (s *Server) ExplainExit(err error) error {
 	return explained
 }
 
-// NoGrantHint returns text to append to the message that a ledger does not exist. If a token was
-// sent, the text says that the token may lack a grant on the ledger.
+// NoGrantHint returns text to append to the message that a ledger does not exist. The text says
+// that the token may lack a grant on the ledger. It is empty if no token was sent.
 func (s *Server) NoGrantHint() string {
 	if s.Token == "" {
 		return ""

@@ -1,5 +1,5 @@
-// Package remote connects a command to the server that its flags name, and explains its errors
-// to users of the command line.
+// Package remote connects a command to the server that the command's flags specify. It
+// explains errors from the server and the connection to users of the command line.
 package remote
 
 import (
@@ -24,16 +24,16 @@ import (
 // DefaultURL is the default of --server.
 const DefaultURL = "http://127.0.0.1:8080"
 
-// Options holds the flags of every command that connects to a server. There is no flag for a
-// token, because other users of the machine can read command lines.
+// Options contains the flags that all commands that connect to a server share. There is no
+// flag for a token, because other users of the machine can read command lines.
 type Options struct {
 	URL       string
-	TokenFile string // if empty, the token is the value of COLOPHON_TOKEN, if it is set
+	TokenFile string // if empty, the token comes from COLOPHON_TOKEN, if set
 	CAFile    string // PEM file of the authorities to trust; if empty, the system's authorities are trusted
 }
 
-// Bind adds the flags to a command. Each flag defaults to the environment variable that its help
-// text names.
+// Bind adds the flags to a command. The default of each flag is the value of the environment
+// variable named in its help text.
 func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.URL, "server", c.EnvOr("COLOPHON_SERVER", DefaultURL), "`URL` of the server, or COLOPHON_SERVER")
 	o.BindCredentials(c, flags)
@@ -45,8 +45,8 @@ func BindLedger(c *cli.Console, flags *pflag.FlagSet, name *string) {
 	flags.StringVar(name, "ledger", c.EnvOr("COLOPHON_LEDGER", ledger.Default), "`name` of the ledger, or COLOPHON_LEDGER")
 }
 
-// BindCredentials adds all flags except --server. It is for commands that take the URL in an
-// argument.
+// BindCredentials adds all flags that Bind adds, except --server. It is for commands that
+// accept the URL as an argument.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
 	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the CAs to trust in place of the system's, or COLOPHON_CA_FILE")
@@ -61,8 +61,8 @@ type Server struct {
 	Transport http.RoundTripper // if nil, a new transport that trusts the system's authorities is used
 }
 
-// Connect returns a client for the server. It sends no request. Unless the caller's options enable
-// retries, the client does not retry: a user at a terminal should see the error at once.
+// Connect returns a client for the server. It sends no request. The client does not retry unless
+// options enable retries, because a user at a terminal should see the error at once.
 func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -129,8 +129,8 @@ func (o Options) token(c *cli.Console) (string, error) {
 	return token, nil
 }
 
-// transport returns a transport that trusts only the authorities in --ca-file or, without that
-// flag, those of the system.
+// transport returns a transport that trusts only the authorities in --ca-file. Without that
+// flag, it trusts the system's authorities.
 func (o Options) transport() (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.CAFile == "" {
@@ -157,9 +157,9 @@ func readNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// DoJSON sends a request and decodes the JSON response body. text is the body itself, which --json
-// prints, including members that this version does not know. An error from the server is passed
-// through Server.ExplainExit.
+// DoJSON sends a request and decodes the JSON response body. text is the undecoded body. --json
+// prints text, so that the output includes members that this version does not know. If the request
+// fails, the error is passed through Server.ExplainExit.
 func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {

@@ -45,8 +45,8 @@ type Endpoint struct {
 	http *http.Client
 }
 
-// NewEndpoint returns an Endpoint for a URL. If api is empty, it is OpenAI for a URL whose path
-// ends in /v1 or /chat/completions, and Ollama for any other URL. NewEndpoint sends no request.
+// NewEndpoint returns an Endpoint for a URL. If api is empty, NewEndpoint chooses OpenAI if the
+// URL's path ends in /v1 or /chat/completions, and Ollama otherwise. It sends no request.
 func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
@@ -255,9 +255,9 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
 }
 
-// reasonOf returns the reason given in the body of an error response, in quotes. The reason is
-// Ollama's error, OpenAI's error.message, or the message or detail of other servers. If there is
-// none, reasonOf returns "".
+// reasonOf returns the reason given in the body of an error response, in quotes. It reads the
+// member error (Ollama), error.message (OpenAI), or message or detail (other servers). If there
+// is no reason, it returns "".
 func reasonOf(body []byte) string {
 	var problem, inner struct {
 		Error, Message, Detail json.RawMessage

@@ -23,7 +23,7 @@ type Request struct {
 // names.
 var sampling = []string{"top_p", "top_k", "min_p", "stop", "presence_penalty", "frequency_penalty", "repeat_penalty"}
 
-// prompt is the input of the model: a list of messages or a single text.
+// prompt is the input of the model: a list of messages or a single string.
 type prompt struct {
 	messages []json.RawMessage // nil if the prompt is text
 	text     string
@@ -82,8 +82,8 @@ func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	return &request, err
 }
 
-// readPrompt returns the prompt and the names of the payload members that it was read from. The
-// names are nil if the prompt is the whole payload.
+// readPrompt returns the prompt and the names of the payload members that contain it. The names
+// are nil if the prompt is the whole payload.
 func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (prompt, []string, error) {
 	if member == "" {
 		for _, name := range []string{"messages", "prompt"} {
@@ -104,8 +104,8 @@ func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (p
 	return p, []string{member}, nil
 }
 
-// promptOf parses a prompt, which is either a text or a list of messages that each have a role. ok
-// is false for any other value.
+// promptOf parses a prompt, which is either a string or a list of messages that each have a role.
+// ok is false for any other value.
 func promptOf(value json.RawMessage) (p prompt, ok bool) {
 	if text := (*string)(nil); json.Unmarshal(value, &text) == nil && text != nil {
 		return prompt{text: *text}, true
@@ -156,7 +156,7 @@ func (p prompt) chat(system *string) ([]json.RawMessage, error) {
 }
 
 // ollama builds a request to Ollama's API and returns its URL and body. The path is /api/chat if
-// the prompt is a list of messages, and /api/generate if it is a text.
+// the prompt is a list of messages, and /api/generate if it is a string.
 func (e *Endpoint) ollama(r *Record, asked prompt, settings map[string]json.RawMessage) (string, json.RawMessage, error) {
 	body := struct {
 		Model    string                     `json:"model"`
@@ -200,8 +200,9 @@ func (e *Endpoint) openAI(r *Record, asked prompt, settings map[string]json.RawM
 	return e.at("/chat/completions"), text, err
 }
 
-// addConditions adds the record's temperature, token limit, and seed to settings, where they
-// replace those of the payload. maxTokens is the endpoint's name for the token limit.
+// addConditions sets the temperature, token limit, and seed in settings to the record's
+// values. These replace the payload's values. maxTokens is the endpoint's name for the token
+// limit.
 func (r *Record) addConditions(settings map[string]json.RawMessage, maxTokens string) error {
 	if t := r.Event.Temperature; t != nil {
 		text, err := json.Marshal(*t)

@@ -20,11 +20,11 @@ type Plan struct {
 	Endpoint *Endpoint
 	Request  *Request
 	Runs     int
-	Labels   map[string]string // labels of each run that is posted, in addition to rerun_of
+	Labels   map[string]string // labels to add to each posted run, in addition to rerun_of
 }
 
-// Run is one new output that was posted to the ledger, and the ledger's comparison of it with
-// the recorded one.
+// Run describes one new output that was posted to the ledger. It includes the ledger's
+// comparison of the new output with the recorded output.
 type Run struct {
 	Seq         uint64                    `json:"seq"`
 	OutputHash  string                    `json:"output_hash"`
@@ -87,15 +87,15 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 		if err == nil {
 			run.Cause, run.Differences, run.Summary = found.Cause, found.Differences, found.Summary
 		}
-		if err := errors.Join(err, done(run)); err != nil { // the run has been posted, even if the ledger did not compare it
+		if err := errors.Join(err, done(run)); err != nil { // report the run even if the comparison failed, because the run has been posted
 			return err
 		}
 	}
 	return nil
 }
 
-// record returns the IPC record of a new output. Its environment has only the digest that the
-// endpoint reports for its model, because nothing else is known.
+// record returns the IPC record of a new output. The record's environment contains only the
+// model digest that the endpoint reports, because nothing else is known.
 func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	recorded := p.Record.Event
 	posted := &wire.IPCRecord{
@@ -115,9 +115,9 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	return posted
 }
 
-// spelling returns a model's digest in the form that the record uses, if the two digests differ
-// only in the prefix "sha256:" or in length. They can differ in length because ollama list shows
-// only the first digits.
+// spelling returns the recorded model digest if it differs from digest only in the prefix
+// "sha256:" or in length. Otherwise, it returns digest. A recorded digest can be short because
+// ollama list shows only the first digits.
 func (r *Record) spelling(digest string) string {
 	const shown = 12 // number of digits that ollama list shows
 	recorded := r.Event.Environment["model_digest"]
@@ -128,7 +128,7 @@ func (r *Record) spelling(digest string) string {
 	return digest
 }
 
-// conclude returns a sentence about how reproducible the record is.
+// conclude returns a summary of how reproducible the record is.
 func (p *Plan) conclude(r *Report) string {
 	n := len(r.Runs)
 	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.FormatCount(uint64(r.DistinctOutputs), "distinct output"))

@@ -26,8 +26,8 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	return err
 }
 
-// Cells returns a run as a row of a table: the event, whether the output is equal, the
-// output's hash, and the cause.
+// Cells returns the cells of a table row that describes the run. They contain the event, whether
+// the output equals the recorded output, the output's hash, and the cause.
 func (r *Run) Cells() []string {
 	equal, cause := "no", cli.NoValue
 	if r.Equal {
@@ -39,8 +39,8 @@ func (r *Run) Cells() []string {
 	return []string{cli.FormatUint(r.Seq), equal, cli.QuoteCell(r.OutputHash), cause}
 }
 
-// WriteText writes each distinct summary of a run once, with the number of runs that have it, and
-// then the conclusion.
+// WriteText writes each distinct run summary once, with the number of runs that share it. Then it
+// writes the conclusion.
 func (r *Report) WriteText(out io.Writer) error {
 	said := make(map[string]uint64)
 	for _, run := range r.Runs {

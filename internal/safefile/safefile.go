@@ -40,8 +40,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return file, err
 }
 
-// checkOpened returns an error and closes the file if it is not regular. The file may have been
-// replaced after its name was checked.
+// checkOpened closes the file and returns an error if the file is not regular. This check is
+// needed because the file may have been replaced after its name was checked.
 func checkOpened(path string, file *os.File) (*os.File, fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err := checkRegular(path, info, err); err != nil {
@@ -57,7 +57,7 @@ func CheckRegular(path string) error {
 	return checkRegular(path, info, err)
 }
 
-// checkRegular is like CheckRegular, but takes the result of Lstat or Stat.
+// checkRegular is like CheckRegular, but uses the given result of Lstat or Stat.
 func checkRegular(path string, info fs.FileInfo, err error) error {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is not a regular file; remove it, or replace it with a regular file", path)
@@ -96,7 +96,7 @@ func read(path string, check func(fs.FileInfo) error) ([]byte, error) {
 }
 
 // CheckPrivate returns an error if anyone but the owner of a file or folder can read or write it.
-// mode is the mode that the error message suggests.
+// The error message recommends changing the permissions to mode, for example "600".
 func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 	if hasBits(info, 0o077) {
 		return fmt.Errorf("other users can read or write %s; run: chmod %s %s", path, mode, path)
@@ -105,7 +105,7 @@ func CheckPrivate(path string, info fs.FileInfo, mode string) error {
 }
 
 // CheckFolder returns an error if anyone but the folder's owner can create files in it, or if the
-// folder fails CheckOwner. dir may be a link that belongs to this user or to root.
+// folder fails CheckOwner. dir can be a link if the link belongs to the current user or root.
 func CheckFolder(dir string) error {
 	if err := checkLinkOwner(dir); err != nil {
 		return err
@@ -135,9 +135,9 @@ func checkLinkOwner(path string) error {
 	return nil
 }
 
-// CheckDataFolder is a less strict version of CheckFolder, for the parent of folders that
-// CheckFolder checks. It allows the folder's group to write to it, which container platforms need,
-// and allows root to use any user's folder.
+// CheckDataFolder is a less strict version of CheckFolder. It checks folders whose subfolders must
+// pass CheckFolder. It allows the folder's group to write to the folder, which container platforms
+// need, and allows root to use any user's folder.
 func CheckDataFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -172,7 +172,7 @@ func CheckUserFile(path string, secret bool) error {
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder; name a file", path)
 	case !info.Mode().IsRegular():
-		return nil // a pipe contains only the data that its writer sends
+		return nil // a pipe, for example, which stores no data to protect
 	case secret && hasBits(info, 0o007):
 		return fmt.Errorf("anyone can read or write %s; run: chmod o= %s", path, path)
 	case hasBits(info, 0o002):
@@ -181,8 +181,8 @@ func CheckUserFile(path string, secret bool) error {
 	return nil
 }
 
-// CheckOwner returns an error if a file or folder belongs to neither this user nor root. If this
-// user is root, it may also belong to the owner of the folder that contains it.
+// CheckOwner returns an error if a file or folder belongs to neither the current user nor root. If
+// the current user is root, CheckOwner also accepts the owner of the containing folder.
 func CheckOwner(path string, info fs.FileInfo) error {
 	owner, known := Owner(info)
 	self := os.Geteuid()

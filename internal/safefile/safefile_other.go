@@ -4,7 +4,7 @@ package safefile
 
 import "io/fs"
 
-// openAtOnce is zero, because the file system on this system has no pipes.
+// openAtOnce contains no flags, because opening a file on this system never waits for a writer.
 const openAtOnce = 0
 
 // hasBits always returns false, because file modes do not show permissions on this system.

@@ -14,7 +14,7 @@ const openAtOnce = syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 // hasBits reports whether a file's mode has at least one of the bits.
 func hasBits(info fs.FileInfo, bits fs.FileMode) bool { return info.Mode().Perm()&bits != 0 }
 
-// Owner returns the ID of the user who owns a file.
+// Owner returns the ID of the user who owns a file, if it is known.
 func Owner(info fs.FileInfo) (uid int, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

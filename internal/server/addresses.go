@@ -13,7 +13,7 @@ import (
 
 // addresses holds the open listeners of a server.
 type addresses struct {
-	server  net.Listener // nil if it could not be opened
+	server  net.Listener // nil if the listener could not be opened
 	metrics net.Listener // nil if the server's own address serves the metrics
 	grpc    net.Listener // nil if OTLP is not served over gRPC
 }
@@ -38,13 +38,13 @@ func openAddresses(config Config) (at addresses, err error) {
 func (at addresses) close() {
 	for _, listener := range [...]net.Listener{at.server, at.metrics, at.grpc} {
 		if listener != nil {
-			_ = listener.Close() // fails if a server has already closed the listener while it shut down
+			_ = listener.Close() // fails if the server has already closed the listener during its shutdown
 		}
 	}
 }
 
-// shared returns listeners for one of several servers that run one after another. When that
-// server shuts down, the addresses stay open, and new connections wait for the next server.
+// shared returns listeners for the next of several servers that run one after another. When that
+// server shuts down, the addresses stay open, and new connections wait for its successor.
 func (at addresses) shared() addresses {
 	at.server = shareListener(at.server)
 	if at.metrics != nil {
@@ -67,7 +67,7 @@ func shareListener(l net.Listener) net.Listener {
 	if !ok {
 		return l
 	}
-	_ = tcp.SetDeadline(time.Time{}) // the previous server set a deadline when it shut down
+	_ = tcp.SetDeadline(time.Time{}) // remove the deadline that the previous server set at shutdown
 	return &sharedListener{TCPListener: tcp}
 }
 

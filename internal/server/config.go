@@ -34,8 +34,8 @@ type Config struct {
 	// Data is the folder that contains everything that must not be lost: the database in db and the
 	// signing keys in keys. Its subfolder index can be rebuilt.
 	Data string `yaml:"data"`
-	// Store is the URL of a PostgreSQL database that holds the log instead of the folder db.
-	// It can contain a password.
+	// Store is the URL of a PostgreSQL database that contains the log instead of the folder db.
+	// The URL can contain a password.
 	Store string `yaml:"store"`
 	// ReadOnly makes the server serve the ledgers in Store, or the copy at From, without writing
 	// anything there. Such a server needs no signing key.
@@ -44,16 +44,17 @@ type Config struct {
 	// have, or the name of a file that contains the key.
 	From string `yaml:"from"`
 	Key  string `yaml:"key"`
-	// Trusted holds the keys named by Key.
+	// Trusted contains the keys that Key specifies.
 	Trusted []*proofs.Verifier `yaml:"-"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
 	// Advertise is the address, host:port or a URL, at which the other servers on the same
-	// store reach this one. It needs Store. Empty means Listen.
+	// store reach this one. It requires Store. If it is empty, the server advertises Listen.
 	Advertise string `yaml:"advertise"`
-	// IndexFrom lists URLs of servers with the same log, separated by commas. An index that is missing or
-	// far behind its log starts as a copy of the first server's index. Each of the other servers must
-	// have the same rows. IndexTokenFile and IndexCAFile are for the connections to these servers.
+	// IndexFrom lists URLs of servers with the same log, separated by commas. If the index is missing or
+	// far behind its log, it starts as a copy of the first server's index. The other servers' indexes
+	// must contain the same rows. IndexTokenFile and IndexCAFile configure the connections to these
+	// servers.
 	IndexFrom      string `yaml:"index-from"`
 	IndexTokenFile string `yaml:"index-token-file"`
 	IndexCAFile    string `yaml:"index-ca-file"`
@@ -281,12 +282,12 @@ func (c *Config) readFile(path string) error {
 }
 
 // minCache is the lower bound of the default size of the block cache, in bytes. It is not a
-// recommendation: if the data that requests read at random does not fit in the cache, the slowest responses
-// take longer. A million records need more than 1 GiB.
+// recommendation. If randomly read data does not fit in the cache, the slowest responses take longer. A
+// ledger of a million records needs a cache of more than 1 GiB.
 const minCache = 64 << 20
 
-// WithCaches returns c with a size for each cache whose size is not configured. Each such cache
-// gets a share of the usable memory, which is given in bytes.
+// WithCaches returns c with a default size for each cache whose size is not configured. The default
+// is a share of usable, which is the usable memory in bytes.
 func (c Config) WithCaches(usable uint64) Config {
 	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, minCache)))
 	setDefault(&c.IndexCache, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemory)))

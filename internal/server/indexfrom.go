@@ -35,8 +35,8 @@ func (c Config) checkIndexFrom() error {
 	return nil
 }
 
-// configureIndexFetch allows an index that is far behind its log to be replaced with a snapshot from
-// another server. It fetches nothing itself.
+// configureIndexFetch allows the index to replace itself with a snapshot from another server if it
+// is far behind its log. configureIndexFetch itself fetches nothing.
 func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 	if config.IndexFrom == "" {
 		return nil

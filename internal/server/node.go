@@ -28,12 +28,12 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database                // the database, if it is in the data folder; otherwise nil
-	remote   *postgres.Database              // the PostgreSQL database, if the log is in one; otherwise nil
-	lock     io.Closer                       // lock on the data folder, if the log is in PostgreSQL; otherwise nil
+	local    *pebble.Database                // the database in the data folder; nil if the log is in PostgreSQL
+	remote   *postgres.Database              // the PostgreSQL database; nil if the log is in the data folder
+	lock     io.Closer                       // lock on the data folder; nil if the log is not in PostgreSQL
 	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
-	started  atomic.Pointer[cluster.Cluster] // the same as cluster, for other goroutines
-	archive  *archive.Database               // the same as database, if old entries may be only in a bucket; otherwise nil
+	started  atomic.Pointer[cluster.Cluster] // copy of cluster that other goroutines can read
+	archive  *archive.Database               // reads old entries from a bucket; nil if archiving is not enabled
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
@@ -43,14 +43,14 @@ type Node struct {
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program, shown in the banner and by the API
-	// bannerPrinted is true if the banner was printed before the folder was reopened, so that it is not
-	// printed again.
+	// bannerPrinted is true if the banner was printed before the data folder was reopened. It prevents
+	// printing the banner twice.
 	bannerPrinted bool
 }
 
 // Open opens the data folder. The first start creates the folder and the ledger "default". If Open
-// fails because there is no disk space, or after opening a database without ledgers, it removes the
-// folders that it created.
+// fails because the disk is full, or fails after it opened a database without ledgers, it removes
+// the folders that it created.
 func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if config.From != "" {
 		return openMirror(ctx, config, keys, log)
@@ -97,8 +97,8 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 	return n, nil
 }
 
-// makeSpool creates an empty folder for results that slow clients have not read yet, and removes
-// the previous one.
+// makeSpool replaces the spool folder with an empty one. The server stores results there until
+// clients have read them.
 func makeSpool(data string) error {
 	return errors.Join(os.RemoveAll(datadir.SpoolFolder(data)), os.MkdirAll(datadir.SpoolFolder(data), 0o700))
 }
@@ -170,7 +170,7 @@ func (n *Node) Close() error {
 }
 
 // fullBy reports whether err means that the disk is full and the database was therefore opened for
-// reading only. If so, the server continues without the folders that only writes need.
+// reading only. In that case, the server starts without the folders that it could not create.
 func (n *Node) fullBy(err error) bool {
 	return n.readOnly() && errors.Is(err, syscall.ENOSPC)
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // serveMetrics serves /metrics to anyone who can reach the address, until the returned server is
-// closed. Each request holds underWay, which keeps the database open while metrics are read from
-// it.
+// closed. Each request holds the lock underWay, which keeps the database open while metrics are
+// read from it.
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", WithLock(metrics.Handler(), underWay))
@@ -32,7 +32,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 	server := &http.Server{
 		Handler:           checkHost(api.AllowedHosts(config.AllowHost), mux),
 		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      2 * time.Minute, // a CPU profile takes as long as the request asks for
+		WriteTimeout:      2 * time.Minute, // allows for a CPU profile, whose duration the client chooses
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -26,8 +26,8 @@ func (c Config) checkOTLP() error {
 	return nil
 }
 
-// serveGRPC serves OTLP over gRPC until the returned function is called. Every call holds underWay,
-// like every HTTP request.
+// serveGRPC serves OTLP over gRPC until the returned function is called. Each call holds the lock
+// underWay, which keeps the database open.
 func (n *Node) serveGRPC(service *api.Server, g gate, listener net.Listener, underWay sync.Locker) (shutdown func(context.Context) error) {
 	server := service.GRPCServer()
 	server.Handler = WithLock(server.Handler, underWay)

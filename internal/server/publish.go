@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// openArchive makes the database read old entries from the bucket if archiving is enabled. If it is not
-// enabled, openArchive returns an error if a ledger has entries that are only in a bucket.
+// openArchive makes the database read old entries from the bucket if archiving is enabled. Otherwise,
+// it returns an error if a ledger has entries that exist only in a bucket.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
 	if config.Archive {
 		b, err := bucket.Open(config.Publish)

@@ -104,8 +104,8 @@ func newLogger(c *cli.Console, config Config) *slog.Logger {
 }
 
 // Serve serves requests until ctx is done, and then finishes the requests in progress. If the database
-// was opened for reading only, Serve also stops once it can be opened for writing, and returns
-// errWritable.
+// was opened for reading only, Serve also stops when there is enough space to open the database for
+// writing. It then returns errWritable.
 func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate, at addresses) error {
 	metrics := api.NewMetrics(prometheus.NewRegistry())
 	if n.cluster != nil {
@@ -209,8 +209,8 @@ func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 	})
 }
 
-// printBanner prints the banner with the addresses, the folder, and the key to standard output. The server
-// must already accept connections.
+// printBanner prints the banner to standard output. The banner shows the addresses, the data folder, and
+// the verifier key. The server must already accept connections.
 func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) error {
 	data, err := filepath.Abs(config.Data)
 	if err != nil {
@@ -265,8 +265,8 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 	return nil
 }
 
-// shown returns the ledger that the banner describes: "default", or another one if there is no such ledger.
-// It returns nil if a read-only server has no ledger yet.
+// shown returns the ledger that the banner describes, which is "default" or, if it does not exist, another
+// ledger. It returns nil if a read-only server has no ledger yet.
 func (n *Node) shown() *ledger.Ledger {
 	all := n.Host.Ledgers()
 	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {
@@ -298,8 +298,8 @@ var errWritable = errors.New("disk space is available again")
 // spacePause is the time between two checks for free disk space.
 const spacePause = time.Second
 
-// watchSpace returns a channel that is closed once a database that was opened for reading only can be opened for
-// writing. For any other database, it returns nil. The check stops when ctx is done.
+// watchSpace returns a channel that it closes when there is enough space to open a read-only database for
+// writing. It returns nil if the database is not read-only. It stops checking when ctx is done.
 func (n *Node) watchSpace(ctx context.Context) <-chan struct{} {
 	if !n.readOnly() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openTokens opens the shared database, which holds the tokens, and moves the tokens in the data
-// folder into it. The returned database has its own connections, so that a check for revoked tokens
+// openTokens opens the shared PostgreSQL database, and moves the API tokens from the data folder to
+// the database. The returned database has its own connections, so that a check for revoked tokens
 // does not wait for other reads.
 func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.SharedStore, error) {
 	if err := datadir.CheckNoDatabase(config.Data); err != nil {

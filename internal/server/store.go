@@ -97,7 +97,7 @@ func (n *Node) share(ctx context.Context) (err error) {
 // shared database, the function makes the server reopen the ledger for reading.
 func (n *Node) fatal(name string) func(error) {
 	if n.remote == nil {
-		return nil // the default: the process exits
+		return nil // nil selects the default: the process exits
 	}
 	return func(err error) {
 		n.log.Warn("this server can no longer write to the ledger; reopening the ledger for reading", "ledger", name, "error", err)
@@ -108,7 +108,7 @@ func (n *Node) fatal(name string) func(error) {
 }
 
 // writerAddress returns a function that returns the address of the server that writes a ledger. If this
-// server writes all ledgers, writerAddress returns nil.
+// server does not share its database, writerAddress returns nil.
 func (n *Node) writerAddress() func(ledger string) (address string, ok bool) {
 	if n.cluster == nil {
 		return nil
@@ -116,8 +116,8 @@ func (n *Node) writerAddress() func(ledger string) (address string, ok bool) {
 	return n.cluster.WriterAddress
 }
 
-// followError returns the function that reports why a read-only server cannot follow the ledgers. It returns nil
-// for a server that writes.
+// followError returns a function that reports why a read-only server might show outdated ledgers. It returns
+// nil for a server that writes.
 func (n *Node) followError(config Config) func() error {
 	switch {
 	case n.mirror != nil:

@@ -23,18 +23,18 @@ type tlsFiles struct {
 	log       *slog.Logger
 
 	mu sync.Mutex // guards the fields below
-	// seen holds the states of the files when they were last read, even if they were invalid.
-	// An element is nil if its file could not be opened.
+	// seen contains the results of os.Stat from when the files were last read, even if they were
+	// invalid. An element is nil if os.Stat failed.
 	seen   [3]fs.FileInfo
 	looked time.Time
-	config *tls.Config // from the last valid files
+	config *tls.Config // loaded from the last valid files
 	// authorities is the set of authorities for client certificates, each in DER encoding.
 	authorities map[string]bool
 }
 
-// OpenTLS reads the files, which must be valid at that time. Each handshake checks whether they
-// have changed. If the new files are not valid, the error is logged, and the last valid files
-// stay in use, because a certificate and its key are never replaced at the same instant.
+// OpenTLS reads the files, and returns an error if they are not valid. Each handshake checks
+// whether they have changed. Because a certificate and its key are never replaced at the same
+// instant, an error in the new files is logged, and the last valid files stay in use.
 func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
@@ -46,8 +46,8 @@ func (f *tlsFiles) server() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: f.current}
 }
 
-// trusts reports whether the file of authorities contains the given authority. It checks at most
-// once a second whether the file has changed.
+// trusts reports whether the file of client certificate authorities contains authority. It checks
+// at most once a second whether the file has changed.
 func (f *tlsFiles) trusts(authority *x509.Certificate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,9 +104,9 @@ func unchanged(before, now [3]fs.FileInfo) bool {
 	return true
 }
 
-// load reads the files. Clients need no certificate, but a certificate that a client presents is
-// verified; whether it grants access is decided for each request. If load returns an error, the
-// configuration is unchanged.
+// load reads the files. Clients do not need a certificate. If a client presents one, the handshake
+// verifies it, and the access rules decide for each request whether it grants access. If load
+// returns an error, the configuration is unchanged.
 func (f *tlsFiles) load() error {
 	if err := errors.Join(safefile.CheckUserFile(f.cert, false), safefile.CheckUserFile(f.key, true)); err != nil {
 		return fmt.Errorf("tls-cert %s, tls-key %s: %w", f.cert, f.key, err)

@@ -38,7 +38,7 @@ func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCCh
 	return printSection(c, rows, columns...)
 }
 
-// maxMemberValue is the maximum number of bytes of a value that a table shows.
+// maxMemberValue is the length in bytes beyond which a table truncates a value.
 const maxMemberValue = 60
 
 // memberValue formats the value of a payload member as a table cell. It returns the posted value if
@@ -125,8 +125,8 @@ func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	return errors.Join(err, printCaveats(c, a, b))
 }
 
-// printCaveats warns about records that are not live or that have wrong claims, because a comparison
-// with such a record can mislead.
+// printCaveats warns about records that are not live or that claim wrong hashes, because a
+// comparison with such a record can mislead.
 func printCaveats(c *cli.Console, a, b *wire.RecordRow) error {
 	records := []*wire.RecordRow{a, b}
 	if a.Seq == b.Seq {
@@ -166,7 +166,7 @@ func printNames(c *cli.Console, what string, names []string) error {
 }
 
 // ValueCell formats the value of a variable as a table cell. If the value is a hash, ValueCell
-// shortens it unless full is set, and appends the first words of the hashed text, which it reads
+// shortens it unless full is set, and appends the first words of the hashed text. It reads the text
 // from the record with the given seq.
 func (t *TextReader) ValueCell(ctx context.Context, variable string, value json.RawMessage, seq uint64, full bool) string {
 	text := plainValue(value)
@@ -186,8 +186,8 @@ func plainValue(value json.RawMessage) string {
 }
 
 // TextDiff prints how similar two versions of a text are, how the length changes, and a word diff.
-// The parameter of names the text, for example "output". If the versions are equal, TextDiff prints
-// only the length.
+// of is the text's name in the message, for example "output". If the versions are equal, TextDiff
+// prints only the length.
 func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.FormatCount(x.A.Words, "word"))
@@ -205,9 +205,9 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return printDiff(c, x.Edits)
 }
 
-// EffectTexts prints a paragraph on how similar the outputs of each pair are and how much their
-// lengths change, as medians and quartiles over all pairs. It prints nothing if t lacks these
-// figures.
+// EffectTexts prints how similar the outputs of each pair are and how much their lengths change.
+// The figures are medians and quartiles over all pairs. EffectTexts prints nothing if t does not
+// contain them.
 func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil

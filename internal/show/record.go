@@ -21,8 +21,8 @@ type shownEvent struct {
 // maxValue is the length in bytes beyond which a value is truncated.
 const maxValue = 200
 
-// Record prints a record or another event: its values, its hashes with their checks and the first
-// words of each text, and a list of its content.
+// Record prints a record or another event. It shows the values, the hashes, and a list of the
+// content. For each hash, it also shows the check and the first words of the text.
 func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {

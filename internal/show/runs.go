@@ -119,8 +119,8 @@ func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
 	return sources, nil
 }
 
-// sourceChanges prints a table of the sources that no longer list a chunk that is cited, or that
-// were registered again with other chunks between the two runs.
+// sourceChanges prints a table of changed sources. The table contains a source if it no longer
+// lists a cited chunk, or if it was registered again with other chunks between the two runs.
 func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	var rows [][]string
 	for _, lost := range x.LostChunks {

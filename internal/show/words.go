@@ -22,12 +22,12 @@ type TextReader struct {
 	Ledger string
 
 	words  map[string]string // excerpts, keyed by digest
-	texts  map[string][]byte // truncated texts, keyed by their first words
-	denied bool              // the credentials do not allow reading content
+	texts  map[string][]byte // texts that are longer than their excerpts, keyed by excerpt
+	denied bool              // true if the credentials do not allow reading content
 }
 
-// maxTexts is the maximum number of texts that one command reads to show their first words. Beyond
-// it, digests are shown without words.
+// maxTexts is the maximum number of texts that one command reads to show their first words. For
+// any further texts, only the digests are shown.
 const maxTexts = 2000
 
 // contents maps the name of a hash to the name of the content from which it is computed.
@@ -37,9 +37,9 @@ var contents = map[string]string{
 }
 
 // Excerpt returns the first words of the text with the given digest, in quotation marks and
-// preceded by a space. name is the name of the hash, and seq identifies a record that has it. If
-// the TextReader has already read a text that begins with the same words, Excerpt returns the words
-// that follow from the point where the two texts differ. It returns "" if the text cannot be read.
+// preceded by a space. name is the name of the hash, and seq identifies a record that contains it.
+// If the TextReader has already read another text with the same first words, the excerpt starts
+// where the two texts differ. Excerpt returns "" if the text cannot be read.
 func (t *TextReader) Excerpt(ctx context.Context, name, digest string, seq uint64) string {
 	content, known := contents[name]
 	if !known || t.denied {
@@ -127,14 +127,14 @@ func firstWords(text []byte) string {
 	return line.String()
 }
 
-// printDiff prints a word diff: deleted words as [-words-], inserted ones as {+words+}, or in red and
-// green on a terminal.
+// printDiff prints a word diff. On a color terminal, deleted words are red and inserted words are
+// green. Otherwise, they appear as [-words-] and {+words+}.
 func printDiff(c *cli.Console, edits []wire.TextEdit) error {
 	marks := map[wire.EditOp][2]string{wire.EditDelete: {"[-", "-]"}, wire.EditInsert: {"{+", "+}"}}
 	if c.UsesColors() {
 		marks = map[wire.EditOp][2]string{wire.EditDelete: {"\x1b[31m", "\x1b[0m"}, wire.EditInsert: {"\x1b[32m", "\x1b[0m"}}
 	}
-	codes := cli.UnfilteredWriter(c.Out) // c.Out would escape the colour codes, as it escapes control codes in texts
+	codes := cli.UnfilteredWriter(c.Out) // c.Out escapes all control codes, including those for colors
 	for _, e := range edits {
 		for _, part := range []struct {
 			raw  bool

@@ -69,7 +69,7 @@ type paragraphs struct {
 	done    []string // an empty string stands for an unchanged paragraph
 	current strings.Builder
 	changed bool
-	open    diffmatchpatch.Operation // the operation whose tag is open
+	open    diffmatchpatch.Operation // the operation whose HTML tag is open
 }
 
 var tags = map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "del", diffmatchpatch.DiffInsert: "ins"}
@@ -90,7 +90,7 @@ func (p *paragraphs) add(op diffmatchpatch.Operation, word string) {
 	p.current.WriteString(escape(word))
 }
 
-// tag closes the open tag and opens the one for op, unless that one is already open.
+// tag closes the open HTML tag and opens the tag for op, unless that tag is already open.
 func (p *paragraphs) tag(op diffmatchpatch.Operation) {
 	if op == p.open {
 		return

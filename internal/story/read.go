@@ -1,5 +1,5 @@
-// Package story reads the paths of a branching story from the folder to which its build writes
-// them, and describes in Markdown how they differ from the paths of another build.
+// Package story reads the paths of a branching story from the output folder of a build, and
+// describes in Markdown how they differ from the paths of another build.
 package story
 
 import (
@@ -24,8 +24,8 @@ type Path struct {
 // each passage in every path that contains it.
 const maxFile = 256 << 20
 
-// Names of files in a build. Each file is either in the folder of the story or in its subfolder
-// dist. The first name in each list is the current one; earlier builds used the others.
+// These are the names of files in a build. Each file is either in the story's folder or in its
+// subfolder dist. Builds now use the first name in each list. Earlier builds used the other names.
 var (
 	pathLists = []string{"allpaths-intermediate/paths.json", "allpaths-intermediate/paths_enriched.json", "allpaths-intermediate/paths_categorized.json"}
 	caches    = []string{"allpaths-validation-status.json", "allpaths-validation-cache.json"}

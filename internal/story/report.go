@@ -10,11 +10,11 @@ import (
 type Report struct {
 	Project, Build string
 	Base           string // the build to compare with; empty if there is none
-	UnknownBase    string // a requested base that the ledger does not have
+	UnknownBase    string // the requested base, if it is not in the ledger
 	Paths          []CheckedPath
 }
 
-// CheckedPath is a path of the build, or a path of its base that the build no longer has.
+// CheckedPath is a path of the build, or a path that only the base build contains.
 type CheckedPath struct {
 	PathID          string
 	Route           []string
@@ -22,7 +22,7 @@ type CheckedPath struct {
 	Validated       bool
 	ValidatedBefore uint64 // seq of the event that validated the same text earlier; 0 if there is none
 	LinksChanged    bool
-	Renamed         [][]string // routes at which the other build has the same text
+	Renamed         [][]string // routes in the other build that have the same text
 	// Diff is the diff as Markdown, and NoDiff is the reason why there is no diff. Both are empty
 	// if the text of the path is not compared.
 	Diff, NoDiff string
@@ -38,8 +38,8 @@ func (r *Report) CountUnvalidated() (n int) {
 	return n
 }
 
-// WriteMarkdown writes the report: a summary, then each path that has not been validated with its
-// changes, then the paths that are gone.
+// WriteMarkdown writes the report. It contains a summary, the changes to the paths that have not
+// been validated, and the paths that are gone.
 func (r *Report) WriteMarkdown(to io.Writer) error {
 	var w strings.Builder
 	counts := make(map[string]int)

@@ -17,9 +17,9 @@ const manifestVersion = "colophon-export/1"
 // Manifest is the content of the file that proves the rows of an export.
 type Manifest struct {
 	Version  string `json:"version"`
-	Format   Format `json:"format"`   // format of the file of rows; not signed, because every format has the same rows
+	Format   Format `json:"format"`   // format of the exported file; not signed, because the rows are the same in every format
 	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
-	Rest     string `json:"rest"`     // the response body without its rows: JSON, byte for byte
+	Rest     string `json:"rest"`     // the exact JSON text of the response body, without its rows
 	Leaves   []byte `json:"leaves"`   // concatenated RFC 6962 leaf hashes of the rows, 32 bytes each
 }
 

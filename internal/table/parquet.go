@@ -54,7 +54,7 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 		group[c.name] = c.kind.node()
 	}
 	schema := parquet.NewSchema("row", group)
-	// leaf[i] is the position of column i in the schema; leaf[len(columns)] is that of RowColumn.
+	// leaf[i] is the position of column i in the schema. The last element is the position of RowColumn.
 	leaf := make([]int, len(columns)+1)
 	for i, path := range schema.Columns() {
 		if path[0] == RowColumn {
@@ -105,8 +105,8 @@ func writeParquet(w io.Writer, columns []column, rows Rows) error {
 // row's other columns.
 func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		// The library can panic on a malformed file. A panic in the caller's loop body is passed
-		// on.
+		// The library can panic on a malformed file. Recover from such a panic, but not from one in the
+		// caller's loop body.
 		yielding := false
 		defer func() {
 			if broken := recover(); broken != nil {

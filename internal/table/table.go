@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Format is a file format.
+// Format is an export file format.
 type Format string
 
 const (
@@ -26,13 +26,14 @@ const (
 	Parquet Format = "parquet"
 )
 
-// Formats lists the formats.
+// Formats lists all supported formats.
 var Formats = []Format{Parquet, CSV, NDJSON}
 
 // RowColumn is the name of the column with the JSON text of the row.
 const RowColumn = "_row"
 
-// These limits apply to the columns. Members beyond them appear only in RowColumn.
+// Members beyond maxColumns appear only in RowColumn. Objects nested deeper than maxDepth are
+// stored as JSON text.
 const (
 	maxColumns = 1000
 	maxDepth   = 3
@@ -131,7 +132,7 @@ func walk(prefix string, object pyjson.Value, depth int, yield func(cell) bool) 
 	return true
 }
 
-// kindOf returns the narrowest type for a value.
+// kindOf returns the narrowest type that can represent a value.
 func kindOf(v pyjson.Value) kind {
 	switch v.Kind() {
 	case pyjson.False, pyjson.True:
@@ -147,7 +148,7 @@ func kindOf(v pyjson.Value) kind {
 	return text
 }
 
-// join returns the narrowest type that can hold values of both types.
+// join returns the narrowest type that can represent the values of both types.
 func join(a, b kind) kind {
 	switch {
 	case a == b:
@@ -158,7 +159,7 @@ func join(a, b kind) kind {
 	return text
 }
 
-// columnsOf returns the columns that the rows need, in the order in which they first occur.
+// columnsOf returns the columns that the rows need, in order of first occurrence.
 func columnsOf(rows Rows) ([]column, error) {
 	var list []column
 	places := make(map[string]int)
@@ -184,8 +185,8 @@ func columnsOf(rows Rows) ([]column, error) {
 	return list, nil
 }
 
-// fill sets values[i] to the row's value for column i, or to an absent value. places maps column names
-// to indexes. If two members have the same name, fill uses the first.
+// fill sets values[i] to the row's value for column i, or clears values[i] if the row has none. places
+// maps column names to indexes. If two members have the same name, fill uses the first.
 func fill(values []pyjson.Value, places map[string]int, row pyjson.Value) {
 	clear(values)
 	for c := range cells(row) {
@@ -204,8 +205,8 @@ func placesOf(columns []column) map[string]int {
 	return places
 }
 
-// textOf returns what a text column holds for a value: the text of a string, or the JSON of any
-// other value.
+// textOf returns the content of a text column for a value, which is the text of a string, or the
+// JSON of any other value.
 func textOf(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.String {
 		return bytes.ToValidUTF8(v.Text(), []byte("\uFFFD"))
@@ -216,8 +217,8 @@ func textOf(v pyjson.Value) []byte {
 // Difference describes a row that differs between a file and its manifest.
 type Difference struct {
 	What string // changed, added, removed, or moved
-	File int    // number of the row in the file, counted from 1; 0 if it was removed
-	Was  int    // number of the row in the manifest, counted from 1; 0 if it was added or moved
+	File int    // row number in the file, starting at 1; 0 if the row was removed
+	Was  int    // row number in the manifest, starting at 1; 0 if the row was added or moved
 }
 
 // CompareRows returns the first differences between the rows of a file and those in its manifest, in file
@@ -238,7 +239,7 @@ func CompareRows[H comparable](file, manifest []H, most int) (list []Difference)
 			i, j = i+1, j+1
 			continue
 		}
-		added := i < len(file) && inManifest[file[i]] <= moved[file[i]] // does not occur in the rest of the manifest
+		added := i < len(file) && inManifest[file[i]] <= moved[file[i]] // the row does not occur in the rest of the manifest
 		removed := j < len(manifest) && inFile[manifest[j]] == 0
 		if added || i < len(file) && !removed {
 			inFile[file[i]]--

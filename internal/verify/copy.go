@@ -15,10 +15,10 @@ type PublishedCopy struct {
 	Tile       proofs.TileReader
 }
 
-// verifiers returns the oldest key of the log that is trusted, and all of its successors. The
-// copy's checkpoint must be signed with the log's newest key. Each returned key accepts a
-// checkpoint only if the copy's tree extends the checkpoint's tree. Otherwise its error wraps
-// ErrNotLater, or says that the copy is too short.
+// verifiers returns the log's oldest trusted key and all keys that succeeded it. The copy's
+// checkpoint must be signed with the log's newest key. Each returned key accepts a checkpoint only
+// if the copy's tree extends the checkpoint's tree. It rejects any other checkpoint with an error
+// that wraps ErrNotLater or says that the copy is too short.
 func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {

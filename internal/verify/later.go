@@ -10,9 +10,9 @@ import (
 	"colophon/proofs"
 )
 
-// ErrReplacedKey means that the checkpoint is signed only with a key that has been replaced, and no
-// later tree was given to show that its tree belongs to the log. ErrNotLater means that a later
-// tree was given, but it does not extend the checkpoint's tree.
+// ErrReplacedKey means that a checkpoint is signed only with a key that has been replaced, and that
+// no later tree was given to show that the log contains the checkpoint's tree. ErrNotLater means
+// that a later tree was given, but it does not extend the checkpoint's tree.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
 	ErrNotLater    = errors.New("the checkpoint's tree is not a prefix of the later tree")
@@ -26,8 +26,8 @@ type laterTree struct {
 	Checkpoint string   `json:"checkpoint"`
 }
 
-// verifyingKeys returns the keys to verify a file with. Replaced keys are accepted only for trees
-// that a later tree, given with --copy or --later, extends.
+// verifyingKeys returns the keys for verifying a file. A replaced key accepts a checkpoint only if
+// a later tree, given with --copy or --later, extends the checkpoint's tree.
 func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(o.Key)
 	if err != nil {
@@ -56,8 +56,9 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	return keys, nil
 }
 
-// readLater reads the file given with --later. The returned function returns nil for a checkpoint
-// whose tree is a prefix of the tree in that file, and otherwise an error that wraps ErrNotLater.
+// readLater reads the file given with --later. The returned function checks that a checkpoint's
+// tree is a prefix of the tree in that file. If it is not, it returns an error that wraps
+// ErrNotLater.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {

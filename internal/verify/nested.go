@@ -14,13 +14,13 @@ import (
 	"colophon/proofs"
 )
 
-// acceptedPart is the report on a nested proof that was verified.
+// acceptedPart is the report on a verified nested proof.
 type acceptedPart struct {
 	*accepted
 	Stage        *acceptedStage    `json:"stage,omitempty"`
 	Citation     *acceptedCitation `json:"citation,omitempty"`
 	TextVerified bool              `json:"text_verified"`
-	embedded     []byte            // the text in the proof, or nil
+	embedded     []byte            // the text in the proof; nil if there is none
 }
 
 type acceptedStage struct {
@@ -95,7 +95,7 @@ func verifyText(n *proofs.NestedProof, text []byte) error {
 	return fmt.Errorf("%w: the recorded hash of stage %.100q is %x, but the text (%d bytes) has a different hash", ErrTextMismatch, n.Stage.Name, n.Stage.Hash, len(text))
 }
 
-// MatchesText reports whether the hash of text is that of the stage or citation that n proves (spec: Nested
+// MatchesText reports whether text has the hash of the stage or citation that n proves (spec: Nested
 // proofs).
 func MatchesText(n *proofs.NestedProof, text []byte) bool {
 	if n.Citation != nil {

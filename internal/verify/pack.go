@@ -23,9 +23,9 @@ type acceptedPack struct {
 	Redacted       int    `json:"redacted"`
 	Missing        int    `json:"missing"`
 	Recomputed     int    `json:"recomputed"`
-	Claimed        int    `json:"claimed"`           // claimed hashes of recomputed records that cannot be computed from the pack
-	Unknown        int    `json:"unknown,omitempty"` // recomputed records whose cache key and digest could not be checked
-	OwnPage        bool   `json:"own_page"`          // whether the page is exactly what this program writes
+	Claimed        int    `json:"claimed"`           // number of claimed hashes in recomputed records that cannot be computed from the pack
+	Unknown        int    `json:"unknown,omitempty"` // number of recomputed records whose cache key and digest could not be checked
+	OwnPage        bool   `json:"own_page"`          // whether the HTML page is exactly the page that this program writes
 	coverage
 }
 
@@ -35,7 +35,8 @@ func packCoverage() coverage {
 	return coverage{[]string{"format", "ledger", "checkpoint", "records", "contents"}, []string{"exported", "verifier_keys", "content"}}
 }
 
-// verifyPack verifies the data in an audit pack. It never runs the scripts in the page.
+// verifyPack verifies the data in an audit pack, which is an HTML page. It never runs the scripts
+// of the page.
 func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	if err := o.rejectOtherFlags("an audit pack"); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs"
 )
 
-// verifyReceipt verifies a JSON receipt or a tlog-proof. If the flag --record is set, it also
-// verifies the record in that file.
+// verifyReceipt verifies a JSON receipt or a tlog-proof. If --record names a file, verifyReceipt
+// also verifies that the proven event describes the record in the file.
 func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifier) (verified, error) {
 	r, err := provenReceipt(c, o, text, keys)
 	if err != nil {
@@ -67,8 +67,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	return p.VerifyEntry(entry, keys...)
 }
 
-// explainRecord explains how to get a receipt if text, which could not be parsed as one, is a record or
-// an event. Otherwise it returns err unchanged.
+// explainRecord is called if text cannot be parsed as a receipt. If text is a record or an event, it
+// returns an error that explains how to get a receipt. Otherwise it returns err unchanged.
 func explainRecord(text []byte, err error) error {
 	var doc pyjson.Document
 	if doc.Parse(text) != nil || doc.Root().Kind() != pyjson.Object {
@@ -88,8 +88,8 @@ func explainRecord(text []byte, err error) error {
 	return err
 }
 
-// readEntry reads an entry from a file. The file holds the entry itself or its line in a response
-// to GET …/events.
+// readEntry reads an entry from a file. The file contains either the entry itself or the line that
+// describes the entry in a response to GET …/events.
 func readEntry(c *cli.Console, name string) ([]byte, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {

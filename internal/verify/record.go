@@ -16,9 +16,10 @@ import (
 	"colophon/proofs"
 )
 
-// verifyRecord checks that an event is about the posted record, and that recomputing the event from
-// the record gives the same bytes. The caller must have verified the event. The error wraps
-// ErrOtherRecord if the event is about another record, and ErrValueMismatch if its values differ.
+// verifyRecord checks that an event describes the posted record, and that its values match those
+// recomputed from the record. It does not compare the digests of content and payload members. The
+// caller must have verified the event. The error wraps ErrOtherRecord if the event describes
+// another record, and ErrValueMismatch if a value differs.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
 	if err := document.Parse(body); err != nil {
@@ -63,7 +64,7 @@ func verifyRecord(body, posted []byte) error {
 		return pointer == contentPointer || has.Kind() == makes.Kind() && strings.HasPrefix(pointer, membersPointer)
 	})
 	if !found {
-		return nil // the two events are the same JSON, spelled differently
+		return nil // the events differ only in JSON spelling or in digests that are not compared
 	}
 	return fmt.Errorf("%w: %s: the event has %s, but the computed value is %s", ErrValueMismatch, pointer, formatForMessage(says), formatForMessage(computed))
 }
@@ -88,13 +89,13 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 	return r, err
 }
 
-// contentPointer points to the digests of the content bytes exactly as they were posted. The
-// record's own digest covers its canonical form, so the same record in another JSON spelling can
-// have different content digests.
+// contentPointer points to the content digests, which cover the bytes exactly as they were posted.
+// verifyRecord does not compare them, because the same record in another JSON spelling can have
+// different content digests.
 const contentPointer = "/record/content"
 
-// membersPointer is the prefix of the pointers to digests of payload members. Computing these
-// digests requires the ledger's secret.
+// membersPointer is the prefix of the JSON pointers to the digests of payload members. verifyRecord
+// does not compare these digests, because computing them requires the ledger's secret.
 const membersPointer = "/record/payload_members/"
 
 // formatForMessage formats a value for an error message, truncated to 200 bytes.

@@ -74,8 +74,8 @@ func (c coverage) unproved(word string) string {
 	}
 	var names []string
 	for _, name := range c.NotProved[:min(most, len(c.NotProved))] {
-		// The names are quoted, because the server chose them, and a terminal would interpret some
-		// characters.
+		// Quote the names: the server chose them, and they can contain control characters that a terminal
+		// would interpret.
 		names = append(names, fmt.Sprintf("%.100q", name))
 	}
 	if more := len(c.NotProved) - most; more > 0 {
@@ -117,8 +117,8 @@ func ledgerName(name string) error {
 	return nil
 }
 
-// fingerprint returns the fingerprint of the key that signed a checkpoint. If several keys signed it,
-// fingerprint returns that of the last one in keys.
+// fingerprint returns the fingerprint of the key that signed a checkpoint. If several of the keys
+// signed it, fingerprint uses the last of them.
 func fingerprint(checkpoint []byte, keys []*proofs.Verifier) (found string) {
 	for _, key := range keys {
 		if _, err := proofs.OpenCheckpoint(checkpoint, key); err == nil {
@@ -150,7 +150,7 @@ func (a *accepted) print(c *cli.Console) error {
 }
 
 // summarise formats the ledger's checks of a record: the number of times each result occurs,
-// followed by each failed check. claimed is the number of hashes that are only claimed.
+// followed by each failed check. claimed is the number of checks whose result is record.Claimed.
 func summarise(checks []byte) (text string, claimed int, err error) {
 	var document pyjson.Document
 	if err := document.Parse(checks); err != nil {
@@ -162,8 +162,8 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 		result := string(check.Member("result").Text())
 		found[result]++
 		if result == string(record.Mismatch) {
-			// The names are quoted because the writer of the record chose them, and a terminal would
-			// interpret some characters.
+			// Quote the names: the writer of the record chose them, and they can contain control characters
+			// that a terminal would interpret.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}

@@ -12,7 +12,8 @@ import (
 	"colophon/proofs"
 )
 
-// ErrRowMismatch means that rows of an exported file are not those that the ledger signed.
+// ErrRowMismatch means that the rows of an exported file differ from the rows that the ledger
+// signed.
 var ErrRowMismatch = errors.New("the file's rows do not match the rows that the ledger signed")
 
 // acceptedTable is the report on a verified export.
@@ -29,8 +30,8 @@ type acceptedTable struct {
 	file     string
 }
 
-// manifestOf reads the manifest of an export, and also returns the name of the file of rows. o.File
-// may name either of the two files; m is nil if it names neither.
+// manifestOf reads the manifest of an export, and also returns the name of the file that contains
+// the rows. o.File can name either of the two files. If it names neither, m is nil.
 func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err error) {
 	rows, isManifest := strings.CutSuffix(o.File, table.ManifestSuffix)
 	if !isManifest {
@@ -85,10 +86,10 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 const mostRows = 10
 
 // checkRows checks that the rows of a file match the leaf hashes in its manifest. Its error wraps
-// ErrRowMismatch and lists the first rows that do not.
+// ErrRowMismatch and lists at most mostRows mismatched rows.
 func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error {
 	var own []proofs.Hash
-	var seqs []string // seqs of the file's rows, for errors
+	var seqs []string // seqs of the rows, formatted for error messages
 	var wrong []string
 	for row, err := range rows {
 		if err != nil && !errors.Is(err, table.ErrCellMismatch) {

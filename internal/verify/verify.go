@@ -1,5 +1,5 @@
 // Package verify verifies receipts, nested proofs, audit packs, and exports offline, with keys that the
-// user trusts. It reports what each proves, and which members no proof covers.
+// user trusts. It reports what a file proves, and which of its members no proof covers.
 package verify
 
 import (
@@ -19,9 +19,9 @@ type Verdict struct {
 	err     error // the verdict applies to errors that wrap this error
 }
 
-// ErrOtherRecord means that the event is about another record. ErrValueMismatch means that the event
-// is about the record, but has values that do not follow from it. ErrTextMismatch means that a text
-// does not have the hash that a nested proof proves.
+// ErrOtherRecord means that the event describes another record. ErrValueMismatch means that the
+// event describes the record, but contains values that do not follow from it. ErrTextMismatch means
+// that the hash of a text differs from the hash that a nested proof proves.
 var (
 	ErrOtherRecord   = errors.New("the record does not match the event")
 	ErrValueMismatch = errors.New("the event's values do not match the values computed from the record")
@@ -57,8 +57,8 @@ func AllVerdicts() []Verdict {
 type Options struct {
 	File, Key, Record, Entry, Text, Later string
 	JSON                                  bool
-	// Copy opens the published copy to verify against, given the trusted keys. nil means that there is no
-	// copy.
+	// Copy uses the trusted keys to open the published copy of the log to verify against. It is nil if
+	// there is no copy.
 	Copy func(trusted []*proofs.Verifier) (*PublishedCopy, error)
 }
 
@@ -81,8 +81,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// rejectOtherFlags returns an error if a flag is set that does not apply to this kind of file. what describes
-// the kind of file, and allowed lists the flags that do apply.
+// rejectOtherFlags returns an error if --record, --entry, or --text is set but is not in allowed. what
+// describes the kind of file for the error message.
 func (o Options) rejectOtherFlags(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
 		if value != "" && !slices.Contains(allowed, flag) {

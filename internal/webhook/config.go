@@ -29,7 +29,7 @@ type MessageType string
 const (
 	TypeMismatch      MessageType = "mismatch"       // a record claims a hash that its content does not have
 	TypeInconsistent  MessageType = "inconsistent"   // the verdict of a run-DAG breaks a rule
-	TypeDrift         MessageType = "drift"          // the output of an IPC run differs from that of the previous run with the same input
+	TypeDrift         MessageType = "drift"          // the output of an IPC run differs from the output of the previous run with the same input
 	TypeDivergence    MessageType = "divergence"     // a run-DAG differs from the previous one with the same question
 	TypeStaleCitation MessageType = "stale_citation" // an event superseded chunks that citation sets cite
 	TypeGap           MessageType = "gap"            // a producer skipped sequence numbers

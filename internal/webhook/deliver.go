@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	attemptTime = 30 * time.Second // limit for one attempt
-	firstPause  = time.Second      // after the first failure; each further failure doubles it
+	attemptTime = 30 * time.Second // timeout of one delivery attempt
+	firstPause  = time.Second      // pause after the first failure; each further failure doubles it
 	longestWait = 15 * time.Minute // longest pause between two attempts
 )
 
-// sign returns the value of the webhook-signature header (Standard Webhooks, symmetric).
+// sign returns the webhook-signature header of a message (Standard Webhooks, symmetric signatures).
 func sign(secret []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	fmt.Fprintf(mac, "%s.%s.", id, timestamp)
@@ -66,8 +66,8 @@ func (w *worker) post(ctx context.Context, m *Message, body []byte) (wait time.D
 	return wait, fmt.Errorf("the receiver responded with %s", response.Status)
 }
 
-// deliver resends a message until the receiver accepts it. It returns an error only if the message
-// cannot be encoded or if ctx is done.
+// deliver sends a message, and retries until the receiver accepts it. It returns an error only if
+// the message cannot be encoded or if ctx is done.
 func (w *worker) deliver(ctx context.Context, m *Message) error {
 	body, err := json.Marshal(m)
 	if err != nil {

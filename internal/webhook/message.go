@@ -31,7 +31,7 @@ type Message struct {
 // MessageData says what happened. Members that do not apply are absent.
 type MessageData struct {
 	Ledger    string `json:"ledger"`
-	Seq       uint64 `json:"seq"` // seq of the event; for trouble, the tree size
+	Seq       uint64 `json:"seq"` // seq of the event, or the tree size if the type is trouble
 	Kind      string `json:"kind,omitempty"`
 	RunID     string `json:"run_id,omitempty"`
 	EventHash string `json:"event_hash,omitempty"`
@@ -43,10 +43,10 @@ type MessageData struct {
 	Variables []string `json:"variables,omitempty"` // names of the variables that differ
 	Stage     string   `json:"stage,omitempty"`     // first diverging stage
 	Producer  string   `json:"producer,omitempty"`
-	Missing   []uint64 `json:"missing,omitempty"`    // first and last missing number
+	Missing   []uint64 `json:"missing,omitempty"`    // first and last skipped sequence number
 	Source    string   `json:"source_id,omitempty"`  // source whose chunks were superseded
-	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that cite these chunks; at most 100
-	More      bool     `json:"more,omitempty"`       // there are more stale sets
+	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that cite superseded chunks of the source; at most 100
+	More      bool     `json:"more,omitempty"`       // stale_sets is incomplete
 }
 
 // maxStale is the maximum number of stale sets in a message.
@@ -146,7 +146,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		return m, nil
 	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunDAGIdentical:
 		d := facts.Divergence
-		stage := "outcome" // all stages agree
+		stage := "outcome" // used if no stage differs
 		if d.FirstDivergingStage != nil {
 			stage = *d.FirstDivergingStage
 		}
@@ -161,7 +161,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 // staleMessages returns one message for each source whose chunks were superseded by event e.
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
-		// The latest superseded chunks come first.
+		// The most recently superseded chunks come first.
 		rows, next, err := citations.ListStaleOfSource(ctx, view, source, index.Page{Limit: maxStale})
 		if err != nil {
 			return nil, fmt.Errorf("reading the stale citations of a source: %w", err)
@@ -204,8 +204,8 @@ func sourcesOf(e *event.Event) (list []string) {
 	return list
 }
 
-// gapMessage returns a message if the producer of a record skipped numbers, and nil otherwise. The
-// index must still have the state before the event.
+// gapMessage returns a message if the producer of a record skipped sequence numbers, and nil
+// otherwise. The index must still contain the state from before the event.
 func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	id, number := e.Producer()
 	if id == nil || number < 2 || e.Seq == 0 {

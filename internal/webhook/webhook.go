@@ -113,10 +113,10 @@ type worker struct {
 	moved  chan struct{}
 	pause  time.Duration
 
-	next              atomic.Uint64 // seq of the next event
+	next              atomic.Uint64 // seq of the next event to process
 	sent, failed      atomic.Uint64
 	failing           atomic.Bool
-	indexProblemSince time.Time // when the reported problem began, or zero; used only by run
+	indexProblemSince time.Time // start of the reported index problem, or zero if none is reported; used only by run
 }
 
 func (w *worker) wake() {
@@ -163,9 +163,9 @@ func (w *worker) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// waitForIndex waits until the index covers the head. If that takes longer than behindTime, it
-// returns an error. Before that, it sends a message of type TypeIndexTrouble if the hook wants one
-// and this problem has not been reported yet.
+// waitForIndex waits until the index covers head. It returns an error if the index stops or takes
+// longer than behindTime. Before returning the error, it sends a message of type TypeIndexTrouble,
+// if the hook wants such messages and the problem has not been reported yet.
 func (w *worker) waitForIndex(ctx context.Context, head uint64) error {
 	follower := w.options.Follower(w.ledger.Name())
 	waiting, cancel := context.WithTimeout(ctx, behindTime)
@@ -241,7 +241,7 @@ func (w *worker) sendMessages(ctx context.Context, e *event.Event) (sent bool, e
 	return sent, nil
 }
 
-// cursor is the content of a cursor file. Next is the seq of the next event.
+// cursor is the content of a cursor file. Next is the seq of the next event to process.
 type cursor struct {
 	Next uint64 `json:"next"`
 }
@@ -298,7 +298,7 @@ func (s *Sender) Collect(ch chan<- prometheus.Metric) {
 		next := w.next.Load()
 		ch <- prometheus.MustNewConstMetric(sentTotal, prometheus.CounterValue, float64(w.sent.Load()), labels...)
 		ch <- prometheus.MustNewConstMetric(failedTotal, prometheus.CounterValue, float64(w.failed.Load()), labels...)
-		head := w.ledger.Head().Size // read after next, so that head cannot be behind it
+		head := w.ledger.Head().Size // head is read after next, so that it cannot be smaller
 		ch <- prometheus.MustNewConstMetric(lagEvents, prometheus.GaugeValue, float64(head-min(next, head)), labels...)
 	}
 }

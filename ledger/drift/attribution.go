@@ -15,8 +15,9 @@ import (
 // Cause says why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
-// The causes. Those from Input to Seed are the variables that determine an ipc_id. OllamaBuild and
-// HostPlatform describe the environment of a run, and are compared only if both runs record them.
+// These are the possible causes. The causes from Input to Seed correspond to the variables that
+// determine an ipc_id. OllamaBuild and HostPlatform are properties of the environment of a run,
+// which are compared only if both runs record them.
 const (
 	Identical    Cause = "identical"     // nothing differs, not even the outputs
 	Input        Cause = "input"         // only the input and the output differ
@@ -25,8 +26,8 @@ const (
 	Temperature  Cause = "temperature"
 	MaxTokens    Cause = "max_tokens"
 	Seed         Cause = "seed"
-	// OllamaBuild and HostPlatform mean that only this property of the environment and the output
-	// differ.
+	// OllamaBuild and HostPlatform each mean that only the named property of the environment and the
+	// output differ.
 	OllamaBuild  Cause = "ollama_build_hash"
 	HostPlatform Cause = "host_platform"
 	// Evidence means that only the citation sets of the two runs and the output differ.
@@ -53,8 +54,8 @@ var Causes = [...]Cause{
 	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
 }
 
-// Difference is a variable that has different values in two runs. A and B hold hashes and texts as
-// they were recorded, and numbers in canonical form. They are nil if the value is null.
+// Difference is a variable that has different values in two runs. A and B are these values: hashes
+// and texts as they were recorded, and numbers in canonical form. A null value is nil.
 type Difference struct {
 	Variable string
 	A, B     []byte
@@ -76,15 +77,14 @@ type MemberDifference struct {
 // Attribution is the result of comparing two runs.
 type Attribution struct {
 	Cause Cause
-	// Differences lists the variables that differ, in the order of the causes. It includes a
+	// Differences lists the variables that differ, in the order of the variables array. It includes a
 	// property of the environment only if both runs record it.
 	Differences   []Difference
 	OutputChanged bool
 }
 
-// CitationSetPair identifies the latest citation sets of two runs, which are found by the runs'
-// run_ids (spec: Evidence). The zero value means that at least one run has no citation set, so that
-// nothing is compared.
+// CitationSetPair identifies the latest citation set of each of two runs, found by run_id (spec:
+// Evidence). It is zero if at least one run has no citation set. The sets are then not compared.
 type CitationSetPair struct {
 	A, B   uint64 // seqs of the sets
 	Differ bool   // whether the sets cite different chunks, or the same chunk from different sources
@@ -137,8 +137,9 @@ var variables = [...]string{
 	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
 }
 
-// Indexes into variables. At environment and above, an unknown value is considered equal to any
-// other value. The value of evidence comes from a CitationSetPair instead of the event of a run.
+// These constants are indexes into variables. From index environment onwards, an unknown value is
+// considered equal to any other value. The values of evidence come from a CitationSetPair instead
+// of the events of the runs.
 const (
 	input       = 0
 	model       = 2
@@ -175,7 +176,7 @@ func valuesOf(r *event.IPC) [len(variables)][]byte {
 type comparison struct {
 	differs       [len(variables)]bool
 	counted       int // number of differing variables that count towards the cause
-	last          int // position of the last of these variables
+	last          int // index of the last variable that counts
 	outputChanged bool
 }
 

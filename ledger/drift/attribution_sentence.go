@@ -42,8 +42,8 @@ func (r *Attribution) Sentence() string {
 var comparedHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash"}
 
 // MismatchSentence returns a sentence that lists the compared hashes of the event at seq that do
-// not match their claims. fields holds the names of all fields whose check is "mismatch" (spec:
-// Checks). The sentence is empty if none of them is a compared hash.
+// not match the claimed values. fields contains the names of all fields whose check is "mismatch"
+// (spec: Checks). The sentence is empty if fields contains no compared hash.
 func MismatchSentence(seq uint64, fields []string) string {
 	var hashes []string
 	for _, hash := range comparedHashes {
@@ -90,7 +90,8 @@ func (d *Difference) show(value []byte, name string) string {
 // maxShownMembers is the maximum number of payload members that a sentence lists.
 const maxShownMembers = 3
 
-// membersText names the payload members that differ. It is empty or begins with a space.
+// membersText lists or counts the payload members that differ. The text is empty or begins with a
+// space.
 func (d *Difference) membersText() string {
 	switch {
 	case len(d.Members) == 0:

@@ -17,8 +17,8 @@ type ChunkChange struct {
 	Jaccard float64
 }
 
-// CompareChunks returns how the chunk hashes of a citation set differ from those of an earlier
-// one.
+// CompareChunks returns how the chunk hashes changed from an earlier citation set, before, to a
+// later one, after.
 func CompareChunks(before, after []string) ChunkChange {
 	r := ChunkChange{Jaccard: 1}
 	earlier, later := distinct(before), distinct(after)

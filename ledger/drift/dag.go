@@ -11,26 +11,26 @@ import (
 
 // StageChange describes how the stages of run-DAGs a and b differ (spec: Run-DAG comparison).
 //
-// A stage in one list corresponds to a stage in the other if both have the same name, and the same
-// position among the stages of that name. The two lists are walked in parallel. A stage differs if
-// only one list contains it, if the hashes differ, or if it comes later in b than in a. If both
-// lists continue with a stage that the other one lacks, the walk takes the one that comes first in
-// the known shapes, or the one in b if that does not decide. As a result, no stage differs if and
-// only if the lists, and therefore the roots, are equal.
+// The n-th stage with a given name in one list corresponds to the n-th stage with that name in the
+// other list. The two lists are walked in parallel. A stage differs if only one list contains it,
+// if its hashes differ, or if it comes later in b than in a. If each list continues with a stage
+// that the other list lacks, the walk takes the stage that comes first in the known shapes. If the
+// shapes do not decide this, the walk takes the stage of b. As a result, no stage differs if and
+// only if the lists are equal. The roots are then also equal.
 type StageChange struct {
-	// Differing lists the names of all stages that differ, in the order of the walk. A name appears
-	// once for each stage with that name that differs.
+	// Differing lists the names of all stages that differ, in the order of the walk. If several stages
+	// with the same name differ, it contains the name once for each of them.
 	Differing []string
 	OnlyInA   []string
 	OnlyInB   []string
 	Stages    int // number of distinct stages of a and b together
-	// Outcome is true if preflight rejected one of the runs and the other was answered, while the
-	// runs agree on their question and, if both have one, on their preflight. The runs then do not
-	// diverge at any stage that both have.
+	// Outcome is true if preflight rejected one of the runs, the other run was answered, and both have
+	// the same question. If both runs have a preflight stage, these stages must also be equal.
+	// FirstDivergence then returns Outcome instead of the name of a stage.
 	Outcome bool
 }
 
-// Outcome stands for the place where a rejected run and an answered run diverge (spec: Run-DAG
+// Outcome is the result of FirstDivergence if StageChange.Outcome is true (spec: Run-DAG
 // comparison).
 const Outcome = "outcome"
 
@@ -177,9 +177,9 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 	return placeA > 0 && placeA < placeB
 }
 
-// CompareDimensions returns the names of the cache-key dimensions that differ: first those in a, in
-// the order of a, then those that only b has. A null dimension is equal to an absent one. The
-// second result is false if either run-DAG has no dimensions.
+// CompareDimensions returns the names of the cache-key dimensions that differ. Dimensions of a come
+// first, in the order of a, followed by those that only b contains. A null dimension is equal to an
+// absent one. The second result is false if either run-DAG has no dimensions.
 func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
@@ -208,7 +208,8 @@ const (
 )
 
 // Cause returns the cause of the divergence: the name of the dimension if exactly one differs, and
-// otherwise one of the constants above. The arguments are the results of CompareDimensions.
+// otherwise one of CauseSame, CauseDimensions, CauseNoDimension, and CauseUnknown. The arguments
+// are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
 	case len(c.Differing) == 0:
@@ -266,7 +267,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run-DAG that has no inputs, so that it is not known
+// UnknownFailure is the failure stage of a run-DAG without inputs, because it is then unknown
 // whether the run failed. It is not used if the stages show that preflight rejected the run.
 const UnknownFailure = "unknown"
 

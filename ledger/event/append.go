@@ -132,8 +132,8 @@ func (b *Body) readCommon(name []byte, value pyjson.Value) {
 	}
 }
 
-// readContents reads the pieces of content that records of this kind can have, and ignores all
-// others.
+// readContents reads the pieces of content that a record of the event's kind can have, and ignores
+// all others.
 func (b *Body) readContents(object pyjson.Value) {
 	for name, named := range object.Members() {
 		known, ok := contentName(b.Kind, name.Text())
@@ -202,8 +202,7 @@ func resultOf(text []byte) record.Result {
 	return record.Result(text)
 }
 
-// digest returns the SHA-256 digest that v holds in hexadecimal, or the zero hash if v is anything
-// else.
+// digest decodes a SHA-256 digest from hexadecimal. It returns the zero hash if v is anything else.
 func digest(v pyjson.Value) (h record.Hash) {
 	digits := text(v)
 	if len(digits) != hex.EncodedLen(len(h)) {
@@ -232,7 +231,7 @@ func (b *Body) Encode() []byte {
 	return b.written
 }
 
-// Check returns an error if a field has a value that no event can have (fields.Fields).
+// Check returns an error if a field is missing or invalid (see fields.Fields).
 func (b *Body) Check() error {
 	if err := b.Common.Check(); err != nil {
 		return err

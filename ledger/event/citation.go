@@ -2,7 +2,7 @@ package event
 
 import "colophon/ledger/record/fields"
 
-// Citation is one citation of a set.
+// Citation is one citation in a citation set.
 type Citation = fields.Citation
 
 // CitationSet holds the fields of a citation_set event (spec: Citation set).

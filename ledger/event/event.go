@@ -1,9 +1,9 @@
 // Package event reads event bodies (spec: Event body). An entry is parsed once, and the fields for
-// its kind are read on demand. Package record defines the types of these fields and writes events.
-// Body.Encode re-encodes an event that has been read.
+// its kind are read on demand. Packages record and fields define the types of these fields. Package
+// record writes events, and Body.Encode re-encodes an event that has been read.
 //
 // Reading does not validate: a member that is missing or has the wrong type is read as empty. An
-// event is valid if Body.Encode returns the same bytes and Body.Check returns nil.
+// event is valid if Body.Encode returns the bytes that were read and Body.Check returns nil.
 package event
 
 import (
@@ -17,8 +17,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Event is one decoded entry. Its slices, and those of the fields read from it, belong to the
-// Decoder and are valid until it decodes the next entry.
+// Event is one decoded entry. Its slices, and the slices in the fields read from it, belong to the
+// Decoder. They are valid until the Decoder decodes the next entry.
 type Event struct {
 	Seq  uint64
 	Time time.Time // time of the event in UTC
@@ -56,7 +56,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	return e, nil
 }
 
-// Read reads a body. It does not set Hash, Prev, and Time.
+// Read reads an event from its body. It does not set Hash, Prev, or Time.
 func Read(body pyjson.Value) (e Event) {
 	e.read(body)
 	return e

@@ -14,8 +14,8 @@ func (e *Event) IPC() (r IPC) {
 	return r
 }
 
-// readIPC reads the fields of an event into r, which must be zero. If other is not nil, it also
-// reads the members that other kinds of records share, and stores them in other.
+// readIPC reads the fields of an event into r, which must be zero. If other is not nil, readIPC
+// also reads the members that several kinds of records have in common, and stores them in other.
 func (e *Event) readIPC(r *IPC, other *Body) {
 	for name, value := range e.Detail.Members() {
 		switch string(name.Text()) {

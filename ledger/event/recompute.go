@@ -23,8 +23,8 @@ func (e *Event) Recompute(r *record.Record) []byte {
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON
-// pointer and the value in each event. A missing value is Absent. Places for which skip returns
-// true are ignored, unless skip is nil.
+// pointer, and the value at that place in each event. The kind of a missing value is Absent. Places
+// for which skip returns true are ignored. skip can be nil.
 func FirstDifference(a, b pyjson.Value, skip func(pointer string, a, b pyjson.Value) bool) (pointer string, inA, inB pyjson.Value, found bool) {
 	return difference("", a, b, skip)
 }

@@ -12,8 +12,8 @@ import (
 // RunID returns the run_id of a record, or nil if it has none.
 func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
 
-// Digest returns the digest of the record or request that the event is about (spec: Idempotency),
-// or the zero hash if the event has none.
+// Digest returns the digest of the record or request that the event records (spec: Idempotency), or
+// the zero hash if the event contains no digest.
 func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
 
 // IdempotencyKey returns the digest of the event's idempotency key, or nil if it has none.

@@ -37,9 +37,9 @@ func (e *TextsTooLongError) Error() string {
 	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
 }
 
-// AddMemberValues adds the values of payload members to list, which holds the members that differ
-// between two records. It adds nothing if either payload was not posted or has been redacted, or if
-// the payloads are too long.
+// AddMemberValues sets the values in list, which contains the payload members that differ between
+// the records a and b. It leaves list unchanged if either payload was not posted or has been
+// redacted, or if the payloads are too long.
 func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package figures computes figures about the texts of records (spec: Figures of texts). The figures
-// depend on the content that is currently stored, so two answers can differ even if they are
-// computed at the same tree size.
+// Package figures computes figures about the texts of records, such as their similarity (spec:
+// Figures of texts). The figures depend on the content that is currently stored, so two answers can
+// differ even if they are computed at the same tree size.
 package figures
 
 import (
@@ -58,8 +58,8 @@ type key struct {
 	a, b   proofs.Hash
 }
 
-// maxCached is the largest number of figures, and of names, that a Cache keeps. Each needs
-// about 300 bytes.
+// maxCached is the maximum number of figures in a Cache, and also the maximum number of names. Each
+// figure or name needs about 300 bytes.
 const maxCached = 1 << 15
 
 // NewCache returns an empty cache.
@@ -79,15 +79,15 @@ const (
 	Payload = "payload"
 )
 
-// Work is the work done for one list of figures: the sum of textdiff.Figures.Work.
+// Work measures the work done for one list of figures. It is the sum of textdiff.Figures.Work.
 type Work uint64
 
-// maxWork bounds the Work that is done for one list, which takes about one second on one core.
+// maxWork is the limit on the Work for one list. That much work takes about one second on one core.
 const maxWork = 1 << 26
 
 // CompareContent compares the content with the given name in two records, and adds the work done to
-// *work. Once *work has reached the limit, CompareContent does not read any content, and reports the
-// limit in the result.
+// *work. Once *work has reached maxWork, CompareContent does not read any content, and the result is
+// marked unavailable with wire.TextLimit.
 func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
 		return wire.TextChange{Unavailable: wire.TextLimit}, nil
@@ -123,7 +123,7 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 }
 
 // figures compares the content with the given name in two records. If one of the texts was not
-// posted or has been redacted, unavailable says which.
+// posted or has been redacted, unavailable is the reason.
 func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
 	textA, found, err := t.contentNamed(ctx, a, name)
 	if err != nil || !found {

@@ -26,7 +26,7 @@ type NameFinder struct {
 }
 
 const (
-	// maxNamed is the size of the largest text that is read for its first words, in bytes.
+	// maxNamed is the maximum size, in bytes, of a text that is read to find its name.
 	maxNamed = 256 << 10
 	// maxNames is the maximum total size, in bytes, of the texts that are read for one answer.
 	// Texts beyond this limit do not get names.
@@ -46,8 +46,8 @@ var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": 
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
 // NameGroup returns a name for the value that a group of records has in common. It returns nil if
-// it finds no name, or if the value is not a hash. by says which value the records are grouped by,
-// and first and last are the seqs of two of the records.
+// it finds no name, or if the value is not a hash. by is the name of that value, such as
+// input_hash, and first and last are the seqs of two of the records.
 func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
 	content, is := contentOfHash[by]
 	if !is {
@@ -79,8 +79,8 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 	return name, nil
 }
 
-// nameContent returns a name for one piece of content of a record, and those labels of the record that can
-// name its prompt.
+// nameContent returns a name for one piece of content of a record. It also returns the labels of the
+// record that can name its system prompt.
 func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
@@ -177,7 +177,7 @@ func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...stri
 				continue
 			}
 			if names[i], err = n.text(ctx, content, c); err != nil {
-				// The content of a redacted record may have been erased.
+				// The read can fail because a redaction erased the content. This is not an error.
 				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
 					return make([]*wire.HashName, len(contents)), nil
 				}
@@ -189,7 +189,7 @@ func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...stri
 	if !found {
 		return names, nil
 	}
-	// Check this after reading the texts, to detect a redaction that was made in the meantime.
+	// Look for redactions only after reading the texts, to detect one that was made in the meantime.
 	by, err := n.Log.RedactedBy(ctx, e.Seq)
 	if err != nil || by != nil {
 		return make([]*wire.HashName, len(contents)), err
@@ -228,8 +228,9 @@ func copyOf(name *wire.HashName) *wire.HashName {
 	return &own
 }
 
-// nameKey identifies a text of a ledger. Ledgers do not share names. The name of a JSON object
-// differs from the name of a plain text with the same bytes.
+// nameKey is the key of a cached name. It contains the ledger because ledgers do not share names.
+// It contains object because a JSON object and a plain text with the same bytes have different
+// names.
 type nameKey struct {
 	ledger string
 	digest proofs.Hash

@@ -11,9 +11,9 @@ import (
 // MaxPairs is the largest number of pairs that a summary covers.
 const MaxPairs = 1000
 
-// SummarizePairs summarises how much the outputs of the two runs of each pair differ. pairs holds the seqs
-// of the runs. The summary lists at most limit pairs, the ones that changed the most. If the texts are
-// long, it covers only the first pairs. sample says whether there are more pairs than those in pairs.
+// SummarizePairs summarises how much the outputs differ within each pair of runs. pairs contains the seqs
+// of the runs, and sample is true if there are further pairs. The summary lists the pairs that changed the
+// most, at most limit of them. If the texts are long, it covers only the first pairs.
 func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
 	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
@@ -77,8 +77,8 @@ func similarityHistogram(list []float64) []uint64 {
 	return counts
 }
 
-// wordsHistogram divides the range of two lists of lengths into intervals of equal width, starting
-// at 0, and counts the lengths of each list in each interval.
+// wordsHistogram divides the range from 0 to the largest length in two lists into intervals of
+// equal width. It counts the lengths of each list that fall into each interval.
 func wordsHistogram(a, b []float64) []wire.WordsInterval {
 	parts := []wire.WordsInterval{}
 	if len(a) == 0 {

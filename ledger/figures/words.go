@@ -9,13 +9,14 @@ import (
 	"colophon/client/wire"
 )
 
-// maxWords is the maximum length of a name, in characters.
+// maxWords is the maximum length, in characters, of the text that firstWords returns.
 const maxWords = 100
 
-// firstWords returns the first words of text on one line, and whether text continues after them.
-// Control characters and characters that change the text direction count as word separators.
+// firstWords returns the first words of text as one line of at most maxWords characters, and
+// whether the text continues. It treats control characters and characters that change the text
+// direction as word separators.
 func firstWords(text []byte) (words string, cut bool) {
-	const read = 8 * maxWords // in bytes; a character that is not a separator takes at most four bytes
+	const read = 8 * maxWords // in bytes; enough for maxWords four-byte characters and as many bytes of separators
 	cut = len(text) > read
 	var line strings.Builder
 	length := 0
@@ -43,9 +44,9 @@ func separates(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r)
 // most specific first.
 var instructionMembers = [...]string{"instruction", "question", "prompt", "query", "input", "text", "title", "name"}
 
-// instruction returns the text that best identifies a JSON object: the first of instructionMembers
-// that it has, otherwise the user's last message, otherwise the longest text. If the object has no
-// text, instruction returns the object itself.
+// instruction returns the text that best identifies a JSON object. It looks for a member named in
+// instructionMembers, then for the user's last message, and then for the longest text. If the
+// object contains no text, instruction returns the object itself.
 func instruction(object []byte) []byte {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(object, &members) != nil {
@@ -77,8 +78,8 @@ func instruction(object []byte) []byte {
 	return []byte(longest)
 }
 
-// lastMessage returns the text of the user's last message in a list of messages. If the user
-// has no message, it returns the first message that has text, or "".
+// lastMessage returns the text of the user's last message in a list of messages. If no message is
+// from the user, it returns the first text in the list, or "" if the list contains no text.
 func lastMessage(list json.RawMessage) string {
 	var messages []struct {
 		Role    string

@@ -11,13 +11,13 @@ import (
 	"colophon/storage"
 )
 
-// ErrRollback means that the store lacks events that the ledger has signed, or contains different
-// ones. The ledger does not sign anything until an operator has decided how to continue. Reads
-// continue, because the content of the store is still valid.
+// ErrRollback means that events that the ledger has signed are missing from the store or differ
+// from the signed ones. The ledger does not sign anything until an operator has decided how to
+// continue. Reads continue, because the content of the store is still valid.
 var ErrRollback = errors.New("ledger: writes are refused because the store does not match the ledger's signed checkpoints")
 
-// Check compares a stored log with an earlier checkpoint of it, from a mark or an auditor.
-// It returns ErrRollback if the log does not extend that checkpoint.
+// Check compares a stored log with mark, which is an earlier checkpoint of the log from the
+// high-water mark or an auditor. It returns ErrRollback if the log does not extend the checkpoint.
 func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs.Verifier) error {
 	head, err := log.Head(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Store stores the high-water mark of each ledger (spec: High-water mark), which is the checkpoint
 // of the largest tree that the ledger has signed. Restoring the database must not restore the
-// marks.
+// marks, or a rollback would go unnoticed.
 type Store interface {
 	// Mark returns the checkpoint as a signed note, or storage.ErrNotFound.
 	Mark(ledger string) ([]byte, error)
@@ -24,7 +24,7 @@ type Store interface {
 // Interval is the minimum time between two writes of a mark.
 const Interval = time.Second
 
-// Keeper keeps the high-water mark of one ledger.
+// Keeper writes and checks the high-water mark of one ledger.
 type Keeper struct {
 	Store  Store
 	Ledger string // name of the ledger
@@ -53,9 +53,9 @@ func (k *Keeper) Check(ctx context.Context, log storage.Reader, keys ...*proofs.
 	return err
 }
 
-// Run writes the mark after each token that it receives from moved, at most once per Interval, and
-// one last time after stopped is closed. A mark is never ahead of the durable head. If a write fails,
-// Run logs the error and puts a token into moved, whose capacity is 1, to try again.
+// Run writes the mark after it receives a token from moved, but at most once per Interval. It writes
+// the mark one last time after stopped is closed. A mark is never ahead of the durable head. If a
+// write fails, Run logs the error and puts a token into moved, whose capacity is 1, to try again.
 func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 	var written uint64
 	for open := true; open; {

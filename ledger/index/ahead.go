@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Limits for reading and decoding events ahead of the fold. Reading ahead runs in parallel with the
-// fold, because only the fold itself must be sequential. A chunk ends early if its entries reach
-// chunkBytes.
+// Limits for reading and decoding events ahead of the fold, in parallel with it. A chunk is
+// complete after chunkEvents events, or earlier if its entries reach chunkBytes.
 const (
 	chunkEvents = 64
 	chunkBytes  = 128 << 10
@@ -25,7 +24,7 @@ type chunk struct {
 	count   int    // number of events
 	folded  int    // number of events that have been folded
 	large   bool   // an entry is longer than largeEntry
-	err     error  // error from reading or decoding the event after the last one, or nil
+	err     error  // error from reading or decoding the event that follows the chunk, or nil
 }
 
 // reset empties a chunk. Each event keeps a buffer that is as large as the largest entry that it
@@ -38,8 +37,8 @@ func (c *chunk) reset() {
 	c.entries, c.count, c.folded, c.err = c.entries[:0], 0, 0, nil
 }
 
-// newChunks returns a channel with the free chunks of a fold. A chunk is nil until it is first
-// used, because most ledgers are idle.
+// newChunks returns a channel with the free chunks of a fold. The chunks are nil until their first
+// use, which saves memory, because most ledgers are idle.
 func newChunks() chan *chunk {
 	free := make(chan *chunk, chunksAhead)
 	for range chunksAhead {
@@ -88,8 +87,8 @@ func (f *Fold) discardDecoded() {
 	f.decoded = f.decoded[:0]
 }
 
-// keepDecoded keeps the chunks that a stopped goroutine has decoded but the fold has not used, for
-// the next batch. It drops any error from that goroutine, because the next one encounters it again.
+// keepDecoded keeps the unused chunks of a stopped goroutine for the next batch. It drops the
+// goroutine's error, because the next goroutine will encounter the same error.
 func (f *Fold) keepDecoded(ready <-chan *chunk) {
 	for c := range ready {
 		if c.err = nil; c.count == 0 {
@@ -118,7 +117,7 @@ func (f *Fold) free() {
 	f.decoded = slices.Delete(f.decoded, 0, 1)
 }
 
-// aheadReader fills chunks. It belongs to the goroutine that ahead starts.
+// aheadReader fills chunks. Only the goroutine that ahead starts uses it.
 type aheadReader struct {
 	ctx   context.Context
 	free  <-chan *chunk

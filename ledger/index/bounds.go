@@ -53,7 +53,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	if marked >= v.Size() {
 		return v.Size(), nil
 	}
-	// The next mark, if one exists, is at or after the time.
+	// The next mark, if one exists, is not before at, so only this block must be searched.
 	times, err := v.recordedIn(marked / timeBlockEvents)
 	if err != nil {
 		return 0, err
@@ -68,8 +68,8 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 	return below, nil
 }
 
-// markBefore returns the seq of the last time mark before a time. found is false if there is
-// none.
+// markBefore returns the seq in the last key of recordedMarks before a time. found is false if no
+// key precedes the time.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keys
 	first := keys.Prefix(nil, recordedMarks)

@@ -28,10 +28,10 @@ type Config struct {
 	// including the memory for requests. It must be at least MinMemory. Zero means DefaultMemory.
 	// With more memory, a large log is folded faster.
 	Memory int64
-	// ReadOnly makes the index answer from what is stored and write nothing. If the index is
-	// absent or damaged, queries fail with storage.ErrNoSpace.
+	// ReadOnly makes the index answer questions from stored rows without writing anything. If the
+	// index is absent or damaged, queries fail with storage.ErrNoSpace.
 	ReadOnly bool
-	// Rebuild makes Open empty an existing index.
+	// Rebuild makes Open delete the content of an existing index.
 	Rebuild bool
 }
 
@@ -57,12 +57,11 @@ const maxTable = 64 << 20
 type Settings struct {
 	Rows     rowstore.Config
 	Families []Family
-	// BatchEvents and BatchBytes limit a batch: it takes at most BatchEvents events, and no
-	// further events once it has reached BatchBytes. One batch is stored while the next one is
-	// filled.
+	// BatchEvents and BatchBytes limit a batch. The batch is full when it contains BatchEvents
+	// events or has reached BatchBytes. One batch is stored while the next one is filled.
 	BatchEvents, BatchBytes int
-	// BatchSteps is the largest number of effects that one event can have in a batch. The
-	// remaining effects go into further batches.
+	// BatchSteps is the maximum number of effects of one event, such as superseded chunks, in one
+	// batch. The remaining effects are written in further batches.
 	BatchSteps int
 	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
@@ -71,14 +70,14 @@ type Settings struct {
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCache, there is no such cache.
 	EventCacheBytes int
-	// MaxDeferred limits the number of changed groups while a fold defers its work. When the limit
-	// is reached, the fold does the deferred work, which is to rank these groups.
+	// MaxDeferred limits the number of changed groups whose ranking a fold defers. When the limit
+	// is reached, the fold ranks these groups.
 	MaxDeferred int
 	// FetchLag is the minimum number of events by which an index must be behind its log before
 	// it fetches a snapshot instead of folding the events (see Store.SetFetch).
 	FetchLag uint64
-	// PartBytes is the length at which SnapshotPart.Rows is full: a part that has reached it takes no
-	// more rows.
+	// PartBytes is the length at which SnapshotPart.Rows is full. No more rows are added to a part
+	// that has reached this length.
 	PartBytes int
 	// Pause is the minimum time between the starts of two folds while no reader waits.
 	Pause time.Duration
@@ -94,8 +93,8 @@ func OffHeapBytes(memory int64) int64 {
 	return int64(c.EventCacheBytes)
 }
 
-// Settings returns the settings of the index, with the memory limit divided. It returns an
-// error if Dir is empty or Memory is too small.
+// Settings divides the memory limit among the parts of the index and returns the resulting
+// settings. It returns an error if Dir is empty or Memory is too small.
 func (c Config) Settings() (Settings, error) {
 	if c.Dir == "" {
 		return Settings{}, errors.New("index: Config.Dir is not set")
@@ -112,7 +111,7 @@ func (c Config) Settings() (Settings, error) {
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
-	case c.Rebuild: // there are no queries during a rebuild, and cached rows need no blocks
+	case c.Rebuild: // a rebuild serves no queries, so it needs more row cache and less block cache
 		cache, rowCache = memory/4, memory/16*7
 	case memory >= minMemoryForEventCache:
 		cache, filters, records = memory/32*11, memory/32*3, memory/4
@@ -136,6 +135,6 @@ func (c Config) Settings() (Settings, error) {
 	}, nil
 }
 
-// Layout identifies the format of keys and values and the set of counters. It must be changed
-// whenever one of these changes. An index with a different layout is emptied.
+// Layout identifies the format of keys and values, and the set of counters. If either changes,
+// Layout must be changed too. An index with a different layout is emptied.
 const Layout = "colophon index, layout 14\n"

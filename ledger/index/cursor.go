@@ -18,7 +18,7 @@ type cursor struct {
 	partial bool
 }
 
-// Marks that can follow an encoded cursor. Most cursors have none.
+// An encoded cursor can end with one of these bytes.
 const (
 	unfinishedMark = 1 // the index is still being rebuilt
 	partialMark    = 2 // partial is set

@@ -7,10 +7,9 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Family is a family of questions, with the lengths of its rows and the deriver that writes them.
+// Family describes how the index answers the questions of one family.
 type Family struct {
-	// Rows maps each dimension of the family that has versions to the length of its rows in
-	// bytes.
+	// Rows maps each versioned dimension of the family to the length of its rows in bytes.
 	Rows map[rowstore.Dimension]int
 	// Counters lists the counters that start at 0, so that Prometheus's rate function sees their
 	// first increment. Any other counter appears only with its first increment.
@@ -103,8 +102,7 @@ func (f *Fold) pending() (pieces int) {
 	return pieces
 }
 
-// flushDeferred does deferred work of all derivers, but no more than the given number of
-// pieces.
+// flushDeferred does up to the given number of pieces of the derivers' deferred work.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
 		some := min(pieces, d.Pending())

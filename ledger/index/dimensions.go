@@ -6,11 +6,11 @@ import "colophon/ledger/index/rowstore"
 const (
 	// cursorDimension has one key. Its value is a cursor.
 	cursorDimension rowstore.Dimension = 0x01
-	// A key in hashDimension consists of the first hashBytes bytes of an event_hash, followed by
-	// the seq (8 bytes).
+	// hashDimension locates events by event_hash. A key consists of the first hashBytes bytes of an
+	// event_hash, followed by the seq (8 bytes) of the event.
 	hashDimension rowstore.Dimension = 0x03
-	// A key in recordedMarks consists of the time of an event followed by its seq (8 bytes). There
-	// is one key for each block of events.
+	// recordedMarks locates events by time. A key consists of the time of an event followed by its
+	// seq (8 bytes). Only the first event of each block has a key.
 	recordedMarks rowstore.Dimension = 0x20
 	// recordedTimes maps the number of a block of events (8 bytes) to the times when these events
 	// were recorded.

@@ -5,8 +5,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// Event is an event of the log, with the values that preparers derive from it alone. It is
-// valid until it is reused.
+// Event is an event of the log and the values that preparers derive from it alone. It is valid only
+// until the fold reuses it for another event.
 type Event struct {
 	event.Event
 	EntryBytes int // length of the event's entry

@@ -12,7 +12,8 @@ import (
 // concurrent use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
-// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables add up to one fifth.
+// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables need up to one fifth
+// more.
 const (
 	cachePart     = 32 << 20
 	MinEventCache = cachePart / 5 * 6
@@ -61,9 +62,9 @@ func (c LogEventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool)
 	return c.cache.cache.HasGet(dst, key[:])
 }
 
-// Keep caches the encoding of an event. If the system has no memory left, the process exits:
-// the cache panics while it holds its locks, so recovering from the panic would leave all other
-// users blocked forever.
+// Keep caches the encoding of an event. If the system has no memory left, the cache panics while it
+// holds its locks. Recovering would leave all other users of the cache blocked forever, so Keep
+// makes the process exit.
 func (c LogEventCache) Keep(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {

@@ -25,13 +25,13 @@ func (s *Store) SetFetch(fetch FetchFunc) { s.source = fetch }
 // ErrSnapshot means that another server's index snapshot cannot be used.
 var ErrSnapshot = errors.New("index: the snapshot cannot be used")
 
-// fetchShare determines whether an index fetches a snapshot. It does so if it lacks at least
-// 1/fetchShare of the log's events. Otherwise it folds the missing events, because a snapshot
-// contains all rows, including those that the index already has.
+// fetchShare limits when an index fetches a snapshot: it must lack at least 1/fetchShare of the
+// log's events. Otherwise it folds the missing events, because a snapshot contains all rows,
+// including those that the index already has.
 const fetchShare = 4
 
-// maxRowBytes limits the average size in bytes of the rows of one event, so that a faulty server
-// cannot send an unlimited amount of rows. The rows of a typical event take less than 2 KiB.
+// maxRowBytes limits the average size, in bytes, of the rows of one event, so that a faulty server
+// cannot send an unlimited number of rows. The rows of a typical event take less than 2 KiB.
 const maxRowBytes = 64 << 10
 
 // fetchSnapshot replaces a ledger's part of the index with a snapshot from another server if the
@@ -121,19 +121,20 @@ func newInstall(f *Follower) (*rowstore.Installer, error) {
 	return f.store.rows.NewInstaller(f.name)
 }
 
-// commitInstall replaces a ledger's rows with the installed ones. The fold then continues from
-// these.
+// commitInstall replaces a ledger's rows with the rows that the Installer has received. The fold
+// then continues from the new rows.
 func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) error {
 	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
 	defer f.store.rows.Release()
-	if !f.store.rows.Owns(&f.fold.Rows) { // the folder was emptied, including the tables to install
+	if !f.store.rows.Owns(&f.fold.Rows) { // the index folder was emptied, which also deleted the tables to install
 		return ErrRebuilding
 	}
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	// From here on, views of the old rows cannot be opened, because these rows are removed.
+	// Publish an empty snapshot, so that no view of the old rows can be opened. Commit removes
+	// these rows.
 	f.publish(f.store.emptySnapshot())
 	return errors.Join(rows.Commit(ctx), f.begin(ctx))
 }
@@ -141,7 +142,7 @@ func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) e
 // snapshotCheck checks that the rows of a snapshot are consistent with its size. It cannot check
 // that the rows were correctly derived from the events.
 type snapshotCheck struct {
-	cursor        // read from the rows; zero until its row is read
+	cursor        // the snapshot's cursor; zero until the row that contains it is read
 	size   uint64 // number of events, as stated by the parts
 	bytes  uint64 // length of all rows so far
 	hashes uint64 // number of rows that map an event_hash to its event

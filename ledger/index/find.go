@@ -14,9 +14,9 @@ import (
 	"colophon/storage"
 )
 
-// Find returns the seq of the event with the given event_hash. It returns storage.ErrNotFound if
-// none of the events covered by the index has that hash, and ErrAhead if the index covers fewer
-// than atLeast events. The latter can also happen because the index was replaced.
+// Find returns the seq of the event with the given event_hash. It returns storage.ErrNotFound if no
+// event covered by the index has that hash. It returns ErrAhead if the index covers fewer than
+// atLeast events, which can also happen after the index is replaced.
 func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
@@ -82,8 +82,8 @@ func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedE
 	return slices.DeleteFunc(found, func(e HashedEvent) bool { return e.Seq >= v.Size() }), err
 }
 
-// eventsWith returns at most maxFound events whose event_hash has the prefix begins and for which
-// matches returns true. The caller must have acquired the store.
+// eventsWith returns at most maxFound events whose event_hash starts with begins and satisfies
+// matches. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, matches func(storage.Hash) bool) (found []HashedEvent, err error) {
 	prefix := append(now.keys.Prefix(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))

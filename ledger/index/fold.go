@@ -20,7 +20,7 @@ type Fold struct {
 	Counters counters.Counters
 	recorded recorded
 
-	// The current batch takes at most batchEvents events, and at most BatchSteps effects of
+	// The current batch accepts at most batchEvents events, and at most BatchSteps effects of any
 	// one event.
 	batchEvents uint64
 	BatchSteps  int
@@ -28,17 +28,17 @@ type Fold struct {
 	waitsForSpace bool // there was not enough disk space for the last batch
 
 	chunks       chan *chunk  // free chunks for reading ahead
-	decoded      []*chunk     // chunks of decoded events that have not been folded, in order; the first one may be folded in part
+	decoded      []*chunk     // decoded chunks that still contain events to fold, in log order; the first one may be partly folded
 	flushPending func() error // Follower.flushPending
 
 	derivers  []Deriver
 	preparers []Preparer
 	deferring []Deferrer
-	// deferWork means that foldBatch does not do the work that was deferred in its batch. Refold
-	// sets it, and does the work itself after many batches.
+	// deferWork tells foldBatch not to do the work that derivers have deferred to the end of the
+	// batch. Refold sets it, and does the deferred work of many batches at once.
 	deferWork bool
 
-	// KeysRead counts the keys that derivers read without using Rows.
+	// KeysRead counts the keys that derivers read through iterators.
 	KeysRead int
 	// Cache caches the encodings of events that families produce for queries.
 	Cache LogEventCache
@@ -170,10 +170,10 @@ func (f *Follower) gather(ctx context.Context) (nonempty bool, err error) {
 }
 
 // chunk folds the events of a chunk into the batch that began at seq from. It reports whether the
-// batch must end. An event that must be folded again is decoded again, because families may have
-// changed it.
+// batch must end. If an event must be folded again, chunk discards the decoded events, because
+// families may have changed them.
 func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err error) {
-	if err := ctx.Err(); err != nil { // the chunk may have been decoded before the fold was interrupted
+	if err := ctx.Err(); err != nil { // stop even if the chunk was decoded before ctx was done
 		return true, err
 	}
 	for c.folded < c.count {
@@ -207,8 +207,8 @@ type flight struct {
 	done  chan error
 }
 
-// commit starts to store the batch together with its cursor. At most one batch is being stored
-// at a time.
+// commit starts to store the batch and its cursor. It first waits for the previous batch, so that
+// at most one batch is being stored at a time.
 func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
@@ -272,7 +272,7 @@ func (f *Fold) derive(ctx context.Context, e *Event) error {
 	return nil
 }
 
-// ReadEvent reads an event of the log. It is valid until the next call.
+// ReadEvent reads an event of the log. The result is valid until the next call of ReadEvent.
 func (f *Fold) ReadEvent(ctx context.Context, seq uint64) (*event.Event, error) {
 	entry, err := f.Log.Entry(ctx, seq)
 	if err != nil {

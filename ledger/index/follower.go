@@ -19,14 +19,14 @@ type Follower struct {
 	store  *Store
 	name   string
 	log    Log
-	number uint64 // number of the log among the logs of this process
+	number uint64 // identifies the log in the event cache; unique within this process
 
 	wake        chan struct{} // holds a token when the head may have moved
 	readerWaits chan struct{} // holds a token when a reader has started to wait
 	cancel      context.CancelFunc
 	done        chan struct{} // closed when the goroutine has stopped
 	err         error         // the error that stopped the goroutine; set before done is closed
-	limit       uint64        // number of events to fold; never changes
+	limit       uint64        // maximum number of events to fold
 	folded      time.Time     // when the last fold began; used by the goroutine
 	// requestedSize is the size at which the batch must end, because a caller of ReadSnapshotPart is waiting for a
 	// part at that size. It is 0 if no caller is waiting.
@@ -39,7 +39,8 @@ type Follower struct {
 	// The fields below are used by start, and then only by the goroutine.
 	fold   Fold
 	flight *flight // nil if no batch is being stored
-	// replaced is the result of acquiring the store in start or in the latest catchUp.
+	// replaced is the number of times that the store's rows had been replaced when start or the
+	// latest catchUp acquired the store.
 	replaced int
 	// interrupted means that the log could not be read, so the fold may be ahead of what is stored.
 	interrupted bool
@@ -123,9 +124,9 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	return true
 }
 
-// pause waits for a Wake, and then until either Settings.Pause has passed since the last fold or a
-// reader is waiting. Folding after every commit would cost more than the commits themselves. After an
-// interruption, pause waits only for a Wake, because a waiting reader signals only once.
+// pause waits for a Wake. It then waits until Settings.Pause has passed since the last fold or a
+// reader is waiting, because folding after every commit would cost more than the commits themselves.
+// After an interruption, pause waits only for the Wake, because a waiting reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -258,7 +259,7 @@ func (f *Follower) snapshot() *snapshot {
 	return &snapshot{f.fold.state, f.fold.Counters.Snapshot(), f.fold.Rows.Keys, make(chan struct{})}
 }
 
-// publish makes a stored state visible and wakes its waiters.
+// publish makes a stored state visible and wakes all goroutines that wait for a newer state.
 func (f *Follower) publish(next *snapshot) {
 	if before := f.published.Swap(next); before != nil {
 		close(before.superseded)
@@ -318,8 +319,8 @@ func (f *Follower) WaitForSize(ctx context.Context, size uint64) error {
 	}
 }
 
-// Err returns the error that stopped the follower. It returns nil while the follower runs and after
-// Close. The folded events can still be queried.
+// Err returns the error that stopped the follower. It returns nil if the follower is still running
+// or was stopped by Close. The folded events can still be queried after an error.
 func (f *Follower) Err() error {
 	select {
 	case <-f.done:

@@ -15,7 +15,7 @@ type Log interface {
 	Head(ctx context.Context) (storage.Head, error)
 	// Entry returns the entry of the event at seq. The caller owns the result.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Entries yields the log's entries in order, starting at seq from and ending at the head.
+	// Entries yields the log's entries in order, from the given seq up to the head.
 	Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error]
 }
 

@@ -35,8 +35,8 @@ func (p *SnapshotPart) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows)
 const PartBytes = 4 << 20
 
 const (
-	// maxHeld bounds the number of snapshots that are held open at the same time. While a snapshot
-	// is held, the engine cannot discard rows that have been replaced since.
+	// maxHeld bounds the number of snapshots that are held open at the same time. While a snapshot is
+	// held open, the engine cannot discard rows that newer rows have replaced.
 	maxHeld = 2
 	// holdTime is how long a snapshot is held open after one of its parts was last read.
 	holdTime = time.Minute
@@ -148,7 +148,7 @@ func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []b
 	if err != nil {
 		return nil, err
 	}
-	if err := f.store.rows.AcquireError(); err != nil { // a replacement of the index waits until all views are closed
+	if err := f.store.rows.AcquireError(); err != nil { // close the view, because a replacement of the index waits for it
 		s.remove(h)
 		return nil, noSpace(err)
 	}
@@ -204,7 +204,7 @@ func (s *heldViews) open(ctx context.Context, f *Follower, size uint64) (*heldVi
 	}
 }
 
-// wait waits until the index reaches the given size or, if s already has that size, until a newer
+// wait waits until the index reaches the given size or, if s has already reached it, until a newer
 // snapshot is published.
 func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 	if size > s.size {
@@ -223,7 +223,7 @@ func (s *snapshot) wait(ctx context.Context, f *Follower, size uint64) error {
 
 // holdRequested opens and holds a view of the current index if a caller of ReadSnapshotPart is waiting for
 // that size. It is called in the follower's goroutine, between two batches. If too many snapshots are held
-// already, the waiting callers get ErrSizePassed.
+// already, the waiting callers get ErrTooManySnapshots or, if the index has grown since, ErrSizePassed.
 func (s *heldViews) holdRequested(f *Follower, now *snapshot) {
 	if now.partial || !f.requestedSize.CompareAndSwap(now.size, 0) {
 		return

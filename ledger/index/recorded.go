@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// timeBlockEvents is the number of events in a block. The events in a block share one time mark and one
-// row that holds the times of all of them.
+// timeBlockEvents is the number of events in a block. The events in a block share one key in
+// recordedMarks and one row that contains their times.
 const timeBlockEvents = 64
 
 // recorded holds the times at which the events in the current block were recorded. Each time is
@@ -24,7 +24,7 @@ type recorded struct {
 }
 
 // mark adds the time at which e was recorded to the current block. If e is the first event in a
-// block, mark also writes the block's time mark.
+// block, mark also writes the block's key in recordedMarks.
 func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%timeBlockEvents
 	switch {
@@ -45,8 +45,8 @@ func (f *Fold) mark(e *event.Event) {
 	}
 }
 
-// load restores the times of the events that precede the event at seq in its block, from the row
-// that an earlier fold stored.
+// load restores the times of the earlier events in the block that contains seq. It reads them from
+// the row that an earlier fold stored.
 func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
 	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/timeBlockEvents))

@@ -82,7 +82,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if err := f.reset(); err != nil {
 		return err
 	}
-	// From here on, the old rows must not reappear after a crash.
+	// Flush the deletion of the old rows, so that they cannot reappear after a crash.
 	if err := f.store.rows.Flush(); err != nil {
 		return fmt.Errorf("emptying the index: %w", err)
 	}
@@ -113,7 +113,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 	if f.fold.state.size == 0 {
 		return nil
 	}
-	return f.storeSome() // also stores the cursor of a finished index
+	return f.storeSome() // also stores a cursor that marks the index as finished
 }
 
 // requireSpace returns storage.ErrNoSpace if the disk is nearly full.
@@ -125,8 +125,8 @@ func (f *Follower) requireSpace() error {
 	return err
 }
 
-// storeDeferred does all deferred work and stores the results. A rebuild rarely calls it, because
-// the ranks of groups keep changing until the end.
+// storeDeferred does all deferred work and stores the results. A rebuild calls it rarely, because
+// group ranks that are stored early would soon change again.
 func (f *Follower) storeDeferred(ctx context.Context) error {
 	for f.fold.pending() > 0 {
 		if err := errors.Join(ctx.Err(), f.requireSpace()); err != nil {

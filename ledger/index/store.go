@@ -1,11 +1,11 @@
-// Package index derives from the log the rows that queries need (spec: Index and as_of). For each
-// ledger, one follower folds the ledger's events, in order, into the index. The index is derived
-// only from log entries and is never authoritative: a damaged index is emptied and rebuilt from the
-// log.
+// Package index maintains the rows that answer queries (spec: Index and as_of). For each ledger,
+// one follower reads the log and folds the ledger's events, in order, into the index. The index is
+// derived only from log entries and is never authoritative: a damaged index is emptied and rebuilt
+// from the log.
 //
-// All ledgers of a server share one embedded database. It is never synced to disk. Each batch also
-// stores the log position it has reached, so after a crash the index is in the state that it had at
-// some earlier position.
+// All ledgers of a server share one embedded database, which is never synced to disk. Each batch
+// also stores the log position that it reaches. After a crash, the index is therefore in the state
+// that it had at some earlier position.
 package index
 
 import (
@@ -37,7 +37,7 @@ type Store struct {
 	source FetchFunc         // may be nil; set before any ledger is followed
 	begin  []counters.Series // counters that exist from the start, with the value 0
 
-	mu        sync.Mutex           // also held while a follower starts
+	mu        sync.Mutex           // guards followers; also held while a follower starts
 	followers map[string]*Follower // open followers by ledger name; guarded by mu
 }
 
@@ -88,8 +88,8 @@ func (s *Store) emptySnapshot() *snapshot {
 	return &snapshot{Readings: empty.Snapshot(), superseded: make(chan struct{})}
 }
 
-// acquire prevents the rows from being replaced until they are released. It returns how many times
-// they have been replaced so far.
+// acquire prevents the rows from being replaced until the caller calls rows.Release. It returns how
+// many times the rows have been replaced so far.
 func (s *Store) acquire() (replaced int, err error) {
 	replaced, err = s.rows.Acquire()
 	return replaced, noSpace(err)
@@ -119,10 +119,10 @@ func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
 // maxName is the maximum length of a ledger's name, in bytes.
 const maxName = 255
 
-// Follow starts a follower that folds a ledger's events, starting where the index ends. It stops at
-// the head of the log and continues after each Wake. If the index was built from another log, it is
-// emptied first. An error means misuse: an invalid name, a ledger that is already followed, or a
-// closed store. All other errors are reported by Follower.Err.
+// Follow starts a follower, which folds a ledger's events, starting where the index ends. The
+// follower pauses at the head of the log and continues after each Wake. If the index was built from
+// another log, it is emptied first. Follow returns an error only for misuse: an invalid name, a
+// ledger that is already followed, or a closed store. Follower.Err reports all other errors.
 func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Store) Follow(name string, log Log) (*Follower, error) {
 	return f, nil
 }
 
-// add adds a follower for a ledger without starting it. The caller must hold mu until the follower
-// runs, or until it is certain that it never will.
+// add registers a follower for a ledger without starting it. The caller must hold mu until the
+// follower runs, or until it is certain that the follower will never run.
 func (s *Store) add(name string, log Log) (*Follower, error) {
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("a ledger name must consist of 1 to %d bytes of valid UTF-8", maxName)

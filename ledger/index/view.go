@@ -18,8 +18,8 @@ var ErrAhead = errors.New("index: the index has not reached the requested size")
 // Page selects a part of a list.
 type Page = rowstore.Page
 
-// ErrPosition means that Page.After is not a position that was returned with a page of the same
-// query.
+// ErrPosition means that Page.After is not a position that the same query returned with an earlier
+// page.
 var ErrPosition = rowstore.ErrPosition
 
 // ErrRebuilding means that a damaged index is being replaced by an empty one.
@@ -65,8 +65,8 @@ func (s *snapshot) sameRows(f *Follower) error {
 	return nil
 }
 
-// View returns a view as of the given size. It returns ErrAhead if fewer events than that have been
-// folded.
+// View returns a view as of the given size. It returns ErrAhead if the index has not reached that
+// size.
 func (f *Follower) View(size uint64) (*View, error) {
 	v, err := f.LatestView()
 	if err != nil {

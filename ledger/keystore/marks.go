@@ -16,7 +16,7 @@ type MarkFiles struct {
 	Dir string
 }
 
-// Path returns the path of the file that holds a ledger's mark.
+// Path returns the path of the file that contains a ledger's high-water mark.
 func (m MarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
 
 // Mark implements highwater.Store.
@@ -50,7 +50,7 @@ func writeWhole(path string, text []byte) error {
 	if err := safefile.CheckFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
-	// The name is always the same, so the next write replaces a file that a crash left behind.
+	// Use a fixed name, so that the next write replaces any file that a crash left behind.
 	temporary := path + ".new"
 	f, err := safefile.Create(temporary)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// NextPath returns the path of the file that holds a ledger's next key.
+// NextPath returns the path of the file that contains the key for a ledger's next rotation.
 func (k KeyFiles) NextPath(name string) string { return k.Path(name) + ".next" }
 
 // PreviousPath returns the path of the file that holds a ledger's previous key, while the
@@ -72,7 +72,7 @@ func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 	return k.removeRetired(name, keys)
 }
 
-// promote makes the next key the current one, and the current one the previous one.
+// promote makes the next key the current key, and the current key the previous key.
 func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
 	previous, err := readKey(k.PreviousPath(name))
 	switch {
@@ -86,7 +86,7 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 	case err != nil:
 		return err
 	case previous.Verifier().String() == present.Verifier().String():
-		// An interrupted call has already stored it.
+		// An interrupted call has already stored the previous key.
 	case !retired(keys, present.Verifier()):
 		return fmt.Errorf("%w: the keys in %s and %s are not retired, and neither is the newest; remove the key that does not sign the log",
 			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
@@ -98,8 +98,8 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 }
 
 // removeRetired removes the previous key once the log shows that it is retired. A retired key must
-// not sign again, and verification does not need it. A history that is older than the keys never
-// shows a key as retired while it still signs.
+// not sign again, and verification does not need it. Even an outdated history never shows a key as
+// retired while the key still signs.
 func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 	previous, err := readKey(k.PreviousPath(name))
 	if errors.Is(err, storage.ErrNotFound) {

@@ -12,10 +12,10 @@ import (
 	"colophon/storage"
 )
 
-// KeyVariables reads signing keys from environment variables, and from files for ledgers that
-// have no variable. A variable holds every key with which its ledger might have to sign,
-// separated by white space; the log decides which of them sign. In the folder of the key
-// files, NAME.vkey holds the verifier key that last signed for a ledger.
+// KeyVariables reads signing keys from environment variables, and from files for ledgers that have
+// no variable. A variable contains every key that its ledger might need for signing, separated by
+// white space. The log determines which of them sign. In the folder of the key files, NAME.vkey
+// contains the verifier key of the last signer of a ledger.
 type KeyVariables struct {
 	KeyFiles
 	Lookup func(name string) (string, bool) // behaves like os.LookupEnv

@@ -11,7 +11,7 @@ import (
 )
 
 // citationQuestions lists the questions about citation sets (spec: Citation drift; Citation conflicts; Stale
-// citations). None of them takes States, because citation sets have no state.
+// citations). None of them accepts the parameter state, because citation sets have no state.
 var citationQuestions = []Question{
 	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
 	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: askWithoutParameters(Conflicts)},
@@ -20,8 +20,8 @@ var citationQuestions = []Question{
 	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: askWith(parseSource, CitationsOfSource)},
 }
 
-// required returns the parse function of a question whose only parameter is required. what describes the parameter in
-// the error message.
+// required returns a parse function for a question that has exactly one parameter, which is required. what describes
+// the parameter in the error message.
 func required(name, what string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) {
 		if !p.Has(name) {
@@ -49,8 +49,8 @@ func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
 	return row
 }
 
-// Conflicts lists the chunks that are cited under several sources. The seq of a row is that of the set that first
-// cited the chunk under a second source.
+// Conflicts lists the chunks that are cited under several sources. The seq of a row is the seq of the citation
+// set that first cited the chunk under a second source.
 func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
 	found, next, err := citations.ListConflicts(v.View, v.Page)
 	if err != nil {
@@ -73,8 +73,8 @@ func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
 
 func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
 
-// StaleCitations lists the citations of chunks that the source no longer has. If source is empty, it lists those of
-// all sources.
+// StaleCitations lists the citations of chunks that have been superseded in the given source. If source is empty,
+// it covers all sources.
 func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], error) {
 	list := func() ([]citations.StaleCitation, []byte, error) {
 		return citations.ListStaleOfSource(v.Context, v.View, source, v.Page)
@@ -170,8 +170,8 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 	return answer, err
 }
 
-// Questions about one citation set, which is named by the path element seq. They have no Path: the answer to Document
-// is sent byte for byte, and a request for Retrieval has a body.
+// Questions about one citation set. The path element seq identifies the set. These questions have no Path, because
+// Document's answer is sent byte for byte and Retrieval's request has a body.
 var (
 	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
 	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
@@ -187,10 +187,10 @@ func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	return set, notFound(err, "no citation set has that seq")
 }
 
-// Retrieve selects at most topK of the chunks, preferring those that the citation set cites. The answer also lists
-// the cited chunks that were not selected: Cut lists those that are in chunks, and Missing the others. Before it
-// builds the answer, Retrieve calls hold with the total length of the selected chunks in bytes, and it returns any
-// error from hold. The answer can be many times longer than the request, because many chunks can share one source id.
+// Retrieve selects at most topK of the chunks, and prefers those that the citation set cites. The answer also lists
+// the cited chunks that were not selected: in Cut if they are in chunks, and otherwise in Missing. Before Retrieve
+// builds the answer, it calls hold with the total length of the selected chunks in bytes, and returns any error from
+// hold. The answer can be many times longer than the request, because many chunks can share one source id.
 func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold func(size int64) error) (*wire.PinnedRetrieval, error) {
 	held, named := make(map[string]bool), make(map[string]bool)
 	for _, c := range chunks {

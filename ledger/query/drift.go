@@ -64,7 +64,7 @@ func valueOf(variable string, value []byte) json.RawMessage {
 // RecordPair holds the seqs of two records to compare.
 type RecordPair struct{ A, B uint64 }
 
-// parsePair returns the parse function for the parameters a and b. kind names the kind of the records with its
+// parsePair returns the parse function for the parameters a and b. kind describes the records and includes an
 // article, such as "an IPC record".
 func parsePair(kind string) func(Parameters) (RecordPair, error) {
 	seq := func(p Parameters, name string) (uint64, error) {
@@ -82,7 +82,7 @@ func parsePair(kind string) func(Parameters) (RecordPair, error) {
 	}
 }
 
-// readPair reads two records to compare. kind is as for parsePair.
+// readPair reads two records to compare. kind includes an article, such as "an IPC record".
 func readPair[R any](v *View, pair RecordPair, kind string, read func(context.Context, *index.View, uint64) (R, error)) (a, b R, err error) {
 	if a, err = readOne(v, "a", pair.A, kind, read); err == nil {
 		b, err = readOne(v, "b", pair.B, kind, read)
@@ -182,8 +182,8 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 	return fields, nil
 }
 
-// mismatchNote returns a sentence that names the compared hashes of a record that differ from their claims. The
-// result is either empty or begins with a space.
+// mismatchNote returns a sentence that lists the compared hashes of a record that do not match their claims.
+// The result is either empty or begins with a space.
 func mismatchNote(r *wire.AttributedRecord) string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence

@@ -18,7 +18,7 @@ var effectQuestions = []Question{
 // EffectsQuery selects the pairs of runs that show the effect of one variable.
 type EffectsQuery struct {
 	effects.Query
-	FirstPairsOnly bool // the totals cover only the first pairs of the list, as figures about texts do
+	FirstPairsOnly bool // the totals cover only the first figures.MaxPairs pairs of the list
 }
 
 // Effects lists the pairs of runs that differ in only one variable, and counts them.

@@ -20,8 +20,8 @@ type Reason uint8
 // The reasons why a question has no answer.
 const (
 	Invalid   Reason = iota // a parameter is malformed, unknown, or refers to a point beyond the end of the log
-	WrongKind               // a parameter names an event of another kind
-	NotFound                // what the request names does not exist
+	WrongKind               // a parameter refers to an event of another kind
+	NotFound                // the request refers to something that does not exist
 )
 
 // Error implements error.

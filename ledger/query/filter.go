@@ -24,7 +24,7 @@ type RecordFilter struct {
 	ByOccurrence bool // since, until, and the order refer to the records' timestamps
 
 	parameters Parameters            // the request's parameters, if prefixes is not empty
-	prefixes   []hashPrefixParameter // hashes of which only the first digits are given; used by Resolve
+	prefixes   []hashPrefixParameter // hashes given only by their first digits; completed by Resolve
 }
 
 // List returns a page of the records that the filter selects, newest first.

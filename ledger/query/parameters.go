@@ -55,7 +55,7 @@ func ParseLimit(value string, maxPage int) (int, error) {
 	return int(n), nil
 }
 
-// ParseChoice is like the function ParseChoice, but takes the value of the named parameter from p.
+// ParseChoice calls the function ParseChoice with the value of the named parameter.
 func (p Parameters) ParseChoice(name, first, second string) (bool, error) {
 	return ParseChoice(name, p[name], first, second)
 }

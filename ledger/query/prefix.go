@@ -23,8 +23,8 @@ type hashPrefixParameter struct {
 	digits    string
 }
 
-// hashIn returns the name of the hash that the given parameter takes as its value, or "" if it takes something other
-// than a hash.
+// hashIn returns the name of the hash that the given parameter expects as its value, or "" if the parameter does not
+// expect a hash.
 func (q *Question) hashIn(p Parameters, parameter string) string {
 	name := parameter
 	switch {
@@ -43,9 +43,9 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	return name
 }
 
-// takePrefixes pads each hash in p that is given by its first digits to full length, so that the parameters can be
-// parsed before a view is open. resolve later replaces the padded hashes. A chunk hash may be given without
-// "sha256:", because tables omit it.
+// takePrefixes pads each abbreviated hash in p with zeros to its full length, so that the parameters can be parsed
+// before a view is open. Later, resolve replaces the padded hashes with the complete ones. A chunk hash can lack
+// the prefix "sha256:", because tables omit it.
 func (r *Request) takePrefixes(p Parameters) {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		hash := r.Question.hashIn(p, name)
@@ -66,8 +66,8 @@ func (r *Request) takePrefixes(p Parameters) {
 	}
 }
 
-// resolve replaces each hash that was given by its first digits with the only hash in the view that begins with them,
-// and parses the parameters again.
+// resolve replaces each abbreviated hash with the only hash in the view that begins with the given digits. It then
+// parses the parameters again.
 func (r *Request) resolve(v *View) (err error) {
 	if len(r.prefixes) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
 const maxCandidates = 8
 
 // hashWith returns the only hash that begins with the digits of p. The error is an *Error if no hash or more than one
-// begins with them, or if there are too many hashes to search.
+// hash matches, or if there are too many hashes to search.
 func (v *View) hashWith(p *hashPrefixParameter) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {

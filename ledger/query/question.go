@@ -28,8 +28,8 @@ type Question struct {
 	// Values lists the question's own query parameters that select records by a value, such as input_hash. Each must
 	// have the format of that value, which may allow an empty value.
 	Values []string
-	// Seqs lists the parameters that name events. The answer waits until the index covers these events, so that an
-	// event can be queried as soon as it is recorded.
+	// Seqs lists the parameters whose values are seqs of events. The answer waits until the index covers these
+	// events, so that an event can be queried as soon as it is recorded.
 	Seqs []string
 	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is "" if there is no
 	// second list. View.SecondPage is the position in that list.
@@ -39,7 +39,7 @@ type Question struct {
 	AtHead func(Parameters) bool
 	// AlwaysNamed means that the answer includes display names even if the request does not set the names parameter.
 	AlwaysNamed bool
-	// RefusedParameters maps each parameter that similar questions accept but this one does not to the reason.
+	// RefusedParameters gives the reason for refusing each parameter that only similar questions accept.
 	RefusedParameters map[string]string
 	// Ask parses the question's own parameters and the elements of the path. It is nil if the request has a body,
 	// because the answer then depends on the body too.
@@ -93,8 +93,8 @@ type Request struct {
 	Size uint64
 	// MinIndexSize is the number of events that the index must have folded before it can answer the request.
 	MinIndexSize uint64
-	// Figures is true if the request asks for figures about texts. Only callers who may read content get them, so the
-	// caller of Parse sets the view's Texts accordingly.
+	// Figures is true if the request asks for figures about texts. The caller of Parse must then set the view's
+	// Texts, but only if the client may read content.
 	Figures bool
 	// Named is true if the answer includes display names. The caller of Parse must then set the view's Names.
 	Named bool
@@ -105,7 +105,7 @@ type Request struct {
 	prefixes   []hashPrefixParameter
 }
 
-// Limit returns the number of rows of a page, or 0 if the answer is not a page.
+// Limit returns the maximum number of rows on a page, or 0 if the answer is not a page.
 func (r *Request) Limit() int {
 	if r.Question.Takes&Pages == 0 {
 		return 0
@@ -116,10 +116,10 @@ func (r *Request) Limit() int {
 // DefaultPage is the number of rows on a page if the request does not set a limit.
 const DefaultPage = 100
 
-// Parse parses the parameters of a question about a ledger that has head events. elements holds the decoded path
-// elements, by name. A page has at most maxPage rows. Any error is an *Error.
+// Parse parses the parameters of a question. elements holds the decoded path elements by name, and head is the
+// number of events in the ledger. A page has at most maxPage rows. Any error is an *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
-	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // at least the event that creates the ledger
+	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // the index must cover the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
 	if err != nil {
 		return nil, err
@@ -306,7 +306,7 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 	return position, nil
 }
 
-// headSize in a cursor means that the next page is read at the head. No answer has this size.
+// headSize is the size in a cursor whose next page is read at the head. No answer has this size.
 const headSize = 0
 
 // decodeCursor returns the tree size and the position that a cursor encodes.
@@ -323,7 +323,7 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 // events that the request names.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
 	for _, name := range r.Question.Seqs {
-		// Ignore a value that is not the seq of an existing event; it is refused elsewhere.
+		// Ignore a value that is not the seq of an existing event; the question returns an error for it.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.MinIndexSize = max(r.MinIndexSize, seq+1)
 		}

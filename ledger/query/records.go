@@ -30,13 +30,13 @@ type RecordRow struct {
 	Time         wire.Time        `json:"time"`
 	EventHash    string           `json:"event_hash"`
 	State        record.State     `json:"state,omitempty"`
-	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // the current value, regardless of as_of
+	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
 	RunID        *string          `json:"run_id,omitempty"`
 	Timestamp    *string          `json:"timestamp,omitempty"`
 	Hashes       json.RawMessage  `json:"hashes"`
 	Mismatches   []string         `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
-	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the verdict of a run-DAG breaks
-	Incomplete   []string         `json:"incomplete,omitempty"`   // the parts that an IPC record lacks
+	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
+	Incomplete   []string         `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       json.RawMessage  `json:"labels"`
 	Name         *wire.HashName   `json:"name,omitempty"`
 	Links        wire.RecordLinks `json:"links"`
@@ -132,7 +132,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		for name := range maps.Keys(e.Record.Content) {
 			l.Content[name] = l.Record + "/content/" + name
 		}
-		if _, built := e.Record.Content["inputs"]; built { // the inputs contain the answer unless it has content of its own
+		if _, built := e.Record.Content["inputs"]; built { // an answer that is not stored separately is part of the inputs
 			l.Content["answer_text"] = l.Record + "/content/answer_text"
 		}
 	}
@@ -161,7 +161,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 		add("document", "/citation-sets/%s/document", &seq)
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
 	case record.PathFingerprint:
-		// Look up the path_id: if two routes would share one, the later route gets a longer id.
+		// Look up the path_id: if another route already has it, the index assigns a longer one.
 		change, err := paths.StatusOf(v.Context, v.View, r.Seq)
 		if err != nil {
 			return err
@@ -183,9 +183,9 @@ type RecordAnswer struct {
 	LeafHash      string          `json:"leaf_hash"`
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
-	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // the parts that an IPC record lacks
+	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // parts that the IPC record lacks
 	State         record.State    `json:"state,omitempty"`
-	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // the current value, regardless of as_of
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
 	Event         json.RawMessage `json:"event"`
 	*wire.DerivedMembers
 }

@@ -30,8 +30,8 @@ var runDAGQuestions = []Question{
 }
 
 // StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no Path, because its
-// answer also contains a receipt and therefore does not depend on the view alone. The path elements seq and stage
-// identify the stage. ProveStage returns the answer without the receipt.
+// answer also contains a receipt, which does not come from the view. The path elements seq and stage identify the
+// stage. ProveStage returns the answer without the receipt.
 var StageProof = Question{Seqs: []string{"seq"}}
 
 // hash returns a parse function for a question whose only parameter is the named hash.
@@ -43,7 +43,7 @@ func runRow(v *View, r *rundags.RunDAG) wire.RunDAGRow {
 	return wire.RunDAGRow{RowMembers: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
 }
 
-// runValues contains the names of the values by which run-DAGs can be listed.
+// runValues lists the names of the values by which a list of run-DAGs can be filtered.
 var runValues = []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id", "question_hash", "model_profile_hash",
 	"governance_policy_hash", "verifier_policy_hash", "cache_key", "root", "run_id", "flag", "inconsistent", "mismatch", "label:<name>", "stage:<name>"}
 
@@ -95,9 +95,9 @@ func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 	return q, err
 }
 
-// recentRuns reports whether groups of run-DAGs are sorted by their latest run-DAG, so that groups outside a time
-// range need not be read. That order exists only for live run-DAGs at the head, so recentRuns returns false for a
-// request or a cursor at another size.
+// recentRuns reports whether groups of run-DAGs are sorted by their latest run-DAG. With this order, groups
+// outside a time range need not be read. The order exists only for live run-DAGs at the head, so recentRuns
+// returns false for a request or a cursor at another size.
 func recentRuns(p Parameters) bool {
 	size, _, _ := decodeCursor(p["cursor"])
 	return (p.Has("since") || p.Has("until")) && !p.Has("as_of") && p["state"] != "any" && size == headSize
@@ -157,8 +157,8 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	return answer, nil
 }
 
-// Divergence lists the run-DAGs for a question, each with the first stage in which it differs from the previous live
-// one.
+// Divergence lists the run-DAGs for a question. Each row names the first stage in which the run-DAG differs from the
+// previous live run-DAG.
 func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
 	found, next, err := rundags.ListByQuestion(v.Context, v.View, question, v.AnyState, v.Page)
 	if err != nil {
@@ -192,12 +192,12 @@ func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	return answer, err
 }
 
-// Lookup is the question that finds the latest live run-DAG that answered a given question, together with its answer.
-// It has no Path, because its request has a body.
+// Lookup is the question that returns the latest live run-DAG for a given question, and its answer. Lookup has no
+// Path, because its request has a body.
 var Lookup = Question{Takes: Proofs}
 
-// RunDAGByQuestion tries the cache keys of the given modes in order and returns the latest live run-DAG with the
-// first key that has one. The result does not include the text of the answer.
+// RunDAGByQuestion looks up the cache key of each mode in order. It stops at the first key for which a live
+// run-DAG exists, and returns the latest one. The result does not include the text of the answer.
 func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunDAGByCacheKey(v, mode.CacheKey)
@@ -215,7 +215,7 @@ func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, err
 // FailuresQuery selects the run-DAGs to count.
 type FailuresQuery struct {
 	rates.Query
-	Periods bool // whether to count in consecutive periods as well
+	Periods bool // whether to add separate counts for consecutive periods
 }
 
 func parseFailures(p Parameters) (q FailuresQuery, err error) {
@@ -291,9 +291,9 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 // maxListedStages is the maximum number of stages that an error message lists. No known shape has more than ten.
 const maxListedStages = 16
 
-// ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). It also returns the name of the
-// stage, that is, the argument stage without a suffix such as #2. If there is no such stage, the error lists the
-// stages of the run-DAG.
+// ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). A suffix such as #2 in stage
+// selects the second stage with the same name. The returned name has no suffix. If the run-DAG lacks the stage, the
+// error lists the stages of the run-DAG.
 func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {

@@ -69,8 +69,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	return answer, err
 }
 
-// recordsOfRun finds the records of a run that CompareRuns compares. name is the request parameter that errors refer
-// to.
+// recordsOfRun finds the latest records of a run for CompareRuns. name is the parameter that errors refer to.
 func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error) {
 	found = wire.ComparedRun{RunID: run, More: []wire.Kind{}}
 	for _, of := range []struct {
@@ -96,8 +95,8 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 	return found, nil
 }
 
-// latestRecord returns the latest record of a kind in a run, or nil if there is none. Unless the view includes
-// records in all states, it returns the latest live one. more reports whether the run may have others.
+// latestRecord returns the latest record of a kind in a run, or nil if there is none. It considers only live
+// records unless the view includes all states. more reports whether the run may have others of that kind.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooMany) {
@@ -106,7 +105,7 @@ func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, mor
 	return seq, more, err
 }
 
-// latestSet is like latestRecord, for citation sets, which have no state.
+// latestSet is like latestRecord, but for citation sets, which have no state.
 func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 	return citations.LatestSetOfRun(v.View, run)
 }

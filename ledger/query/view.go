@@ -19,38 +19,39 @@ import (
 	"colophon/storage"
 )
 
-// Log provides what answers need from a ledger in addition to its index. It contains at least the events that the
-// view covers.
+// Log reads the data that answers need but that the index does not contain. It covers at least the events in the
+// view.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound.
+	// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound if none
+	// does.
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
-	// Checkpoint returns the signed checkpoint for a tree size, which must be one that the prover covers.
+	// Checkpoint returns the signed checkpoint for a tree size. The prover must cover that size.
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is a view of one ledger at one tree size, together with the parameters that all questions share. It is not
-// safe for concurrent use.
+// View is a view of one ledger at one tree size. It also contains the parameters that all questions share. It is
+// not safe for concurrent use.
 type View struct {
 	*index.View
 	Context    context.Context
 	Log        Log
 	Totals     *effects.Cache        // caches counts from earlier requests; nil disables caching
-	Texts      *figures.TextComparer // computes figures about texts; nil if the answer has none
-	Names      *figures.NameFinder   // finds display names; nil if the answer has none
+	Texts      *figures.TextComparer // computes figures about texts; nil omits them
+	Names      *figures.NameFinder   // finds display names; nil omits them
 	Page       index.Page            // the requested page of rows
 	SecondPage index.Page            // the requested page of the second list, if the answer has one
 	AnyState   bool                  // include records in all states, not only live ones
 	Seeded     bool                  // include only runs with a seed
 	Proofs     bool                  // add inclusion proofs to the rows and the checkpoint to the answer
-	atHead     bool                  // each page is read at the head when it is requested
-	// err is the first error that occurred in row, which does not return errors itself. Every answer ends with a call
-	// to tree, which returns err.
+	atHead     bool                  // read each page at the current head instead of at a fixed tree size
+	// err is the first error in a method, such as row, that does not return errors itself. Every answer ends with a
+	// call to tree, which returns err.
 	err error
 }
 
@@ -62,7 +63,7 @@ func (v *View) Close() {
 	}
 }
 
-// next returns the cursor for a position, or "" for nil, which marks the last page.
+// next encodes a position as a cursor. It returns "" for a nil position, which marks the last page.
 func (v *View) next(position []byte) string {
 	if position == nil {
 		return ""
@@ -132,10 +133,11 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 	return rows
 }
 
-// timeOf returns a time in the format of events.
+// timeOf returns a time in the format that events use.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
-// RedactedBy returns the seq of the event that redacts a record, even if it is beyond the view, or nil if none does.
+// RedactedBy returns the seq of the event that redacts a record, or nil if no event does. The event can be newer
+// than the view.
 func RedactedBy(ctx context.Context, log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 }, seq uint64) (*uint64, error) {
@@ -173,8 +175,8 @@ func orEmpty[E any](list []E) []E {
 	return list
 }
 
-// named calls find and returns its result, or returns nil if the answer does not include names. If find fails, named
-// returns nil and sets v.err, which tree returns.
+// named calls find and returns its result. It returns nil if the answer does not include display names. If find
+// fails, named returns nil and sets v.err, which tree returns.
 func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 	if v.Names == nil || v.err != nil {
 		return nil

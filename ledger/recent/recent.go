@@ -15,10 +15,10 @@ const maxCheckpoints = 1024
 type Checkpoints struct {
 	mu    sync.Mutex
 	sizes []uint64 // in ascending order; guarded by mu
-	notes [][]byte // checkpoints of these sizes; guarded by mu
+	notes [][]byte // notes[i] is the checkpoint of size sizes[i]; guarded by mu
 }
 
-// Add remembers a checkpoint. Its size must be larger than that of every earlier one.
+// Add remembers a checkpoint. Checkpoints must be added in order of increasing size.
 func (c *Checkpoints) Add(size uint64, note []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -58,7 +58,7 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 }
 
 // readAxisSeed reads the payload's seed and returns it as a decimal integer. It accepts a whole
-// number with a fraction, such as 7.0, because some clients have only one type of number.
+// number with a decimal point, such as 7.0, because some clients have only one type of number.
 func (r *Record) readAxisSeed(o strict.Object) []byte {
 	v := o.Member("seed")
 	if v.Kind() != pyjson.Float {

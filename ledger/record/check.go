@@ -17,8 +17,8 @@ const (
 	Mismatch Result = "mismatch" // the content has a different hash; both hashes are recorded
 	Computed Result = "computed" // there is content but no claim
 	Claimed  Result = "claimed"  // there is a claim but no content
-	// Inconsistent is the result for a verdict that no run can have, because it breaks the rule
-	// that Field names (spec: Verdicts).
+	// Inconsistent means that no run can have the verdict, because it breaks the rule named by Field
+	// (spec: Verdicts).
 	Inconsistent Result = "inconsistent"
 )
 
@@ -83,7 +83,7 @@ func (r *Record) Mismatches() []Check {
 	return failed
 }
 
-// PointerOf returns the JSON pointer to the claim of a check in the request body.
+// PointerOf returns the JSON pointer to the claimed hash of a check in the request body.
 func (r *Record) PointerOf(c Check) string {
 	switch {
 	case c.pointer != "":

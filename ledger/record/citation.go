@@ -54,8 +54,8 @@ func (r *Record) CitedSources() iter.Seq2[string, string] {
 	}
 }
 
-// decodeCitation decodes one citation. name is the prefix of the names of its check and its
-// content.
+// decodeCitation decodes one citation. The names of the citation's check and of its content begin
+// with name.
 func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	c := fields.Citation{SourceID: o.RequiredText("source_id", maxName), Section: o.Text("section", maxName)}
 	weight, given := o.Float64("weight")

@@ -24,8 +24,7 @@ const EventVersion = 1
 // maxSuffix is the maximum number of bytes that AppendSuffix appends.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
-// EventContext holds the members of an event that do not come from its record and that are known before
-// the event reaches the sequencer.
+// EventContext holds the members of an event that come neither from its record nor from the sequencer.
 type EventContext struct {
 	Actor  string // name of the client that posted the record, or "anonymous"
 	Ledger string
@@ -56,14 +55,14 @@ func IsActor(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, isInvalid) && len(bytes.TrimSpace(name)) == len(name)
 }
 
-// AppendBody appends the event body to dst, up to the members that the sequencer adds (spec: Event
-// body): `{"actor":…,"rules":1,`. AppendSuffix completes it.
+// AppendBody appends an event body without the last members, which the sequencer adds (spec: Event
+// body): `{"actor":…,"rules":1,`. AppendSuffix completes the body.
 func (r *Record) AppendBody(dst []byte, e EventContext) []byte {
 	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
 }
 
-// Body returns what AppendBody appends. The bytes belong to r and are valid until the next call to
-// Body or Release.
+// Body returns the bytes that AppendBody would append. They belong to r and are valid until the
+// next call to Body or Release.
 func (r *Record) Body(e EventContext) []byte {
 	r.body = r.AppendBody(r.body[:0], e)
 	return r.body
@@ -75,7 +74,7 @@ func (r *Record) writer(dst []byte) *pyjson.Builder {
 	return &r.builder
 }
 
-// appendEvent writes an event body up to the members that the sequencer adds. It calls checks to
+// appendEvent writes an event body without the members that the sequencer adds. It calls checks to
 // write the "checks" member, and members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members func(*pyjson.Builder)) []byte {
 	w.OpenOrdered()
@@ -94,12 +93,12 @@ func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members f
 // noChecks writes the "checks" member of an event that has no checks.
 func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
-// AppendSuffix appends the members that complete an event body: the event's number and time.
+// AppendSuffix appends the members that complete an event body: "seq", "time", and "v".
 func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
 	return AppendSuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixFormatted is like AppendSuffix, but takes a time that is already in the format
+// AppendSuffixFormatted is like AppendSuffix, but expects a time that is already formatted with
 // moment.Layout.
 func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
@@ -171,9 +170,9 @@ func (c *Check) append(w *pyjson.Builder) {
 	field.append(w)
 }
 
-// eventText returns text if it can be part of an event, that is, if it is valid UTF-8 and at most
-// maxName bytes long. Otherwise, eventText returns nil. The hashes cover the text in WTF-8 in any
-// case, and the content keeps it as it was sent.
+// eventText returns text if an event can contain it, that is, if it is valid UTF-8 and at most
+// maxName bytes long. Otherwise, eventText returns nil. In both cases, the hashes cover the text in
+// WTF-8, and the content keeps the text unchanged.
 func eventText(text []byte) []byte {
 	if len(text) > maxName || pyjson.HasLoneSurrogate(text) {
 		return nil
@@ -195,8 +194,8 @@ func (r *Record) AppendComputed(dst []byte) []byte {
 	return w.B
 }
 
-// AppendFields writes the body of a decoded event, up to the members that AppendSuffixFormatted
-// appends, and returns w's bytes.
+// AppendFields writes the body of a decoded event without the members that AppendSuffixFormatted
+// appends. It returns w's bytes.
 func AppendFields(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")

@@ -39,7 +39,7 @@ type ipc struct {
 	seedInPayload bool
 }
 
-// ipcHints maps the names of members that similar APIs have to advice on where to put them in an
+// ipcHints maps the member names that similar APIs use to advice on where to put the values in an
 // IPC record.
 var ipcHints = func() map[string]string {
 	hints := make(map[string]string)
@@ -122,7 +122,7 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
-// chainID returns the hash of the given parts of an ipc_id, in hexadecimal.
+// chainID computes an ipc_id from its parts and returns it in hexadecimal.
 func (r *Record) chainID(parts ...[]byte) (id []byte) {
 	var sum Hash
 	sum, r.scratch = rules.IPCID(r.scratch, parts...)

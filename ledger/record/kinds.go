@@ -24,8 +24,8 @@ const (
 	KeyRotated    Kind = "key_rotated"
 )
 
-// The kinds of verbs: requests that change a state, or that record a statement about a record
-// (spec: States; Path validation; Sources; Redactions; Notes).
+// These are the kinds of events that verbs create. A verb is a request that changes a state or
+// records a statement about a record (spec: States; Path validation; Sources; Redactions; Notes).
 const (
 	RecordStateChanged Kind = "record_state_changed"
 	PathValidated      Kind = "path_validated"

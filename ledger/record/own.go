@@ -10,8 +10,8 @@ import (
 )
 
 // NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key rotation).
-// previous and next are verifier keys. handover is the note that both keys sign, or nil if this
-// step has none. All texts must be valid UTF-8.
+// previous and next are verifier keys. handover is the note that both keys sign, or nil if the step
+// has no such note. All texts must be valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
 	return newVerb(KeyRotated, &fields.Rotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }
@@ -38,9 +38,9 @@ const (
 	RefusedKey      Refusal = "idempotency_key_conflict"
 )
 
-// maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in the
-// event of a refusal, so that the event always fits in an entry. The event's mismatches member
-// counts all failed checks, listed or not.
+// maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in a
+// record_refused event. The limit ensures that the event fits in an entry. The event's mismatches
+// member counts all failed checks, including those not listed.
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the

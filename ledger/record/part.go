@@ -9,10 +9,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// StageHashes returns the hashes that a text can have as the content of the given stage of a
-// run-DAG (spec: Stage hashes). The first is the hash of the text's bytes. For a question, the hash
-// of its canonical form in the given mode follows; if mode is empty, the hashes in both modes
-// follow. If the stage is computed from JSON and the text is JSON, the hashes of that JSON follow.
+// StageHashes returns the hashes that the given stage of a run-DAG can have if its content is text
+// (spec: Stage hashes). The first is the hash of the text's bytes. For a question, the next is the
+// hash of its canonical form in the given mode. If mode is empty, the hashes for both modes follow
+// instead. If the stage is computed from JSON and the text is JSON, the hashes of that JSON follow.
 func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
@@ -32,9 +32,9 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	return hashes
 }
 
-// derivedStageHashes returns the hash of a stage that is derived from its JSON in some other way
-// than by hashing the JSON as it is. It returns nil if there is no such hash, or if the text is not
-// valid for the stage.
+// derivedStageHashes returns the hash of a stage whose hash is computed from the values in its
+// JSON, rather than from the JSON as a whole. It returns nil for any other stage, or if the text is
+// not valid for the stage.
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {

@@ -89,9 +89,9 @@ func readRoute(o strict.Object, name string) [][]byte {
 	return route
 }
 
-// readPathID decodes a claimed path_id. It also returns the number of digits that the path_id must
-// have: 8, or 16 if the claim has 16 because another route has the same first 8 digits (spec: Path
-// id collisions).
+// readPathID decodes a claimed path_id. It also returns the number of digits that the computed
+// path_id must have, which is 16 if the claim has 16 digits and 8 otherwise. The longer form
+// distinguishes routes that have the same first 8 digits (spec: Path id collisions).
 func readPathID(o strict.Object, name string) (claimed []byte, digits int) {
 	text, given := o.WTF8(name)
 	switch {

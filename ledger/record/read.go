@@ -52,10 +52,10 @@ func readTimestamp(o strict.Object, name string) []byte {
 	return text
 }
 
-// fitsEntry reports whether a list is short enough for its event to fit in an entry. bytes is the
-// minimum length of an element in the event. If the list is too long, fitsEntry reports a problem
-// that ends with advice on what to do. It must be called before the elements are decoded, because a
-// decoded element can need many times the memory that its text does.
+// fitsEntry reports whether a list is short enough for its event to fit in a log entry. bytes is
+// the minimum length of an element in the event. If the list is too long, fitsEntry reports a
+// problem that ends with advice on what to do. Call it before decoding the elements, because a
+// decoded element can need many times the memory of its text.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
 	most := fields.MaxEntry / bytes
 	if list.Len() <= most {
@@ -65,7 +65,7 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 	return false
 }
 
-// Short names for limits that package fields defines.
+// These are short names for limits that package fields defines.
 const (
 	maxName   = fields.MaxName
 	maxStage  = fields.MaxShort

@@ -1,10 +1,10 @@
 // Package record turns a record that a service posts into an event that the ledger stores. It
-// decodes the record strictly, computes every hash (spec: Hashes), compares each claim with the
-// computed hash (spec: Checks), and writes the event body up to the members that only the sequencer
-// knows (spec: Event body).
+// decodes the record strictly, computes every hash (spec: Hashes), and compares each claim with the
+// computed hash (spec: Checks). It then writes the event body up to the members that only the
+// sequencer knows (spec: Event body).
 //
-// Each kind has a file that decodes its requests. Package fields defines the contents of its
-// events.
+// Each kind of record has a file that decodes its requests. Package fields defines the contents of
+// the events.
 //
 // The package does no I/O and reads no clock.
 package record
@@ -25,7 +25,7 @@ import (
 // Hash is a SHA-256 value.
 type Hash = rules.Hash
 
-// Content is a text or a JSON value from a record, which is stored beside the log byte for byte
+// Content is a text or a JSON value from a record. The ledger stores its exact bytes beside the log
 // (spec: Content).
 type Content struct {
 	Name   string
@@ -37,7 +37,7 @@ type Content struct {
 // not change until Release is called.
 type Record struct {
 	Kind  Kind
-	RunID string // empty if the record has none
+	RunID string // empty if the record has no run ID
 	// Digest is the SHA-256 of the normalised record (spec: Record digest). Two records are
 	// regarded as the same if their kinds and digests are equal.
 	Digest   Hash
@@ -46,7 +46,7 @@ type Record struct {
 
 	limits  Limits
 	pointer string // JSON pointer to the record in the request body
-	implied string // name of the member that the normalised record leaves out, or ""
+	implied string // redundant member that the normalised record omits; "" if there is none
 	// checksJSON and hashesJSON are the JSON encodings of Checks and of the effective hashes, as
 	// they appear in the event.
 	checksJSON, hashesJSON []byte
@@ -67,7 +67,7 @@ var records = sync.Pool{New: func() any {
 	return &Record{document: new(pyjson.Document)}
 }}
 
-// Limits holds limits on the contents of an event. Each server chooses its own limits.
+// Limits contains a server's limits on the contents of records and their events.
 type Limits struct {
 	Labels     int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
@@ -117,7 +117,7 @@ type Line struct {
 	Record     *Record
 	Verb       *Verb
 	Validation *PathValidation // a path validation for which the path's latest record must still be looked up
-	// Key is the line's idempotency_key; empty if it has none.
+	// Key is the line's idempotency key. It is empty if the line has no key.
 	Key string
 }
 
@@ -154,8 +154,8 @@ func (l Limits) ParseLine(line []byte) (Line, error) {
 	return Line{Verb: v, Key: key}, err
 }
 
-// decodeLine decodes the record and the idempotency key of a line. If the kind is that of a verb,
-// decodeLine returns this kind and does not decode the record.
+// decodeLine decodes the record and the idempotency key of a line. If the line's kind is a verb,
+// decodeLine returns that kind and does not decode the record.
 func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	d := &r.decoder
 	root := r.document.Root()
@@ -185,7 +185,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 func (r *Record) Release() {
 	r.document.Reset()
 	document, scratch, arena, body, members := r.document, r.scratch[:0], r.arena[:0], r.body[:0], r.members[:0]
-	clear(r.Contents) // they alias the request
+	clear(r.Contents) // contents alias the request
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.B = nil
 	*r = Record{document: document}

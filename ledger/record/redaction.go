@@ -32,9 +32,9 @@ type Selection struct {
 	// Filter maps the query parameters that select the records to their values. Exactly one of
 	// Filter and Seqs is set; the other is nil.
 	Filter map[string]string
-	Seqs   []uint64 // event numbers, in any order, each once
+	Seqs   []uint64 // distinct event numbers, in any order
 	DryRun bool
-	// AsOf is the tree size as of which Filter selects records. It is required if DryRun is false.
+	// AsOf is the tree size at which Filter is evaluated. It is required if DryRun is false.
 	AsOf *uint64
 }
 
@@ -55,8 +55,8 @@ func readSelection(o strict.Object) Selection {
 	return s
 }
 
-// RedactionRequest is a request to erase the content of many records or, if DryRun is set, to
-// report what that would erase (spec: Redactions).
+// RedactionRequest is a request to erase the content of many records (spec: Redactions). If DryRun
+// is set, the ledger only reports what it would erase.
 type RedactionRequest struct {
 	Reason string
 	Selection
@@ -71,7 +71,7 @@ func ParseRedactionRequest(body []byte) (r *RedactionRequest, err error) {
 	return r, err
 }
 
-// maxFilters is the maximum number of parameters in a filter, which is also the maximum in a URL.
+// maxFilters is the maximum number of parameters in a filter. A URL has the same limit.
 const maxFilters = 64
 
 // readFilter decodes a filter: an object with at least one parameter, whose values are strings or

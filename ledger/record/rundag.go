@@ -16,20 +16,20 @@ import (
 type runDAG struct {
 	fields.RunDAG
 	r *Record
-	// base maps names to the effective hashes from which the stages and the cache key are computed.
-	// fromContent is true for the names of those that were computed from content.
+	// base maps the names of base hashes to their effective values, from which the stages and the cache
+	// key are computed. fromContent is true for each name whose hash was computed from content.
 	base        map[string][]byte
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // dimensions of the cache key, in the order in which they are joined
+	dimensions []dimension // dimensions of the cache key, in the order of rules.Dimensions
 	evidence   [][]byte    // computed evidence ids, and claimed ones that differ from them
 	roots      [][]byte    // document roots of the run's sources
 	cited      [][]byte    // evidence ids that the run's lattice cites
 }
 
-// RunShape returns the shape and the failure stage of a run-DAG (spec: Failure stage) encoded as
-// JSON, as in its event. It returns nil for records of other kinds.
+// RunShape returns the shape and the failure stage of a run-DAG as they appear in its event,
+// encoded as JSON (spec: Failure stage). It returns nil for records of other kinds.
 func (r *Record) RunShape() (shape, failureStage []byte) {
 	f, ok := r.fields.(*fields.RunDAG)
 	if !ok {
@@ -168,13 +168,14 @@ func (g *runDAG) decodeBase(o, arguments, dimensions strict.Object, claimed []no
 type baseClaim struct {
 	hash     []byte // nil if there is no claim
 	pointer  string // JSON pointer to hash in the request body
-	checked  bool   // whether hash is the hash of a stage, so that the check of that stage covers it
+	checked  bool   // whether hash is a stage's hash, which the check of that stage covers
 	repeated []byte // the dimension of the same name, unless hash comes from that dimension
 }
 
-// claimOf returns the claim for the named base hash. It takes the claim from the first of these
-// that is given: the member of inputs or reject_inputs, the hash of the claimed stage, and the
-// dimension of the cache key. stage is nil if the stage was not claimed.
+// claimOf returns the claim for the named base hash. It prefers the hash in inputs or
+// reject_inputs. If neither of these members is given, it uses stage, the hash of the claimed
+// stage. Otherwise, or if stage is nil, it uses the dimension of the cache key. stage is nil if the
+// stage was not claimed.
 func claimOf(name string, stage []byte, arguments, dimensions strict.Object) baseClaim {
 	dimension := dimensions.Hash(name)
 	if claim := arguments.Hash(name); claim != nil {
@@ -195,8 +196,9 @@ func (g *runDAG) checkRepeated(name string, claimed, effective []byte, fromConte
 	g.r.check("cache_dimensions."+name, claimed, effective)
 }
 
-// preflightHash returns the hash of the preflight payload in inputs or reject_inputs or, if they
-// have none, in dag. If both have a payload, it adds a check that compares the two hashes.
+// preflightHash returns the hash of the preflight payload in inputs or reject_inputs. If that
+// payload is not given, it uses the one in dag. If both are given, it adds a check that compares
+// their hashes.
 func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 	computed := g.r.preflightHash(arguments)
 	dag := o.InnerObject("dag", o.Member("dag"))
@@ -297,9 +299,9 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 // evidencePrefix is the prefix of the names of evidence checks.
 const evidencePrefix = "evidence/"
 
-// evidenceID returns the id of v, which is element i of the evidence. It checks the claims in v:
-// evidence_id, and text_hash, which is the text hash of span. v may have other members, which no
-// hash covers.
+// evidenceID returns the ID of v, which is element i of the evidence. It checks the claimed
+// evidence_id in v, and the claimed text_hash against the text hash of span. v may have other
+// members, which no hash covers.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 	item := strict.Object{D: o.D, V: v, Pointer: o.ElementPointer("evidence", i)}
 	if v.Kind() != pyjson.Object {

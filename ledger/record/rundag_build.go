@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// build computes the stages of a quote or pointer run (spec: Stage hashes). The object in holds the
-// run's inputs.
+// build computes the stages of a quote or pointer run (spec: Stage hashes). The object in contains
+// the run's inputs.
 func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	answer, hasAnswer = answerText(in, o, answer, hasAnswer)
 	if !hasAnswer {
@@ -79,8 +79,8 @@ func answerText(o strict.Object, record strict.Object, text []byte, given bool) 
 	return text, given
 }
 
-// decodeLabels decodes the texts that label a run. The hashes cover them in WTF-8, and the event
-// contains those that are short and valid UTF-8.
+// decodeLabels decodes the labels of a run, such as its audit mode. The hashes cover them in WTF-8.
+// The event omits labels that are longer than maxName bytes or not valid UTF-8.
 func (g *runDAG) decodeLabels(in strict.Object) {
 	g.AuditMode = eventText(in.RequiredWTF8("audit_mode"))
 	g.VerifierMethod = eventText(in.RequiredWTF8("verifier_method"))
@@ -194,7 +194,7 @@ func (g *runDAG) adopt(claimed []node, answer []byte, hasAnswer bool) {
 }
 
 // contentStage returns the hash of a stage if content alone determines it, and nil otherwise.
-// answerStage is the stage that covers the answer, or "".
+// answerStage is the stage that covers the answer, or "" if there is no such stage.
 func (g *runDAG) contentStage(stage, answerStage string, answer []byte) []byte {
 	if stage == answerStage && stage != "" {
 		return g.r.hex(sha256.Sum256(answer))
@@ -253,7 +253,8 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 }
 
 // readDimensions decodes the dimensions into g.dimensions. All are required except the last one and
-// the one named by optional. If the latter is missing, g.dimensions contains it without a value.
+// the one named by optional. If the dimension named by optional is missing, g.dimensions contains
+// it without a value.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
 	for i, name := range rules.Dimensions {
 		if !dims.Member(name).IsGiven() {

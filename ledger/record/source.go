@@ -19,7 +19,7 @@ func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 }
 
 // ParseRevocation decodes the body `{"reason"?}` of a revocation of a source. The body may also be
-// empty. For sourceID and the error, see ParseRegistration.
+// empty. The requirements on sourceID and the error are the same as for ParseRegistration.
 func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 	if len(body) == 0 {
 		body = []byte("{}")

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// State is the state of an IPC record or of a run-DAG (spec: States). A record is live until a verb
-// changes its state. Lookups by cache_key find only live records.
+// State is the state of an IPC record or of a run-DAG (spec: States). A new record is live until a
+// later event changes its state. Lookups by cache_key find only live records.
 type State string
 
 // The states of a record.
@@ -22,8 +22,9 @@ const (
 // States contains all states.
 var States = [...]State{Live, Failed, Stale, Quarantined}
 
-// ParseStateChange decodes the body `{"state", "reason", "original_actor"?, "timestamp"?}` of a
-// state change of the record at seq. If the body is not valid, the error is a *strict.Error.
+// ParseStateChange decodes a request to change the state of the record at seq. The body is
+// `{"state", "reason", "original_actor"?, "timestamp"?}`. If it is not valid, the error is a
+// *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	f := &fields.StateChange{RecordSeq: seq}
 	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
@@ -35,8 +36,8 @@ func readStateChange(o strict.Object, f *fields.StateChange) {
 	f.State, f.Reason, f.OriginalAction = readState(o, "state"), readReason(o, "reason"), ReadOriginalAction(o)
 }
 
-// StateRequest is a request to change the state of many records or, in a dry run, to report what
-// that would change (spec: States).
+// StateRequest is a request to change the state of many records (spec: States). A dry run only
+// reports what the request would change.
 type StateRequest struct {
 	State State
 	Selection

@@ -5,19 +5,19 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// CurrentPath is a path with the fingerprint of its latest record, or of its latest record in one
-// build (spec: Path validation).
+// CurrentPath is a path and the fingerprint of its latest record. The record is the latest of all
+// builds, or the latest of one build (spec: Path validation).
 type CurrentPath struct {
 	Project, PathID    string  // valid UTF-8
 	Build              *string // nil if the record has none
-	ContentFingerprint string  // "" stands for null
+	ContentFingerprint string  // "" if the record's fingerprint is null
 	RecordSeq          uint64
 }
 
 // ValidationRequest is a request to validate one path or many.
 type ValidationRequest struct {
 	Validated                         bool
-	Reason, Build, ContentFingerprint []byte // nil if they are not given
+	Reason, Build, ContentFingerprint []byte // nil if the request omits them
 	fields.OriginalAction
 }
 
@@ -49,8 +49,8 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// VerbFor returns the verb that validates the given path. A build or fingerprint that the request
-// does not contain is taken from path.
+// VerbFor returns the verb that records the validation of path. If the request does not contain a
+// build or a fingerprint, VerbFor takes it from path.
 func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
 	f := &fields.PathValidation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, OriginalAction: r.OriginalAction,

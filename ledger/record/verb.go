@@ -26,8 +26,9 @@ func newVerb(kind Kind, f fields.Verb) *Verb {
 	return &Verb{Kind: kind, Digest: fields.VerbDigest(f), fields: f}
 }
 
-// parseVerb decodes a request body and returns the verb. read must set f from the object, which may
-// have only the known members. The error is a *strict.Error.
+// parseVerb decodes a request body and returns the verb. It passes the object in body to read,
+// which must fill in f. The object must not contain members that are not in known. The error is a
+// *strict.Error.
 func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object), known ...string) (*Verb, error) {
 	if err := parseRequest(body, "", read, known...); err != nil {
 		return nil, err
@@ -35,9 +36,9 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 	return newVerb(kind, f), nil
 }
 
-// parseRequest decodes the object in text, or in the given member of text, and calls read with it.
-// The object may have only the known members. The values that read obtains stay valid even if text
-// changes, because they refer to a copy of it. The error is a *strict.Error.
+// parseRequest decodes the JSON object in text, or in the given member of text, and passes it to
+// read. The object must not contain members that are not in known. read may keep values of the
+// object, because they refer to a copy of text. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
 	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().Values); err != nil {
@@ -89,22 +90,22 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	return v, nil
 }
 
-// AppendBody appends the event body to dst, up to the members that the sequencer adds, as
-// Record.AppendBody does.
+// AppendBody appends the event body to dst, without the members that the sequencer adds later.
+// Record.AppendBody does the same for records.
 func (v *Verb) AppendBody(dst []byte, e EventContext) []byte {
 	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
 		v.fields.Append(w, &fields.CommonFields{Digest: v.Digest, Key: e.Key})
 	})
 }
 
-// CheckSize returns a *strict.Error if body is too large for an entry. This is possible only for
-// the registration of a source with a list of chunks.
+// CheckSize returns a *strict.Error if body is too large for an entry. Only the registration of a
+// source with a list of chunks can be that large.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with its own id, or omit chunk_hashes")
 }
 
-// AppendRefusal appends the body of the event that logs a refusal caused by an idempotency key
-// conflict. first is the seq of the event that already claims the key, e.Key.
+// AppendRefusal appends the body of the event that logs the refusal of v because another event
+// already claims its idempotency key. first is the seq of the event that claims e.Key.
 func (v *Verb) AppendRefusal(dst []byte, e EventContext, first uint64) []byte {
 	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
 	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {

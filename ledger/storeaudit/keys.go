@@ -12,9 +12,10 @@ import (
 )
 
 // CheckKeys checks that the logs account for every key in the database. It returns the first stray
-// key of each ledger and the first of the database as a whole. walked maps the name of each ledger
-// to its report from audit.WalkLog, which must have found no damage. CheckKeys skips ledgers that
-// are not in walked. The caller must make sure that nothing writes to the database in the meantime.
+// key of each ledger, and the first stray key outside all ledgers. walked maps the name of each
+// ledger to its report from audit.WalkLog, which must have found no damage. CheckKeys skips ledgers
+// that are not in walked. The caller must make sure that nothing writes to the database in the
+// meantime.
 func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {

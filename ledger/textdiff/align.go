@@ -2,9 +2,9 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned is the maximum number of tokens of each text that are aligned, not counting the
-// beginning and the end that the two texts share. Aligning two texts takes at most MaxAligned² / 64
-// steps.
+// MaxAligned is the maximum number of tokens that are aligned in each text. The beginning and the
+// end that the two texts share are not aligned and do not count. Aligning two texts takes at most
+// MaxAligned² / 64 steps.
 const MaxAligned = 1 << 13
 
 // alignment describes a longest common subsequence of the tokens of a text a and a later text b.
@@ -15,15 +15,14 @@ const MaxAligned = 1 << 13
 // certain time.
 type alignment struct {
 	lengthA, lengthB int
-	words            int // length of a vector in 64-bit words
-	// rows has a vector for each token of b, with a bit for each token of a. The bit for token i of
-	// a in row j is 0 if the longest common subsequence of a[:i+1] and b[:j+1] is longer than that
-	// of a[:i] and b[:j+1].
+	words            int // number of 64-bit words in each row
+	// rows contains a bit vector for each token of b, with a bit for each token of a. Bit i of row
+	// j is 0 if appending token i to a[:i] lengthens its longest common subsequence with b[:j+1].
 	rows []uint64
 }
 
-// place is one word of a bit vector. The bits set in mask are the positions of the tokens in a that
-// are equal to one particular token.
+// place is one 64-bit word of a bit vector that marks where a particular token occurs in a. word is
+// the index of the word in the vector, and mask is its value.
 type place struct {
 	word int
 	mask uint64
@@ -52,8 +51,8 @@ func align(a, b []int, count int) *alignment {
 	return l
 }
 
-// step computes the next row from the previous one: row = (row + (row & mask)) | (row &^
-// mask).
+// step replaces row with the next row: row = (row + (row & mask)) | (row &^ mask). places contains
+// the nonzero words of mask.
 func step(row []uint64, places []place) {
 	var carry uint64
 	next := 0
@@ -74,8 +73,8 @@ func step(row []uint64, places []place) {
 	skip(len(row))
 }
 
-// longer reports whether the longest common subsequence of a[:i+1] and b[:j+1] is longer than that
-// of a[:i] and b[:j+1].
+// longer reports whether appending token i of a to a[:i] lengthens its longest common subsequence
+// with b[:j+1].
 func (l *alignment) longer(i, j int) bool { return l.rows[j*l.words+i/64]>>(i%64)&1 == 0 }
 
 // lcsLength returns the length of the longest common subsequence.

@@ -11,11 +11,12 @@ type Length struct{ Bytes, Characters, Words uint64 }
 // Figures describe how much a text changed.
 type Figures struct {
 	A, B Length
-	// Similarity is the number of unchanged words and marks, divided by the mean number of words
-	// and marks in the two texts. It is 1 if neither text has any.
+	// Similarity is the number of unchanged tokens, divided by the mean number of tokens in the two
+	// texts. Tokens are words and marks, such as punctuation. Similarity is 1 if neither text
+	// contains a token.
 	Similarity float64
-	// Bounded is true if there are tokens beyond MaxAligned, which count as changed. Similarity is
-	// then a lower bound.
+	// Bounded is true if a text has more tokens to align than MaxAligned. The excess tokens count
+	// as changed, so Similarity is a lower bound.
 	Bounded bool
 	// Work is proportional to the maximum time that the comparison can take.
 	Work uint64
@@ -24,25 +25,25 @@ type Figures struct {
 // MemoryBytes returns an upper bound, in bytes, on the memory needed to compare two texts of the
 // given sizes, which are also in bytes. It does not include the texts themselves.
 func MemoryBytes(sizeA, sizeB uint64) int64 {
-	const ofToken = 100 // bytes for the token's number, its end, and its place in a map
+	const ofToken = 100 // bytes per token for its number, its end offset, and its map entry
 	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
 	return a*b/8 + ofToken*(a+b)
 }
 
-// Op says which of the two texts contain a part of a diff.
+// Op says whether the text of an Edit was kept, deleted, or inserted.
 type Op string
 
 // These are the possible values of Op.
 const (
 	Equal  Op = "equal"
-	Delete Op = "delete" // only a has the part
-	Insert Op = "insert" // only b has the part
+	Delete Op = "delete" // the text is only in a
+	Insert Op = "insert" // the text is only in b
 )
 
-// Edit is a part of a diff.
+// Edit is a section of text that was kept, deleted, or inserted.
 type Edit struct {
 	Op   Op
-	Text []byte // text of the part; taken from b if both texts have it
+	Text []byte // taken from b if Op is Equal, because white space may differ
 }
 
 // MeasureLength returns the length of text in bytes, characters, and words.
@@ -66,9 +67,9 @@ func measure(text []byte) (l Length, all int) {
 // Compare returns figures about the change from a text a to a later text b.
 func Compare(a, b []byte) Figures { return compare(a, b).figures }
 
-// Diff returns the same figures as Compare, together with the edits that turn a into b.
-// Concatenating all edits that are not deletions yields b. Concatenating all edits that are not
-// insertions yields a, except for white space, which is not compared.
+// Diff returns the same figures as Compare, and the edits that turn a into b. Concatenating all
+// edits that are not deletions yields b. Concatenating all edits that are not insertions yields a,
+// except for white space, which is not compared.
 func Diff(a, b []byte) (Figures, []Edit) {
 	c := compare(a, b)
 	return c.figures, c.edits()
@@ -80,7 +81,7 @@ type comparison struct {
 	before           []byte // the beginning that the two texts share
 	middleA, middleB []byte
 	after            []byte // the end that the two texts share
-	endsA, endsB     []int  // byte offsets in middleA and middleB of the ends of the aligned tokens
+	endsA, endsB     []int  // end offsets, in bytes, of the aligned tokens in middleA and middleB
 	aligned          *alignment
 	restA, restB     int // number of tokens in middleA and middleB that are not aligned
 }
@@ -96,7 +97,7 @@ func compare(a, b []byte) *comparison {
 	c.endsA, c.endsB, c.restA, c.restB = endsA, endsB, restA, restB
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
-	const tokenSteps = 4 // cost of reading a byte, in steps of align
+	const tokenSteps = 4 // cost of reading one byte, relative to one alignment step
 	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {
@@ -188,7 +189,7 @@ func last(list []int) int {
 // diff accumulates the edits between two texts.
 type diff struct {
 	a, b     []byte
-	atA, atB int // byte offsets in a and b up to which edits covers the texts
+	atA, atB int // edits covers a[:atA] and b[:atB]
 	edits    []Edit
 }
 
@@ -203,8 +204,8 @@ func (d *diff) upTo(op Op, end int) {
 	*at = max(*at, end)
 }
 
-// joined drops empty edits and joins adjacent edits of the same kind, whose texts are adjacent in a
-// or in b.
+// joined drops empty edits and joins adjacent edits that have the same Op. The texts of such edits
+// must be adjacent slices of a or of b.
 func joined(list []Edit) []Edit {
 	kept := list[:0]
 	for _, e := range list {

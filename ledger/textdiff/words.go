@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// token is the position of a word or a mark in a text, in bytes.
+// token is the byte range of a word or a mark in a text.
 type token struct {
 	start, end int
-	begins     bool // whether a word begins here, in the sense of Length.Words
+	begins     bool // whether Length.Words counts a word that begins here
 }
 
 // tokens yields the words and marks of a text (spec: Figures of texts). A word is a maximal

@@ -3,12 +3,17 @@
 // content that events name, the redactions, and the idempotency keys (spec: Entry and chain; Merkle
 // tree; Event body; Content; Redactions; Checks; Idempotency; Checkpoints; Key rotation).
 //
-// WalkLog walks a stored log and everything else that is stored for its ledger; it is used by fsck
-// and tests. ExtendWalk walks a published log from the point where an earlier walk ended; it is
-// used by audits. Both use a walk, each part of which checks one thing: treeCheck checks the chain
-// and the tree, seenCheck earlier checkpoints, signerCheck keys and rotations, eventCheck and
-// verbCheck events, useCheck idempotency keys and sources, contentCheck content, and redactionCheck
-// redactions.
+// WalkLog walks a stored log and everything else that is stored for its ledger. It is used by fsck
+// and tests. ExtendWalk walks a published log from the point where an earlier walk ended. It is
+// used by audits.
+//
+// Both functions use a walk, which consists of these parts:
+//   - treeCheck checks the chain and the tree.
+//   - seenCheck checks checkpoints that were seen earlier.
+//   - signerCheck checks keys and rotations.
+//   - eventCheck and verbCheck check events.
+//   - useCheck checks idempotency keys and sources.
+//   - contentCheck and redactionCheck check content and redactions.
 package audit
 
 import (
@@ -20,12 +25,13 @@ import (
 	"colophon/proofs"
 )
 
-// A Source returns an error that wraps ErrUnavailable if it cannot be read at the moment, for
-// example because the network is down. This is not damage: the walk stops and returns the error.
+// ErrUnavailable means that a Source cannot be read at the moment, for example because the network
+// is down. Errors of a Source can wrap it. This is not damage: the walk stops and returns the
+// error.
 var ErrUnavailable = errors.New("audit: source unavailable")
 
-// A Source returns an error that wraps ErrAbsent if it is certain that it does not have the
-// requested item. Only Content, FirstReference, Redaction, and MemberSecret return such errors.
+// ErrAbsent means that a Source certainly does not have the requested item. Only errors of Content,
+// FirstReference, Redaction, and MemberSecret wrap it.
 var ErrAbsent = errors.New("not found")
 
 // PublishedLog is the part of a log that its readers can fetch (spec: Tiles and entry bundles). An
@@ -43,14 +49,14 @@ type PublishedLog interface {
 	Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 }
 
-// Source is a log together with everything else that is stored for its ledger. Its methods report
-// errors in the same way as those of PublishedLog.
+// Source provides a log and everything else that is stored for its ledger. Its methods report
+// errors in the same way as the methods of PublishedLog.
 type Source interface {
 	PublishedLog
 	// Content returns the bytes that are stored under the given SHA-256, or ErrAbsent.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
-	// FirstReference returns the first record for which the given piece of content is kept, or
-	// ErrAbsent if there is none.
+	// FirstReference returns the seq of the first record for which storage keeps the given piece of
+	// content, or ErrAbsent if there is no such record.
 	FirstReference(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
 	// HasReference reports whether storage keeps the given piece of content for the record at seq.
 	HasReference(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
@@ -66,7 +72,7 @@ type Source interface {
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Redaction is a stored statement that the event By redacts the record at Seq.
+// Redaction says that the event with seq By redacts the record at Seq. It is read from storage.
 type Redaction struct{ Seq, By uint64 }
 
 // Claim identifies the record that holds an idempotency key.
@@ -89,8 +95,8 @@ type Options struct {
 	// events (Position.Keys). Every key that signs at the checkpoint's size must have signed the
 	// checkpoint, and at least one of these keys must be a trusted key or a successor of one.
 	Verifiers []*proofs.Verifier
-	// Successors are keys that follow the trusted ones according to handovers. They are used only
-	// to open the checkpoint before the walk has read the events.
+	// Successors are keys that replaced trusted keys, according to signed handovers. They are used
+	// only to open the checkpoint before the walk has read the events.
 	Successors []*proofs.Verifier
 	// Ledger is the ledger's name, which every event must contain. If it is "", the walk takes the
 	// name from the first event.

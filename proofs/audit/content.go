@@ -17,7 +17,7 @@ import (
 
 // maxGood and cachedContent limit the memory that a contentCheck uses.
 const (
-	maxGood       = 1 << 16  // maximum number of digests in each of sizes and needed
+	maxGood       = 1 << 16  // maximum number of digests in contentCheck.sizes, and in contentCheck.needed
 	cachedContent = 32 << 20 // maximum total size of the cached pieces of content, in bytes
 )
 
@@ -144,7 +144,7 @@ func (c *contentCheck) storageProblem(seq uint64, digest proofs.Hash, size uint6
 		}
 		c.sizes[digest] = held
 	}
-	// Content that is not kept for this record would be erased once the other records are redacted.
+	// Without its own reference, this record could lose its content when others are redacted.
 	switch kept, err := c.stored.HasReference(c.ctx, digest, seq); {
 	case err != nil:
 		return "checking whether the content is kept for this record: " + err.Error(), onlyUnavailable(err)

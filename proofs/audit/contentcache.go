@@ -14,7 +14,7 @@ type ContentCache struct {
 	mu     sync.Mutex // guards the fields below
 	bytes  int
 	pieces map[proofs.Hash]*list.Element // elements of order, keyed by digest
-	order  list.List                     // elements hold a cachedPiece; the most recently used comes first
+	order  list.List                     // cachedPiece elements, most recently used first
 }
 
 type cachedPiece struct {
@@ -22,7 +22,7 @@ type cachedPiece struct {
 	bytes  []byte
 }
 
-// NewContentCache returns a cache that holds up to limit bytes, or a single longer piece.
+// NewContentCache returns a cache of up to limit bytes. A longer piece can be cached only alone.
 func NewContentCache(limit int) *ContentCache {
 	return &ContentCache{limit: limit, pieces: make(map[proofs.Hash]*list.Element)}
 }

@@ -13,15 +13,15 @@ type DamageKind string
 // These are the kinds of damage.
 const (
 	KindEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
-	KindEvent      DamageKind = "event"      // a signed entry does not hold a valid event (spec: Event body)
+	KindEvent      DamageKind = "event"      // a signed entry does not contain a valid event (spec: Event body)
 	KindCheck      DamageKind = "check"      // an event makes a false statement about its record
 	KindChain      DamageKind = "chain"      // an entry does not link to the previous one
-	KindTile       DamageKind = "tile"       // a hash tile does not have the hashes of the entries
+	KindTile       DamageKind = "tile"       // the hashes in a tile do not match the entries
 	KindRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
 	KindSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
 	KindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
 	KindRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
-	KindFork       DamageKind = "fork"       // the log differs from the log that was seen before
+	KindFork       DamageKind = "fork"       // a part of the log that was seen before has changed
 	KindHead       DamageKind = "head"       // the stored head does not match the entries
 	KindContent    DamageKind = "content"    // content is missing, altered, or not erased
 	KindRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
@@ -32,9 +32,9 @@ const (
 // Damage describes a fault in a log.
 type Damage struct {
 	Kind DamageKind
-	// Seq identifies the damaged entry. For a tile, it is the first entry below the wrong hash; for
-	// KindTruncated, the first missing entry; and for KindFork, the first entry that changed. For
-	// damage that concerns all the entries (rollback, signature, checkpoint, root, and head), it is
+	// Seq identifies the damaged entry. For a tile, it is the first entry below the wrong hash. For
+	// KindTruncated, it is the first missing entry. For KindFork, it is the first entry that
+	// changed. For damage to the whole log (rollback, signature, checkpoint, root, and head), it is
 	// the number of entries.
 	Seq     uint64
 	Tile    string // path of the tile (KindTile), or of an entry bundle that cannot be read
@@ -47,8 +47,8 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message)
 }
 
-// position returns the position of the damage followed by a colon, or "" for a checkpoint of size
-// 0.
+// position returns the position of the damage followed by a colon. It returns "" for damage to the
+// whole log if Seq is 0.
 func (d *Damage) position() string {
 	position := fmt.Sprintf("at entry %d: ", d.Seq)
 	switch d.Kind {

@@ -29,8 +29,8 @@ type eventCheck struct {
 	latest []byte    // the latest time that an event may have; empty if there is no limit
 	time   []byte    // time of the last event
 	actor  []byte    // actor of the last event
-	// members is the commitment to the secret for payload members in the first event, or "" if that
-	// event has none.
+	// members is the commitment in the first event to the secret for payload members. It is "" if
+	// the first event contains no commitment.
 	members string
 
 	document pyjson.Document
@@ -108,8 +108,9 @@ func (c *eventCheck) checkCommonMembers(e *event.Body) error {
 	return c.checkTime(e)
 }
 
-// checkTime checks the format of the event's time, and that it is not before the previous event's.
-// All times have the same length, so they can be compared as text.
+// checkTime checks the format of the event's time. It also checks that the time is not before the
+// previous event's time or after c.latest. All times have the same length, so they can be compared
+// as text.
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
 	if !c.isSameSecond(text) && !moment.IsEventTime(text) {
@@ -172,8 +173,9 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	return nil
 }
 
-// payloadMembers checks the digests of payload members in an IPC record. There must be such digests if
-// the record has a payload and the ledger has a secret for them; without a secret, there must be none.
+// payloadMembers checks whether an IPC record has digests of payload members. If the ledger has a
+// secret for the digests, every record with a payload must have them. If the ledger has no secret,
+// records must not have them.
 func (c *eventCheck) payloadMembers(e *event.Body) error {
 	switch has := e.IPC.Members != nil; {
 	case has && c.members == "":
@@ -184,9 +186,9 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 	return nil
 }
 
-// notCanonical returns the damage to report for an event that differs from the result of encoding
-// its fields again. Such an event has members that its kind does not have, lacks members, or is not
-// in canonical form.
+// notCanonical returns the damage to report for an event whose body changes when its fields are
+// encoded again. Such a body contains unexpected members, lacks members, or is not in canonical
+// form.
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Encode()); err != nil {
@@ -220,12 +222,12 @@ func eventDamage(seq uint64, err error) error {
 	return checkDamaged(seq, wrong.Field, "%s", wrong.Message)
 }
 
-// Rebuilder rebuilds records like recompute.Rebuilder. If rebuilding a record does not reproduce
-// its event, Rebuilder returns a *Damage.
+// Rebuilder is like recompute.Rebuilder, but its Check method returns a *Damage if the rebuilt
+// record does not match the event.
 type Rebuilder struct{ recompute.Rebuilder }
 
 // Check rebuilds the record of the event at seq and compares the result with the event. A walk must
-// have found no damage in the event.
+// already have checked the event and found no damage.
 func (r *Rebuilder) Check(seq uint64, body []byte, content recompute.ContentFunc) error {
 	return eventDamage(seq, r.Rebuilder.Check(body, content))
 }

@@ -40,8 +40,8 @@ type WalkedEntry struct {
 
 // ExtendOptions holds the options of ExtendWalk, in addition to Options.
 type ExtendOptions struct {
-	// From is the position at which the walk begins. Past must hold exactly what earlier walks
-	// added to it up to this position.
+	// From is the position at which the walk begins. Past must contain exactly what earlier walks
+	// added to it up to that position.
 	From Position
 	Past History
 	// Seen holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
@@ -50,16 +50,16 @@ type ExtendOptions struct {
 	// Each, if set, is called with every entry, in order. If it returns an error, the walk stops
 	// and returns that error.
 	Each func(WalkedEntry) error
-	// Reached, if set, is called after every 65,536 entries, provided that these entries are shown
-	// to be in the signed tree. At that time, Past holds everything up to the given position. If
-	// Reached returns an error, the walk stops and returns that error.
+	// Reached, if set, is called after every 65,536 entries if the walk has verified that the
+	// signed tree contains these entries. At that time, Past contains everything up to the given
+	// position. If Reached returns an error, the walk stops and returns that error.
 	Reached func(Position) error
 }
 
 // ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It runs
-// the same checks as WalkLog, except for those on data that only storage has, and also checks that the
-// log extends the checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The returned
-// position is where the next walk can begin; if there is damage, it is x.From.
+// all checks of WalkLog that do not need data from storage. It also checks that the log extends the
+// checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The next walk can begin at
+// the returned position, which is x.From if there is damage.
 func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

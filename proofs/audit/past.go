@@ -24,8 +24,9 @@ const (
 	WasServed                               // the server returned the content when it was requested
 	WasGone                                 // the server reported the content as erased when it was requested
 
-	// LaterFlags is the set of flags that History.OrFlags sets after an event was appended. A walk
-	// uses only those that were set after it began, so a History need not keep them for later walks.
+	// LaterFlags is the set of flags that History.OrFlags can set after an event was appended. A
+	// walk reads only flags that were set after it began, so a History can discard them after the
+	// walk.
 	LaterFlags = IsRedacted | WasServed | WasGone
 )
 
@@ -38,14 +39,14 @@ func eventFlagsOf(e *event.Body) EventFlags {
 	return flags
 }
 
-// flagsOfKind returns the EventFlags of an event of the given kind with no flags set. They contain only
-// the number of the kind, counting from 1. The kind must be known.
+// flagsOfKind returns EventFlags that contain only the number of the given kind, with no flags set.
+// Kinds are numbered from 1 in the order of record.EventKinds. The kind must be known.
 func flagsOfKind(kind record.Kind) EventFlags {
 	return EventFlags(1 + slices.Index(record.EventKinds[:], kind))
 }
 
 // known reports whether f contains the number of a known kind. The result can be false if f was
-// read from damaged files of an audit.
+// read from a damaged file.
 func (f EventFlags) known() bool {
 	number := int(f & 0x0f)
 	return number > 0 && number <= len(record.EventKinds)
@@ -65,18 +66,18 @@ const (
 	RefusedForKey           // the event refuses a record because of the key
 	RegistersSource         // the event registers a source; the key is the SHA-256 of the source's id
 	RevokesSource           // the event revokes a source; the key is the SHA-256 of the source's id
-	ChangesState            // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and the digest begins with the number of the state
+	ChangesState            // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and Digest[0] is the number of the state
 	NumRoles                // the number of roles
 )
 
 // KeyUse is one event's use of an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key    proofs.Hash
-	Digest proofs.Hash // digest of the record or verb; zero for a source
+	Digest proofs.Hash // digest of the record or verb; zero for a source; see ChangesState
 	Kind   record.Kind // kind of the record or verb
 	Seq    uint64      // seq of the event
 	Role   UseRole
-	First  uint64 // for a refusal, the event that it names as the holder of the key; for a change of state, the seq of the record
+	First  uint64 // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
 }
 
 // sameRecord reports whether both uses concern the same record.
@@ -91,7 +92,7 @@ type History interface {
 	AppendFlags(EventFlags) error
 	// Flags returns the EventFlags of an earlier event.
 	Flags(seq uint64) (EventFlags, error)
-	// OrFlags sets the given flags in the EventFlags of an earlier event. It does not clear any.
+	// OrFlags sets the given flags of an earlier event and leaves its other flags unchanged.
 	OrFlags(seq uint64, flags EventFlags) error
 	// AddKeyUse records a use of an idempotency key, a source, or a state by the event whose flags
 	// will be appended next.

@@ -20,8 +20,8 @@ type redactionCheck struct {
 }
 
 // checkList checks that storage has a redaction for every record in list, which the event at seq
-// redacts, and that these redactions name no later event. The rest of a stored redaction is
-// compared when the record itself is checked.
+// redacts. These redactions must not name an event later than seq. checkPair compares each
+// redaction with the event that it names.
 func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 	for s := range list.All() {
 		switch by, redacted, err := c.redactedBy(s); {
@@ -49,8 +49,8 @@ func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err e
 	return by, true, nil
 }
 
-// checkPair checks a stored redaction that names by as the event that redacted the record at seq.
-// The event must come after the record and list it.
+// checkPair checks a stored redaction of the record at seq. According to storage, by is the seq of
+// the event that redacted the record. That event must come after the record and list it.
 func (c *redactionCheck) checkPair(seq, by uint64) error {
 	if by <= seq {
 		return damaged(KindRedaction, seq, "storage says that event %d redacts this record, but that event does not come after the record", by)

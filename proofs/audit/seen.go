@@ -13,8 +13,7 @@ type seenCheck struct {
 	checkpoints []SeenCheckpoint
 }
 
-// earlierWalk stands for an earlier walk in messages that otherwise name the party that saw a
-// checkpoint.
+// earlierWalk describes an earlier walk in messages that say who saw a different log.
 const earlierWalk = "an earlier walk"
 
 // checkBefore checks, before the walk, that the signed tree is not smaller than earlier trees and
@@ -125,8 +124,8 @@ func (c *seenCheck) firstChanged(size uint64) (first uint64, unavailable error) 
 	return first, unavailable
 }
 
-// checkGrown is called each time the tree has grown, and compares it with the earlier checkpoints
-// of that size.
+// checkGrown is called each time an entry has been added to the tree. It compares the tree with the
+// earlier checkpoints of the same size.
 func (c *seenCheck) checkGrown() error {
 	for _, s := range c.checkpoints {
 		if s.Size != c.size() {

@@ -57,9 +57,9 @@ func (c *signerCheck) rotated(e *event.Body) error {
 	return nil
 }
 
-// finish checks that at least one trusted key is one of the log's keys, that every key that must
-// sign according to the events has signed the checkpoint, and that one of these is a trusted key or
-// a successor of one.
+// finish checks the checkpoint against the key history. At least one trusted key must be in the
+// history. Every key that must sign according to the events must have signed the checkpoint, and
+// one of these keys must be a trusted key or a successor of one.
 func (c *signerCheck) finish() error {
 	if c.history == nil {
 		return nil

@@ -54,8 +54,8 @@ func (p *storedPast) AddKeyUse(u KeyUse) error {
 	return nil
 }
 
-// checkKey checks that storage names holder as the event that holds the idempotency key of u. For a
-// refusal, it also checks that the refused record differs from the one in that event.
+// checkKey checks that storage names holder as the event that holds the idempotency key of u. The
+// stored record must be that of u if u claims the key, and a different one if u is a refusal.
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	got, err := p.stored.Key(p.ctx, u.Key)
 	if err != nil {

@@ -48,8 +48,8 @@ func (t *Tally) add(e *event.Body) {
 	}
 }
 
-// countState counts the state of one record. uses must hold all changes of that record's state;
-// uses with other roles are ignored.
+// countState updates the counters for the state of one record. uses must contain all changes of
+// that record's state. Uses with other roles are ignored.
 func (t *Tally) countState(uses []KeyUse) {
 	before, now := record.Live, record.Live
 	for _, u := range uses {

@@ -12,7 +12,7 @@ import (
 type target struct {
 	ctx        context.Context
 	source     PublishedLog
-	isStored   bool // whether data that only storage has can also be read
+	isStored   bool // whether the walk can also read data that is only in storage
 	head       Head
 	checkpoint proofs.Checkpoint // zero until signerCheck.open sets it
 }
@@ -22,8 +22,8 @@ func (t *target) path(level uint8, index uint64) proofs.TilePath {
 	return proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, t.head.Size)}
 }
 
-// servedTile reads a tile from the source. The result consists of whole hashes, of which there are
-// at least needed.
+// servedTile reads a tile from the source. The result contains at least needed hashes, and no
+// partial hash.
 func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 	tile, err := t.source.Tile(t.ctx, path.Level, path.Index)
 	if err != nil {

@@ -28,8 +28,8 @@ type treeCheck struct {
 
 func (t *treeCheck) size() uint64 { return t.tree.Size() }
 
-// check checks an entry against the tree and the chain, and compares the tiles that earlier entries
-// have completed with the served tiles. It returns the leaf hash and the body of the entry.
+// check checks an entry against the tree and the chain. It also compares tiles built from earlier
+// entries with the served tiles. It returns the leaf hash and the body of the entry.
 func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []byte, err error) {
 	served, err := t.servedLeaf(seq)
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 // append adds an entry to the tree and the chain.
 func (t *treeCheck) append(leaf proofs.Hash, entry []byte) {
 	t.tree.Append(leaf)
-	t.tip = sha256.Sum256(entry) // prev ‖ body
+	t.tip = sha256.Sum256(entry) // an entry is prev_event_hash ‖ body
 	if t.size()%proofs.FullTile == 0 {
 		t.grown = t.tree.TakeDirty()
 	}
@@ -83,8 +83,9 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 }
 
 // wrongLeaf is called when an entry and its served leaf hash disagree, and decides which of the two
-// is damaged. If the served hash belongs to the signed tree, the entry is damaged. Otherwise the
-// hash is damaged, provided that the entry fits between its neighbours in the chain.
+// is damaged. If the served hash belongs to the signed tree, the entry is damaged. Otherwise, the
+// hash is damaged if the entry fits between its neighbours in the chain; if not, the entry is
+// damaged.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
 	path := t.path(0, seq/proofs.FullTile)
 	signed, err := t.isSigned(path)
@@ -117,7 +118,7 @@ func (t *treeCheck) fitsNext(seq uint64, leaf, event proofs.Hash) (bool, error) 
 		if t.isStored {
 			return event == t.head.Tip, nil
 		}
-		t.tree.Append(leaf) // this ends the walk, so the tree is not used again
+		t.tree.Append(leaf) // wrongLeaf ends the walk, so the tree is not used again
 		return t.tree.Root() == t.checkpoint.Root, nil
 	}
 	for entry, err := range t.source.Entries(t.ctx, seq+1) {
@@ -150,8 +151,8 @@ func (t *treeCheck) finish() error {
 	return nil
 }
 
-// compareGrown compares the tiles that the entries so far have completed with the served tiles, and
-// stores them in past. The caller has checked that the next entry links to these entries.
+// compareGrown compares the tiles in grown with the served tiles and stores them in past. The
+// caller has checked that the next entry, if there is one, links to the last entry in the tree.
 func (t *treeCheck) compareGrown() error {
 	for _, tile := range t.grown {
 		if _, err := t.compare(tile); err != nil {

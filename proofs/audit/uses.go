@@ -64,10 +64,10 @@ func (c *useCheck) state(e *event.Body) error {
 	return c.past.AddKeyUse(u)
 }
 
-// finish is called after a walk up to size. It checks that each idempotency key is claimed by
-// exactly one event, the first that uses it; that all other events with the key refuse a record
-// because of it; and that each revoked source was registered before. It also counts the records in
-// each state.
+// finish is called after a walk over size entries. Each idempotency key must be claimed by exactly
+// one event, the first that uses it. All other events with the key must refuse a record because of
+// it. Each revoked source must have been registered before. finish also counts the records in each
+// state.
 func (c *useCheck) finish(size uint64) error {
 	var first *Damage
 	for uses, err := range c.past.KeyUses() {

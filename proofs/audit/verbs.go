@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// verbCheck checks that verbs refer to earlier events, and that these events are of a kind to which
-// the verb applies (spec: States; Path validation; Redactions; Notes).
+// verbCheck checks events that act on earlier events, such as notes and redactions. The kind of the
+// earlier event must allow the action (spec: States; Path validation; Redactions; Notes).
 type verbCheck struct {
 	past   History
 	reread *rereader
@@ -31,7 +31,7 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 	return err
 }
 
-// note checks that the event that the note refers to is a record.
+// note checks that the note refers to an earlier event that contains a record.
 func (c *verbCheck) note(e *event.Body) error {
 	target, err := c.earlier(e, e.Note.RecordSeq)
 	if err == nil && !target.Kind().IsRecord() {
@@ -89,7 +89,8 @@ func (c *verbCheck) redaction(e *event.Body) error {
 	return nil
 }
 
-// earlier returns the EventFlags of the earlier event to which e refers.
+// earlier returns the EventFlags of the event at seq, to which e refers. That event must come
+// before e.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
 		return 0, damaged(KindEvent, e.Seq, "the event refers to event %d, which is not an earlier event", seq)

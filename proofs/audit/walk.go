@@ -168,7 +168,8 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 	return w.seen.checkGrown()
 }
 
-// reached calls ExtendOptions.Reached if enough entries have been walked since the last call.
+// reached calls ExtendOptions.Reached after every reachedStep entries if the signed tree contains
+// them.
 func (w *walk) reached() error {
 	size := w.tree.size()
 	if w.extension.Reached == nil || size%reachedStep != 0 || size == w.extension.From.Size {
@@ -187,7 +188,7 @@ func (w *walk) checkHead() error {
 	if w.tree.tip != w.head.Tip {
 		return damaged(KindHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
-	at, _ := moment.Parse(last) // the time was checked before; only an empty log has none
+	at, _ := moment.Parse(last) // the walk has already checked the time, so Parse fails only if the log is empty
 	if size > 0 && at.UnixMicro() != w.head.Time {
 		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}

@@ -68,8 +68,8 @@ func (w *Walk) Size() uint64 { return w.at.Size }
 // Checkpoint returns the checkpoint of the verified log, as a signed note.
 func (w *Walk) Checkpoint() []byte { return w.log.Checkpoint() }
 
-// Tile returns the hashes of a tile of the verified tree. For a partial tile, it returns as many
-// hashes as the tree has.
+// Tile returns the hashes of a tile of the verified tree. If the tile is partial, it returns only
+// the hashes that the tree contains.
 func (w *Walk) Tile(level uint8, index uint64) ([]byte, error) {
 	w.tiles.Lock()
 	defer w.tiles.Unlock()

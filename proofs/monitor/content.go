@@ -40,7 +40,7 @@ type contentChecker struct {
 	// The fields below are used only by the goroutine of the walk.
 	running int           // number of jobs whose results have not been received yet
 	damage  *audit.Damage // damage with the lowest seq found so far
-	last    uint64        // latest redacting event that the server named
+	last    uint64        // highest seq of a redacting event that the server named
 	good    uint64        // number of valid pieces of content
 	rebuilt []*audit.Rebuilder
 	goneBy  map[uint64]uint64 // the redacting event that the server named for each record, keyed by the record's seq
@@ -57,7 +57,7 @@ type contentResult struct {
 	fetched int // number of pieces that were fetched from the server
 	pieces  uint64
 	goneBy  *uint64 // seq of the redacting event that the server named; nil if it reported none
-	err     error   // an *audit.Damage, or the reason why the check failed
+	err     error   // an *audit.Damage, or the reason why the check could not finish
 }
 
 func newContentChecker(ctx context.Context, client *fetch.Client, past audit.History, parallel int) *contentChecker {
@@ -211,7 +211,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	}
 	named, size, err := namedPieces(job.seq, document.Root())
 	if err == nil {
-		size = min(size, maxContent) // limited because Acquire never succeeds for more than maxContent
+		size = min(size, maxContent) // acquiring more than maxContent bytes can never succeed
 		err = c.memory.Acquire(ctx, size)
 	}
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *contentChecker) check(ctx context.Context, rebuilder *audit.Rebuilder, 
 	return result
 }
 
-// contentPiece is a piece of content that an event names. size is in bytes.
+// contentPiece describes a piece of content that an event lists. Its size is in bytes.
 type contentPiece struct {
 	name   string
 	digest proofs.Hash
@@ -250,7 +250,7 @@ type contentPiece struct {
 // Limits on content, in bytes.
 const (
 	maxContent    = 64 << 20 // maximum size of one piece
-	cachedContent = 64 << 20 // total size of the pieces in the cache
+	cachedContent = 64 << 20 // maximum total size of the cached pieces
 
 	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret for payload members
 )
@@ -259,8 +259,8 @@ const (
 // cannot be audited.
 const maxRecordContent = 4 * maxContent
 
-// namedPieces returns the pieces of content that an event names, and their total size. The error is
-// an *UncheckableError if that size exceeds maxRecordContent.
+// namedPieces returns the pieces of content that an event lists, and their total size in bytes. The
+// error is an *UncheckableError if the total size exceeds maxRecordContent.
 func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int64, err error) {
 	for name, value := range event.Member("record").Member("content").Members() {
 		digest, err := proofs.ParseHash(string(value.Member("sha256").Text()))
@@ -269,7 +269,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		given, err := strconv.ParseUint(string(value.Member("size").Raw()), 10, 64)
 		if err != nil || given > maxContent {
-			given = maxContent + 1 // also limits each piece, so that the sum cannot overflow
+			given = maxContent + 1 // caps the size of each piece, so that the sum cannot overflow
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
@@ -279,8 +279,9 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 	return named, size, nil
 }
 
-// piece fetches a piece of content. It reads no more bytes than the event states. goneBy is the seq
-// of the redacting event if the server responds that the content was redacted, and nil otherwise.
+// piece fetches a piece of content. It reads at most the number of bytes stated in the event. If
+// the server responds that the content was redacted, goneBy is the seq of the redacting event.
+// Otherwise, goneBy is nil.
 func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) (piece []byte, goneBy *uint64, err error) {
 	answer, err := c.client.Get(ctx, contentPath(seq, n.name), min(n.size, maxContent))
 	if errors.Is(err, fetch.ErrTooLong) {

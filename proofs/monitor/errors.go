@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// These are the values of StateError.Reason. Each says why a state cannot be used.
+// Values of StateError.Reason. Each says why an audit cannot use its stored state.
 var (
-	// ErrStateDamaged means that the state was changed after an audit wrote it. This is not a
-	// statement about the ledger.
+	// ErrStateDamaged means that the stored state was changed after an audit wrote it. It does not
+	// mean that the ledger is damaged.
 	ErrStateDamaged = errors.New("the state is damaged")
 	// ErrStateMismatch means that the state belongs to another log, or that another version of
 	// this package wrote it.
@@ -20,7 +20,8 @@ var (
 	ErrStateInUse = errors.New("another audit is using the state")
 )
 
-// StateError reports a state that an audit cannot start from. The audit did not change it.
+// StateError reports that an audit cannot start from its stored state. The audit did not change the
+// state.
 type StateError struct {
 	File   string // path of the state file
 	Folder string // path of the folder beside the state file
@@ -31,7 +32,7 @@ type StateError struct {
 // Error names the file and says what is wrong.
 func (e *StateError) Error() string { return fmt.Sprintf("the state %s: %v", e.File, e.Err) }
 
-// Unwrap returns the reason, if any, and the error.
+// Unwrap returns e.Reason, if it is set, and e.Err.
 func (e *StateError) Unwrap() []error {
 	if e.Reason == nil {
 		return []error{e.Err}
@@ -42,20 +43,20 @@ func (e *StateError) Unwrap() []error {
 // CheckpointError reports a checkpoint in Options.Against that is not signed by the log's keys or
 // that belongs to another log.
 type CheckpointError struct {
-	Name string // Name of the NamedCheckpoint
+	Name string // the checkpoint's name in Options.Against
 	Err  error
 }
 
-// Error names the note and says what is wrong.
+// Error names the checkpoint and says what is wrong with it.
 func (e *CheckpointError) Error() string { return e.Name + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *CheckpointError) Unwrap() error { return e.Err }
 
-// UncheckableError reports that something cannot be audited, for example because the token
-// lacks a right. It is not a statement about the ledger.
+// UncheckableError reports that something cannot be audited, for example because the token lacks a
+// right. It does not mean that the ledger is damaged.
 type UncheckableError struct {
-	What   string // "the content", "receipts", or "the answers"
+	What   string // what cannot be audited, for example "the content" or "receipts"
 	Reason string
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 // followKeys finds the successors of the keys in Options.Keys by following handovers. The state
-// already holds the keys from the events that earlier walks have read. Keys that the server lists
-// are used only if handovers prove them. The tree size up to which a key is valid comes from the
-// events that the walk reads, not from the server. followKeys adds no predecessors of the keys in
-// Options.Keys, because these may have been stolen after they were retired.
+// already contains the keys from the events that earlier walks have read. Keys that the server
+// lists are used only if handovers prove them. The tree size up to which a key is valid comes from
+// the events that the walk reads, not from the server. followKeys does not add predecessors of the
+// keys in Options.Keys, because a retired key may have been stolen.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNote)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
@@ -34,8 +34,8 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys finds the successors of the keys in Options.Keys in two key histories: that of the
-// walked log and the one that the server lists. Either history can be nil.
+// takeKeys finds the successors of the keys in Options.Keys. It searches the key history of the
+// walked log and the key history that the server lists. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {

@@ -20,26 +20,25 @@ type Options struct {
 	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
 	// successors of these keys in the log.
 	Keys []*proofs.Verifier
-	// State is the file in which the audit stores what the next audit needs. Further files are
-	// in a folder with the same name and ".d" appended. Both are created if absent. If State
-	// is empty, nothing is stored.
+	// State is the path of the file in which the audit stores data for the next audit. More data is
+	// stored in a folder whose path is State with ".d" appended. The audit creates the file and the
+	// folder if they do not exist. If State is empty, nothing is stored.
 	State string
 	// Against holds checkpoints that other parties have seen. The log must extend them.
 	Against []NamedCheckpoint
-	// Copy means that the server is a published copy, which has only the log. The report then
-	// lists content, answers, and receipts as not checked if they are requested.
+	// Copy means that the server publishes only a copy of the log. If checks of content, answers,
+	// or receipts are requested, the report lists them as not done.
 	Copy bool
 	// If Content is set, the audit also fetches all content and rebuilds every record from it.
 	Content bool
-	// Receipts is the number of receipts to fetch and verify. It is also the number of consistency
-	// proofs.
+	// Receipts is the number of receipts to fetch and verify. The audit also verifies the same
+	// number of consistency proofs.
 	Receipts int
 	// Answers, if not nil, compares the server's answers with the log. No other audit may use
 	// the same AnswerCheck at the same time.
 	Answers AnswerCheck
-	// Seed determines which entries are chosen for Receipts and which questions for Answers. If it
-	// is 0, the audit chooses a random seed, which the server cannot know. The report contains the
-	// seed.
+	// Seed determines which receipts the audit fetches and which questions it asks. If Seed is 0,
+	// the audit chooses a random seed, which the server cannot know. The report contains the seed.
 	Seed uint64
 
 	Timeout  time.Duration // time limit for each attempt at a request; 0 means one minute
@@ -54,7 +53,7 @@ type Options struct {
 
 // NamedCheckpoint is a signed checkpoint.
 type NamedCheckpoint struct {
-	Name string // name of the note in messages, for example a file name
+	Name string // identifies the checkpoint in messages, for example a file name
 	Text []byte
 }
 
@@ -98,8 +97,8 @@ type Auditor struct {
 	// options.
 	impossible []string
 	keys       []*proofs.Verifier // the trusted keys and all their successors
-	// known holds the keys in the field keys and all keys that these replaced. A signature by a
-	// replaced key alone is accepted only if the walked log confirms it.
+	// known contains the keys in the field keys and every key that they have replaced. If only a
+	// replaced key has signed a checkpoint, the walked log must confirm the checkpoint.
 	known     []*proofs.Verifier
 	histories []*proofs.KeyHistory // the key histories from which the fields keys and known were computed
 	client    *fetch.Client
@@ -133,9 +132,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, err
 }
 
-// Follow repeats the audit until the context is canceled or something is wrong. It calls each with
-// the first report, with a new report whenever the log has grown, and with the last report, which
-// says what is wrong. If the server stops responding, Follow logs a warning and tries again after
+// Follow repeats the audit until the context is canceled or an audit finds a problem. It calls the
+// function each with the first report, with a new report whenever the log has grown, and with the
+// report of a problem. If the server stops responding, Follow logs a warning and tries again after
 // the interval. It returns nil if the context is canceled or a report is not clean. Otherwise it
 // returns an error from each, or one that Run would return.
 func Follow(ctx context.Context, o Options, interval time.Duration, each func(*Report) error) error {
@@ -176,7 +175,7 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 		err := a.round(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // Follow usually ends in this way
+			return nil // the usual way to end Follow is to cancel ctx
 		case errors.Is(err, audit.ErrUnavailable) && !first:
 			a.options.Log.Warn("the server does not respond; trying again", "error", err)
 		case err != nil:

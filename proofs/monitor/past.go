@@ -22,11 +22,11 @@ import (
 	"colophon/proofs/audit"
 )
 
-// pastFiles is an audit.History that is stored in the files of a folder. "facts" has one byte for
-// each event, "tile-L" has the hashes of level L, and "keys-XX" has the uses of the idempotency
-// keys in one part of the key space. These files only grow, and each has a running checksum.
-// "marks" has another byte for each event, with flags that later audits do not read. Only the
-// goroutine of the walk uses a pastFiles.
+// pastFiles is an audit.History that is stored in the files of a folder. "facts" contains one byte
+// per event. "tile-L" contains the hashes of level L. "keys-XX" contains the uses of the
+// idempotency keys in one part of the key space. These files only grow, and each has a running
+// checksum. "marks" contains another byte per event, with flags that later audits do not read. A
+// pastFiles is not safe for concurrent use.
 type pastFiles struct {
 	dir       string
 	facts     *os.File
@@ -46,14 +46,14 @@ type runningSum struct {
 	bytes int64
 }
 
-// pastMark describes a state of the files that truncate can return to.
+// pastMark records a state of the files, so that truncate can restore it.
 type pastMark struct {
 	size, uses uint64
 	sums       map[string]runningSum
 }
 
-// fileSum holds the length and the checksum of a file according to the state file. Bytes beyond
-// that length, which an interrupted audit may have written, are ignored.
+// fileSum contains a file's length and checksum as recorded in the state file. Bytes beyond that
+// length are ignored, because an interrupted audit may have written them.
 type fileSum struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
@@ -62,12 +62,12 @@ type fileSum struct {
 // keyFile holds the uses of the keys in one part of the key space.
 type keyFile struct {
 	unwritten []byte // uses that have not been written to the file yet
-	used      bool   // the file was used since the last call to KeyUses, or its keys must be checked again
+	used      bool   // uses were added since the last call to KeyUses, or the file's keys must be checked again
 	dirty     bool   // the file was written since the last call to Sync
 }
 
-// In a log with a hundred million keys, each key file is about a hundred megabytes long. Only
-// one key file at a time is in memory.
+// With 64 key files, each file is about a hundred megabytes long in a log with a hundred million
+// keys. Only one key file at a time is read into memory.
 const (
 	numKeyFiles = 64
 	factsBuffer = 64 << 10
@@ -136,8 +136,8 @@ func (s *runningSum) clone() (runningSum, error) {
 	return runningSum{h, s.bytes}, err
 }
 
-// check compares the files with their checksums, with the number of events, and with the number of
-// key uses. It does not change any file.
+// check verifies that the files match the given checksums and contain the given numbers of events
+// and key uses. It does not change any file.
 func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	keys := int64(0)
 	for _, name := range slices.Sorted(maps.Keys(files)) { // sorted, so that the error names the first wrong file
@@ -168,7 +168,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 	return p.mark()
 }
 
-// mark saves the current state as the one that truncate returns to.
+// mark saves the current state of the files, so that truncate can restore it.
 func (p *pastFiles) mark() error {
 	if err := p.flush(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (p *pastFiles) mark() error {
 	return nil
 }
 
-// truncate discards everything that was added since the last call to mark.
+// truncate restores the state saved by the last call to mark, and empties the marks file.
 func (p *pastFiles) truncate() error {
 	p.size, p.unwritten, p.uses = p.marked.size, p.unwritten[:0], p.marked.uses
 	clear(p.sums)

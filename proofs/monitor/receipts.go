@@ -44,15 +44,15 @@ func (a *Auditor) checkReceipt(ctx context.Context, log *fetch.Log, seq uint64) 
 	return a.checkProof(ctx, query, &seq, func(body []byte) error { return a.verifyReceipt(log, seq, body) })
 }
 
-// checkConsistency checks the consistency proof from size first to the walked tree. more is false
-// if the audit should stop.
+// checkConsistency checks the consistency proof from the tree of size first to the walked tree.
+// more is false if the audit should stop.
 func (a *Auditor) checkConsistency(ctx context.Context, log *fetch.Log, first uint64) (more bool, err error) {
 	query := fmt.Sprintf("/proofs/consistency?first=%d&second=%d", first, log.Size())
 	return a.checkProof(ctx, query, nil, func(body []byte) error { return a.verifyConsistency(ctx, log, first, body) })
 }
 
 // checkProof fetches a receipt or a consistency proof and calls verify with the response body. seq
-// is the entry that a receipt is for, or nil for a consistency proof. more is false if the audit
+// identifies the entry of a receipt, and is nil for a consistency proof. more is false if the audit
 // should stop. The error says why the check could not be made.
 func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, verify func(body []byte) error) (more bool, err error) {
 	answer, err := a.client.Get(ctx, query, maxReceipt)
@@ -91,8 +91,8 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }
 
-// sameTree checks that note is a checkpoint of the walked tree. walked is that tree's own signed
-// note; the report's checkpoint can be a later one.
+// sameTree checks that note is a checkpoint of the walked tree. walked is the signed note of that
+// tree. The report's checkpoint cannot be used instead, because it can be newer.
 func (a *Auditor) sameTree(note, walked []byte) error {
 	checkpoint, err := proofs.OpenCheckpoint(note, a.keys...)
 	if err != nil {
@@ -113,7 +113,7 @@ func (a *Auditor) verifyConsistency(ctx context.Context, log *fetch.Log, first u
 	var answer struct {
 		AsOf       uint64   `json:"as_of"`
 		Hashes     []string `json:"hashes"`
-		Checkpoint *string  `json:"checkpoint"` // present if the second size is the size of the head
+		Checkpoint *string  `json:"checkpoint"` // present if the requested second size equals the head's size
 	}
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()

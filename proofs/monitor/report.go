@@ -12,7 +12,7 @@ import (
 	"colophon/proofs/audit"
 )
 
-// These are the kinds of findings, in addition to those of package audit.
+// Kinds of findings that package audit does not define.
 const (
 	KindAnswer  audit.DamageKind = "answer"  // an answer omits, adds, or changes something
 	KindMetrics audit.DamageKind = "metrics" // the metrics contradict the log
@@ -25,7 +25,7 @@ type Finding struct {
 	Seq      *uint64          `json:"seq,omitempty"`   // seq of the entry
 	Tile     string           `json:"tile,omitempty"`  // path of a tile or bundle
 	Name     string           `json:"name,omitempty"`  // name of the content or the check
-	Query    string           `json:"query,omitempty"` // path of the question, with its parameters
+	Query    string           `json:"query,omitempty"` // request path of the question, including query parameters
 	Row      string           `json:"row,omitempty"`   // identifies the row of the answer
 	Expected string           `json:"expected,omitempty"`
 	Got      string           `json:"got,omitempty"`
@@ -77,15 +77,15 @@ type Report struct {
 	FirstTime  string            `json:"first_time,omitempty"`
 	LastTime   string            `json:"last_time,omitempty"`
 	Records    uint64            `json:"records"`
-	Mismatched uint64            `json:"mismatched"`  // number of records with a claim that does not match
+	Mismatched uint64            `json:"mismatched"`  // number of records with a failed check
 	Refused    uint64            `json:"refused"`     // number of refusals in the log
-	ChosenKeys uint64            `json:"chosen_keys"` // number of records whose idempotency key does not follow from their run_id
+	ChosenKeys uint64            `json:"chosen_keys"` // number of records whose idempotency key is not derived from their run_id
 	States     map[string]uint64 `json:"states,omitempty"`
 	// Contents, Redacted, Derived, and Confirmed are set if Options.Content was set.
 	Contents  uint64 `json:"contents,omitempty"`
 	Redacted  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
 	Derived   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
-	Confirmed uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest was confirmed
+	Confirmed uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest equals the digest in the event
 	// AsOf, Queries, and Rows are set if Options.Answers was set.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
@@ -110,7 +110,7 @@ const (
 // SkippedCheck is a check that was not requested.
 type SkippedCheck struct {
 	What string       `json:"what"`
-	Last *LastSuccess `json:"last,omitempty"` // its last success, according to the state
+	Last *LastSuccess `json:"last,omitempty"` // the check's last success, according to the state
 }
 
 // timeOfReport returns the current time in the format of reports.
@@ -198,8 +198,7 @@ func (r *Report) conclude() {
 	}
 }
 
-// counted formats a number together with a noun, such as "2 records". The plural of the noun must
-// be formed by adding an s.
+// counted formats a number and a noun, such as "2 records". It forms the plural by adding an s.
 func counted(n uint64, thing string) string {
 	if n == 1 {
 		return "1 " + thing

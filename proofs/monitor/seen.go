@@ -44,8 +44,8 @@ func (a *Auditor) openAgainst() error {
 }
 
 // checkOlder compares the walked log with checkpoints that only older keys have signed. It returns
-// a *CheckpointError if, at the size of a checkpoint, the keys that signed it were already retired
-// or had to sign together with another key.
+// a *CheckpointError if the keys that signed a checkpoint were already retired at its size, or if
+// another key also had to sign it.
 func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 	if len(a.older) == 0 || at.Keys == nil {
 		return nil
@@ -95,8 +95,8 @@ func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// addShown adds the checkpoint that the server has just returned to the checkpoints that the log must
-// extend. The next save writes it to the state file.
+// addShown records the checkpoint that the server has just returned, because the log must extend
+// this checkpoint too. The next call to save writes it to the state file.
 func (a *Auditor) addShown(log *fetch.Log) {
 	now, err := a.openSeen(log)
 	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
@@ -113,9 +113,9 @@ func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Po
 	return a.storeCheckpoint(ctx, log)
 }
 
-// storeDamaged stores the checkpoint of a damaged log, because its signature is evidence. It
-// does not store a checkpoint if the damage is in the checkpoint itself, or if the log is a fork of
-// the remembered one.
+// storeDamaged stores the checkpoint of a damaged log, because the checkpoint's signature is
+// evidence. It stores nothing if the damage is in the checkpoint itself, or if the log is a fork of
+// the log in the state.
 func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
 	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
@@ -124,8 +124,8 @@ func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Dam
 	return a.storeCheckpoint(ctx, log)
 }
 
-// storeCheckpoint stores the checkpoint of log, which may be a different log from the one that the stored
-// checkpoints belong to. It replaces only those checkpoints that the new one provably extends.
+// storeCheckpoint stores the checkpoint of log. The stored checkpoints may belong to a different
+// log, so storeCheckpoint replaces only those that the new checkpoint provably extends.
 func (a *Auditor) storeCheckpoint(ctx context.Context, log *fetch.Log) error {
 	now, err := a.openSeen(log)
 	if err != nil {
@@ -152,8 +152,8 @@ func (a *Auditor) openSeen(log *fetch.Log) (seenNote, error) {
 	return seenNote{checkpoint, log.Checkpoint()}, nil
 }
 
-// unproved returns the seen checkpoints for which the log's tiles do not prove that the log extends
-// them.
+// unproved returns every checkpoint in seen that the log's tiles do not prove to be an earlier
+// state of the log.
 func unproved(ctx context.Context, log *fetch.Log, now proofs.Checkpoint, seen []seenNote) []seenNote {
 	if len(seen) == 0 {
 		return nil

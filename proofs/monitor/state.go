@@ -34,13 +34,13 @@ type stateFile struct {
 	Ledger       string   `json:"ledger"`
 	Origin       string   `json:"origin"`
 	VerifierKeys []string `json:"verifier_keys"`
-	// Checkpoint is the last signed note that was shown to extend all earlier ones. Unproved holds
-	// up to 63 later notes for which this has not been shown.
+	// Checkpoint is the last signed note that has been proved to extend all earlier ones. Unproved
+	// contains up to 63 later notes that lack such a proof.
 	Checkpoint string   `json:"checkpoint"`
 	Unproved   []string `json:"unproved,omitempty"`
-	// The fields below describe the walked part of the log: the number of entries, the
-	// event_hash and time of the last one, and the compact range of the tree (the roots of
-	// its complete subtrees, largest first).
+	// The fields below describe the walked part of the log. Size is the number of entries. Tip and
+	// Time are the event_hash and time of the last entry. CompactRange contains the roots of the
+	// tree's complete subtrees, largest first.
 	Size         uint64   `json:"size"`
 	Tip          string   `json:"tip"`
 	Time         string   `json:"time"`
@@ -49,11 +49,11 @@ type stateFile struct {
 	// KeysChecked is the number of entries whose idempotency keys have been compared with all
 	// earlier ones.
 	KeysChecked uint64 `json:"keys_checked"`
-	// Keys holds the log's keys according to its events, in the format of log/key; absent before
-	// the first walk.
+	// Keys contains the log's keys according to its events, in the format of log/key. It is absent
+	// before the first walk.
 	Keys *proofs.KeyHistory `json:"keys,omitempty"`
-	// MemberSecretHash is the log's commitment to the secret that keys the digests of payload
-	// members, or "" if there is no commitment.
+	// MemberSecretHash is the log's commitment to the secret used as the key for the digests of
+	// payload members, or "" if there is no commitment.
 	MemberSecretHash string `json:"member_secret_hash,omitempty"`
 	// Tally holds totals over the walked events.
 	Tally audit.Tally `json:"tally"`
@@ -84,7 +84,7 @@ func (s stateFile) encode() ([]byte, error) {
 	return slices.Concat(before, []byte(checksumOf(text)), after), nil
 }
 
-// cutChecksum splits the text of a state file before and after its checksum, which has the given
+// cutChecksum returns the parts of a state file before and after its checksum, which has the given
 // number of digits.
 func cutChecksum(text []byte, digits int) (before, after []byte, found bool) {
 	const name = `"checksum": "`
@@ -121,11 +121,12 @@ type state struct {
 	past    *pastFiles
 	at      audit.Position
 	uses    uint64                 // number of uses of idempotency keys so far
-	checked uint64                 // number of entries whose idempotency keys have been compared
+	checked uint64                 // number of entries whose idempotency keys have been compared with earlier ones
 	seen    []seenNote             // signed checkpoints, oldest first
-	keys    []*proofs.Verifier     // the trusted keys
+	keys    []*proofs.Verifier     // trusted keys and their successors
 	done    map[string]LastSuccess // last success of each check, keyed by the name of the check
-	// converted means that the state had an earlier version, so the log is walked again.
+	// converted means that an earlier version of this program wrote the state, so the log is walked
+	// again.
 	converted     bool
 	convertedKeys *proofs.KeyHistory // the keys in a state of version 1
 }
@@ -348,8 +349,8 @@ func (m *state) readFolder(s *stateFile) (err error) {
 	return m.truncate()
 }
 
-// truncate removes data beyond the walked entries from the folder. It makes the next walk compare
-// the keys that have not been compared yet.
+// truncate removes data beyond the walked entries from the folder. If some idempotency keys have
+// not been compared yet, the next walk compares all of them again.
 func (m *state) truncate() error {
 	if m.checked != m.at.Size {
 		m.past.recheck()

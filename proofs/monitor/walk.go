@@ -159,8 +159,8 @@ func (w *Walk) pass(e audit.WalkedEntry) error {
 	return w.options.Answers.Entry(e)
 }
 
-// compareRedactions compares what the server served or reported as erased, for the first size
-// events, with the redactions in the log.
+// compareRedactions checks, for the first size events, that the server's responses to content
+// requests agree with the redactions in the log.
 func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	for seq := range size {
 		flags, err := w.past.Flags(seq)
@@ -185,8 +185,8 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// anotherRedaction returns the *Damage for a record that was redacted by a different event from the
-// one that the server names.
+// anotherRedaction returns the *Damage for a record if the server reports the wrong redacting
+// event. by is the seq of the event that the server reported.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
 	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
 }
@@ -217,7 +217,7 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// eventAgain rereads from the log an event that the walk has verified.
+// eventAgain rereads an event from the log after the walk has verified it.
 func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
 	tile, err := w.past.Tile(0, seq/proofs.FullTile)
 	at := seq % proofs.FullTile * proofs.HashSize

@@ -1,5 +1,5 @@
-// Package pack reads and writes audit packs (spec: Audit packs). A pack is one HTML file with
-// selected events of a ledger, the content that they name, and everything needed to prove them. Any
+// Package pack reads and writes audit packs (spec: Audit packs). A pack is one HTML file that
+// contains selected events of a ledger, their content, and everything needed to prove them. Any
 // browser can open the file, and the page verifies itself without network access. Parse and Verify
 // do the same without running the page.
 //
@@ -19,8 +19,8 @@ import (
 // Format identifies the format of a pack's data and its version.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent means that the pack's content, or what the pack says about erased content, does not
-// agree with the events: content is altered, superfluous, or wrongly reported as erased.
+// ErrContent means that the pack's content does not match the events. The content is altered or
+// superfluous, or the pack wrongly reports it as erased.
 var ErrContent = errors.New("pack: content does not match the events")
 
 // Possible values of Pack.Content.
@@ -30,8 +30,8 @@ const (
 	ContentNoRight  = "no right" // the exporter was not allowed to read content
 )
 
-// Pack is the data of an audit pack. Ledger, Exported, Content, and RedactedBy are the
-// exporter's own statements. Everything else is proved, or checked against what is proved.
+// Pack is the data of an audit pack. Ledger, Exported, Content, and RedactedBy are the exporter's
+// own statements. Verify proves everything else or checks it against proved data.
 type Pack struct {
 	Format     string   `json:"format"`
 	Ledger     string   `json:"ledger"`
@@ -42,7 +42,7 @@ type Pack struct {
 	Records []PackedEvent `json:"records"`
 	Content string        `json:"content"` // ContentIncluded, ContentLeftOut, or ContentNoRight
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
-	// records can name the same piece.
+	// records can refer to the same piece.
 	Contents map[string][]byte `json:"contents"`
 }
 

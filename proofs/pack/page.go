@@ -11,7 +11,7 @@ import (
 	"colophon/proofs"
 )
 
-// The parts of the page. "make clients" builds the script from page/src and from the rules of the
+// Parts of a pack's HTML page. "make clients" builds the script from page/src and from parts of the
 // TypeScript client.
 var (
 	//go:embed page/page.html
@@ -22,14 +22,14 @@ var (
 	script string
 )
 
-// dataBegin and dataEnd are the markup directly before and after the data.
+// dataBegin and dataEnd are the markup directly before and after the pack's data in the page.
 const (
 	dataBegin = `<script type="application/json" id="pack">`
 	dataEnd   = `</script>`
 )
 
-// HTML returns the pack as a self-contained page. Whatever the records contain, its Content
-// Security Policy allows only the page's own style and script, and no requests.
+// HTML returns the pack as a self-contained page. The page's Content Security Policy allows only
+// its own style and script, and no requests, whatever the records contain.
 func (p *Pack) HTML() ([]byte, error) {
 	data, err := p.encode()
 	if err != nil {
@@ -62,8 +62,8 @@ func IsPack(text []byte) bool {
 }
 
 // Parse reads the pack in a page. It returns ErrMalformed if text is not an audit pack. own reports
-// whether the rest of the page is exactly what HTML generates; if it is not, the page could show
-// its reader anything.
+// whether everything outside the pack's data is exactly what HTML generates. If own is false, the
+// page could show its reader anything.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

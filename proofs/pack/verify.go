@@ -21,13 +21,13 @@ type Report struct {
 	Links      int // number of verified chain links between consecutive events in the pack
 	Contents   int // number of verified pieces of content, counted once per record that names them
 	Redacted   int // number of records whose content was erased, as an event in the pack confirms
-	Missing    int // number of pieces of content that are named by records but missing from the pack
+	Missing    int // number of missing pieces of content that records refer to
 	Recomputed int // number of records whose hashes were recomputed, which requires all of their content
 	// Claimed counts the checks of recomputed records whose result is "claimed", which means that
 	// the pack lacks the content needed to compute the hash.
 	Claimed int
-	// Unknown counts the records included in Recomputed whose cache key and digest could not be
-	// checked, because both cover texts that are too long for an event.
+	// Unknown counts the recomputed records whose cache key and digest could not be checked,
+	// because these hashes cover texts that are too long for an event.
 	Unknown int
 }
 
@@ -45,12 +45,12 @@ type verification struct {
 // ErrHashes means that the hashes in an event differ from the hashes of its content.
 var ErrHashes = errors.New("pack: hashes do not match the content")
 
-// Verify verifies the pack against the log's keys. It checks the signature of the checkpoint and,
-// for each record, the inclusion proof, the event, the chain link to the previous record if their
-// seqs are consecutive, and the content against the digests in the event. If the pack has all
+// Verify verifies the pack against the log's keys. It checks the signature of the checkpoint, the
+// inclusion proof and the event of each record, and the chain links between records with
+// consecutive seqs. It compares the content with the digests in the events. If the pack has all
 // content of a record, Verify also rebuilds the record (spec: Rebuilding a record). An error that
-// concerns a record names it. Errors wrap ErrContent, ErrHashes, or an error that Receipt.Verify
-// can return.
+// concerns a record states the record's seq. Errors wrap ErrContent, ErrHashes, or an error that
+// Receipt.Verify can return.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
 	var err error
@@ -150,8 +150,8 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	return nil
 }
 
-// content checks the content that the event in r names. If r is marked as redacted, it instead
-// checks that an event in the pack erased the content.
+// content checks the content of the event in r. If r is marked as redacted, it instead checks that
+// an event in the pack erased the content.
 func (v *verification) content(r *PackedEvent) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
@@ -183,7 +183,7 @@ func (v *verification) content(r *PackedEvent) error {
 }
 
 // recompute rebuilds the record in the event, if there is one, and compares the result with the
-// event. content must hold all content that the record names.
+// event. content must contain all of the record's content.
 func (v *verification) recompute(r *PackedEvent, content map[string][]byte) error {
 	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
 	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
@@ -197,7 +197,8 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 	return err
 }
 
-// redaction checks that event by is in the pack and that it erased the content of event seq.
+// redaction checks that the pack contains the event whose seq is by, and that this event erased the
+// content of event seq.
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {

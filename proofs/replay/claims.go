@@ -15,22 +15,22 @@ import (
 // as_of). If it is present, the links to the content are absent.
 const redactedMember = "redacted_by"
 
-// claimedRedaction is a redaction that the server claims in the answer to q. by is the seq of the
-// redacting event, which the copy of the log may not have yet.
+// claimedRedaction is a redaction that the server claims in its answer to question q. The field by
+// is the seq of the redacting event, which may not be in the copy of the log yet.
 type claimedRedaction struct {
 	by uint64
 	q  question
 }
 
-// sameRowExceptRedaction is like sameExceptRedaction but takes two rows as JSON text.
+// sameRowExceptRedaction is like sameExceptRedaction but accepts two rows as JSON text.
 func (c *comparer) sameRowExceptRedaction(q question, expected, got []byte, from uint64) bool {
 	var x, y pyjson.Document
 	return x.Parse(expected) == nil && y.Parse(got) == nil && c.sameExceptRedaction(q, x.Root(), y.Root(), from)
 }
 
-// sameExceptRedaction reports whether expected and got differ only in that one of them shows a
-// redaction by an event whose seq is at least from. If got shows it, the server's claim is recorded
-// for checkClaims.
+// sameExceptRedaction reports whether expected and got are equal apart from a redaction. At least
+// one of them must show the redaction, and the redacting event's seq must be at least from. If got
+// shows it, sameExceptRedaction records the server's claim for checkClaims to verify.
 func (c *comparer) sameExceptRedaction(q question, expected, got pyjson.Value, from uint64) bool {
 	byExpected, later := laterRedaction(expected, from)
 	byGot, laterGot := laterRedaction(got, from)

@@ -37,21 +37,21 @@ type comparer struct {
 	client    *fetch.Client // client of the audited server
 	server    source
 	reference referenceServer
-	size      uint64 // log size at which the reference answers; the server's log is at least this large
+	size      uint64 // tree size for which the reference answers; the server's log is at least this large
 	walk      *monitor.Walk
 	copy      *reference.Log
 	origin    string
 	keys      []*proofs.Verifier
 
 	memory     *fetch.AnswerLimit
-	smallPages atomic.Bool // whether the server has rejected a page of more than defaultRows rows
+	smallPages atomic.Bool // whether the server has rejected a request for more than defaultRows rows
 	tooLong    int         // number of answers that were too long
 	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
 	refusal    string      // the server's message in the last unsigned answer
 
 	mu sync.Mutex // guards the fields below
-	// redactions maps the seq of a record to a redaction that an answer claims but that the copy
-	// may not have yet.
+	// redactions maps the seq of a record to the redaction that the server claims. The copy of the
+	// log may not contain the redacting event yet.
 	redactions map[uint64]claimedRedaction
 	largest    uint64   // largest size of the log that an answer claimed
 	largestIn  question // question whose answer claimed the largest size
@@ -68,11 +68,11 @@ type comparison struct {
 	rows    uint64
 	finding *monitor.Finding // nil if the answers are equal or were not compared
 	err     error            // why the answers could not be compared
-	// needsGrowth means that the reference must grow before the answers can be compared. page is then the
-	// server's answer, or nil if the question must be asked again.
+	// needsGrowth means that the reference must index more of the log before the answers can be compared.
+	// In that case, page is the server's answer, or nil if the question must be asked again.
 	needsGrowth bool
 	page        *answerPage
-	tooLong     bool // the answer was longer than a valid one can be
+	tooLong     bool // whether the answer exceeded maxAnswer or maxValues
 	// unsigned is the server's error message if it cannot sign the checkpoint for an older size.
 	unsigned string
 }
@@ -98,10 +98,10 @@ func (c *comparer) ask(ctx context.Context, q question) comparison {
 	return result
 }
 
-// askAll asks the questions, with at most parallel of them in progress at once. It calls each with
-// the number of each question, starting at 1, and its outcome, in the order of the questions, until
-// each returns false. No question is in progress when askAll returns, so the reference can be
-// closed.
+// askAll asks the questions, at most parallel of them at the same time. It calls the function each
+// with the number of a question, starting at 1, and the question's outcome. The calls are in the
+// order of the questions and end when each returns false. No question is in progress when askAll
+// returns, so the caller can then close the reference.
 func (c *comparer) askAll(ctx context.Context, questions []question, parallel int, each func(int, comparison) bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -146,12 +146,12 @@ func (c *comparer) isLater(q question, page *answerPage) bool {
 	return page.size > c.size || q.asOf == 0 && page.size < c.size
 }
 
-// maxTries is how many times askAgain asks a question if the answers are as of a smaller size than
-// the server has already shown.
+// maxTries is the maximum number of times that askAgain asks a question. It asks again, for
+// example, if an answer is for a smaller tree size than the server has reported before.
 const maxTries = 3
 
-// askAgain repeats a question whose answer could not be compared at the reference's size. It lets
-// the reference grow to the size of the new answer. No other question may be in progress.
+// askAgain repeats a question whose answer was not for the same tree size as the reference. It
+// advances the reference to the size of the new answer. No other question may be in progress.
 func (c *comparer) askAgain(ctx context.Context, q question) (result comparison) {
 	ctx, share := c.memory.WithSlot(ctx)
 	defer share.Release()
@@ -181,8 +181,8 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 	return result
 }
 
-// grow makes the reference answer as of the given size or a larger one. It returns a *badAnswer if
-// the log has fewer entries than that.
+// grow makes the reference answer for at least the given tree size. It returns a *badAnswer if the
+// log is smaller than size.
 func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"colophon/proofs"
 )
 
-// redactedByHeader is the header that names the event that erased the texts of a citations
-// document.
+// redactedByHeader is the header of a citations document whose texts have been erased. Its value is
+// the seq of the redacting event.
 const redactedByHeader = "Colophon-Redacted-By"
 
 // compareDocument compares a citations document (docs/spec: Citations document) with the event of
-// its citation set. The copy of the log has no content, so a text is accepted if its digest is the
-// one in the event.
+// its citation set. The copy of the log has no content, so compareDocument accepts a text if its
+// digest matches the digest in the event.
 func (c *comparer) compareDocument(ctx context.Context, q question, got *answerPage) (result comparison) {
 	wrong := func(row, message, expected, got string) comparison {
 		return comparison{finding: findingOf(q, row, message, expected, got)}
@@ -73,9 +73,9 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	return result
 }
 
-// documentOf builds a citations document from set, the citation set in an event. It takes the
-// citations' texts from texts, a document from the server, after checking them against the digests
-// in set. A redacted document has no texts.
+// documentOf builds a citations document from set, the citation set in an event. It copies the
+// citations' texts from the server's document texts, after checking that they match the digests in
+// set. A redacted document has no texts.
 func documentOf(set, texts pyjson.Value, redacted bool) ([]byte, error) {
 	var citations []rules.Citation
 	var given []pyjson.Value

@@ -150,7 +150,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 	return nested.AppendJSON(nil)
 }
 
-// seq returns the seq of the record that the question's path names.
+// seq parses the record's seq from the question's path.
 func (q question) seq() (uint64, error) {
 	return query.ParseCount("seq", strings.Split(q.path, "/")[2])
 }

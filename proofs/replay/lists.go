@@ -16,8 +16,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// compareList compares two lists row by row, up to the first difference, for which it returns a
-// finding. n is the number of equal rows.
+// compareList compares two lists row by row. It stops at the first difference and returns a finding
+// for it. n is the number of equal rows.
 func (c *comparer) compareList(ctx context.Context, q question, list answerList, member string, expected, got *answerPage) (n uint64, finding *monitor.Finding, err error) {
 	nextExpected, stop := iter.Pull2(c.rows(ctx, c.reference, q, list, member, expected, nil))
 	defer stop()
@@ -45,8 +45,8 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 	}
 }
 
-// differing returns the finding for two lists that differ. expected and got each hold the first row
-// that differs and the row after it; a row is nil if the list has ended.
+// differing returns the finding for two lists that differ. expected and got each contain the first
+// row that differs and the row after it. A row beyond the end of a list is nil.
 func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
 	message := "the row differs"
 	a, b := expected[0], got[0]
@@ -95,17 +95,17 @@ func seqOf(row []byte) *uint64 {
 	return r.Seq
 }
 
-// emptyPages returns how many consecutive pages without a row the audit accepts. A server skips
-// thousands of keys before it returns such a page.
+// emptyPages returns the maximum number of consecutive empty pages that the audit accepts in a
+// list. A correct server skips thousands of keys before it returns an empty page.
 func (c *comparer) emptyPages() uint64 { return 1000 + c.size/100 }
 
 // errPageLimit ends the iteration over a list once the maximum number of pages has been compared.
 var errPageLimit = errors.New("the list has more pages than the audit reads")
 
 // rows yields the rows of a list in canonical form, page by page, starting with page. If from is
-// the server, expected is the reference's first page: apart from the list, each later page must be
-// identical to it, and rows ends with errPageLimit after q.pages pages. If from is the reference,
-// expected is nil.
+// the reference, expected is nil. If from is the server, expected is the reference's first page.
+// Later pages of the server must then equal expected apart from the list, and rows yields
+// errPageLimit if the list continues after q.pages pages.
 func (c *comparer) rows(ctx context.Context, from source, q question, list answerList, member string, page, expected *answerPage) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for empty, read := uint64(0), 1; ; read++ {
@@ -172,9 +172,9 @@ func (c *comparer) compareRest(ctx context.Context, q question, list answerList,
 	return nil
 }
 
-// checkEnd checks that the server's page may end before row n. after is the reference's row n, or
-// nil if the list has only n rows. If there is a row n, the page must have a cursor. Any cursor
-// must point to row n.
+// checkEnd checks the cursor of a server's page that ends before row n. after is the reference's
+// row n, or nil if the list has only n rows. If row n exists, the page must have a cursor that
+// points to it. Otherwise, a cursor is optional but must point to the end of the list.
 func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, member string, n uint64, got *answerPage, after []byte) (*monitor.Finding, error) {
 	next := got.document.Root().Member(list.next)
 	switch {
@@ -186,10 +186,10 @@ func (c *comparer) checkEnd(ctx context.Context, q question, list answerList, me
 	return nil, nil
 }
 
-// next requests the page of a list that starts at position, which is a cursor.
+// next requests the page of a list that follows page. position is the cursor from page.
 func (c *comparer) next(ctx context.Context, from source, q question, list answerList, page *answerPage, position string) (*answerPage, error) {
 	limit := maxRows
-	if from == c.server { // pseudo-random, but always the same for this question and cursor
+	if from == c.server { // the limit is pseudo-random, but always the same for a given question and cursor
 		sum := sha256.Sum256([]byte(q.String() + "\x00" + position))
 		limit = anyLimit(binary.BigEndian.Uint64(sum[:]), 1)
 	}
@@ -203,9 +203,9 @@ func (c *comparer) next(ctx context.Context, from source, q question, list answe
 	return next, err
 }
 
-// compareRanking compares a list whose pages are each as of the head at the time of the request. If
-// mayGrow is true, the reference grows to the size of each page; otherwise, compareRanking stops
-// when the sizes differ and sets later in the result.
+// compareRanking compares a list whose pages each reflect the head at the time of the request. If
+// mayGrow is true, the reference grows to the size of each page. Otherwise, compareRanking stops
+// when the sizes differ and sets needsGrowth in the result.
 func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPage, mayGrow bool) (result comparison) {
 	list, member := q.lists[0], q.lists[0].members[0]
 	position := ""
@@ -286,7 +286,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 	return n, after, nil, err
 }
 
-// checkCursor checks that position, a cursor from the server, points to the row after, or to the
+// checkCursor checks a cursor from the server. position must point to the row in after, or to the
 // end of the list if after is nil.
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})

@@ -63,7 +63,7 @@ func (c *comparer) sameMember(q question, name string, expected, got pyjson.Valu
 	case slices.Contains(q.form.serverMembers, name):
 		return c.validServerMember(name, got)
 	case name == "checkpoint" && q.form == consistencyForm && got.Kind() == pyjson.Absent:
-		return true // present only in an answer as of the head, and the log may have grown in the meantime
+		return true // the server includes a checkpoint only for the current head, and the log may have grown since
 	case name == "checkpoint":
 		return c.sameCheckpoint(expected, got)
 	case name == "receipt" && expected.Kind() == pyjson.Object:
@@ -99,11 +99,11 @@ func (c *comparer) validServerMember(name string, got pyjson.Value) bool {
 	return got.Kind() != pyjson.Absent
 }
 
-// scopes are the names of all scopes, in the order in which servers list them.
+// scopes lists the names of all scopes in the same order as servers do.
 var scopes = []string{"write", "read", "content", "log", "admin", "metrics"}
 
-// areScopes reports whether a value lists scopes, each at most once and in order. The log does not
-// determine which scopes the caller has.
+// areScopes reports whether got is a list of scopes in the usual order, without duplicates. It
+// cannot check which scopes the caller has, because the log does not contain them.
 func areScopes(got pyjson.Value) bool {
 	if got.Kind() != pyjson.Array {
 		return false
@@ -119,8 +119,8 @@ func areScopes(got pyjson.Value) bool {
 	return true
 }
 
-// sameCheckpoint reports whether got is the expected checkpoint with a signature by the log, or
-// whether both are absent.
+// sameCheckpoint reports whether got is the expected checkpoint with a valid signature by the log.
+// It also returns true if both checkpoints are absent.
 func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	if expected.Kind() != pyjson.String || got.Kind() != pyjson.String {
 		return expected.Kind() == got.Kind()
@@ -128,8 +128,7 @@ func (c *comparer) sameCheckpoint(expected, got pyjson.Value) bool {
 	return c.isSigned(expected.Text(), got.Text())
 }
 
-// isSigned reports whether note is a checkpoint that the log has signed and that has the given
-// text.
+// isSigned reports whether note is a checkpoint that has the given text and is signed by the log.
 func (c *comparer) isSigned(text, note []byte) bool {
 	checkpoint, err := proofs.OpenCheckpoint(note, c.keys...)
 	return err == nil && bytes.Equal(text, reference.CheckpointText(checkpoint))

@@ -20,12 +20,13 @@ import (
 // derived from its log, keyed by name and labels.
 type scrape struct {
 	size   uint64 // tree size that the series reflect
-	tree   uint64 // size of the log, which may be larger
+	tree   uint64 // size of the log, which can be larger than the index
 	series map[string]float64
 	types  map[string]string // type of each metric, keyed by name
 }
 
-// Metric names: the prefix of all metrics about ledgers, and the two metrics that are sizes.
+// ledgerMetrics is the prefix of all metrics about ledgers. The other two constants name the
+// metrics that report sizes.
 const (
 	ledgerMetrics   = "colophon_ledger_"
 	indexSizeMetric = "colophon_ledger_index_size"

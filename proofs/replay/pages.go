@@ -24,7 +24,7 @@ type answerPage struct {
 	body     []byte
 	document pyjson.Document // the parsed body, if it is JSON
 	size     uint64          // size for which the answer is valid; 0 unless the status is 200
-	atLeast  uint64          // size that the server had shown before the request
+	atLeast  uint64          // tree size that the server had already reported before the request
 	limit    int             // requested number of rows; 0 if the request sets no limit
 }
 
@@ -36,8 +36,8 @@ func (p *answerPage) statusText() string {
 	return p.problem
 }
 
-// root returns the part of an answer to compare: the row about the audited ledger in a list of
-// ledgers, and otherwise the whole document.
+// root returns the part of an answer to compare. In a list of ledgers, this is the row about the
+// audited ledger. Otherwise, it is the whole document.
 func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 	root := p.document.Root()
 	if !q.form.ofServer {
@@ -53,8 +53,8 @@ func (c *comparer) root(q question, p *answerPage) pyjson.Value {
 }
 
 // request requests a page. It repeats the request with fewer rows if the page is too long or if the
-// source rejects that number of rows. A status other than 200 is also an answer, unless the token
-// is not valid or lacks a scope.
+// source rejects that number of rows. A status other than 200 is not an error, unless the server
+// reports that the token is invalid or lacks a scope.
 func (c *comparer) request(ctx context.Context, from source, q question, p pageRequest) (*answerPage, error) {
 	if from == c.server && c.smallPages.Load() && p.limit > defaultRows {
 		p.limit = 0
@@ -179,5 +179,5 @@ func (c *comparer) sizeOf(q question, p *answerPage) (size uint64, err error) {
 	return size, nil
 }
 
-// asOfHeader is the header that states the size of an answer whose body does not.
+// asOfHeader is the header that contains the tree size of an answer if the body does not.
 const asOfHeader = "Colophon-As-Of"

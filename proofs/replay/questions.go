@@ -55,8 +55,8 @@ type answerForm struct {
 	serverMembers []string
 	// accept is the media type to request, or empty to accept any.
 	accept string
-	// noProofs and noAfter mean that the query parameter proofs or after, respectively, is not
-	// allowed.
+	// noProofs means that the query parameter proofs is not allowed. noAfter means that the query
+	// parameter after is not allowed.
 	noProofs, noAfter bool
 }
 
@@ -89,7 +89,7 @@ var (
 )
 
 // ledgerMembers lists the members of a ledger's description that its log does not determine. The
-// origin and the verifier key are instead compared with those known from the audit.
+// audit compares the origin and the verifier key with the values that it already knows.
 var ledgerMembers = []string{"origin", "verifier_key", "created", "frozen", "on_mismatch", "log", "unregistered_sources", "otlp_content", "scopes"}
 
 // answerList is one or more arrays in an answer that are paged together.
@@ -98,7 +98,7 @@ type answerList struct {
 	next, cursor string // the member that contains the cursor, and the query parameter that accepts it
 }
 
-// rowsList describes the only list of most answers.
+// rowsList describes the single list that most answers contain.
 var rowsList = []answerList{{[]string{"rows"}, "next", "cursor"}}
 
 // questionBuilder builds the questions for a log.
@@ -204,8 +204,8 @@ func (b *questionBuilder) all() []question {
 	return b.questions
 }
 
-// records adds questions about lists of records (all, by kind, by state, and by each searchable
-// value) and about single records.
+// records adds questions about lists of records and about single records. It asks for all records,
+// and for the records with each kind, state, and searchable value.
 func (b *questionBuilder) records() {
 	b.askAll("/records")
 	b.askAll("/records", "events", "true")
@@ -251,13 +251,13 @@ func (b *questionBuilder) records() {
 	}
 }
 
-// some returns at most b.few values of the given kind.
+// some returns at most b.maxExtra values of the given kind.
 func (b *questionBuilder) some(kind string) []string {
 	values := b.values.of(kind)
 	return values[:min(len(values), b.maxExtra)]
 }
 
-// someTimes calls each once per period, for up to most periods, with the query parameters that
+// someTimes chooses up to most periods and calls the function each with the query parameters that
 // select the period. Each period begins or ends at one of the sampled times of the given kind.
 func (b *questionBuilder) someTimes(kind string, most int, each func(parameters ...string)) {
 	times := b.some(kind)
@@ -401,7 +401,7 @@ func (b *questionBuilder) effects() {
 	}
 }
 
-// labels returns at most b.few labels that can be variables.
+// labels returns at most b.maxExtra labels that can be variables.
 func (b *questionBuilder) labels() []string {
 	labels := slices.DeleteFunc(b.dimensions(), func(name string) bool { return !strings.HasPrefix(name, "label:") })
 	return labels[:min(len(labels), b.maxExtra)]
@@ -459,7 +459,8 @@ func (b *questionBuilder) runDAGs() {
 }
 
 // runGroups adds questions about run-DAGs grouped by the given hash, and about the run-DAGs in some
-// of the groups. The groups of a period are as of the head if the request names no size.
+// of the groups. If a request for the groups of a period names no size, the answer reflects the
+// head.
 func (b *questionBuilder) runGroups(by string) {
 	const path = "/run-dags/groups"
 	for _, state := range [...]string{"live", "any"} {
@@ -541,5 +542,5 @@ func (b *questionBuilder) producers() {
 // Limits on pages.
 const (
 	maxRows  = reference.MaxRows // maximum number of rows of a page
-	fewPages = 3                 // maximum number of pages to read of a ranking, or of a list that another question reads to its end
+	fewPages = 3                 // maximum number of pages to read from a ranking, or from a list that another question reads completely
 )

@@ -62,9 +62,9 @@ type check struct {
 	published uint64
 }
 
-// Begin first waits until the index has reached the current size of the log. It then fetches
-// the metrics, before the audit fetches the log, so that the log will cover the size to which
-// the metrics apply.
+// Begin first waits until the index has reached the current size of the log. It then fetches the
+// metrics. The audit fetches the log after that, so its copy contains every event that the metrics
+// reflect.
 func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
@@ -78,7 +78,8 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		return err
 	}
 	if k.published = before.Size(); k.published > 0 {
-		// The server responds once it has indexed the entry. The response itself is not used.
+		// The server responds once it has indexed the last entry of the log. The response itself is
+		// not used.
 		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
 		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
 			return fmt.Errorf("waiting for the index: %w", err)
@@ -207,8 +208,8 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	return b, b.combine(ctx, k.copy)
 }
 
-// combine fills b.combinations: for some of the records, it chooses a few values by which the
-// record can be found.
+// combine fills b.combinations. For some of the records, it chooses a few query parameters that
+// match the record.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
 	for _, kind := range record.Kinds {
@@ -258,8 +259,8 @@ func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	return nil
 }
 
-// roundSize is the number of questions in a round. At the end of a round, the reference grows so
-// that it covers the answers that were as of larger sizes.
+// roundSize is the number of questions in a round. If answers in a round are for larger tree sizes
+// than the reference, the reference grows at the end of the round so that they can be compared.
 const roundSize = 64
 
 // maxTooLong is the number of overlong answers after which the comparison ends. Each of them takes

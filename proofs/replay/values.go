@@ -23,8 +23,8 @@ type logValues struct {
 	kinds  map[string]*valueSample
 }
 
-// valueSample is a sample of the distinct values of one kind. It holds the values with the
-// smallest seeded hashes.
+// valueSample is a sample of the distinct values of one kind. It contains the values whose seeded
+// hashes are the smallest.
 type valueSample struct {
 	most int // size of the sample; -1 means no limit
 	kept map[string]uint64
@@ -92,11 +92,11 @@ func (v *logValues) names(prefix string) []string {
 	return names
 }
 
-// findable returns the kind under which logValues keeps the values that find records when passed in
-// the named query parameter.
+// findable returns the kind of the values that can be used in the named query parameter to find
+// records.
 func findable(name string) string { return "find:" + name }
 
-// Other kinds of values.
+// Kinds of values that findable does not return.
 const (
 	seqsOf      = "seq:" // prefix, followed by the kind of the event
 	buildOf     = "build"

@@ -10,11 +10,11 @@ import (
 )
 
 // asClientsAsk adds a random variation to each question and shuffles the questions, so that a
-// server cannot tell an audit from other clients. A complete list is requested both with and
-// without a size: one of the two is read to the end; only the first few pages of the other are
-// read. About one in ten of the remaining queries to the index is also repeated as of an older
-// size. The variation and the position of a question depend only on the seed and the question's own
-// text, so adding a question does not change the others.
+// server cannot tell an audit from other clients. Each complete list is requested twice, once with
+// a size and once without. One of the two requests reads the list to its end, and the other reads
+// only the first few pages. About one in ten of the remaining queries to the index is repeated as
+// of an older size. The variation and the position of a question depend only on the seed and the
+// question's own text, so adding a question does not change the others.
 func asClientsAsk(questions []question, size, seed uint64) []question {
 	type placed struct {
 		question
@@ -76,8 +76,9 @@ func (q question) varied(size uint64, random *rand.Rand) question {
 }
 
 // anyLimit derives a limit that a client might set from the random number chance. In one of eight
-// cases the limit is small; in byDefault of eight cases it is 0, which stands for the server's
-// default; otherwise it is maxRows, because reading a long list in small pages takes many requests.
+// cases, the limit is small. In byDefault of eight cases, it is 0, which stands for the server's
+// default. Otherwise, it is maxRows, because reading a long list in small pages takes many
+// requests.
 func anyLimit(chance uint64, byDefault uint64) int {
 	switch at := chance % 8; {
 	case at == 0:

@@ -18,7 +18,8 @@ var ErrInjected = errors.New("faulty: injected fault")
 // Mode says how a call fails.
 type Mode string
 
-// Possible modes. A call to which a mode does not apply fails as if the mode were Fail.
+// Possible modes. A mode that does not apply to a call acts like Fail, except that FlipBit then has
+// no effect on files.
 const (
 	// Fail makes the call do nothing and return an error.
 	Fail Mode = "fail"
@@ -46,8 +47,8 @@ type Plan struct {
 	Path string
 	// Skip is the number of matching calls that succeed first.
 	Skip int
-	// Count is the number of matching calls that fail after that; 0 means one, and a negative
-	// number means all.
+	// Count is the number of matching calls that fail after the skipped ones. 0 means one, and a
+	// negative number means all.
 	Count int
 	Pause time.Duration
 	// Bit is the index of the bit that FlipBit flips, counted from 0. An index past the end of the
@@ -109,8 +110,8 @@ func (f *Faults) next(call, file string) Mode {
 	return mode
 }
 
-// count counts a call. It returns the mode in which the call must fail, or "" if it must succeed,
-// and reports whether it is the first call to fail.
+// count counts a call if it matches the plan. It returns the mode in which the call must fail, or
+// "" if the call must succeed. first reports whether this is the first call to fail.
 func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false

@@ -55,8 +55,8 @@ func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
-// do calls done to perform the given call on the named file, unless the plan makes the call fail
-// first. In mode FailAfterSuccess, it returns an error even though done succeeded.
+// do performs a call on the named file by calling done. If the plan makes the call fail, do returns
+// an error without calling done. In mode FailAfterSuccess, do calls done first.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := injectedError(mode)
@@ -77,7 +77,7 @@ func (f *FS) open(call, name string, done func() (vfs.File, error)) (vfs.File, e
 		return err
 	})
 	if err != nil {
-		if opened != nil { // the mode is FailAfterSuccess
+		if opened != nil { // done succeeded before the injected error
 			_ = opened.Close()
 		}
 		return nil, err
@@ -149,7 +149,7 @@ func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. FailAfterSuccess does not apply to it, because the caller could not release the lock.
+// Lock implements vfs.FS. FailAfterSuccess acts like Fail, because the caller could not release the lock.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(Lock, name)
 	if err := injectedError(mode); err != nil {
@@ -195,8 +195,8 @@ func (f *file) do(call string, done func() error) error {
 	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
-// read calls the given function to fill p, unless the plan makes the call fail. In mode FlipBit, it
-// then flips one bit of the data.
+// read calls the given function to fill p, unless the plan makes the call fail. In mode FlipBit,
+// read flips one bit of the data that the function has read.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Read, f.name)
 	if err := injectedError(mode); err != nil {
@@ -217,8 +217,8 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 	return f.read(p, func(p []byte) (int, error) { return f.File.ReadAt(p, offset) })
 }
 
-// write calls the given function to write p. If the plan makes the call fail, it writes all of p,
-// only the first half, or nothing, depending on the mode.
+// write calls the given function to write p. If the plan makes the call fail, the mode determines
+// how much of p is written first: all, the first half, or nothing.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
 	mode := f.faults.next(Write, f.name)
 	err := injectedError(mode)
@@ -268,7 +268,8 @@ func (f *file) Preallocate(offset, length int64) error {
 	return f.do(Preallocate, func() error { return f.File.Preallocate(offset, length) })
 }
 
-// Close implements vfs.File. It always closes the file, because callers do not close a file twice.
+// Close implements vfs.File. It closes the file even if it returns an error, because callers do not
+// retry Close.
 func (f *file) Close() error {
 	err := wrap(Close, f.name, injectedError(f.faults.next(Close, f.name)))
 	if closed := f.File.Close(); closed != nil {

@@ -9,8 +9,8 @@ import (
 	"colophon/storage"
 )
 
-// StoreCalls returns the names of all calls to storage.Reader, Store, Archiver, and Database that
-// can be made to fail.
+// StoreCalls returns the names of all calls to storage.Reader, Store, Archiver, and Database that a
+// Plan can make fail.
 func StoreCalls() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "HasReference", "Redaction",
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "CheckWritable", "Archive", "Ledgers", "Ledger", "Create"}
@@ -19,7 +19,7 @@ func StoreCalls() []string {
 // errChecksum is the error from a read in mode FlipBit.
 var errChecksum = errors.New("checksum mismatch")
 
-// failure returns the error that a call to a store returns in the given mode, or nil for "".
+// failure returns the error of a call that fails in the given mode. The error is nil if mode is "".
 func failure(call string, mode Mode) error {
 	switch mode {
 	case "":
@@ -32,7 +32,7 @@ func failure(call string, mode Mode) error {
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
-// read calls done to perform a read-only call, unless the plan makes the call fail.
+// read performs a read-only call by calling done, unless the plan makes the call fail.
 func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
@@ -41,8 +41,8 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 	return done()
 }
 
-// change calls done to perform a call that writes, unless the plan makes the call fail first. In
-// mode FailAfterSuccess, it returns an error even though done succeeded.
+// change performs a call that writes by calling done. If the plan makes the call fail, change
+// returns an error without calling done. In mode FailAfterSuccess, change calls done first.
 func change(f *Faults, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
@@ -55,8 +55,8 @@ func change(f *Faults, call string, done func() error) error {
 	return err
 }
 
-// walk yields the items of the sequence all, unless the plan makes the call fail. In mode Short, it
-// fails after the first item; in any other mode, it fails at once.
+// walk yields the items of all, unless the plan makes the call fail. In mode Short, the call fails
+// after the first item. In any other mode, it fails at once.
 func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
@@ -118,7 +118,7 @@ func (d *Database) wrap(under storage.Store, err error) (storage.Store, error) {
 	return &store{under, d.faults}, nil
 }
 
-// Close implements storage.Database. It is never made to fail.
+// Close implements storage.Database. No plan makes it fail.
 func (d *Database) Close() error { return d.under.Close() }
 
 // store injects faults into calls to a ledger's store.

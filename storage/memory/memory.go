@@ -93,7 +93,7 @@ type tileKey struct {
 	index uint64
 }
 
-// ledger implements storage.Store. Stored slices are never changed in place.
+// ledger implements storage.Store. It never changes stored bytes in place.
 type ledger struct {
 	name string
 
@@ -111,7 +111,7 @@ type ledger struct {
 // content is a piece of content that at least one record needs.
 type content struct {
 	bytes      []byte
-	references []uint64 // seqs of the records that need it, in ascending order and without duplicates
+	references []uint64 // seqs of the records that need the content, ascending and without duplicates
 }
 
 var _ storage.Archiver = (*ledger)(nil)
@@ -160,9 +160,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// redact stores a redaction and deletes the record's references to content, unless an earlier
-// redaction has done so. An earlier redaction by an event at or beyond the head is ignored, because
-// no commit wrote it. The caller must hold l.mu.
+// redact stores a redaction and deletes the record's references to content. It does nothing if the
+// record is already redacted. It ignores an earlier redaction by an event at or beyond the head,
+// because no commit wrote that redaction. The caller must hold l.mu.
 func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
@@ -252,7 +252,7 @@ func copyHead(h storage.Head) storage.Head {
 // archived returns the stored Archived, or the zero Archived if there is none. The caller must hold
 // l.mu.
 func (l *ledger) archived() storage.Archived {
-	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // fails only if the setting is absent
+	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // fails only if nothing has been archived
 	return a
 }
 

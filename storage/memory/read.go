@@ -197,8 +197,8 @@ func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim
 	return slices.Collect(maps.Values(found)), nil
 }
 
-// Entries implements storage.Reader. All steps share one buffer, so that tests reveal callers that
-// keep a slice.
+// Entries implements storage.Reader. All iterations reuse one buffer, so that tests detect callers
+// that keep the bytes of an entry.
 func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry, error] {
 	l.mu.RLock()
 	end := l.head.Size

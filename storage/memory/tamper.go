@@ -74,8 +74,8 @@ func (t *Tamperer) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// SetRedaction records that event by redacted the record at seq. It does not change the record's
-// content.
+// SetRedaction marks the record at seq as redacted by the event with the seq by. It does not change
+// the record's content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })
 }

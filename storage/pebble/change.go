@@ -4,7 +4,7 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// change collects the writes of one batch. It keeps the first error, which commit returns.
+// change collects the writes of one batch. If adding a write fails, commit returns the first error.
 type change struct {
 	batch *engine.Batch
 	err   error

@@ -36,7 +36,7 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err != nil {
 		return err
 	}
-	// The engine sorts the keys of a batch, which is fastest if they are added in order.
+	// Add the keys in ascending order, because the engine then sorts the batch fastest.
 	c.setContents(p)
 	c.setEntries(old, b)
 	c.setHoldings(p)
@@ -93,7 +93,7 @@ func batchBytes(b storage.Batch) int {
 type ledgerChange struct {
 	*change
 	ledger  keys.Ledger
-	digests *digestFilter // receives the digest of each new key before readers can see the key
+	digests *digestFilter // must receive each new digest before the commit makes its key visible to readers
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {

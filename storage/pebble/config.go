@@ -30,16 +30,16 @@ type Config struct {
 	// test, Fatal may panic or call runtime.Goexit; afterwards the database must neither be
 	// used nor closed.
 	Fatal func(msg string)
-	// ReadOnly makes Open open an existing database without changing any of its files except the
-	// lock. Content that is waiting to be erased stays, every write fails, and no free space is
-	// needed.
+	// ReadOnly makes Open open an existing database without changing any file except the lock file.
+	// Every write then fails, and pending erasures stay pending. Opening the database does not need any
+	// free space.
 	ReadOnly bool
 	// MinFreeBytes is the free-space threshold. Below it, CheckWritable returns ErrNoSpace, and
 	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
 	// MiB and at most 1 GiB.
 	MinFreeBytes uint64
-	// ReadWhenFull makes Open open the database for reading only if there is too little space to
-	// open it for writing (see Database.ReadOnly). Otherwise Open returns ErrNoSpace in this case.
+	// ReadWhenFull makes Open open the database read-only when there is too little space to open it for
+	// writing (see Database.ReadOnly). If it is false, Open returns ErrNoSpace instead.
 	ReadWhenFull bool
 	// RemoveCopies removes those copies of the database that are no longer in use. It returns an error if
 	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
@@ -108,11 +108,12 @@ const (
 	memTables     = 2
 )
 
-// This declaration does not compile if disk.MinReserve is too small for that.
+// This declaration does not compile if disk.MinReserve is smaller than all memory tables together.
 const _ = uint(disk.MinReserve - memTables*memTableBytes)
 
-// openFiles limits the number of table files that are kept open. A flush of about 8,000 records
-// creates two files of entries and two of contents, which are never merged.
+// openFiles limits the number of table files that are kept open. The number of files grows
+// steadily: a flush of about 8,000 records adds two files of entries and two of contents, which are
+// never merged.
 const openFiles = 2048
 
 // Values of at least minSeparateValue bytes are written to separate value files when a memory table
@@ -124,17 +125,17 @@ const (
 	baseBytes        = 64 << 20 // maximum size of the first level below level 0, including values
 )
 
-// Tables of level 0 overlap. They are merged when there are compactAt/2 of them. When there are
-// stopAt of them, writes wait. Merging many tables at once is cheapest, and lookups of new digests
-// do not read them (see digestFilter).
+// Tables of level 0 can overlap. The engine merges them when there are compactAt/2 tables, and
+// blocks writes when there are stopAt. The limits are high because it is cheapest to merge many
+// tables at once. Lookups of new digests do not read these tables (see digestFilter).
 const (
 	compactAt = 64
 	stopAt    = 128
 )
 
-// spanPolicy puts each kind of key that has separate values into tables of its own. New keys of
-// such a kind are always greater than the existing ones, so their tables move down the levels and
-// are never merged.
+// spanPolicy stores keys with separate values in their own tables, one set of tables per kind of
+// key. New keys of these kinds are always greater than existing keys, so their tables move down the
+// levels and are never merged.
 func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) {
 	separate, end := keys.HasSeparateValues(start)
 	if !separate {
@@ -146,7 +147,7 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 
 // options returns the engine's options, apart from the file system. They are tuned for two cores
 // and for data that is mostly appended. Entries and content arrive in key order. Places and claims
-// arrive in random order; they are small and hardly compress.
+// arrive in random order, are small, and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
 		MaxOpenFiles:                openFiles,

@@ -10,17 +10,17 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// pieces describes the content of one commit, grouped by digest, and which of its pieces the ledger
-// does not have yet.
+// pieces groups the content of one commit by digest, and records which pieces the ledger does not
+// have yet.
 type pieces struct {
 	contents []storage.Content
-	sorted   []int  // indices of contents, sorted by digest; equal digests are in the order of their events
+	sorted   []int  // indices into contents, sorted by digest and then by event
 	firsts   []int  // positions in sorted of the first piece with each digest
-	fresh    []bool // whether each piece is the first with its digest in this commit and is not stored yet; indexed like contents
+	fresh    []bool // for each piece in contents, whether the commit must store its bytes
 }
 
-// pieces determines which of the contents the ledger already has. Digests in erased are treated as
-// absent, because the same commit erases them.
+// pieces determines which of the contents the ledger already has. It treats the digests in erased
+// as absent, because the same commit erases them.
 func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool) (*pieces, error) {
 	p := &pieces{contents: contents, sorted: make([]int, len(contents))}
 	for i := range p.sorted {

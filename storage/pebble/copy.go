@@ -7,11 +7,11 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Copy makes a consistent copy of the database in dir, which must not exist, while reads and writes
-// continue. The copy contains every commit that returned before the call; it contains any other
-// commit completely or not at all. If dir is on the same file system, the copy consists of hard
-// links and at first needs almost no space. As long as the copy exists, its files stay on the disk,
-// even if the database has erased their content (see Config.RemoveCopies). If free space is below the
+// Copy makes a consistent copy of the database in the new folder dir, which must not exist yet.
+// Reads and writes can continue. The copy contains every commit that returned before the call. It
+// contains any other commit completely or not at all. If dir is on the same file system, the copy
+// consists of hard links and at first needs almost no space. Erased content stays on the disk as
+// long as a copy that contains it exists (see Config.RemoveCopies). If free space is below the
 // threshold, Copy returns storage.ErrNoSpace.
 func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.writable(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// damaged converts an engine error that reports a damaged file to one that wraps storage.ErrDamaged
+// damaged converts an engine error that reports a damaged file. The result wraps storage.ErrDamaged
 // and has a one-line message. It returns other errors unchanged.
 func damaged(err error) error {
 	corrupt := engine.IsCorruptionError(err) || errors.Is(err, frames.ErrDamagedFooter)

@@ -16,8 +16,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Database contains the ledgers of one folder. It implements storage.Database. Its methods are
-// safe for concurrent use, except that Close does not wait for the others.
+// Database contains the ledgers of one folder. It implements storage.Database. Its methods are safe
+// for concurrent use, but Close does not wait for running calls of other methods.
 type Database struct {
 	engine  *engine.DB
 	lock    *folderlock.Lock
@@ -25,11 +25,11 @@ type Database struct {
 	reserve *disk.ReserveFS
 	logs    *disk.LogFS
 	eraser  *erase.Eraser
-	// durability is the write option of every write: engine.Sync, except in the crash test that
-	// proves that it would detect a missing sync.
+	// durability is the option for every write. It is engine.Sync, except in a crash test that checks
+	// that a missing sync would be detected.
 	durability *engine.WriteOptions
-	readOnly   bool  // set if Config.ReadOnly is set or full is not nil; if set, the eraser does not run
-	full       error // why the database was opened for reading only (too little space), or nil; never changes
+	readOnly   bool  // true if Config.ReadOnly is set or full is not nil; the eraser then does not run
+	full       error // not nil if lack of space forced the database to be opened read-only; never changes
 
 	closed atomic.Bool
 
@@ -77,7 +77,7 @@ func (d *Database) get(key []byte) ([]byte, error) {
 		return nil, damaged(err)
 	}
 	kept := append([]byte{}, value...)
-	// If the engine could not read the value, Close reports it.
+	// Close returns an error if the engine could not read the value.
 	if err := closer.Close(); err != nil {
 		return nil, damaged(err)
 	}
@@ -146,9 +146,9 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 	return nil
 }
 
-// checkNumbers returns an error unless the numbers of the ledgers are exactly those from 1 to the
-// last one assigned. Otherwise a ledger could be hidden, or a new ledger could overwrite an
-// existing one.
+// checkNumbers returns an error unless the ledgers have exactly the numbers from 1 to the last
+// assigned number. A gap could hide a ledger. A number above the last assigned one could be
+// assigned again, and the new ledger would overwrite the existing one.
 func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -355,8 +355,9 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 	return keys.Ledger(last), err
 }
 
-// Close releases all resources. No method of a Store may be running; later calls return an error.
-// Close does not wait for erasures: the next process that opens the database continues them.
+// Close releases all resources. No method of a Store may be running, and later calls return an
+// error. Close does not wait for erasures to finish. The next process that opens the database
+// continues them.
 func (d *Database) Close() error {
 	if d.closed.Swap(true) {
 		return fmt.Errorf("closing the database: %w", errClosed)

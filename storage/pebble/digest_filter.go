@@ -13,12 +13,13 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter can tell for most absent digests, without a lookup, that the ledger has neither a
-// place nor a claim for them. Nearly all digests that are written are new, and each lookup would
-// search every table that could contain the key (BenchmarkCommit). It is safe for concurrent use.
+// digestFilter avoids most lookups of digests for which the ledger has neither a place nor a claim.
+// Nearly all digests that are written are new, and each lookup would search every table that could
+// contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
-// The first use starts a goroutine that reads the digests that the ledger already has. Until
-// the goroutine is done, and if memory runs out, mayContain always returns true.
+// The first use starts a goroutine that reads the digests that the ledger already has. Until the
+// goroutine is done, mayContain always returns true. It also always returns true if memory runs
+// out.
 type digestFilter struct {
 	fillers *fillers
 	name    string
@@ -26,7 +27,7 @@ type digestFilter struct {
 
 	mu     sync.Mutex    // guards the fields below; held briefly
 	filter *bloom.Filter // nil until the first use
-	filled bool          // whether the filter has all digests that the ledger had at the first use
+	filled bool          // whether the filter contains all digests that the ledger had at the first use
 }
 
 // mayContain returns false only if the ledger has neither a place nor a claim for the digest.
@@ -37,8 +38,8 @@ func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	return !f.filled || f.filter.MayContain(bloom.Key(digest[:]))
 }
 
-// add adds a digest that is about to be written. The caller must call add before readers can see
-// the key, because the goroutine that fills the filter might miss it.
+// add adds the digest of a key that is about to be written. The caller must call add before readers
+// can see the key, because the goroutine that fills the filter might miss the key.
 func (f *digestFilter) add(digest storage.Hash) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +91,8 @@ func (f *digestFilter) giveUp() {
 	f.filter.Release()
 }
 
-// fillKeys is the maximum number of keys that one iterator reads, because an open iterator keeps
-// files alive.
+// fillKeys is the maximum number of keys that one iterator reads. An iterator must not stay open
+// for long, because it keeps obsolete files from being deleted.
 const fillKeys = 1 << 14
 
 // fillSome adds the digests of the first fillKeys keys at or after start. It returns the key at
@@ -127,7 +128,7 @@ func (f *digestFilter) fillSome(db *engine.DB, start, end []byte) (next []byte, 
 type fillers struct {
 	db      *Database
 	logger  *slog.Logger
-	cache   *engine.Cache // accounts for the memory of the filters, so that blocks and filters together stay within the size of the cache
+	cache   *engine.Cache // filters reserve memory in it, so that blocks and filters together stay within its size
 	spare   atomic.Int64  // number of bytes that filters can still reserve, on a first come, first served basis
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -145,7 +146,7 @@ func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter
 	return &digestFilter{fillers: f, name: name, number: number}
 }
 
-// take is a bloom.ReserveFunc: it reserves the bytes in f.spare and in the engine's cache.
+// take is a bloom.ReserveFunc that reserves memory in f.spare and in the engine's cache.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
 	give, ok := bloom.SharedReserve(&f.spare)(bytes)
 	if !ok {
@@ -165,7 +166,7 @@ func (f *fillers) begin(filter *digestFilter) {
 	})
 }
 
-// end stops the goroutines and waits for them to finish. No filter may be used afterwards.
+// end stops the goroutines that fill filters and waits for them. No filter may be used afterwards.
 func (f *fillers) end() {
 	f.stop()
 	f.running.Wait()

@@ -16,7 +16,7 @@ type PendingErasures struct {
 }
 
 // PendingErasures counts the pieces of erased content that might still be in files of the database.
-// Normally an erasure takes seconds; if one takes longer, Config.Logger receives the reason.
+// An erasure normally takes seconds. If it takes longer, Config.Logger receives the reason.
 func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error) {
 	if err := d.usable(ctx); err != nil {
 		return PendingErasures{}, fmt.Errorf("counting erased content: %w", err)

@@ -8,9 +8,10 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// find looks up n keys of one kind. key appends the i-th key to dst; the keys must be in ascending
-// order. find calls found for each key that exists; the value is valid only until found returns.
-// find is fast if most keys are absent, because filters exclude them without reading a block.
+// find looks up n keys of one kind. key appends the i-th key to dst, and the keys must be in
+// ascending order. find calls found for each key that exists. The value is valid only until found
+// returns. find is fast if most keys are absent, because filters exclude absent keys without
+// reading a block.
 func (l *ledger) find(
 	kind func(keys.Ledger) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
 ) (err error) {

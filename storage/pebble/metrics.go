@@ -30,7 +30,7 @@ type Histogram struct {
 	Buckets []Bucket // in ascending order of bounds; durations above the last bound are counted only in Count
 }
 
-// Bucket counts the durations up to UpperBound, including those that lower buckets count.
+// Bucket counts all durations up to UpperBound. The counts of successive buckets are cumulative.
 type Bucket struct {
 	UpperBound time.Duration
 	Count      uint64
@@ -67,7 +67,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	}, nil
 }
 
-// histogram converts a histogram of nanoseconds. It omits the bucket whose bound is infinite.
+// histogram converts a Prometheus histogram of nanoseconds. It omits the bucket without a bound.
 func histogram(h *dto.Histogram) Histogram {
 	copied := Histogram{Count: h.GetSampleCount(), Sum: time.Duration(h.GetSampleSum())}
 	for _, b := range h.GetBucket() {

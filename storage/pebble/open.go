@@ -24,10 +24,10 @@ import (
 const engineFormat = engine.FormatValueSeparation
 
 // Open opens the database in cfg.Dir. If the folder does not exist or is empty, Open creates an
-// empty database. It returns ErrInUse if this process or another one has the database open,
-// ErrFormat if the database has another format version, and ErrDamaged if files were changed after
-// they were written; in that case Open changes nothing. It refuses a folder that contains any other
-// files.
+// empty database. It fails if the folder contains other files but no database. It returns ErrInUse
+// if this process or another one has the database open, and ErrFormat if the database has another
+// format version. If files were changed after they were written, it returns ErrDamaged and changes
+// nothing.
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func open(cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// locate returns the folder of the database and the version of Pebble's file formats with which to
-// open it. It creates the folder unless cfg.ReadOnly is set.
+// locate returns the database's folder and the Pebble file format version to open it with. It
+// creates the folder unless cfg.ReadOnly is set.
 func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error) {
 	if cfg.ReadOnly {
 		description, err := engine.Peek(cfg.Dir, cfg.FS)
@@ -129,11 +129,10 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 	return dir, format, err
 }
 
-// peek returns the version of Pebble's file formats with which the folder must first be opened. For
-// an existing database this is the database's own version, because the database might belong to
-// another program and must not be converted. For a new database it is engineFormat. peek changes
-// nothing. It fails if the folder contains anything except a Pebble database or the remains of an
-// interrupted first start.
+// peek returns the Pebble file format version with which the folder must first be opened. An
+// existing database keeps its own version, because it might belong to another program and must not
+// be converted. A new database gets engineFormat. peek changes nothing. If there is no database,
+// peek fails if the folder contains anything except the remains of an interrupted first start.
 func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	description, err := engine.Peek(dir, files)
 	if err != nil {

@@ -58,8 +58,8 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
-		// The engine makes a commit visible before it is durable. The head is updated only
-		// afterwards, so entries beyond it are hidden.
+		// The engine makes a commit visible before the commit is durable. The head is updated only
+		// once the commit is durable, so hide entries beyond the head.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
 		err = storage.MissingEntry(ctx, l, seq, size)
@@ -89,7 +89,7 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, er
 		return storage.Claim{}, err
 	}
 	if claim.Seq >= l.head.Load().Size {
-		return storage.Claim{}, storage.ErrNotFound // hidden until durable, like an entry
+		return storage.Claim{}, storage.ErrNotFound // a claim is hidden until its commit is durable
 	}
 	return claim, nil
 }
@@ -99,7 +99,7 @@ func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name(), err)
 	}
-	// Lookups in sorted order find neighbouring keys in the same blocks.
+	// Sort the keys, so that successive lookups often read the same block.
 	sorted := slices.DeleteFunc(slices.Clone(requested), func(key storage.Hash) bool { return !l.digests.mayContain(key) })
 	slices.SortFunc(sorted, func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	sorted = slices.Compact(sorted)
@@ -128,10 +128,11 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return content, nil
 }
 
-// content reads content. It returns storage.ErrNotFound if the ledger does not have it. The engine
-// makes the erasures of a commit visible before the commit is durable, but Redaction shows them
-// only afterwards. Therefore, if the bytes are missing, content waits for the running commit and
-// then looks again. A caller that then calls Redaction will find the redaction.
+// content returns the content with the given digest, or storage.ErrNotFound if the ledger does not
+// have it. The engine makes the erasures of a commit visible before the commit is durable, but
+// Redaction reports redactions only once they are durable. Therefore, if the bytes are missing,
+// content waits for the running commit and then looks again. After that, Redaction reports the
+// redaction.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
 	if !errors.Is(err, storage.ErrNotFound) {
@@ -183,9 +184,9 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 	return referenced, nil
 }
 
-// referenced reports whether the record at seq needs the content with the given digest. It reads
-// the content's place, which names the event that posted the content first, and then the record's
-// reference.
+// referenced reports whether the record at seq needs the content with the given digest. It first
+// reads the content's place, which names the event that first posted the content. If that is
+// another event, it looks for a reference from the record.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
 	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
@@ -224,7 +225,7 @@ func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, err
 	}
 	if by >= l.head.Load().Size {
-		return 0, storage.ErrNotFound // hidden until durable, like an entry
+		return 0, storage.ErrNotFound // a redaction is hidden until its commit is durable
 	}
 	return by, nil
 }

@@ -2,16 +2,16 @@ package pebble
 
 import "colophon/storage"
 
-// recentDigests is the limit of a ledger's recent: the maximum number of digests in each of its two
-// sets.
+// recentDigests is the maximum number of digests in each of the two sets of a ledger's recent.
 const recentDigests = 8192
 
-// recent remembers digests of content that was posted more than once, so that content that is
-// posted again and again, such as a system prompt, needs no lookup. It can forget digests. It is
+// recent remembers the digests of content that was posted more than once. Content that is posted
+// again and again, such as a system prompt, then needs no lookup. recent can forget digests. It is
 // not safe for concurrent use.
 //
-// New digests are added to the current set. When that set is full, it replaces the previous set.
-// Digests of the previous set that were not looked up in the meantime are then forgotten.
+// New digests are added to the current set. When that set is full, it replaces the previous set. A
+// lookup copies a digest from the previous set to the current set. Digests that were not looked up
+// in time are forgotten with the previous set.
 type recent struct {
 	limit             int
 	current, previous map[storage.Hash]struct{}

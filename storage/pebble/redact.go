@@ -32,7 +32,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 		return nil, fmt.Errorf("looking up content: %w", err)
 	}
 	erased := make(map[storage.Hash]bool)
-	// Lookups in sorted order find neighbouring keys in the same blocks.
+	// Sort the digests, so that successive lookups often read the same block.
 	digests := slices.SortedFunc(maps.Keys(withdrawn), func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, digest := range digests {
 		w := withdrawal{ledger: l.number, digest: digest, records: withdrawn[digest]}
@@ -47,8 +47,8 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	return erased, errors.Join(err, holdings.Close())
 }
 
-// withdrawn stores the redactions of records that are not yet redacted. It returns, for each piece
-// of content, the newly redacted records that named it.
+// withdrawn adds to c the redactions of records that are not redacted yet. For each piece of
+// content that was named by these records, it returns the records' sequence numbers.
 func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[storage.Hash]map[uint64]bool, error) {
 	head := l.head.Load()
 	withdrawn := make(map[storage.Hash]map[uint64]bool)
@@ -84,7 +84,7 @@ type withdrawal struct {
 	ledger  keys.Ledger
 	digest  storage.Hash
 	records map[uint64]bool
-	erased  bool // whether no other record needs the content
+	erased  bool // true if no other record needs the content
 }
 
 // apply adds the withdrawal to c and sets w.erased. holdings iterates over the ledger's places and

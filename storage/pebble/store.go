@@ -19,7 +19,7 @@ type ledger struct {
 	// mu serialises changes to head, info, and recent.
 	mu     sync.Mutex
 	info   atomic.Pointer[storage.LedgerInfo] // written under mu, read without it
-	head   atomic.Pointer[storage.Head]       // written under mu once durable, read without mu
+	head   atomic.Pointer[storage.Head]       // written under mu once the head is durable, read without mu
 	recent *recent                            // guarded by mu
 	// archiving serialises calls to Archive. Commits do not wait for it.
 	archiving sync.Mutex

@@ -31,7 +31,7 @@ func (p filterPolicy) NewWriter(kind engine.FilterType) engine.FilterWriter {
 	return digestKeys{p.FilterPolicy.NewWriter(kind)}
 }
 
-// digestKeys is a filter writer that ignores all keys that contain no digest.
+// digestKeys is a filter writer that adds only the keys that keys.HasDigest accepts.
 type digestKeys struct{ engine.FilterWriter }
 
 // AddKey implements engine.FilterWriter.

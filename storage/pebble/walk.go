@@ -13,9 +13,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// An open iterator keeps every file that existed when it was opened, including files with erased
-// content. Therefore walks read piece by piece, and no iterator is open while a caller processes
-// the results. The first piece is small, for callers that need only a few items.
+// An open iterator prevents the deletion of all files that existed when it was opened, including
+// files with erased content. Therefore walks read piece by piece, and close the iterator before a
+// caller processes the results. The first piece is small, for callers that need only a few items.
 const (
 	firstPiece = 32       // number of items in the first piece
 	firstBytes = 64 << 10 // total length of entries, in bytes, at which the first piece ends
@@ -59,9 +59,9 @@ type piece struct {
 }
 
 // readPiece fills p with the entries for which from ≤ seq < end, replacing its previous contents.
-// It stops after most entries, or once their total length reaches the given number of bytes. It
-// reads at least one entry unless it returns an error. If it returns an error, p contains the
-// entries before the one that failed.
+// most limits the number of entries. readPiece also stops once the total length of the entries
+// reaches the given number of bytes. It reads at least one entry unless it returns an error. If it
+// returns an error, p contains the entries before the one that failed.
 func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most, bytes int) (err error) {
 	p.bytes, p.stops = p.bytes[:0], p.stops[:0]
 	if err := l.db.usable(ctx); err != nil {
@@ -120,7 +120,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 }
 
 // references returns, in ascending order, the seqs of the records with from ≤ seq < end that need
-// the content. It stops after most seqs.
+// the content. most limits the number of seqs.
 func (l *ledger) references(
 	ctx context.Context, digest storage.Hash, from, end uint64, most int,
 ) (seqs []uint64, err error) {

@@ -25,7 +25,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 			}
 			for _, r := range piece.rows {
 				if r.By >= end && r.By < piece.size {
-					continue // stored by a later commit
+					continue // stored by a commit after the walk began
 				}
 				if !yield(r, nil) {
 					return
@@ -39,16 +39,16 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactionPiece is a run of consecutive redactions, with the size of the head in the same
+// redactionPiece contains consecutive redactions and the size of the head, all read from the same
 // snapshot.
 type redactionPiece struct {
 	rows []storage.Redaction
 	size uint64
 }
 
-// redactions returns up to most redactions, in the order of their records, starting at the record
-// from. It reads them and the head from one snapshot. The engine makes a commit visible before it
-// is durable, and the redactions of such a commit must not be mistaken for forged ones.
+// redactions returns the redactions of the records at or after from, in the order of the records.
+// most limits their number. It reads the redactions and the head from one snapshot. Otherwise, the
+// redactions of a commit that is visible but not durable yet could be mistaken for forged ones.
 func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redactionPiece, err error) {
 	if err := l.db.usable(ctx); err != nil {
 		return redactionPiece{}, err

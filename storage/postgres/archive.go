@@ -10,9 +10,9 @@ import (
 )
 
 // Archive implements storage.Archiver. It locks the row of the archive setting but not the head
-// row, because commits must not wait for it. It needs no fencing epoch: everything that it deletes
-// is in the archive copy, no matter which server deletes it, and the archived part of the log only
-// grows. If the outcome is unknown, the caller can call Archive again.
+// row, because commits must not wait for it. It needs no fencing epoch: it deletes only what is in
+// the archive copy, and the archived part of the log only grows, so any server can safely run it.
+// If the outcome is unknown, the caller can call Archive again.
 func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.HoldsLease() {
@@ -42,7 +42,7 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		if err := begin(ctx, conn); err != nil {
 			return err
 		}
-		// Insert the row if it is absent, so that it can be locked.
+		// Insert the archive setting if it is absent, so that the next query can lock its row.
 		if _, err := conn.Exec(ctx, `INSERT INTO colophon_settings (ledger, name, value) VALUES ($1, $2, $3) ON CONFLICT (ledger, name) DO NOTHING`,
 			l.number, storage.ArchiveSetting, storage.Archived{Place: a.Place}.SettingValue()); err != nil {
 			return err

@@ -72,7 +72,7 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // number of rows that the statement must change, or 0 if any number is allowed; send returns errRefused if the statement changes a different number
+	rows       int64 // required number of changed rows, or 0 if any number is allowed; send returns errRefused if the number differs
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -85,7 +85,7 @@ var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameter
 
 // send sends all queued statements together and returns the first error. Each statement stays
 // prepared on the connection. This package encodes the parameters itself, because pgx encodes
-// arrays one element at a time, which took as long as the server's own work.
+// arrays one element at a time, which took as long as running the statements on the server.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {
@@ -172,8 +172,8 @@ func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.queued[len(s.queued)-1].rows = 1
 }
 
-// forEachChunk splits n rows into ranges, each small enough for one statement, and calls each with the
-// bounds of every range. size returns the size of row i in bytes.
+// forEachChunk splits n rows into ranges that are small enough for one statement. It passes the bounds
+// of every range to the function each. size returns the size of row i in bytes.
 func forEachChunk(n int, size func(i int) int, each func(start, end int)) {
 	start, bytes := 0, 0
 	for i := range n {
@@ -224,7 +224,7 @@ func (s *statements) claims(keys []storage.Claim) {
 	})
 }
 
-// tiles adds, for each tile, a statement that stores the hashes of the tile that are not stored
+// tiles adds one statement for each tile. The statement stores only the hashes that are not stored
 // yet.
 func (s *statements) tiles(tiles []storage.Tile) {
 	for _, t := range tiles {
@@ -236,9 +236,9 @@ func (s *statements) tiles(tiles []storage.Tile) {
 	}
 }
 
-// contents adds the statements that store each piece of content that the ledger does not have yet,
-// along with the seq of an event that needs it. For every other event that needs the piece, they
-// store a reference.
+// contents adds the statements that store content. They store each piece that the ledger does not
+// have yet, along with the seq of an event that needs it. For every other event that needs the
+// piece, they store a reference.
 func (s *statements) contents(contents []storage.Content) {
 	type need struct {
 		digest storage.Hash

@@ -138,8 +138,8 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 
 // pools opens the connection pools: one for reads, one for writes, and one for waiting until a head
 // that was read is durable. If the database is opened for writing, writes and waits are the same
-// pool. Otherwise writes is nil; waits is then also nil, unless other servers write to the
-// database.
+// pool. If it is opened for reading only, writes is nil, and waits is nil too unless other servers
+// write to the database.
 func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, waits *pgxpool.Pool, err error) {
 	config, err := c.parse(open)
 	if err != nil {
@@ -212,8 +212,8 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 // useIndexes makes PostgreSQL plan each statement once and use only index scans. Every statement in
 // this package has a suitable index. Without these settings, PostgreSQL would plan a statement
 // again for each short list of values. For longer lists, it could keep a plan that scans the whole
-// table because the table was small when the plan was made. Other engines do not have all of these
-// settings.
+// table because the table was small when the plan was made. Settings that the engine does not have
+// are skipped.
 func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
 		('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('jit', 'off'), ('plan_cache_mode', 'force_generic_plan')
@@ -224,9 +224,9 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// idleLimit returns how long a transaction may be idle before the server ends it. The client may
-// have disappeared without closing the connection; its transaction then still locks the head row,
-// and raising the epoch has to wait for it.
+// idleLimit returns how long a transaction may be idle before the server ends it. Without this
+// limit, a client that disappears without closing its connection would leave the head row locked,
+// and raising the epoch would have to wait.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
 		return min(maxSharedIdle, c.Patience/8)
@@ -268,7 +268,7 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// SettingError reports that a server setting is off, so that confirmed commits could be lost.
+// SettingError reports that a server setting is off. Confirmed commits could therefore be lost.
 type SettingError struct {
 	Name   string // name of the setting that is off
 	effect string

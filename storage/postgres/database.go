@@ -42,10 +42,12 @@ type Database struct {
 
 var _ storage.Database = (*Database)(nil)
 
-// Open opens a database, and creates or converts its tables if necessary. It returns a *SettingError if
-// the server's settings could lose commits, a *pooler.SharedSessionError if a pooler makes connections
-// share sessions, storage.ErrFormat if the tables belong to a later build and this one cannot use them,
-// and a *MigrationError if a migration has locked the database.
+// Open opens a database, and creates or converts its tables if necessary. It can return these errors:
+//
+//   - *SettingError if the server's settings could lose commits
+//   - *pooler.SharedSessionError if a pooler makes connections share sessions
+//   - storage.ErrFormat if the tables belong to a later build and this build cannot use them
+//   - *MigrationError if a migration has locked the database
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -90,9 +92,9 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks that a database responds, that connections do not share sessions, that the server's
-// settings cannot lose commits, and that this build can use the tables, if there are any. It
-// changes nothing.
+// Probe checks a database without changing it. It returns an error if the database does not
+// respond, if connections share sessions, if the server's settings could lose commits, or if there
+// are tables that this build cannot use.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, _, err := cfg.pools(ctx, sockets.New())
@@ -239,7 +241,7 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return l, nil
 }
 
-// ledger is like Ledger, but is called with d.mu held.
+// ledger is like Ledger, but must be called with d.mu held.
 func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err := d.usable(ctx); err != nil {
 		return nil, err
@@ -395,7 +397,7 @@ func (d *Database) acknowledged(ctx context.Context, values []any, query string,
 	return d.read(ctx, func(*pgxpool.Pool) error { return d.queryAcknowledged(ctx, values, query, arguments...) })
 }
 
-// queryAcknowledged makes one attempt to run the query for acknowledged.
+// queryAcknowledged runs the query once, without the retry that acknowledged makes.
 func (d *Database) queryAcknowledged(ctx context.Context, values []any, query string, arguments ...any) error {
 	pooled, err := d.waits.Acquire(ctx)
 	if err != nil {

@@ -83,16 +83,17 @@ func (e oneLine) Error() string {
 
 func (e oneLine) Unwrap() error { return e.error }
 
-// unavailable wraps a temporary error. It matches storage.ErrUnavailable, but its message is that
-// of the wrapped error.
+// unavailable wraps a temporary error. It matches storage.ErrUnavailable, but keeps the message of
+// the wrapped error.
 type unavailable struct{ error }
 
 func (e unavailable) Is(target error) bool { return target == storage.ErrUnavailable }
 
 func (e unavailable) Unwrap() error { return e.error }
 
-// translateError converts an error from the server or the connection to one that matches an error in
-// package storage, if there is one. It returns any other error unchanged.
+// translateError converts an error from the server or the connection to one that matches the
+// corresponding error of package storage. It returns any other error as it is, except that the
+// message of a connection error is put on one line.
 func translateError(err error) error {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

@@ -47,11 +47,11 @@ var _ storage.LeasedStore = (*ledger)(nil)
 // HoldsLease implements storage.LeasedStore. It always returns true if the database is not shared.
 func (l *ledger) HoldsLease() bool { return l.db.leases == nil || l.held.Load() }
 
-// Leases records which server holds the lease on each ledger of a shared database. Each ledger has
-// one row, which expires by the database's clock unless the server that holds the lease renews it.
-// The lease only decides which server tries to write. What prevents a second writer is the epoch in
-// the head row (see the package comment). Taking a lease raises the epoch in the same transaction.
-// All methods are safe for concurrent use.
+// Leases records which server holds the lease on each ledger of a shared database. Each lease is a
+// row. It expires by the database's clock unless the server that holds it renews it. A lease only
+// decides which server tries to write. The epoch in the head row, not the lease, prevents a second
+// writer (see the package comment). Taking a lease raises the epoch in the same transaction. All
+// methods are safe for concurrent use.
 type Leases struct {
 	db   *Database
 	self Server
@@ -115,7 +115,7 @@ func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// ReadOnly reports whether the database is open for reading only, so that this server cannot take
+// ReadOnly reports whether the database is open for reading only. If so, this server cannot take
 // leases.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
@@ -123,7 +123,7 @@ func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 func (s *Leases) Self() Server { return s.self }
 
 // Reconnect closes all database connections that were opened before the given time, if err shows
-// that the database does not respond. err is an error that one of the methods below has returned
+// that the database does not respond. err is an error that another method of s has returned
 // repeatedly. The old connections may lead to a server that has since been replaced by another.
 // Operations that use them are retried on new connections.
 func (s *Leases) Reconnect(before time.Time, err error) {
@@ -267,8 +267,8 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	return nil
 }
 
-// RunningServer is a server that is running, with the names of the ledgers that it has the signing
-// keys for.
+// RunningServer describes a running server. Ledgers contains the names of the ledgers whose signing
+// keys the server has.
 type RunningServer struct {
 	Server
 	Ledgers []string
@@ -332,7 +332,7 @@ type LedgerState struct {
 }
 
 // States returns the states of the ledgers with the given names, or of all ledgers if no names are
-// given, in the order in which the ledgers were created.
+// given. The oldest ledger comes first.
 func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, error) {
 	rows, err := s.pool.Query(ctx, `SELECT d.name, h.size, h.epoch, h.size::text || ' ' || h.frozen::text || ' ' || coalesce((
 				SELECT md5(string_agg(s.name || '=' || encode(s.value, 'hex'), ',' ORDER BY s.name)) FROM colophon_settings s WHERE s.ledger = d.number), ''),

@@ -26,8 +26,8 @@ type ledger struct {
 	// open. The head row can be newer: for example, it can show another process's commit that is
 	// not yet on the standby.
 	durable atomic.Pointer[storage.Head]
-	// lastReadHead is the newest head known to be durable that this server has read while another server
-	// held the lease.
+	// lastReadHead is the newest durable head that this server has read while another server held the
+	// lease.
 	lastReadHead atomic.Pointer[storage.Head]
 
 	// mu serialises writers.
@@ -38,8 +38,8 @@ type ledger struct {
 	// opening the ledger again clears it. It is guarded by mu.
 	writeErr error
 	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
-	// shared database. create sets it, Take sets it with mu held, and any method that finds that
-	// the lease is lost clears it.
+	// shared database. create sets it, and Take sets it with mu held. Release clears it, and so does
+	// any method that finds that the lease is lost.
 	held atomic.Bool
 }
 
@@ -63,8 +63,8 @@ type change struct {
 	old, next *storage.Head
 }
 
-// write makes a change. Once the write has begun, cancelling ctx no longer stops it, because its
-// outcome would then be unknown.
+// write makes a change. Once the write has begun, cancelling ctx does not stop it, because the
+// outcome of an interrupted write would be unknown.
 func (l *ledger) write(ctx context.Context, c change) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *ledger) recover(ctx context.Context, c change, err error) error {
 	return err
 }
 
-// attempt makes a single attempt at a change, for up to db.patience.
+// attempt tries once to make a change. It gives up after db.patience.
 func (l *ledger) attempt(ctx context.Context, c change) error {
 	ctx, cancel := context.WithTimeout(ctx, l.db.patience)
 	defer cancel()
@@ -293,7 +293,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 }
 
 // CheckWritable implements storage.Store. It does not check the free space, because the database
-// server does not report it. If there is too little, Commit returns storage.ErrNoSpace.
+// server does not report it. If there is too little space, Commit returns storage.ErrNoSpace.
 func (l *ledger) CheckWritable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.HoldsLease() {

@@ -11,7 +11,7 @@ import (
 // PoolMetrics describes a pool of connections, either for reads or for writes.
 type PoolMetrics struct {
 	InUse  int32         // number of connections currently in use
-	Max    int32         // maximum value of InUse
+	Max    int32         // maximum number of connections
 	Waited time.Duration // total time that operations have waited for a connection
 }
 

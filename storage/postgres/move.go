@@ -19,7 +19,7 @@ const (
 	MigrationArriving MigrationState = "arriving"
 	// MigrationLeaving means that ledgers are being copied out of the database.
 	MigrationLeaving MigrationState = "leaving"
-	// MigrationMoved means that the ledgers are complete in the other database.
+	// MigrationMoved means that all ledgers have been copied to another database.
 	MigrationMoved MigrationState = "moved"
 )
 
@@ -71,8 +71,9 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 	return m, nil
 }
 
-// SetMigrationLock durably stores the note m, which locks the database: only a process that opened it with
-// Config.Migrating can then write to it. The zero MigrationLock unlocks the database.
+// SetMigrationLock durably stores m as the database's migration lock. After that, only a process
+// that opened the database with Config.Migrating can write to it. The zero MigrationLock unlocks
+// the database.
 func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -93,9 +94,9 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	return nil
 }
 
-// checkMigrationLock returns a *MigrationError if a migration has locked the database and it was not opened
-// with Config.Migrating. A database that was opened with Config.ReadOnly can be read as long as its
-// ledgers are complete.
+// checkMigrationLock returns a *MigrationError if a migration has locked the database, unless the
+// database was opened with Config.Migrating. With Config.ReadOnly, it returns the error only while
+// ledgers are still being copied into the database.
 func (d *Database) checkMigrationLock(ctx context.Context) error {
 	if d.config.Migrating {
 		return nil

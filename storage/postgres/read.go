@@ -19,7 +19,7 @@ const (
 	selectHead  = `SELECT ` + headColumns + ` FROM colophon_heads WHERE ledger = $1`
 )
 
-// headRow receives the columns in headColumns of one row.
+// headRow receives one row of colophon_heads, with the columns listed in headColumns.
 type headRow struct {
 	epoch, size, time int64
 	writer            string
@@ -60,9 +60,9 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 	return head, nil
 }
 
-// head returns the ledger's newest head. If this process is the writer, that is the newest head
-// that it knows to be durable, so head never returns one that could be lost with a database server.
-// On other servers that share the database, head waits until the head in the row is durable. The
+// head returns the ledger's newest head. In the process that writes the ledger, it returns the
+// newest head that is known to be durable, because a later one could be lost with a database
+// server. On other servers that share the database, it waits until the stored head is durable. The
 // caller must not modify the bytes of the checkpoint.
 func (l *ledger) head(ctx context.Context) (storage.Head, error) {
 	if known := l.durable.Load(); known != nil && l.HoldsLease() {
@@ -90,13 +90,13 @@ func (l *ledger) walkSize(ctx context.Context) (uint64, error) {
 	return shown.Size, l.db.usable(ctx)
 }
 
-// waitDurableHead waits until the head in the row is durable and returns it. The row can show a commit
-// that is not yet on a standby and that could be lost with the server, because the wait for the
-// standby was cancelled or the server was restarted. A server that only reads could then publish a
-// checkpoint that later checkpoints contradict. Therefore the statement that reads the head also
-// writes an empty message to the write-ahead log. Once the message is acknowledged, everything
-// before it in that log is durable too (see the package comment). Engines without such messages
-// show only durable commits.
+// waitDurableHead waits until the ledger's stored head is durable and returns it. If a commit's
+// wait for the standby was cancelled, or the server was restarted, the commit is visible although
+// it may not be on a standby and could be lost with the server. A server that only reads could then
+// publish a checkpoint that later checkpoints contradict. Therefore the statement that reads the
+// head also writes an empty message to the write-ahead log. Once the message is acknowledged,
+// everything before it in that log is durable too (see the package comment). Engines without such
+// messages show only durable commits.
 func (l *ledger) waitDurableHead(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.acknowledged(ctx, row.values(), selectHead+` AND (SELECT pg_logical_emit_message(true, 'colophon', '') IS NOT NULL)`, l.number)
@@ -121,7 +121,7 @@ func (l *ledger) waitDurableHead(ctx context.Context) (storage.Head, error) {
 	}
 }
 
-// stored returns the head in the row, whether or not it is durable.
+// stored returns the ledger's stored head, even if that head is not durable yet.
 func (l *ledger) stored(ctx context.Context) (storage.Head, error) {
 	var row headRow
 	err := l.db.row(ctx, row.values(), selectHead, l.number)

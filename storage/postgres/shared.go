@@ -32,9 +32,9 @@ func ignoreNotFound(err error, name string) error {
 	return fmt.Errorf("reading the database-wide value %q: %w", name, err)
 }
 
-// SetValue durably replaces a named value if its stored version equals the given one, where 0 means
-// that the value is not stored yet. It returns storage.ErrConflict if the versions differ. After
-// any other error, the outcome is unknown.
+// SetValue durably replaces a named value if its stored version equals the given version. Version 0
+// means that the value is not stored yet. SetValue returns storage.ErrConflict if the versions
+// differ. After any other error, the outcome is unknown.
 func (d *Database) SetValue(ctx context.Context, name string, version int64, value []byte) error {
 	err := d.change(ctx, func(conn *pgx.Conn) error {
 		query, arguments := `UPDATE colophon_shared SET version = version + 1, value = $3 WHERE name = $1 AND version = $2`, []any{name, version, filled(value)}

@@ -47,9 +47,9 @@ func (l *ledger) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Ent
 	}
 }
 
-// entries reads the entries with from ≤ seq < end. It stops after most entries, or once their total
-// length reaches pageBytes bytes. It reads at least one entry unless it returns an error. If it
-// returns an error, it also returns the entries before the one that failed.
+// entries reads the entries with from ≤ seq < end. It stops once it has read the number of entries
+// given by most, or once their total length reaches pageBytes bytes. It reads at least one entry
+// unless it returns an error. With an error, it also returns the entries before the failed one.
 func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page [][]byte, err error) {
 	gap := false
 	err = l.db.read(ctx, func(pool *pgxpool.Pool) error {
@@ -73,7 +73,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 			}
 			page, bytes, next = append(page, entry), bytes+len(entry), next+1
 		}
-		rows.Close() // reads the rest of the page
+		rows.Close() // reads and discards the remaining rows
 		if err := rows.Err(); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (l *ledger) References(ctx context.Context, digest storage.Hash) iter.Seq2[
 	}
 }
 
-// redactionRow is a redaction together with the size that the head had when the redaction was read.
+// redactionRow is a redaction and the size of the head when the redaction was read.
 type redactionRow struct {
 	storage.Redaction
 	size uint64
@@ -125,7 +125,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	size, err := l.walkSize(ctx)
 	return func(yield func(storage.Redaction, error) bool) {
 		err := err
-		// Seqs of 2^63 and more, which can only be damage, are stored as negative numbers.
+		// Seqs of 2^63 and more are stored as negative numbers. Only damage can produce such seqs.
 		for _, half := range [][2]int64{{0, math.MaxInt64}, {math.MinInt64, -1}} {
 			for from, most, more := half[0], firstPage, true; more && err == nil; most = min(growth*most, mostPage) {
 				var page []redactionRow
@@ -150,7 +150,8 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	}
 }
 
-// redactions reads up to most stored redactions of records with from ≤ seq ≤ to, in order of seq.
+// redactions reads the stored redactions of records with from ≤ seq ≤ to, in order of seq. most is
+// the maximum number of redactions to read.
 func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]redactionRow, error) {
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64

@@ -40,7 +40,7 @@ func testReaders(t *testing.T, s *suite) {
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
 		b.Keys = []storage.Claim{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
-		if head.Size%8 == 6 { // redact earlier records that have the prompt, in the same batch that stores the prompt for another record
+		if head.Size%8 == 6 { // redact earlier records with the prompt in a batch that also stores the prompt
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
 				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))
 			}

@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// These sets of values are small, so that names, digests, keys, settings, and tiles repeat.
+// The sets of values are small, so that operations reuse names, digests, keys, settings, and tiles.
 func modelNames() []string { return []string{"one", "two"} }
 func modelWords() []string { return []string{"p", "q", "r", "s", "t"} }
 func modelLevels() []uint8 { return []uint8{0, 1} }
@@ -25,8 +25,8 @@ type modelLedger struct {
 	entries    []string
 	tiles      map[[2]uint64]int // number of hashes, keyed by level and index
 	contents   map[string]string
-	references map[string][]uint64 // seqs of the records that need a piece of content, keyed by the word whose hash is its digest
-	redactions map[uint64]uint64   // seq of the event that redacted a record, keyed by the seq of the record
+	references map[string][]uint64 // maps a word to the seqs of the records that need the content with digest hash(word)
+	redactions map[uint64]uint64   // maps the seq of a record to the seq of the event that redacted it
 	keys       map[string]storage.Claim
 	settings   map[string]string
 }
@@ -101,8 +101,8 @@ func (m *machine) commit(r *rapid.T) {
 	m.ledgers[model.info.Name] = next
 }
 
-// draw draws a random next batch. It returns the model as it is after the batch, and the batch
-// itself.
+// draw draws a random batch. It returns a copy of the model to which the batch has been applied,
+// and the batch itself.
 func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	word := rapid.SampledFrom(modelWords())
 	next := model.clone()
@@ -231,7 +231,8 @@ func (m *machine) checkLog(r *rapid.T, store storage.Store, model *modelLedger) 
 	}
 }
 
-// checkWords compares everything that is stored under each word: content, keys, and settings.
+// checkWords checks that the content, references, key, and setting stored for each word match the
+// model.
 func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger) {
 	ctx := m.t.Context()
 	for _, word := range modelWords() {
@@ -250,8 +251,8 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 	}
 }
 
-// requireFound requires that a read returned the value that the model has for word, or ErrNotFound
-// if the model has none.
+// requireFound requires that a read returned the model's value for word. If the model has no such
+// value, the read must have returned ErrNotFound.
 func requireFound[V any](r *rapid.T, model map[string]V, word string, got V, err error) {
 	want, held := model[word]
 	if !held {

@@ -10,9 +10,9 @@ import (
 	"colophon/storage"
 )
 
-// drawRedactions adds redactions of random records below size to b and to the model. A redaction
-// names all content of its record and sometimes, in violation of the contract, other content, which
-// must not be affected.
+// drawRedactions adds redactions of random records with seq < size to b and to the model. Each
+// redaction names all content of its record. Some also name other content, in violation of the
+// contract. That content must not be affected.
 func (model *modelLedger) drawRedactions(r *rapid.T, b *storage.Batch, size uint64) {
 	if size == 0 {
 		return

@@ -39,7 +39,7 @@ func (w *writer) step(records map[uint64][]string, digests ...string) uint64 {
 }
 
 // textOf returns the content that event seq stores under a digest. Each event stores a different
-// text, to show which one is kept.
+// text, so that a test can tell which one was kept.
 func textOf(digest string, seq uint64) string { return digest + string(rune('A'+seq)) }
 
 func testReferences(t *testing.T, s *suite) {
@@ -126,7 +126,7 @@ func testRedact(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x")
 }
 
-// If a record is redacted several times, the first redaction is the one that is stored.
+// testRedactTwice checks that only the first redaction of a record is stored.
 func testRedactTwice(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	ctx := t.Context()
@@ -144,7 +144,7 @@ func testRedactTwice(t *testing.T, s *suite) {
 	requireReferences(t, w.store, "x", 3)
 }
 
-// A redaction withdraws content only from the record that it redacts.
+// testRedactOthers checks that a redaction withdraws content only from the record that it redacts.
 func testRedactOthers(t *testing.T, s *suite) {
 	w := &writer{t: t, store: s.ledger(t)}
 	w.post("x")

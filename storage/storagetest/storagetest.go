@@ -19,7 +19,7 @@ import (
 // suite holds the configuration for one call to Run.
 type suite struct {
 	open   func(t *testing.T) storage.Database
-	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation does not support it
+	reopen func(t *testing.T, db storage.Database) storage.Database // nil if the implementation cannot reopen a database
 }
 
 // Option makes Run test an optional feature.

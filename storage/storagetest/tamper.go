@@ -28,12 +28,12 @@ type Tamperer interface {
 	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if the
 	// ledger does not have the content.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction records that event by redacted the record at seq, but erases no content.
+	// SetRedaction stores a redaction of record seq by event by, without erasing any content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error
-	// DeleteReference makes the ledger forget that the record at seq needs the content. It returns
-	// ErrNotFound if the ledger does not have the content.
+	// DeleteReference makes the ledger forget that the record at seq needs the content with the
+	// given digest. It returns ErrNotFound if the ledger does not have the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
 	// SetKey replaces or adds the claim of an idempotency key.
 	SetKey(k storage.Claim) error
@@ -43,15 +43,15 @@ type Tamperer interface {
 // afterwards, which is either db itself or the same database reopened.
 type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
-// RunTampering checks that reads return what a Tamperer has written, and that missing items below
-// the head are reported as damage, not as ErrNotFound.
+// RunTampering checks that reads return what a Tamperer has written. It also checks that a missing
+// entry below the head is reported as damage, not as ErrNotFound.
 func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
 	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
 	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })
 }
 
 // testRedactionBeyondHead forges redactions that no commit can have written. Redactions must yield
-// them, but they must not withdraw content or prevent a real redaction.
+// them, but a forged redaction must not withdraw content or prevent a real redaction.
 func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tampering) {
 	w := &writer{t: t, store: create(t, db, "default")}
 	w.post("x", "y")

@@ -100,8 +100,8 @@ func (d *commands) query(command *cobra.Command) url.Values {
 	return q
 }
 
-// asOf returns the query parameters that make another request use the same tree size: as_of if the
-// user set --as-of, otherwise none.
+// asOf returns the query parameters that make a further request use the same tree size. They
+// contain as_of if the user set --as-of, and are empty otherwise.
 func (d *commands) asOf(command *cobra.Command) url.Values {
 	query := url.Values{}
 	if size := d.query(command).Get("as_of"); size != "" {

@@ -127,8 +127,8 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 	return err
 }
 
-// missingValue returns the error for a command line without A and B. If the server can be reached, the error
-// lists values of the variable.
+// missingValue returns the error for a command line that lacks A or B. If the server can be reached, the
+// error lists values of the variable.
 func missingValue(d *commands, command *cobra.Command, variable string) error {
 	values, err := valuesOf(d, command, variable)
 	if err != nil {
@@ -142,8 +142,8 @@ func (d *commands) sayCompare(a, b uint64) {
 	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
-// explainNoPairs explains why no pair was found: no run has one of the values, only runs that are not live
-// form pairs, or the runs also differ in other variables. asked holds the query parameters.
+// explainNoPairs explains why no pair was found. Either no run has one of the values, only runs that are
+// not live form pairs, or the runs also differ in other variables. asked holds the query parameters.
 func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	variable := asked.Get("variable")
 	reasons := sides.unpairedLines(0)
@@ -221,8 +221,8 @@ func hasRuns(d *commands, command *cobra.Command, by, value string, side int, si
 	return true, nil
 }
 
-// printEffect prints a sentence with the totals over all pairs, followed by an account of the runs
-// that have no partner. It prints nothing if there are no pairs.
+// printEffect prints a sentence with the totals over all pairs, and then the reasons why runs have
+// no partner. It prints nothing if there are no pairs.
 func (d *commands) printEffect(command *cobra.Command, variable, a, b string, answer *wire.EffectsAnswer, sides *comparedSides) error {
 	if answer.Pairs == 0 {
 		return nil

@@ -291,8 +291,8 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	return nil
 }
 
-// explainNoCommonInput explains why the two sets have no input in common. It prints nothing if they have one or
-// if --unmatched is set.
+// explainNoCommonInput explains why the two sets have no input in common. It prints nothing if they do have a
+// common input or if --unmatched is set.
 func (g *gateFlags) explainNoCommonInput(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:

@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/fields"
 )
 
-// followCursor sets the query parameter name to the cursor of the next page. It returns an error if
-// the cursors form a cycle.
+// followCursor adds the cursor of the next page to query, as the parameter with the given name. It
+// returns an error if the cursors form a cycle.
 func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
 		return errors.New("the server's answer is malformed: the page cursors form a cycle")
@@ -26,8 +26,8 @@ func followCursor(trail *client.CursorTrail, query url.Values, name, cursor stri
 	return nil
 }
 
-// list fetches the rows of a query and prints them as a table: the first page that has rows or, with
-// --all, every page. If there are no rows, it prints the message empty, unless that is "".
+// list fetches the rows of a query and prints them as a table. It prints the first page that has
+// rows or, with --all, every page. empty is the message for a query without rows; it may be "".
 func list[R any](d *commands, command *cobra.Command, path string, query url.Values, t *cli.Table, empty string, cells func(R) []string) error {
 	first, text, err := fetch[wire.RunPage[R]](d, command, path, query)
 	if err != nil {
@@ -41,10 +41,10 @@ func list[R any](d *commands, command *cobra.Command, path string, query url.Val
 	return err
 }
 
-// pages prints, as one table, the rows of answer and of the pages that follow it. Like list, it
-// stops after the first page that has rows unless --all is set. With --json, it prints the answers
-// themselves instead; text is the JSON of the first one. page returns the rows of an answer and the
-// cursor of the next page, and cursor is the name of the query parameter for that cursor. pages
+// pages prints the rows of answer and of the pages that follow it as one table. Like list, it stops
+// after the first page that has rows unless --all is set. With --json, it prints the JSON of each
+// answer instead. text is the JSON of answer. The function page returns the rows of an answer and
+// the cursor of the next page, and cursor is the name of the query parameter for that cursor. pages
 // returns the next cursor of the last answer that it printed, or "" if there are no more pages.
 func pages[A, R any](
 	d *commands, command *cobra.Command, path string, query url.Values, cursor string,
@@ -103,9 +103,9 @@ func forEachRow[R any](d *commands, command *cobra.Command, path string, query u
 	}
 }
 
-// conclude prints a hint if there are more pages, or the message empty if no rows were printed. next
-// is the cursor of the next page, or "" if there is none. incomplete names the parts, such as the
-// output, that are missing from some IPC records; that may be why there are no rows.
+// conclude prints a hint if there are more pages. If no rows were printed, it prints the message in
+// empty. next is the cursor of the next page, or "" on the last page. incomplete names the parts,
+// such as the output, that some IPC records lack, which can explain why there are no rows.
 func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty string, incomplete []string) {
 	switch {
 	case d.json:

@@ -70,9 +70,9 @@ const (
 // pathStatuses lists the values of --status.
 var pathStatuses = append(completion.WithPrefix("", index.Categories[:]), gone, validated, unvalidated)
 
-// pathsOfBuild prints the paths of the build named by --build. If there is no such build, it prints
-// those of the only build whose name starts with the given text. With --status gone, it prints the
-// paths that are in the base build but no longer in this one.
+// pathsOfBuild prints the paths of the build named by --build. If there is no such build, but the
+// name of exactly one build starts with the text, it prints the paths of that build. With --status
+// gone, it prints the paths of the base build that the build no longer has.
 func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
@@ -129,8 +129,8 @@ func printBuild(d *commands, command *cobra.Command, project, build, status stri
 // buildsPath returns the API path that lists a project's builds.
 func buildsPath(project string) string { return "/paths/" + url.PathEscape(project) + "/builds" }
 
-// completeBuild completes a flag with the names of the builds in the project that the first
-// argument names.
+// completeBuild completes a flag with the names of builds. The first argument of the command is the
+// name of their project.
 func completeBuild(d *commands) completion.Func {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {

@@ -81,8 +81,8 @@ func groupPath(by, value string) string {
 }
 
 // showJSON prints the first answer as the server sent it, and then the answers on the following
-// pages. If one of an answer's two lists has already been printed completely, showJSON removes it,
-// so that no row is printed twice.
+// pages. An answer lists outputs and runs. Once all items of one list have been printed, showJSON
+// removes that list from further answers, to print no item twice.
 func (d *commands) showJSON(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer, text []byte) error {
 	if err := cli.PrintJSONLine(d.Out, text); err != nil {
 		return err
@@ -142,8 +142,8 @@ func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// showOutputs prints the outputs of a group. It does not say that there may be more, because
-// showRuns does: whenever not all outputs are printed, not all runs are printed either.
+// showOutputs prints the outputs of a group. It leaves the hint about further pages to showRuns:
+// if some outputs are not printed, some runs are not printed either.
 func (d *commands) showOutputs(command *cobra.Command, path string, query url.Values, answer *wire.GroupAnswer) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }

@@ -154,7 +154,7 @@ func newProducers(d *commands) *cobra.Command {
 	return command
 }
 
-// producer prints the numbers that are missing from or repeated in the sequence of one producer.
+// producer prints the missing and the repeated sequence numbers of one producer.
 func producer(d *commands, command *cobra.Command, id string) error {
 	path, query := "/producers/"+url.PathEscape(id), d.query(command)
 	answer, text, err := fetch[wire.ProducerAnswer](d, command, path, query)

@@ -34,7 +34,7 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 		})
 		switch {
 		case errors.Is(err, client.ErrNotFound):
-			// One of the records was posted without this text, so there is nothing to compare.
+			// Ignore client.ErrNotFound: one of the records was posted without this text.
 		case errors.Is(err, client.ErrGone):
 			d.Say("%s: %v", of, err)
 		case err != nil:
@@ -76,9 +76,10 @@ func isTextHash(variable string) bool {
 	return variable == "input" || variable == "input_hash" || variable == "system_prompt_hash"
 }
 
-// resolveLabel returns value unchanged unless the variable is a hash of a text. In that case, it
-// accepts a hash, which it returns unchanged, or label:NAME=VALUE, which it replaces with the hash
-// that all records with the label share. It returns an error for any other value.
+// resolveLabel replaces label:NAME=VALUE with the hash that all records with that label share. It
+// does so only if the variable is a hash of a text. It returns an error if the value of such a
+// variable is neither a hash nor a label. It returns hashes, and the values of other variables,
+// unchanged.
 func resolveLabel(d *commands, command *cobra.Command, variable, value string) (string, error) {
 	if !isTextHash(variable) || cli.IsHashPrefix(value) {
 		return value, nil
@@ -92,7 +93,7 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	query.Set("limit", "1000")
 	query.Set(label, text)
 	var hashes []string
-	var seqs []uint64 // for each of the hashes, the seq of one record that has it
+	var seqs []uint64 // seqs[i] is the seq of a record that has hashes[i]
 	err := forEachRow(d, command, "/records", query, func(r wire.ListedRecord) bool {
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
@@ -160,9 +161,9 @@ func labelsWith(d *commands, command *cobra.Command, value string) string {
 	return " (such as " + fewOf(found) + ")"
 }
 
-// valuesOf returns a clause for a message that lists some of the values that runs have in the field by. If
-// by is a label that no run has, the clause lists the names of labels instead. valuesOf returns "" if
-// there is nothing to list.
+// valuesOf returns a clause for a message. The clause lists some of the values that runs have in the field
+// by. If by is a label that no run has, it lists the names of labels instead. valuesOf returns "" if there
+// is nothing to list.
 func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	query := d.asOf(command)
 	var values []string
@@ -201,7 +202,8 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	return "", err
 }
 
-// runValues returns the first values that GET /drift/values lists, at most maxValues + 1 of them.
+// runValues returns up to maxValues+1 values from GET /drift/values. The last one shows that there
+// are more than maxValues.
 func runValues(d *commands, command *cobra.Command, query url.Values) (values []string, err error) {
 	err = forEachRow(d, command, "/drift/values", query, func(v wire.RunValue) bool {
 		values = append(values, cli.QuoteCell(v.Value))

@@ -41,11 +41,11 @@ type comparedSides struct {
 	runs       [2]uint64
 	incomplete [2]uint64 // number of IPC records on each side that lack an input or an output
 	partners   [2]map[conditionValues]uint64
-	order      [2][]conditionValues // the keys of partners, in the order in which the server listed them
+	order      [2][]conditionValues // the keys of partners, in the server's order
 }
 
-// readSides reads the runs of both sides at one tree size. pairs is the known number of pairs. It
-// returns nil if there are too many records to read or if they cannot be read.
+// readSides reads the runs of both sides at one tree size. pairs is the known number of pairs.
+// readSides returns nil if there are too many records, or if a record cannot be read.
 func readSides(d *commands, command *cobra.Command, asked url.Values, asOf, pairs uint64) *comparedSides {
 	if pairs > maxExplained/2 { // a pair has two records
 		return nil
@@ -129,7 +129,7 @@ func valueIn(r *wire.IPCRecordEvent, variable string) string {
 
 // canonicalNumber formats the number in text as valueIn does. It returns any other text unchanged.
 func canonicalNumber(text string) string {
-	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // an integer, which a float might not represent exactly, or a digest
+	if _, err := strconv.ParseInt(text, 10, 64); err == nil || len(text) > 20 { // a float might not represent an integer exactly; longer texts are digests
 		return text
 	}
 	if value, err := strconv.ParseFloat(text, 64); err == nil {
@@ -149,7 +149,7 @@ func (s *comparedSides) add(side int, variable string, r *wire.IPCRecordEvent) {
 	values := conditionValues{input, r.Seed.String(), r.Hashes.Get("system_prompt_hash"), r.Model, "", r.MaxTokens.String()}
 	if seedless := r.Hashes.Get("seedless_input_hash"); seedless != "" {
 		values[0] = seedless
-		values[1] += " in " + input // the seed is in the payload
+		values[1] += " in " + input // input covers the seed, which is in the payload
 	}
 	if r.Temperature != nil {
 		values[4] = strconv.FormatFloat(*r.Temperature, 'g', -1, 64)
@@ -239,8 +239,8 @@ func (s *comparedSides) reasons() (list []unpairedReason) {
 	return list
 }
 
-// differing returns the reason for runs that have no partner because the runs on the other side
-// also differ in the named variables.
+// differing returns the reason for runs without a partner if all runs with the same input on the
+// other side also differ in the named variables.
 func differing(names []string) string {
 	list := strings.Join(names, " and ")
 	if last := len(names) - 1; last > 1 {
@@ -275,7 +275,7 @@ func onSides(runs [2]uint64) string {
 const maxReasons = 5
 
 // unpairedLines returns sentences, without final periods, that say why runs have no partner. It returns
-// none if every run has a partner, or if the runs that were read do not form exactly the given number of
+// nil if every run has a partner, or if the runs that were read form a different number of pairs than
 // pairs. s may be nil.
 func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
 	if s == nil || s.pairs() != pairs || s.runs == [2]uint64{pairs, pairs} {

@@ -24,7 +24,7 @@ import (
 
 // azure is a container of Azure Blob Storage, accessed through its REST API. The tag of an object is its ETag.
 //
-// Azure's own client depends on Apache Arrow, which it uses to list containers. Nothing here lists containers.
+// Azure's own client is not used, because it depends on Apache Arrow, which it needs only to list containers.
 type azure struct {
 	rest
 	address *url.URL // URL of the container, with a shared access signature if there is one
@@ -143,8 +143,8 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	return err
 }
 
-// explainAzure returns the error of this package that corresponds to a failed response, or nil if
-// there is none.
+// explainAzure converts a failed response to an error of this package, such as ErrNotFound. It
+// returns nil if none of these errors describes the failure.
 func explainAzure(r *http.Response) error {
 	code := r.Header.Get("X-Ms-Error-Code")
 	switch {

@@ -40,7 +40,7 @@ type Bucket interface {
 	Put(ctx context.Context, name string, body []byte, attributes Attributes, condition Condition) error
 }
 
-// Attributes are the headers that a bucket sends with an object when it serves it over HTTP.
+// Attributes contains the headers that the bucket sends when it serves an object over HTTP.
 type Attributes struct{ ContentType, CacheControl string }
 
 // Condition is a precondition of a Put. The zero Condition always holds.
@@ -62,8 +62,8 @@ func (c Condition) Holds(tag string) bool {
 	return c == Condition{} || c.absent && tag == "" || !c.absent && c.tag == tag
 }
 
-// LogObjectName returns the name of an object of a published log: the path at which the server serves it,
-// without the leading slash.
+// LogObjectName returns the name of an object in a published log. The name is the path at which the
+// server serves the object, without the leading slash.
 func LogObjectName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
 
 // CheckURL checks the URL of a bucket. The error says what is wrong with it, and what to write instead.
@@ -89,7 +89,7 @@ type scheme struct {
 	parameters  []string // query parameters that a URL may have
 	paths       bool     // whether an endpoint may have a path
 	example     string
-	credentials string // says, in messages to the user, where to put the credentials
+	credentials string // where users should put the credentials, for error messages
 }
 
 // place is the parsed URL of a bucket. For a folder, only prefix is set.
@@ -161,16 +161,16 @@ func parseEndpoint(text string, paths bool) (*url.URL, error) {
 // Open returns the bucket at a URL. It sends no request.
 //
 //   - file:///folder is a folder on this machine, which the first Put creates.
-//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any S3-compatible endpoint; the
-//     default endpoint is Amazon's. Credentials come from AWS's environment variables, its
-//     credentials file, or, at Amazon, the machine's role.
+//   - s3://name/prefix?endpoint=URL&region=NAME is a bucket at any S3-compatible endpoint. The
+//     default endpoint is Amazon's. Credentials come from AWS's environment variables or its
+//     credentials file. At Amazon, they can also come from the machine's IAM role.
 //   - gs://name/prefix is a bucket at Google Cloud Storage, with Google's application default
 //     credentials.
 //   - azblob://container/prefix is a container at Azure Blob Storage. Account and credentials come
 //     from AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT with AZURE_STORAGE_KEY or
 //     AZURE_STORAGE_SAS_TOKEN, or else from azidentity's default chain.
 //
-// The last two also accept an endpoint. They send no tokens over plain HTTP.
+// The URLs of gs and azblob also accept an endpoint. These buckets send no tokens over plain HTTP.
 func Open(text string) (Bucket, error) {
 	p, err := parse(text)
 	switch {

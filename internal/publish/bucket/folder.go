@@ -22,14 +22,14 @@ import (
 // SHA-256 digest.
 type folder struct {
 	root string
-	made sync.Map // paths of folders that are known to exist durably
-	// replacing is held while a condition on a tag is checked and the object is replaced. A lock on
-	// the object's folder excludes other processes in the same way.
+	made sync.Map // paths of folders whose creation is known to be durable
+	// replacing is held from the check of a tag until the object has been replaced, so that no
+	// other goroutine changes the object. A lock on the object's folder excludes other processes.
 	replacing sync.Mutex
 }
 
-// writing is the name of the folder for incomplete files. It is next to the objects, because a hard
-// link must stay within one file system.
+// writing is the name of the folder for incomplete files. The folder is next to the objects,
+// because Put creates hard links to these files, and hard links cannot cross file systems.
 const writing = ".writing"
 
 // abandoned is the age at which an incomplete file is considered to be left over from a process
@@ -64,7 +64,7 @@ func (f *folder) Get(ctx context.Context, name string, limit int64) (body []byte
 	return body, tagOf(body), nil
 }
 
-// absent converts the error for a missing file, or for a folder in its place, to ErrNotFound.
+// absent replaces err with ErrNotFound if it means that the file is missing or is a folder.
 func absent(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isFolder(err) {
 		return fmt.Errorf("reading %s: %w", name, ErrNotFound)
@@ -106,7 +106,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 		return err
 	}
 	if condition.absent {
-		if _, err := os.Lstat(path); err == nil { // avoids writing the file for nothing
+		if _, err := os.Lstat(path); err == nil { // do not write the file if linking it would fail
 			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
 		}
 	}
@@ -135,7 +135,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	return safefile.SyncDir(filepath.Dir(path))
 }
 
-// If the condition holds, replace moves the file complete to path, where it replaces the object.
+// replace moves the file complete to path if the condition holds. It replaces any object at path.
 func (f *folder) replace(ctx context.Context, name, path, complete string, condition Condition) error {
 	f.replacing.Lock()
 	defer f.replacing.Unlock()

@@ -25,8 +25,8 @@ import (
 // gs is a bucket at Google Cloud Storage, accessed through its JSON API. The tag of an object is its
 // generation.
 //
-// Google's own client would add gRPC and 27 MB to the program, for the three kinds of requests that
-// are needed here.
+// Google's own client is not used. It would add gRPC and 27 MB to the program, but only three kinds
+// of requests are needed.
 type gs struct {
 	rest
 	endpoint string
@@ -40,8 +40,8 @@ const googleEndpoint = "https://storage.googleapis.com"
 // readWrite is the OAuth scope that the requests need.
 const readWrite = "https://www.googleapis.com/auth/devstorage.read_write"
 
-// noGeneration is a generation that no object has. Zero cannot be used, because it requires that
-// the object does not exist.
+// noGeneration is a generation that no object has. Zero cannot be used, because
+// ifGenerationMatch=0 means that the object must not exist.
 const noGeneration = "9223372036854775807"
 
 // openGS returns the bucket that p describes. It sends no credentials over plain HTTP, which only
@@ -85,8 +85,8 @@ func (d *defaultTokens) Token() (*oauth2.Token, error) {
 
 func (b *gs) key(name string) string { return path.Join(b.prefix, name) }
 
-// object returns the URL of an object. If api is empty, the URL is that of the object's metadata; if
-// api is "/download", it is that of the bytes.
+// object returns the URL of an object's metadata if api is empty, or the URL of the object's bytes
+// if api is "/download".
 func (b *gs) object(api, name, query string) string {
 	return b.endpoint + api + "/storage/v1/b/" + url.PathEscape(b.bucket) + "/o/" + url.PathEscape(b.key(name)) + "?" + query
 }
@@ -159,8 +159,8 @@ func (b *gs) upload(name string, body []byte, attributes Attributes) (contentTyp
 	return "multipart/related; boundary=" + parts.Boundary(), buffer.Bytes(), err
 }
 
-// explainGS returns the error of this package that corresponds to a failed response, or nil if
-// there is none.
+// explainGS converts a failed response to an error of this package, such as ErrNotFound. It
+// returns nil if none of these errors describes the failure.
 func explainGS(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:

@@ -16,8 +16,8 @@ import (
 type rest struct {
 	client *http.Client
 	place  string // describes the bucket in error messages
-	// explain returns the error of this package that corresponds to a failed response, or nil if
-	// there is none.
+	// explain converts a failed response to an error of this package, such as ErrNotFound. It
+	// returns nil if none of these errors describes the failure.
 	explain func(*http.Response) error
 	// authorize, if set, adds credentials to a request.
 	authorize func(*http.Request) error
@@ -32,14 +32,14 @@ func newREST(place string, explain func(*http.Response) error) rest {
 const (
 	maxAnswer = 1 << 16 // maximum number of bytes read from an object's metadata or from the response to a write
 	maxReason = 300     // maximum number of bytes of a response body that an error message quotes
-	// A request that gets status 429 is retried after firstWait. Each further pause is twice as long as the
-	// one before; a request fails once its pause would exceed longestWait. Google allows about one write per
-	// second for each object, and responds with 429 to further writes, which have no effect.
+	// A request that gets status 429 is retried after firstWait. The pause doubles with each retry. The
+	// request fails if the next pause would exceed longestWait. Google allows about one write per second for
+	// each object. It rejects further writes with status 429, so it is safe to repeat them.
 	firstWait, longestWait = time.Second, 4 * time.Second
 )
 
-// read sends a GET request, and returns the header and the body of the response. The body must have
-// at most limit bytes.
+// read sends a GET request, and returns the header and the body of the response. It returns an
+// error if the body has more than limit bytes.
 func (r *rest) read(ctx context.Context, name, address string, limit int64) (http.Header, []byte, error) {
 	response, err := r.do(ctx, name, http.MethodGet, address, nil, nil)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *rest) write(ctx context.Context, name, method, address string, body []b
 // exceeds the service's rate limit. The caller must close the response body.
 func (r *rest) do(ctx context.Context, name, method, address string, body []byte, header http.Header) (*http.Response, error) {
 	fail := func(err error) (*http.Response, error) {
-		var request *url.Error // its message contains the URL, which may include a signature
+		var request *url.Error // its message must not be shown: it contains the URL, which may include a signature
 		if errors.As(err, &request) {
 			err = request.Err
 		}
@@ -106,8 +106,8 @@ func (r *rest) do(ctx context.Context, name, method, address string, body []byte
 	}
 }
 
-// readObject reads an object of at most limit bytes. length is the length stated by the response, or
-// negative if the response states none.
+// readObject reads an object. It returns an error if the object has more than limit bytes or ends
+// before length bytes. length is the length stated by the response, or negative if unknown.
 func readObject(name string, from io.Reader, length, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, limit+1))
 	switch {

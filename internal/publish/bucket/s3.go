@@ -82,7 +82,7 @@ func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attri
 	return err
 }
 
-// explain converts the client's errors to those of this package, and adds the object's name.
+// explain converts a client error to an error of this package, and adds the object's name.
 func (b *s3) explain(name string, err error) error {
 	if err == nil {
 		return nil

@@ -41,7 +41,7 @@ type Ledger struct {
 	stored *StoredLog // see Read
 }
 
-// ZeroHash is a digest that belongs to no text.
+// ZeroHash is a well-formed digest that no text has.
 const ZeroHash = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // requests lists the requests that create the named events.
@@ -132,7 +132,7 @@ func Head(t testing.TB, url string) uint64 {
 	return info.TreeSize
 }
 
-// pathIDOf returns the path_id of the path in project p that the event at seq added.
+// pathIDOf returns the path_id of the path that the event at seq added to project p.
 func pathIDOf(t testing.TB, url string, seq uint64) string {
 	t.Helper()
 	_, answer := Send(t, "GET", url+"/paths/p?after="+fmt.Sprint(seq), "", "")
@@ -163,7 +163,7 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.Default)
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(context.Background(), l.Head().Size)) // an audit queries the index
+	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(context.Background(), l.Head().Size)) // audits need a current index
 	if key != nil {
 		*key = l.VerifierKey()
 	}

@@ -22,7 +22,7 @@ const (
 type Server struct {
 	*httptest.Server
 	Key        string // required API key; empty if none is required
-	IgnoreSeed bool   // gives a different answer each time
+	IgnoreSeed bool   // answers differ even for the same seed
 	// Answer, if not nil, handles generation requests instead of the server.
 	Answer http.HandlerFunc
 

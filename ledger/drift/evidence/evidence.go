@@ -4,8 +4,8 @@
 // The outputs of one input vary from run to run. The null hypothesis is that the sets do not differ:
 // each run of an input, in either set, is an independent draw from the same distribution. Under this
 // hypothesis, every way to choose the baseline from the runs of the input is equally likely. A
-// permutation test counts how many of these splits are at least as far apart as the observed one.
-// The test makes no assumption about how outputs vary, and is exact for any number of inputs.
+// permutation test counts the splits whose sets are at least as far apart as the observed sets. The
+// test makes no assumption about how outputs vary, and is exact for any number of inputs.
 package evidence
 
 import (
@@ -31,8 +31,8 @@ func logFactorial(n int) float64 {
 	return l
 }
 
-// Split divides the runs of each input into two sets. Each element lists all runs of one
-// input, those of the baseline first.
+// Split divides the runs of each input into two sets. Each element lists all runs of one input,
+// starting with the runs that are assigned to the baseline.
 type Split [][]int
 
 // observed returns the split in which each run is in the set that it came from.
@@ -56,8 +56,8 @@ type Statistic interface {
 	// logSplits returns the natural logarithm of the number of splits of an input that the statistic
 	// distinguishes.
 	logSplits(RunCounts) float64
-	// sides is 2 if the statistic is the absolute value of a difference, because two opposite splits
-	// then have the largest value. In all other cases it is 1.
+	// sides returns 2 if the statistic is the absolute value of a difference, because two opposite
+	// splits then have the largest value. In all other cases it returns 1.
 	sides() float64
 }
 
@@ -70,9 +70,9 @@ func SmallestPValue(s Statistic) float64 {
 	return min(1, s.sides()*math.Exp(-total))
 }
 
-// InputsNeeded returns the smallest number of inputs with which the p-value can be level or less. If
-// the statistic has no inputs, InputsNeeded assumes inputs with the run counts given by typical,
-// whose splits the statistic must be able to distinguish.
+// InputsNeeded returns the smallest number of inputs for which the p-value can be at most level. If
+// the statistic has no inputs, InputsNeeded assumes that each input has the run counts in typical.
+// The statistic must be able to distinguish the splits of such an input.
 func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
@@ -111,8 +111,8 @@ func (n *NullDistribution) PValue(value float64) float64 {
 const maxExact = 1 << 13
 
 // PermutationTest returns the distribution of each statistic over the splits of the inputs. It visits all
-// splits if there are at most maxExact of them. Otherwise it visits as many random splits as draws says,
-// which depend only on seed.
+// splits if there are at most maxExact of them. Otherwise it visits a random sample. draws is the size of
+// the sample, and seed alone determines which splits it contains.
 func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...Statistic) []NullDistribution {
 	nulls := make([]NullDistribution, len(statistics))
 	split := observed(inputs)
@@ -208,8 +208,8 @@ func splitsOf(input RunCounts) (all [][]int) {
 }
 
 // HolmAdjust returns the p-values of several tests, adjusted by Holm's method. If every test with an
-// adjusted p-value of at most 5% counts as a finding, then at most 5% of the families of tests without
-// any effect have a finding.
+// adjusted p-value of at most 5% counts as a finding, the probability of one or more false findings is
+// at most 5%.
 func HolmAdjust(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -278,8 +278,8 @@ func BootstrapDifference(baseline, candidate []float64, level float64, seed uint
 	return Interval{means[tail], means[resamples-1-tail]}
 }
 
-// resampledMean returns the mean of a random sample that is drawn from values with replacement and
-// has the same size. It returns 0 if there are no values.
+// resampledMean draws len(values) values at random, with replacement, and returns their mean. It
+// returns 0 if there are no values.
 func resampledMean(random *rand.Rand, values []float64) float64 {
 	if len(values) == 0 {
 		return 0

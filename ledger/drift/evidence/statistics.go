@@ -62,8 +62,8 @@ func (d *Difference) sides() float64 {
 	return 2
 }
 
-// Varies reports whether the values of at least one input differ. If not, the statistic is the same
-// for every split.
+// Varies reports whether the runs of at least one input have different values. If not, the
+// statistic is the same for every split.
 func (d *Difference) Varies() bool {
 	for _, values := range d.values {
 		for _, value := range values {
@@ -75,10 +75,11 @@ func (d *Difference) Varies() bool {
 	return false
 }
 
-// Excess compares the distance between the candidate's runs and the baseline's runs with the
-// distance between runs in the same set. It is the first distance minus the second, averaged over
-// the inputs. The second distance measures chance variation, so only inputs with at least two runs
-// in one of the sets are used. Excess is half the energy distance of Székely and Rizzo.
+// Excess measures how much farther apart runs in different sets are than runs in the same set. For
+// each input, it subtracts the mean distance between runs in the same set from the mean distance
+// between runs in different sets. It then averages over the inputs. Distances in the same set
+// measure chance variation, so only inputs with at least two runs in one of the sets are used.
+// Excess is half the energy distance of Székely and Rizzo.
 type Excess struct {
 	inputs    []RunCounts
 	distances [][]float64 // indexed by input; the distance between runs a and b is at a*runs+b
@@ -151,8 +152,8 @@ func (e *Excess) distancesFor(i int, split []int) (between, within float64) {
 }
 
 // Means returns the mean distance between runs in different sets and the mean distance between runs
-// in the same set, for the observed split and over the inputs that have repeated runs. The slice
-// each holds the excess for each such input.
+// in the same set, for the observed split. Both are averaged over the inputs that have repeated
+// runs. each contains the excess of each of these inputs.
 func (e *Excess) Means() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {
@@ -179,8 +180,8 @@ func (e *Excess) logSplits(i RunCounts) float64 {
 
 func (e *Excess) sides() float64 { return 1 }
 
-// Varies reports whether the distances within at least one input differ. If not, the statistic is
-// the same for every split.
+// Varies reports whether the distances between the runs of at least one input differ. If not, the
+// statistic is the same for every split.
 func (e *Excess) Varies() bool {
 	for i, distances := range e.distances {
 		n := e.inputs[i].runs()

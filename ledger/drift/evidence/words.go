@@ -14,25 +14,25 @@ import (
 // single-step max-T).
 type WordShares struct {
 	inputs []RunCounts
-	runs   [][][]int // positions in kept of each run's words, indexed by input and run
+	runs   [][][]int // indexes into kept of each run's words; runs is indexed by input and run
 	kept   []Word    // the words that are not left out (see rare)
 	spread []float64 // standard deviation of the change of each kept word
 	sums   []float64 // change of each kept word in the current split, summed over the inputs
 }
 
-// rare is the minimum number of runs that must differ in a word for the difference to be possible
-// evidence. To save time, NewWordShares leaves out a word if fewer than rare runs differ in it from
-// most runs of their input. Which words are left out does not depend on the split, so the test
+// rare is the minimum number of runs that must differ from most runs of their input in whether they
+// contain a word. If fewer runs differ, the word is unlikely to be evidence, so NewWordShares
+// leaves it out to save time. Which words are left out does not depend on the split, so the test
 // remains exact.
 const rare = 5
 
-// NewWordShares returns the statistic. sets holds the distinct words of each run's output, indexed
-// by input and run. Words are represented by numbers less than count.
+// NewWordShares returns a WordShares statistic. sets contains the distinct words of each run's
+// output, indexed by input and run. Each word is represented by a number less than count.
 func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	w := &WordShares{inputs: inputs, runs: make([][][]int, len(inputs))}
-	occurs := make([]int, count)       // in the current input: number of runs that have the word
-	minority := make([]int, count)     // number of runs that differ in the word from most runs of their input
-	variance := make([]float64, count) // variance of the sum over the inputs
+	occurs := make([]int, count)       // number of runs of the current input that contain the word
+	minority := make([]int, count)     // number of runs that contain the word although most runs of their input do not, or the reverse
+	variance := make([]float64, count) // variance of the word's change, summed over the inputs
 	var shares [2][]float64            // for each set, the sum over the inputs of the fraction of runs that contain the word
 	shares[0], shares[1] = make([]float64, count), make([]float64, count)
 	tally := func(i int) {
@@ -62,7 +62,7 @@ func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 			}
 		}
 	}
-	number := make([]int, count) // position in kept, or -1
+	number := make([]int, count) // index in kept, or -1 if left out
 	for word := range count {
 		if number[word] = -1; minority[word] >= max(1, min(rare, possible)) {
 			number[word] = len(w.kept)

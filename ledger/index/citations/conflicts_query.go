@@ -28,8 +28,8 @@ type ChunkSource struct {
 	Seq uint64 // seq of the first set that cites the chunk under this source
 }
 
-// tailBytes is the length of the key suffix that identifies one of an event's chunks: the seq and a
-// 4-byte number.
+// tailBytes is the length of the suffix of a key in conflictList or supersessions. The suffix
+// consists of the seq of an event and a 4-byte number for one of its chunks.
 const tailBytes = rowstore.SeqBytes + 4
 
 // ListConflicts returns the chunks that are cited under more than one source, latest conflict
@@ -74,8 +74,8 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	return append(append(from, page.After...), 0), nil
 }
 
-// conflictAt returns a chunk together with its sources, counting only the sets whose seq is less
-// than below.
+// conflictAt returns a chunk and the sources under which it is cited by sets whose seq is less than
+// below.
 func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error) {
 	c := Conflict{ChunkHash: chunkHash}
 	chunk := rowstore.IdentityOf([]byte(chunkHash))
@@ -121,8 +121,8 @@ func (c *Conflict) add(r rowstore.Version) error {
 }
 
 // ListConflictsOfSet returns the chunks cited by the citation set at seq that have more than one
-// source, counting this set and all earlier ones. The chunks are in the order of the set. It
-// returns storage.ErrNotFound if the event is of another kind.
+// source in this set and all earlier ones. The chunks are sorted by their first citation in the
+// set. ListConflictsOfSet returns storage.ErrNotFound if the event is of another kind.
 func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	sourceChunkName = "source_chunk" // source_id and chunk_hash of the same citation
 )
 
-// unregisteredSource flags a set that cites an unregistered source. It is used only once any source
-// has been registered (spec: Unregistered sources).
+// unregisteredSource flags a set that cites an unregistered source. No set is flagged until the
+// first source has been registered (spec: Unregistered sources).
 const unregisteredSource = "unregistered_source"
 
 // deriver records what citation sets cite, which sources are registered, and which chunks are
@@ -86,8 +86,8 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 	added.write()
 }
 
-// writePostingOnce adds a posting for the value that consists of name and parts, unless posted already
-// contains it. It reports whether it added one.
+// writePostingOnce adds a posting for a value, which consists of name and parts, unless posted
+// already contains the value. It reports whether it added the posting.
 func (f *deriver) writePostingOnce(seq uint64, posted map[rowstore.Identity]bool, name string, parts ...[]byte) bool {
 	id := rowstore.IdentityOf(append([][]byte{[]byte(name)}, parts...)...)
 	if posted[id] {
@@ -118,12 +118,12 @@ type newSources struct {
 	fold      *deriver
 	seq       uint64
 	chunks    map[rowstore.Identity]*newChunk
-	order     []rowstore.Identity // keys of chunks, in the order of the set
+	order     []rowstore.Identity // keys of the map chunks, sorted by first citation in the set
 	conflicts uint32
 }
 
-// newChunk is a new version of a row of chunkSources: the total number of the chunk's sources and
-// the IDs of those that the event adds.
+// newChunk is a new version of a row of chunkSources. It contains the total number of the chunk's
+// sources, and the IDs of the sources that the event adds.
 type newChunk struct {
 	sources uint64
 	ids     []byte

@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// viewState holds what queries about citations cache in a view.
+// viewState holds the values that queries about citations cache in a view.
 type viewState struct {
 	runSets *bool // whether the dimension runSets has any row; nil if unknown
 }
@@ -100,15 +100,15 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 	return lost, nil
 }
 
-// Reregistration describes a source that was registered twice, with different chunks.
+// Reregistration describes a source whose registered chunks changed between two citation sets.
 type Reregistration struct {
 	SourceID string
-	A, B     uint64 // seqs of the registrations in effect when the two sets were recorded
+	A, B     uint64 // seqs of the registrations in effect at the first and second set
 }
 
-// FindReregistrations returns the sources that either set cites and whose registered chunks
-// changed between the two sets. It leaves out a source that had no list of chunks at the time
-// of either set.
+// FindReregistrations returns the sources that set a or set b cites and whose registered chunks
+// changed between the two sets. It omits a source that had no list of chunks at the time of set
+// a or at the time of set b.
 func FindReregistrations(v *index.View, a, b *Set) (changed []Reregistration, err error) {
 	seen := make(map[string]bool)
 	for _, set := range []*Set{a, b} {
@@ -134,8 +134,8 @@ func FindReregistrations(v *index.View, a, b *Set) (changed []Reregistration, er
 	return changed, nil
 }
 
-// listBelow returns the seq of the registration in effect for a source as of the size below, and
-// the identity of its list of chunks. seq is 0 if there was no such list.
+// listBelow returns the seq of the registration of a source at the tree size below, and the
+// identity of its list of chunks. seq is 0 if the source had no list at that size.
 func listBelow(v *index.View, source rowstore.Identity, below uint64) (seq uint64, list rowstore.Identity, err error) {
 	seq, value, found, err := v.NewestVersionBelow(sourceStates, source[:], below)
 	if err != nil || !found {

@@ -15,7 +15,7 @@ import (
 	"colophon/storage"
 )
 
-// Set is a citation set with all of its citations, or with those that a query selects.
+// Set is a citation set. Citations contains all its citations, or only those that a query selects.
 type Set struct {
 	Seq       uint64
 	Time      time.Time // time of the set's event
@@ -27,7 +27,7 @@ type Set struct {
 // Citation is one citation of a set (spec: Citation set).
 type Citation struct {
 	ChunkHash, SourceID string
-	Section             *string // nil if null
+	Section             *string // nil if the section is null
 	Weight              string  // a JSON number
 }
 

@@ -37,7 +37,7 @@ func decodeSourceState(value []byte) (sourceState, error) {
 	return s, r.Err("a source", value)
 }
 
-// pair is the identity of a source followed by the identity of a chunk, as in the keys of rows.
+// pair is the identity of a source followed by the identity of a chunk. It is used in row keys.
 type pair [2 * len(rowstore.Identity{})]byte
 
 func pairOf(source, chunk rowstore.Identity) pair {
@@ -50,7 +50,7 @@ func pairOf(source, chunk rowstore.Identity) pair {
 // citedChunks.
 type citedState struct {
 	fresh uint64 // 1 if a set has cited the chunk since it was last superseded
-	from  uint64 // sets before this event are stale; 0 if the chunk was never superseded
+	from  uint64 // sets with a smaller seq are stale; 0 if the chunk was never superseded
 	chunk []byte
 }
 
@@ -67,7 +67,7 @@ func decodeCitedState(value []byte) (citedState, error) {
 }
 
 // supersession describes how a chunk of a source was superseded. It is the value type of
-// supersessions. The sets with from <= seq < to that cite the chunk became stale.
+// supersessions. A set became stale if it cites the chunk and from <= seq < to.
 type supersession struct {
 	how, from, to uint64
 	chunk         []byte
@@ -105,7 +105,7 @@ func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
 }
 
 // sortedChunks sorts chunks, removes duplicates, and returns their concatenation, which is the
-// value format of places. It is also used for identities other than those of chunks.
+// value format of places. The identities need not be those of chunks.
 func sortedChunks(chunks []rowstore.Identity) []byte {
 	slices.SortFunc(chunks, func(a, b rowstore.Identity) int { return bytes.Compare(a[:], b[:]) })
 	chunks = slices.Compact(chunks)

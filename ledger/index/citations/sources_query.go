@@ -63,8 +63,8 @@ func SourceDetailByID(ctx context.Context, v *index.View, id string) (SourceDeta
 	return detail, err
 }
 
-// readSource reads the last event of s. It returns the source's details without ChunkHashes, and
-// the decoded fields of the event.
+// readSource reads the event that last registered or revoked s. It returns the source's details
+// without ChunkHashes, and the decoded fields of the event.
 func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, event.Source, error) {
 	e, err := v.Event(ctx, s.Seq)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // A set that cites a chunk of a source becomes stale when the chunk is superseded later. That
 // happens if a later set cites the source at the same place without the chunk, or if the source is
 // registered with a list that does not contain the chunk. A set is stale from the start if it cites
-// a chunk that is not in the current list. A later set that cites the chunk again is fresh until
-// the chunk is superseded again.
+// a chunk that is not in the source's current list. A later set that cites a superseded chunk again
+// is fresh until the chunk is superseded again.
 
 // Ways in which a chunk of a source is superseded.
 const (
@@ -43,8 +43,8 @@ type superseding struct {
 	n    uint32
 }
 
-// supersede marks a chunk of a source as superseded for the sets whose seq is less than to, unless
-// all sets that cite the chunk are already stale.
+// supersede marks a chunk of a source as superseded, so that the sets that cite it and whose seq is
+// less than to become stale. It does nothing if all sets that cite the chunk are already stale.
 func (s *superseding) supersede(p pair, how, to uint64) {
 	f := s.fold
 	_, value, found := f.Rows.NewestVersion(citedChunks, p[:])
@@ -66,9 +66,9 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
-// supersedeUnlisted supersedes the chunks of a source that fresh sets cite but that are not in the
-// list. If the batch fills up, it stops and returns ErrBatchFull. It must be called only when all
-// earlier events and any earlier part of this event have been stored.
+// supersedeUnlisted supersedes the chunks of a source that fresh sets cite but that listed does not
+// contain. If the batch fills up, it stops and returns ErrBatchFull. Call it only when all earlier
+// events and any earlier part of this event have been stored.
 func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed map[rowstore.Identity]bool) (err error) {
 	s := superseding{fold: f, seq: seq}
 	if s.n, err = f.supersededCount(source, seq); err != nil {
@@ -109,8 +109,8 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 	return n, errors.Join(it.Error(), it.Close())
 }
 
-// placeOf returns the place of a citation: the section of the source that it cites or, if that is
-// null or empty, the subject of the set.
+// placeOf returns the identity of the place that a citation refers to. The place is the cited
+// section of the source or, if the section is null or empty, the subject of the set.
 func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 	if len(c.Section) > 0 {
 		return rowstore.IdentityOf(c.SourceID, []byte("section"), c.Section)
@@ -121,7 +121,7 @@ func placeOf(c *event.Citation, subject []byte) rowstore.Identity {
 // updatePlaces stores which chunks a set cites at each of its places, and supersedes the chunks
 // that are no longer cited there.
 func (s *superseding) updatePlaces(set *event.CitationSet) {
-	var places []rowstore.Identity // places in the order of the set
+	var places []rowstore.Identity // places, sorted by first citation in the set
 	sources := make(map[rowstore.Identity]rowstore.Identity)
 	cited := make(map[rowstore.Identity][]rowstore.Identity)
 	for i := range set.Citations {
@@ -138,8 +138,8 @@ func (s *superseding) updatePlaces(set *event.CitationSet) {
 	}
 }
 
-// replace stores the chunks that are now cited at a place of a source; they must be sorted. It
-// supersedes the chunks that were cited there before but no longer are.
+// replace stores chunks, a result of sortedChunks, as the chunks that are now cited at a place of a
+// source. It supersedes the chunks that were cited there before but no longer are.
 func (s *superseding) replace(place, source rowstore.Identity, chunks []byte) {
 	f := s.fold
 	_, value, found := f.Rows.NewestVersion(places, place[:])

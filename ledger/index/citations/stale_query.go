@@ -33,8 +33,8 @@ func ListStaleOfSource(ctx context.Context, v *index.View, source string, page i
 	return l.read(append(v.Keys.Prefix(nil, supersessions), id[:]...), tailBytes)
 }
 
-// ListStale returns the stale citations of all sources, grouped by source. Within each group, they
-// are in the order of ListStaleOfSource. The order of the sources does not depend on the log.
+// ListStale returns the stale citations of all sources, grouped by source. Each group is sorted
+// like the result of ListStaleOfSource. The order of the sources does not depend on the log.
 func ListStale(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
 	return l.read(v.Keys.Prefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
@@ -92,7 +92,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 			if err != nil {
 				return nil, nil, err
 			}
-			if b == nil { // the budget starts only now, because the event that nameSource reads can be as large as a page
+			if b == nil { // start the budget after nameSource, because it can read an event as large as a page
 				b = new(l.Budget(l.page))
 			}
 			rows, below, err = appendStale(l.ctx, l.View, rows, l.source, by, &one, min(below, one.to), b)
@@ -132,9 +132,9 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	return fmt.Errorf("%w: event %d supersedes a chunk of a source, but does not name that source", rowstore.ErrDamaged, by)
 }
 
-// appendStale appends the citations that a supersession made stale and that are in sets whose seq
-// is less than below, until the budget is spent. If next is not 0, the budget was spent, and
-// citations in sets whose seq is less than next remain.
+// appendStale appends the citations that a supersession made stale, considering only sets whose seq
+// is less than below. If the budget is spent before the end, next is not 0, and sets whose seq is
+// less than next remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
 	for r, err := range v.VersionsNewestFirst(records.Postings, id[:], below) {

@@ -10,8 +10,8 @@ type collector struct {
 
 // NewCollector returns a collector of the metrics that are derived from the log (spec: Metrics
 // derived from the log). At each scrape, the collector calls followers, which returns one
-// follower for each ledger. All values of a ledger are as of one tree size, which is also
-// exported.
+// follower for each ledger. All values of a ledger describe the log at the same tree size, which
+// the collector exports too.
 func NewCollector[S Source](followers func() []S) prometheus.Collector {
 	c := &collector{
 		sources: func(yield func(Source) bool) {

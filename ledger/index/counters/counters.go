@@ -12,7 +12,7 @@ import (
 type Counters struct {
 	Readings
 	places map[Series]int
-	own    []counter // indexed like series
+	own    []counter // own[i] is the counter for series[i]
 	// changed lists the positions of the counters that the batch has changed.
 	changed []int
 	pending pending // events that are not yet counted
@@ -25,8 +25,8 @@ type counter struct {
 	changed bool
 }
 
-// Readings holds the values of all counters at one tree size, in the order in which the counters
-// were first used. The Readings returned by Snapshot never change.
+// Readings holds the values of all counters at one tree size. The counters are sorted by their
+// first use. The Readings returned by Snapshot never change.
 type Readings struct {
 	series []Series
 	values []uint64
@@ -50,8 +50,8 @@ func (c *Counters) addSeries(s Series) (at int) {
 	return at
 }
 
-// place returns the position of a counter. It adds the counter if it is new; a new counter is
-// stored even if its value stays 0.
+// place returns the position of a counter. If the counter is new, place adds it and makes sure that
+// it is stored even if its value stays 0.
 func (c *Counters) place(s Series) int {
 	at, known := c.places[s]
 	if !known {

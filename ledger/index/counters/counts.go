@@ -96,9 +96,9 @@ type Series struct {
 // cause new counters to be added.
 type Counts map[Series]uint64
 
-// NewCounts returns the counters of an empty log. Counters whose labels are known in advance start
-// at 0, so that Prometheus's rate function sees their first increment. These are the counters of
-// records, refusals, and metrics without labels, and those in begin.
+// NewCounts returns the counters of an empty log. The counters in begin, and other counters whose
+// labels are known in advance, start at 0, so that Prometheus's rate function sees their first
+// increment.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.Kinds {
@@ -173,8 +173,8 @@ func (c *Counters) CountEvent(e *event.Event) {
 	}
 }
 
-// brokenRule returns the name of the rule that a verdict check is about. broken is true if the
-// check found that the verdict breaks the rule.
+// brokenRule returns the name of the rule that a verdict check tests. broken is true if the check
+// found that the verdict breaks the rule.
 func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
 	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix))
 	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
@@ -192,7 +192,7 @@ func (c *Counters) FlushPending() {
 	a.events = 0
 }
 
-// OtherLabel is the label value used for values that this build does not know.
+// OtherLabel is the label value that replaces any value that this build does not know.
 const OtherLabel = "other"
 
 // ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They
@@ -202,13 +202,13 @@ var ledgerKinds = [...]record.Kind{
 	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
 }
 
-// Results lists the results of hash checks that are counted.
+// Results lists the known results of hash checks. Any other result is counted as OtherLabel.
 var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}
 
-// Refusals lists the reasons for refusals that are counted.
+// Refusals lists the known reasons for refusals. Any other reason is counted as OtherLabel.
 var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
 
-// StagePrefix is the prefix of the field names of checked stages.
+// StagePrefix begins the name of each checked field that is a stage.
 const StagePrefix = "stage:"
 
 // Fields lists the checked fields that are not stages, under the names that

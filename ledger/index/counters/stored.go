@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// appendName appends the stored form of a counter's name to dst: its metric, followed by each label
-// preceded by the label's length.
+// appendName appends the stored form of a counter's name to dst. It consists of the metric,
+// followed by the length and text of each label.
 func (s Series) appendName(dst []byte) []byte {
 	dst = append(dst, byte(s.Metric))
 	for _, l := range s.Labels[:len(Metrics[s.Metric].Labels)] {

@@ -9,9 +9,10 @@ import (
 
 const maxTotals = 256
 
-// Cache caches the totals of queries. For each query, it keeps the totals at the tree size of the
-// latest request; the totals at one size never change. Counting totals costs as much as reading all
-// pages. The zero Cache is empty; a nil *Cache caches nothing. It is safe for concurrent use.
+// Cache caches the totals of queries, because counting them costs as much as reading all pages. For
+// each query, it keeps the totals at the tree size of the latest request. The totals at one size
+// never change. The zero Cache is empty. A nil *Cache caches nothing. A Cache is safe for
+// concurrent use.
 type Cache struct {
 	mu   sync.Mutex // guards the fields below; held briefly
 	kept map[totalsKey]Totals

@@ -35,13 +35,12 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 // writeCombinations adds the first run of a combination to the lists for its temperature, max_tokens,
-// and seed, and for its payload members. For all other variables, the versions of groups contain
-// such lists.
+// and seed, and for its payload members. For all other variables, package groups writes these lists.
 func (f *deriver) writeCombinations(seq uint64, ipc *event.IPC) {
 	for at, variable := range [...]struct {
 		name   string
 		value  []byte
-		listed bool // only a few values are possible, so the index always lists them
+		listed bool // the variable has few values, so the index always lists them
 	}{{temperatureName, ipc.Temperature, true}, {maxTokensName, ipc.MaxTokens, true}, {seedName, ipc.Seed, false}} {
 		if variable.value == nil || !f.groups.IsFirstOfCombination(inputIn(variable.name)) {
 			continue

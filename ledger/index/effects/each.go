@@ -9,7 +9,7 @@ import (
 
 // PairPage holds the pairs on the first page of List.
 type PairPage struct {
-	Totals             // totals of these pairs only
+	Totals             // totals of the pairs on this page only
 	Seqs   [][2]uint64 // seqs of the two runs of each pair
 	More   bool        // whether there are further pages
 }

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// The key of a row in valueCombinations is the identity of a variable and its value. The row has one
-	// empty version for each combination with that value, written by the first run of the
-	// combination.
+	// valueCombinations lists the combinations with a given value of a variable. The key of a row is the
+	// identity of the variable and the value. The first run of each combination adds an empty version to
+	// the row.
 	valueCombinations rowstore.Dimension = 0x83
 	// memberCombinations is like valueCombinations, but for payload members. The key of a row is the
 	// digest of a member, which covers the member's pointer.
@@ -43,5 +43,5 @@ func memberID(digest []byte) (id rowstore.Identity) {
 	return id
 }
 
-// The next line fails to compile unless a digest of a payload member is as long as an identity.
+// This declaration fails to compile if a member digest and an identity differ in length.
 var _ [members.DigestBytes]byte = rowstore.Identity{}

@@ -23,8 +23,8 @@ type matchedCombinations struct {
 	none         bool // there are no pairs, or the walk already yielded them when it visited the other combination
 }
 
-// combinations holds a combination with value A, and the combination with value B that is otherwise
-// the same.
+// combinations holds two combinations that differ only in the value of the query's variable, which
+// is A in the first and B in the second.
 type combinations [2]rowstore.Identity
 
 // match returns the combination at a position of the walk, matched with its partner.
@@ -33,8 +33,8 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 	if err != nil {
 		return matchedCombinations{}, err
 	}
-	// The list holds every combination with this digest, even if the digest belongs to a member
-	// other than the query's.
+	// Skip runs without a seed if the query requires one. Also skip runs that are in the list because
+	// another member, not the query's variable, has the digest.
 	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matchedCombinations{none: true}, nil
 	}
@@ -72,7 +72,7 @@ func (e *walk) combinationsOf(ipc event.IPC) (pair combinations) {
 	return pair
 }
 
-// matchOf returns the match of two combinations, either of which may have no runs.
+// matchOf returns a matchedCombinations for two combinations, even if one of them has no runs.
 func (e *walk) matchOf(ids combinations) matchedCombinations {
 	return matchedCombinations{view: e.view, combinations: ids, any: e.query.AnyState}
 }
@@ -85,8 +85,8 @@ func (e *walk) isOutsideCombination() bool {
 	return e.isLabel() || e.query.Variable == records.OllamaBuild
 }
 
-// inputIn returns how combinations compare the input if they differ in the given variable. The
-// choice matters for the seed, because input_hash covers the seed if the payload contains it.
+// inputIn returns how combinations compare the input if they differ in the given variable. For the
+// seed, it returns ByInput, because input_hash covers the seed if the payload contains it.
 func inputIn(variable string) groups.InputMode {
 	switch {
 	case variable == seedName || variable == records.Input:
@@ -195,12 +195,13 @@ func (p *matchedCombinations) walk(from *[2]uint64) iter.Seq2[runPair, error] {
 // cursor is the state of the walk over one of the two combinations.
 type cursor struct {
 	from   uint64 // seq at which the walk continues; earlier versions have been read
-	seq    uint64 // the run that waits for its partner, if ready is set
+	seq    uint64 // seq of the run that waits for its partner; valid only if ready is set
 	output uint64
 	ready  bool
 }
 
-// step reads the next run, unless one is waiting. more is false at the end of the combination.
+// step reads the next run of the combination, unless a run already waits for its partner. At the
+// end of the combination, more is false.
 func (c *cursor) step(p *matchedCombinations, next func() (rowstore.Version, error, bool)) (more bool, err error) {
 	if c.ready {
 		return true, nil

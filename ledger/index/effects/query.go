@@ -29,15 +29,15 @@ func IsVariable(name string) bool {
 // (spec: Effects of a variable).
 type Query struct {
 	Variable string // one of Variables, "label:" followed by the name of a label, or the JSON pointer of a payload member
-	// A and B are the two values. Numbers are written as in events; the values of payload members
-	// are digests.
+	// A and B are the two values of the variable. Numbers are written as in events. The values of a
+	// payload member are given as digests.
 	A, B     string
 	AnyState bool // include runs in any state, not only live ones
 	Seeded   bool // include only runs with a seed
 }
 
-// Pair holds two runs that differ only in the variable. If one is the k-th run of its combination,
-// so is the other.
+// Pair holds two runs that differ only in the query's variable. The k-th run of one combination is
+// paired with the k-th run of the other.
 type Pair struct {
 	A, B    records.IPCRecord
 	Changed bool // whether the outputs differ
@@ -98,11 +98,10 @@ func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*w
 	return nil, nil
 }
 
-// walk visits the combinations with value A or B, alternating between the two lists and going
-// through each from newest to oldest by first run. For each combination, it yields the pairs with
-// the only combination that can be its partner, unless it has already visited that partner. So when
-// the walk reaches the end of the shorter list, it has yielded all pairs, without having to know
-// which list is shorter.
+// walk finds the pairs of a query. It visits the combinations with value A and those with value B
+// alternately, each list from newest to oldest by first run. For each combination, it yields the
+// pairs with the only possible partner combination, unless it has already visited that partner.
+// When either list ends, the walk has yielded all pairs, so it need not know which list is shorter.
 type walk struct {
 	view  *index.View
 	query Query
@@ -136,8 +135,8 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 	return e, at, nil
 }
 
-// newest returns the first run of the newest combination in a list, or 0 if the list is empty. of
-// is the index of the list.
+// newest returns the seq of the first run of the newest combination in a list, or 0 if the list is
+// empty. The parameter of is the index of the list.
 func (e *walk) newest(of int) (combination uint64, err error) {
 	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.NewestVersion(e.view, e.lists[of].id)
@@ -147,7 +146,7 @@ func (e *walk) newest(of int) (combination uint64, err error) {
 	return combination, err
 }
 
-// rows returns the dimension of the lists if the variable does not form groups.
+// rows returns the dimension that stores the lists of a variable that does not form groups.
 func (e *walk) rows() rowstore.Dimension {
 	if isMember(e.query.Variable) {
 		return memberCombinations
@@ -155,8 +154,8 @@ func (e *walk) rows() rowstore.Dimension {
 	return valueCombinations
 }
 
-// before returns the combination that precedes the given one in a list, or 0 if the given one is
-// the first. It returns ErrPosition if the given one is not in the list.
+// before returns the next older combination in a list, or 0 if the given combination is the oldest.
+// It returns ErrPosition if the list does not contain the given combination.
 func (e *walk) before(of int, combination uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.FormsRunGroups(e.query.Variable) {

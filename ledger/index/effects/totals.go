@@ -19,9 +19,9 @@ type Totals struct {
 }
 
 // Count counts all pairs of a query. It reads about as many keys as List reads for all pages
-// together, but no events. known holds the totals of the same query at another size, or is nil. If
-// there are fewer events between the two sizes than there are combinations, Count reads only the
-// combinations that these events affect, at both sizes, and adds the difference.
+// together, but no events. known holds the query's totals at another size, or is nil. If there are
+// fewer events between the two sizes than combinations, Count counts only the combinations that
+// these events affect. It counts them at both sizes and adds the difference to known.
 func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
@@ -89,8 +89,8 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 	return now, nil
 }
 
-// touched returns the combinations with value A or B that are affected by the events between two
-// sizes: those in which an event adds a run or changes a run's state.
+// touched returns the combinations with value A or B that the events between two sizes affect. An
+// event affects a combination if it adds a run to it or changes the state of one of its runs.
 func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]bool, error) {
 	touched := make(map[combinations]bool)
 	var decoder event.Decoder
@@ -111,9 +111,9 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
 		case record.RecordStateChanged:
-			// There are three reasons why a record may not be found. It is not a run. It does not
-			// exist, in which case the fold ignores the change too. Or its seq is not below the
-			// view's size, in which case its own event is between the two sizes.
+			// A record that is not found can be ignored. If it is not an IPC record, no pair
+			// contains it. If it does not exist, the fold ignores the change too. If its seq is not
+			// below the view's size, its own event is between the two sizes.
 			run, err := records.ReadIPCRecord(ctx, e.view, decoded.StateChange().RecordSeq)
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return nil, err

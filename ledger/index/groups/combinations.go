@@ -21,9 +21,10 @@ const (
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's values of the six variables, or zero if the input
-// mode does not apply to the run. An absent value is encoded as an empty one. This is unambiguous,
-// because a value that is present is never empty. The model is always present.
+// Combination returns the identity of a run's input, system prompt, model, temperature, max_tokens,
+// and seed. It returns zero if the input mode does not apply to the run. An absent value is encoded
+// as an empty one. This is unambiguous, because a value that is present is never empty. The model
+// is always present.
 func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestBytes]byte
@@ -38,8 +39,8 @@ func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
 	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// CombinationWithGroup returns the joint identity of a combination and of the value of a group that
-// is not part of combinations, such as a label.
+// CombinationWithGroup returns the joint identity of a combination and a group. The value of the
+// group, such as a label, must not be part of combinations.
 func CombinationWithGroup(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.IdentityOf([]byte("label"), combination[:], group[:])
 }
@@ -76,8 +77,8 @@ func isKnown(f *Deriver, id rowstore.Identity) bool {
 	return known
 }
 
-// addFiltered adds a run to a combination and reports whether it is the first run there. If it is,
-// addFiltered also adds the combination to the filter.
+// addFiltered adds a run to a combination and reports whether it is the combination's first run. If
+// it is, addFiltered also adds the combination to the filter.
 func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // the filter saves lookups, because most seeds are new
 	if first {
@@ -87,7 +88,7 @@ func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 	return first
 }
 
-// addTo adds a run to a combination. f.value must hold the run's output.
+// addTo adds a run to a combination. f.value must contain the run's encoded output.
 func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	if first {
 		f.Rows.PutFirst(Combinations, id[:], seq, f.value)

@@ -71,7 +71,7 @@ func (r *groupRuns) before(seq uint64) (uint64, error) {
 }
 
 // after returns the first run after seq, in any state, or 0 if there is none. Changes of state also
-// write versions; to skip them quickly, after doubles its search step each time.
+// write versions. To skip these quickly, after doubles its search step each time.
 func (r *groupRuns) after(seq uint64) (uint64, error) {
 	next, found, err := r.following(seq)
 	if err != nil || !found {
@@ -106,8 +106,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 
 func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, err error) {
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
-	// The version is in the version run that contains seq, or it is the first one in the next
-	// version run.
+	// A version run stores several versions under one key. The wanted version is in the version run
+	// that contains seq, or it is the first version in the next one.
 	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
@@ -136,7 +136,8 @@ func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	return deadRange{binary.BigEndian.Uint64(r.ranges.Key()[len(r.rangesOf):]), last}, true, nil
 }
 
-// neighbours returns the runs just before and after a dead range, which are live.
+// neighbours returns the runs just before and just after a dead range. Both are live, because dead
+// ranges are maximal.
 func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err error) {
 	for _, side := range [...]struct {
 		find func(uint64) (uint64, error)

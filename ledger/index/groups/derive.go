@@ -14,14 +14,14 @@ import (
 
 // run collects what one run adds to its groups. The fold reuses it for all runs.
 type run struct {
-	// output identifies the run's output by the first run in the ledger with that output, which is
-	// shorter than a hash.
+	// output is the seq of the first run in the ledger with the same output. It identifies the
+	// output, and is shorter than a hash.
 	output uint64
 	// repeats is true if an earlier run in the ledger has the same output.
 	repeats bool
 	// first says, for each value of InputMode, whether this is the first run of its combination.
 	first [byCount]bool
-	// firstWith lists the groups, of labels or of a build, in which the run is the first of its
+	// firstWith lists the label groups and build groups in which the run is the first of its
 	// combination.
 	firstWith []rowstore.Identity
 	facts     []byte
@@ -32,15 +32,15 @@ type run struct {
 	sameOutput Version
 }
 
-// Deriver writes the groups that runs form.
+// Deriver writes the index rows of groups of runs.
 type Deriver struct {
 	*index.Fold
 	runs     rankState
 	evidence evidence
 	// current is the run being folded, or nil if the record is not a run.
 	current *run
-	// cause is the cause of the current run, or "" if there is no earlier live run with the same
-	// input.
+	// cause explains why the current run differs from the previous live run with the same input. It
+	// is "" if there is no such previous run.
 	cause drift.Cause
 	// filterDimensions lists additional dimensions whose row keys the filter must contain. These keys must be
 	// identities.
@@ -68,7 +68,7 @@ func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) {
 // preparedRun holds the values that can be computed from the run's event alone.
 type preparedRun struct {
 	combinations [byCount]rowstore.Identity
-	outside      []combinedWith // for the labels and the build
+	outside      []combinedWith // combinations with each label and with the build
 	facts        []byte
 }
 
@@ -140,8 +140,8 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 }
 
 // otherEvidence reports whether a new run and the previous live run with the same input have
-// different citation sets. It returns false if either run has none. It reads the previous run only
-// if the new run has a set.
+// different citation sets. It returns false if either run has no citation set. It reads the
+// previous run only if the new run has a citation set.
 func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
 	if !found {
@@ -201,7 +201,7 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 // also adds the group to the filter and to the list of its family.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.All.Runs == 0 { // newestGroup need not find a version without runs
+	if g.All.Runs == 0 { // newestGroup never needs to find a version without runs
 		f.Rows.PutSeparately(records.Postings, p.ID[:], g.seq, f.value)
 		return
 	}

@@ -23,9 +23,9 @@ const (
 	unknownFact  = longestFact + 2
 )
 
-// The first byte of encoded facts records how the run states its input. Runs in the same input
-// group have equal inputs, with one exception: one run may have the seed in its payload while
-// another has only input_hash.
+// The first byte of encoded facts records whether the run has a payload, and whether the payload
+// contains the seed. Runs in the same input group have equal inputs, except that one may have the
+// seed in its payload while another has only input_hash.
 const (
 	onlyHash byte = iota
 	payload
@@ -57,8 +57,8 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeComparedRun returns a run that can stand in for the encoded run in comparisons between runs
-// with the same input. It has no output, and it aliases encoded.
+// DecodeComparedRun decodes the facts of a run. The result can stand in for that run in comparisons
+// with runs that have the same input. It has no output, and it shares memory with encoded.
 func DecodeComparedRun(encoded []byte) event.IPC {
 	var ipc event.IPC
 	if len(encoded) == 0 {

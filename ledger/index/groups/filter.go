@@ -8,7 +8,7 @@ import (
 // Filter returns a filter that contains the groups that have runs, the combinations, and the keys of the
 // dimensions added with AddFilterDimensions. If filterHasOutputs is set, it also contains the rows of
 // outputs. The first call loads the filter from the index, before anything is folded. Most outputs and
-// seeds are new, and with the filter they need not be looked up.
+// seeds are new, and the filter saves looking them up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytes))

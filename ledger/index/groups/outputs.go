@@ -108,7 +108,7 @@ func (f *Deriver) startOutput(row outputRow, seq uint64) {
 	f.Rows.PutFirst(outputs, row[:], seq, f.value)
 }
 
-// putOutput writes a further version of an output's row.
+// putOutput writes a new version of an output's row, with the count c.
 func (f *Deriver) putOutput(row outputRow, seq uint64, c outputCount) {
 	f.value = c.append(f.value[:0])
 	f.Rows.Put(outputs, row[:], seq, f.value)

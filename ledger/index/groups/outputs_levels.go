@@ -10,8 +10,9 @@ import (
 )
 
 // When a run with its group's most common output stops being live, the fold needs to know how many
-// other outputs are just as common. From the first such event on, the group has levels. Level n,
-// for n > 1, is the number of the group's outputs that have exactly n live runs.
+// other outputs are just as common. The first time this happens in a group, the fold writes levels
+// for the group. Level n, for n > 1, is the number of the group's outputs that have exactly n live
+// runs.
 
 // levelRow is the key of the row for one level of a group.
 type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
@@ -62,7 +63,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 			return 0, err
 		}
 		if live > 2 {
-			levels[live-1]++ // counts the output given by except as it is after the event
+			levels[live-1]++ // the output given by except has lost one live run
 		}
 		for n, outputs := range levels {
 			f.putLevel(g.seq, id, n, outputs)

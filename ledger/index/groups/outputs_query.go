@@ -100,8 +100,8 @@ type outputCounts struct {
 	by    string // the name by which runs are grouped
 	id    rowstore.Identity
 	group *Version
-	// repeats is the number of runs that are not yet counted, not including the first run of
-	// each output. When it is 0, each remaining output has one run.
+	// repeats is the number of runs not yet counted, leaving out the first run of each output. When
+	// it is 0, each output that is not yet counted has only one run.
 	repeats uint64
 }
 

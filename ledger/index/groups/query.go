@@ -36,11 +36,12 @@ type Query struct {
 	AnyState bool   // count runs in any state, not only live ones
 	// MinRuns and MinOutputs are the minimum counts that a group must have.
 	MinRuns, MinOutputs uint64
-	index.TimeRange     // time range of a group's last run
+	index.TimeRange     // selects groups by the time of their last run
 }
 
-// IsValidGrouping reports whether by is a valid Query.By: one of the four hashes of a run, input,
-// model, or "label:" followed by the name of a label.
+// IsValidGrouping reports whether by is a valid Query.By. It accepts ipc_id, input, input_hash,
+// system_prompt_hash, output_hash, model, ollama_build_hash, and "label:" followed by the name of a
+// label.
 func IsValidGrouping(by string) bool { return records.FormsRunGroups(by) && by != records.LabelPrefix }
 
 // resolvedQuery is a Query whose time range is resolved to seqs. The seq of a group's last run must
@@ -55,8 +56,8 @@ func resolve(v *index.View, q Query) (resolvedQuery, error) {
 	return resolvedQuery{q, from, below}, err
 }
 
-// of returns the tally of a group's runs that the query counts, or nil if the query does not select
-// the group.
+// of returns the tally that the query uses for a group: the live runs, or the runs in any state. It
+// returns nil if the query does not select the group.
 func (c *resolvedQuery) of(g *Version) *Tally {
 	t := &g.Live
 	if c.AnyState {
@@ -99,7 +100,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 	return row, err == nil, err
 }
 
-// describe returns the Group with the given value whose runs are counted in t.
+// describe returns a Group with the given value and the counts in t.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, MostCommon: t.mostCommon, Flips: t.flips,
@@ -137,7 +138,8 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	return append(rows, row), err
 }
 
-// ValueOf returns the value that the run at seq has for by, a name by which runs are grouped.
+// ValueOf returns the value by which the run at seq is grouped. by is the name of the value (see
+// Query.By).
 func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
@@ -176,8 +178,8 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 	return "", nil
 }
 
-// List returns groups ordered by their first runs, whatever the states of these runs, newest first.
-// A page can have fewer rows than its limit, or none, if few groups match the query.
+// List returns groups ordered by their first run in any state, newest first. A page can have fewer
+// rows than its limit, or none, if few groups match the query.
 func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {

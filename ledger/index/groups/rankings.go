@@ -16,8 +16,8 @@ type Ranking byte
 
 // Rankings contain only groups with several runs. ListRanked appends the other groups.
 const (
-	// RankedRecent orders groups with several runs in any state by their last live run, latest
-	// first.
+	// RankedRecent orders groups by their last live run, latest first. It contains groups that have
+	// several runs in any state, at least one of them live.
 	RankedRecent Ranking = iota
 	// RankedRuns orders groups with several live runs by the number of these runs, largest
 	// first.
@@ -58,8 +58,8 @@ func (g *Version) scores() scores {
 
 type rankState struct {
 	// changed lists the groups that must be ranked again because they changed at or after since.
-	// since is the seq of the first event of the batch or, if ranking is deferred over several
-	// batches, of the first of these batches.
+	// Usually, since is the seq of the first event in the batch. If ranking is deferred over
+	// several batches, it is the seq of the first event in the first batch.
 	changed []change
 	since   uint64
 	filter  *bloom.Filter // nil until its first use
@@ -76,8 +76,9 @@ type change struct {
 	before scores
 }
 
-// noteChange records a group's scores before its first change since it was last ranked. A new
-// group is recorded when its second run joins, because until then it is in no ranking.
+// noteChange records the scores of a group when it changes for the first time since it was last
+// ranked. A new group is recorded when its second run joins, because until then it is in no
+// ranking.
 func (r *rankState) noteChange(p records.Posting, g *Version, joins bool) {
 	switch {
 	case g.All.Runs == 0:
@@ -92,7 +93,8 @@ func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 // Pending implements Deferrer. It returns the number of groups that must be ranked.
 func (f *Deriver) Pending() int { return len(f.runs.changed) }
 
-// ChangedGroups returns the groups that have yet to be ranked, each once. Only tests use it.
+// ChangedGroups returns the groups that have yet to be ranked, without duplicates. Only tests use
+// it.
 func (f *Deriver) ChangedGroups() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
@@ -129,7 +131,7 @@ func (f *Deriver) FlushPending(count int) {
 	f.runs.changed = f.runs.changed[:left]
 }
 
-// rankingKey returns the prefix of the keys of a family's groups in one ranking.
+// rankingKey returns the key prefix that all groups of a family share in one ranking.
 func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking) []byte {
 	return append(append(k.Prefix(dst, rankings), family[:]...), byte(r))
 }

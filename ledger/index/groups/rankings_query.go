@@ -14,11 +14,12 @@ import (
 // that are not live.
 var ErrNotRanked = errors.New("index: rankings exist only for live runs at the latest size")
 
-// ListRanked returns groups in the order of a ranking: first the groups in the ranking; then the
-// other groups with several runs, by number of runs; then the groups with one run, by first run in
-// any state, newest first. It returns ErrNotRanked unless the view is the latest and the query
-// counts only live runs. If few groups match the query, a page can have fewer rows than its limit,
-// or none. Groups can move to another page between two requests.
+// ListRanked returns groups in the order of a ranking. Groups outside the ranking follow: first
+// those with several runs, by number of runs; then those with one run, by first run in any state,
+// newest first. RankedRecent instead orders all groups by their last live run. ListRanked returns
+// ErrNotRanked unless the view is the latest and the query counts only live runs. If few groups
+// match the query, a page can have fewer rows than its limit, or none. Groups can move to another
+// page between two requests.
 func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotRanked
@@ -48,11 +49,11 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	return w.rows, nil, nil
 }
 
-// singles stands for the list of all groups where a Ranking is expected.
+// singles is not a ranking. In rankedWalk.lists, it stands for the list of all groups.
 const singles = rankingCount
 
-// lists returns the lists, in order, that together contain all groups that a query can select. A
-// group that is in several of them counts as part of the first one only.
+// lists returns the lists that ListRanked reads, in order. Together, they contain all groups that
+// the query can select. A group in several lists is returned only from the first of them.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
 	if q.MinOutputs < 2 && r != RankedRuns { // groups with several outputs are in every ranking, because they also have flips
@@ -202,8 +203,8 @@ type recent struct {
 	family      rowstore.Identity
 	ranked      *rowstore.Iterator // groups with several runs
 	rankedBytes int                // length of a key up to the score
-	// members walks all groups by first run, below membersBelow. membersBelow is 0 at the end of
-	// this walk, or if the query selects only groups with several runs.
+	// members visits the groups whose first run is below membersBelow, newest first. membersBelow
+	// is 0 when no group is left, or if the query selects only groups with several runs.
 	members      *rowstore.VersionSeeker
 	membersBelow uint64
 }
@@ -224,7 +225,7 @@ func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
 }
 
 // next returns the next group and its last live run, latest first. The identity is zero if the
-// group belongs at another position in the walk.
+// caller must skip the group, because groups with several runs come from the ranking.
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // 0 if there is none; event 0 is never a run
 	if r.ranked.Valid() {
@@ -256,8 +257,8 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	return member.Seq, id, true, err
 }
 
-// member returns the remaining member with the newest first run, or the zero Version if there is
-// none.
+// member returns the group with the newest first run that members has not visited yet, or the zero
+// Version if there is none.
 func (r *recent) member() (member rowstore.Version, err error) {
 	if r.membersBelow > 0 {
 		member, _, err = r.members.Seek(r.membersBelow - 1)

@@ -151,7 +151,7 @@ func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64)
 	}
 }
 
-// remove removes a run between its neighbours. same and others are as in Tally.leave.
+// remove removes a run between its neighbours. See Tally.leave for same and others.
 func (t *Tally) remove(output uint64, before, after neighbour, same uint64, others func() (uint64, error)) error {
 	own := neighbour{0, output, true}
 	t.flips = t.flips + differ(before, after) - differ(before, own) - differ(own, after)

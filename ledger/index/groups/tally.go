@@ -24,8 +24,8 @@ func (t *Tally) isConsistent() bool {
 // depend on the order of additions.
 const weightUnit = 1 << 30
 
-// weight returns n·log₂ n, scaled by weightUnit, which is what an output with n runs adds to the
-// spread. The sum does not overflow for up to 500 million runs.
+// weight returns the amount that an output with n runs adds to the spread: n·log₂ n, scaled by
+// weightUnit. The sum does not overflow for up to 500 million runs.
 func weight(n uint64) uint64 {
 	if n < 2 {
 		return 0
@@ -70,9 +70,9 @@ func (t *Tally) join(same uint64) {
 	}
 }
 
-// leave removes a run from the counts. same is the number of runs with its output, including
-// the run itself. others returns how many other outputs have that number of runs; leave calls
-// it only if tied is unknown.
+// leave removes a run from the counts. same is the number of runs with its output, including the
+// run itself. others returns how many other outputs have the same number of runs. leave calls
+// others only if tied is unknown.
 func (t *Tally) leave(same uint64, others func() (uint64, error)) error {
 	t.Runs--
 	if same == 1 {

@@ -10,12 +10,12 @@ import (
 
 // Flags of a version of a group, in addition to records.IsRecord and records.IsRun.
 const (
-	// hasRuns means that the group has runs, and that the counts follow.
+	// hasRuns means that the group has runs. Unless isLone is set, the encoding contains their counts.
 	hasRuns = 4 << iota
 	// isLone means that the version's run is live, and is the only run of the group.
 	isLone
-	// hasDeadRuns means that some runs are not live, and that the counts of all runs follow
-	// too.
+	// hasDeadRuns means that some runs are not live. In that case, the counts of all runs follow
+	// the counts of the live runs.
 	hasDeadRuns
 	// addsOutput means that the run is the first of the group with its output.
 	addsOutput
@@ -36,9 +36,10 @@ type Version struct {
 	Output uint64
 	// Live counts the live runs, and All counts the runs in any state.
 	Live, All Tally
-	// The newest earlier events with addsOutput and with AddsCombination, or 0 if there are none.
-	// They link the versions into two lists, newest first. The list of combinations exists only in
-	// groups of an input, an input_hash, a system prompt, a model, or a label.
+	// outputBefore and CombinationBefore are the seqs of the newest earlier events with addsOutput
+	// and AddsCombination, or 0 if there are none. They link the versions into two lists, newest
+	// first. The list of combinations exists only in groups of an input, an input_hash, a system
+	// prompt, a model, a build, or a label.
 	outputBefore, CombinationBefore uint64
 	// Facts holds the facts of the last live run. It is set only in groups of an input.
 	Facts []byte

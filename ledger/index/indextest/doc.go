@@ -1,3 +1,3 @@
-// Package indextest tests the index of a ledger. It folds whole logs and compares the answers with
-// those of models that go through all events.
+// Package indextest tests a ledger's index. It folds whole logs and compares the answers with those
+// of simple models that scan every event.
 package indextest

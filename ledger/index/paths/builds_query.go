@@ -11,11 +11,11 @@ import (
 
 // Project describes a project and counts its paths, builds, and collisions.
 type Project struct {
-	Seq        uint64 // seq of the first record
+	Seq        uint64 // seq of the project's first record
 	Name       string
 	Paths      uint64
-	Builds     uint64 // number of builds; a record need not have one
-	Collisions uint64 // number of paths whose path_id another path already had
+	Builds     uint64 // number of builds; records without a build are not counted
+	Collisions uint64 // number of paths whose eight-digit path_id was already taken
 }
 
 // ListProjects returns the projects of the ledger, sorted by first record, newest first.
@@ -40,12 +40,12 @@ func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
 // Collision describes a path whose path_id was already taken by another path (spec: Path
 // categories).
 type Collision struct {
-	Seq    uint64 // seq of the first record
-	PathID string // the longer path_id that the path got instead
+	Seq    uint64 // seq of the path's first record
+	PathID string // the longer path_id that was assigned to the path
 	Route  []string
 	Held   string // the eight-digit path_id that was already taken
-	// HolderSeq is the seq of the first record of the path that holds that path_id, and HolderRoute
-	// is that path's route.
+	// HolderSeq is the seq of the first record of the path that already had the path_id in Held.
+	// HolderRoute is the route of that path.
 	HolderSeq   uint64
 	HolderRoute []string
 }
@@ -78,8 +78,8 @@ func ListCollisions(ctx context.Context, v *index.View, project string, page ind
 
 // Build describes a build of a project and counts its records and paths.
 type Build struct {
-	Seq          uint64    // seq of the first record
-	Time         time.Time // time of that record's event
+	Seq          uint64    // seq of the build's first record
+	Time         time.Time // time of the first record's event
 	Name         string
 	Branch, Base *string // nil if the build has none
 	HashVersion  string  // hash_version of the first record
@@ -126,8 +126,8 @@ func ListBuilds(ctx context.Context, v *index.View, project string, page index.P
 	return list, rowstore.AppendSeq(nil, last), nil
 }
 
-// readBuild reads the build with the given number, including the number of its base's paths that it
-// lacks.
+// readBuild reads the build with the given number. It also counts the paths that the base has and
+// the build lacks.
 func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, number uint64) (*Build, error) {
 	state, err := buildAt(v, project, number)
 	if err != nil {
@@ -225,7 +225,7 @@ func numberAt(v *index.View, d rowstore.Dimension, row rowstore.Identity) (uint6
 	return rowstore.DecodeNumber(value)
 }
 
-// buildAt returns the state of an existing build.
+// buildAt returns the state of the build with the given number. The build must exist.
 func buildAt(v *index.View, project rowstore.Identity, number uint64) (buildState, error) {
 	_, value, _, err := v.NewestVersion(builds, numbered(project, number))
 	if err != nil {

@@ -19,9 +19,9 @@ type Difference struct {
 	Category     Category // category of the path in B, compared with A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
-	// Renamed is set if only one of the builds has the path. It lists paths of the other build that
-	// have the same content and that this build lacks, so they may be this path under another
-	// route. It has at most maxRenames elements.
+	// Renamed is set only if exactly one build has the path. It lists at most maxRenames paths that
+	// have the same content but exist only in the other build. The path may have been renamed to or
+	// from one of them.
 	Renamed []RenamedPath
 }
 
@@ -35,7 +35,7 @@ type RenamedPath struct {
 // Limits of the search for renamed paths.
 const (
 	maxRenames     = 5
-	maxRecordsRead = 20 // maximum number of records that the search reads, all with the same content
+	maxRecordsRead = 20 // maximum number of records with the same content that the search reads
 )
 
 // ComparisonQuery selects the two builds of a project to compare.
@@ -44,8 +44,8 @@ type ComparisonQuery struct {
 	Category      Category // one of Categories, or Gone; empty means all
 }
 
-// onlyInA is the first byte of a page position among the paths that only A has. These follow all
-// paths of B.
+// onlyInA is the first byte of a page position that lies among the paths that only A has. Compare
+// lists these paths after all paths of B.
 const onlyInA = 1
 
 // Compare compares the paths of two builds. It returns first the paths of B and then those that
@@ -106,8 +106,8 @@ func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, 
 	})
 }
 
-// difference compares a path of B with A or, if wantGone is true, returns the difference for a path
-// of A that B lacks. It returns nil if the path does not belong in the list.
+// difference compares a path of B with the same path in A. If wantGone is true, it instead
+// describes a path of A that B lacks. It returns nil if the path is not part of the answer.
 func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Difference, error) {
 	before, err := findState(c.v, path, c.a, c.v.Size())
 	if err != nil {

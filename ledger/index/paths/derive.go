@@ -75,7 +75,7 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	f.Rows.Put(pathVersions, path[:], e.Seq, f.value)
 	f.value = next.append(f.value[:0])
 	f.Rows.Put(pathStates, numbered(path, next.build), e.Seq, f.value)
-	// The event's own path_id is computed from the route alone and can differ from this one.
+	// The path_id in the event is computed from the route alone, and can differ from next.id.
 	records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(pathIDName), next.id), e.Seq)
 	if next.otherBase {
 		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.Flag), []byte(otherBase)), e.Seq)
@@ -102,7 +102,7 @@ func (f *deriver) inBuild(path rowstore.Identity, build uint64) *pathState {
 	return f.pathState(path, build)
 }
 
-// Positions in Categories.
+// These constants are indexes into Categories.
 const (
 	isNew = iota
 	modified
@@ -110,9 +110,9 @@ const (
 	incomparable
 )
 
-// compare sets the category, span, and linksChanged of s. with is the state that s is compared
-// with, and before is the previous state in the same build. Both can be nil. linksChanged is set
-// only if all fingerprints are known.
+// compare sets the category, span, and linksChanged of s. It compares s with the state in with.
+// before is the path's previous state in the same build. Either argument can be nil. linksChanged
+// is set only if all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
@@ -127,7 +127,7 @@ func (s *pathState) compare(with, before *pathState) {
 		s.category = modified
 	}
 	if before != nil && s.sameContent(before) {
-		s.span = before.span // the record repeats the previous one in its build
+		s.span = before.span // the content is the same as in the path's previous record in the build
 	}
 }
 
@@ -192,10 +192,9 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 	return number, of
 }
 
-// newLine returns the line of a new build. last is the number of the previous build in the
-// project. The base of the new build is the build that its first record names. If the record
-// names none, the base is the last build of its branch or, without a branch, the last build of
-// the project.
+// newLine returns the line of a new build. last is the number of the project's previous build. If
+// the build's first record names a base, that is the base of the build. Otherwise, the base is the
+// last build of its branch or, without a branch, the last build of the project.
 func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
@@ -262,9 +261,9 @@ func (f *deriver) addWaiting(seq uint64, path rowstore.Identity, base, build uin
 	f.Rows.Put(waiting, row, seq, f.value)
 }
 
-// countKeptInWaitingBuilds is called when a path is added to a build. It counts the path as kept in the builds
-// that are based on this one and have the path already. Each of these builds has a record of the
-// path and is counted once, so the average cost per record is bounded.
+// countKeptInWaitingBuilds is called when a path is added to the given base. It counts the path as kept in
+// each build that already has the path and is based on that base. Each of these builds has a record of the
+// path and is counted only once, so the average cost per record is bounded.
 func (f *deriver) countKeptInWaitingBuilds(seq uint64, project, path rowstore.Identity, base uint64) {
 	for number := f.number(waiting, numbered(path, base)); number > 0; number = f.number(waitingBefore, numbered(path, number)) {
 		build := f.buildState(project, number)
@@ -276,8 +275,8 @@ func (f *deriver) countKeptInWaitingBuilds(seq uint64, project, path rowstore.Id
 }
 
 // pathValidated folds the validation of a path's fingerprint (spec: Validation of paths). It has no
-// effect if no path has the path_id, or if the path's fingerprint in that build is now a different
-// one.
+// effect if no path has the path_id, or if the record that it applies to is missing or has a
+// different fingerprint.
 func (f *deriver) pathValidated(e *event.Event) {
 	v := e.PathValidation()
 	_, path, found := f.pathHolder(v.Project, v.PathID)
@@ -300,10 +299,10 @@ func (f *deriver) pathValidated(e *event.Event) {
 	}
 }
 
-// validatedState returns the state that a validation is about, or nil if there is none. If the
-// validation names a build, this is the path's state in that build. Otherwise, it is the state of
-// the record that the validation names, provided that the record has no build either. In all other
-// cases, it is the state after the path's latest record.
+// validatedState returns the state that a validation applies to, or nil if there is none. If the
+// validation names a build, that is the path's state in the build. Otherwise, it is the state after
+// the record that the validation names, if that is the path's latest record without a build. If
+// not, it is the state after the path's latest record in any build.
 func (f *deriver) validatedState(v *event.PathValidation, path rowstore.Identity) *pathState {
 	if v.Build != nil {
 		build := rowstore.IdentityOf(v.Project, v.Build)

@@ -37,11 +37,11 @@ const (
 	lines rowstore.Dimension = 0xb9
 	// branches maps the identity of a project and a branch to the numbers of the branch's builds.
 	branches rowstore.Dimension = 0xba
-	// waiting maps a path and the number (8 bytes) of a base that lacks it to each build that has the
-	// path and is based on that base.
+	// waiting has one row per path and number (8 bytes) of a base that lacks the path. The row gains a
+	// version for each build that has the path and is based on that base.
 	waiting rowstore.Dimension = 0xbb
-	// waitingBefore maps a path and the number (8 bytes) of a build in waiting to the build that was
-	// added to the same row of waiting before it.
+	// waitingBefore links the builds in a row of waiting. It maps a path and the number (8 bytes) of a
+	// build to the build that was added to that row just before.
 	waitingBefore rowstore.Dimension = 0xbc
 	// contents maps the identity of a project, a hash_version, and a content_fingerprint, followed
 	// by the number (8 bytes) of a build, to the paths that have this content in the build.
@@ -49,9 +49,9 @@ const (
 	// validations has one row per path and span (8 bytes); the row gains a version for each
 	// validation of the span.
 	validations rowstore.Dimension = 0xbe
-	// contentValidations has rows for the contents of a path; a row gains a version for each
-	// validation of that content. The row is the identity either of a path, a hash_version, and a
-	// content_fingerprint, or of a path and the digest of a piece of content.
+	// contentValidations has up to two rows for each content of a path. Each row gains a version for
+	// each validation of that content. One row is the identity of the path, the hash_version, and the
+	// content_fingerprint. The other is the identity of the path and the digest of the content.
 	contentValidations rowstore.Dimension = 0xbf
 )
 

@@ -10,14 +10,14 @@ import (
 // validationStatus is the effect of the validations of a path on one of its records.
 type validationStatus struct {
 	validated bool
-	// before is the seq of an earlier validation of the same content in the same line of builds
-	// that does not apply to the record. It is 0 if there is none, or if a validation applies.
+	// before is the seq of an earlier validation of the same content in the same line of builds. That
+	// validation does not apply to the record. before is 0 if there is none, or if another one applies.
 	before uint64
 }
 
 // validationStatusOf returns the effect that the validations among the first size events have on a record
-// (spec: Validation of paths). Of the validations of its span that are in the record's line of
-// builds, the last one applies.
+// (spec: Validation of paths). The validation that applies is the last one of the record's span that is
+// in the record's line of builds.
 func validationStatusOf(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (validationStatus, error) {
 	_, last, err := lastInLine(v, project, validations, numbered(path, s.span), s, size, nil)
 	if err != nil || last != nil {
@@ -39,9 +39,9 @@ func validationStatusOf(v *index.View, project, path rowstore.Identity, s *pathS
 	return validationStatus{before: before}, nil
 }
 
-// lastInLine returns the newest validation in a row that is about a build in the line of s, and its
-// seq. If except is not nil, lastInLine skips the validations of that span. It returns a nil
-// validation if there is none.
+// lastInLine searches a row for the newest validation of a build in the line of s. It returns the
+// validation and its seq, or nil if there is none. If except is not nil, lastInLine skips the
+// validations of the span *except.
 func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, row []byte, s *pathState, size uint64, except *uint64) (uint64, *validation, error) {
 	for r, err := range v.VersionsNewestFirst(d, row, size) {
 		if err != nil {
@@ -62,9 +62,8 @@ func lastInLine(v *index.View, project rowstore.Identity, d rowstore.Dimension, 
 	return 0, nil, nil
 }
 
-// inLine reports whether a build is in the line of a record. The line consists of the record's
-// own build, its base, the base of that, and so on. Build 0 is only in the line of records
-// without a build.
+// inLine reports whether a build is in the line of a record. The line consists of the build s.line,
+// its base, that build's base, and so on. Build 0 is only in the line of records without a build.
 func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState) (bool, error) {
 	if build == 0 {
 		return s.build == 0, nil
@@ -85,7 +84,7 @@ func inLine(v *index.View, project rowstore.Identity, build uint64, s *pathState
 	return at == build, nil
 }
 
-// lineAt returns the line of an existing build. The caller owns the result.
+// lineAt returns the line of a build, which must exist. The caller owns the result.
 func lineAt(v *index.View, project rowstore.Identity, build uint64) (line, error) {
 	_, value, _, err := v.NewestVersion(lines, numbered(project, build))
 	if err != nil {

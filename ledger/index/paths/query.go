@@ -15,8 +15,8 @@ import (
 // ErrNotFound means that there is no such project, build, or path.
 var ErrNotFound = errors.New("index: not found")
 
-// Path is the state of a path after its latest record, either in any build or in one build (spec:
-// Path categories).
+// Path is the state of a path after its latest record, either across all builds or in a single
+// build (spec: Path categories).
 type Path struct {
 	PathStatus
 	Seq uint64 // seq of the record
@@ -26,7 +26,7 @@ type Path struct {
 	Build                                     *string // nil if the record names no build
 }
 
-// PathStatus is what the ledger derives from a record of a path and the events before it.
+// PathStatus is the status of one record of a path, which the index derives from the events.
 type PathStatus struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
@@ -35,7 +35,7 @@ type PathStatus struct {
 	// ValidatedBefore is the seq of an earlier validation of the same content that does not apply
 	// to the record, or 0 if there is none.
 	ValidatedBefore uint64
-	// LinksChanged is true if the content differs only in its links.
+	// LinksChanged is true if the content differs from the compared record's only in its links.
 	LinksChanged bool
 	// OtherBase is true if the record names a base or branch other than its build's.
 	OtherBase bool
@@ -51,7 +51,7 @@ type Row struct {
 // Version is the state of a path after one of its records, or after a validation of its fingerprint
 // in a build.
 type Version struct {
-	Row // Route is nil for a validation
+	Row // for a validation, Route is nil and Time is the time of the validation
 	// Event is the seq of the record or validation, and Kind is its kind.
 	Event  uint64
 	Kind   record.Kind
@@ -270,7 +270,7 @@ func newReader(v *index.View, project string) *reader {
 	return &reader{v: v, project: rowstore.IdentityOf([]byte(project)), names: make(map[uint64]*string)}
 }
 
-// path converts the state of a path to a Path, with the status that it has as of the given size.
+// path converts the state of a path to a Path. Its status is derived from the first size events.
 func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, error) {
 	change, err := changeAt(r.v, r.project, path, s, size)
 	if err != nil {

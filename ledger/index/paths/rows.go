@@ -24,9 +24,9 @@ var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
 // pathVersion describes one record or validation of a path. It is the value of a version in
 // pathVersions.
 type pathVersion struct {
-	latest    uint64 // number of the build of the path's latest record
-	validates bool   // the event is a validation
-	validated uint64 // number of the build that the validation is about
+	latest    uint64 // build number of the path's latest record; 0 if it has no build
+	validates bool   // true if the event is a validation
+	validated uint64 // build number of the validated record
 }
 
 func (v *pathVersion) append(dst []byte) []byte {
@@ -52,12 +52,12 @@ func decodePathVersion(value []byte) (pathVersion, error) {
 type pathState struct {
 	record   uint64 // seq of the record
 	category uint64 // position in Categories
-	// build is the number of the record's build, or 0 for none. line is the build whose bases
-	// the record continues: its own build or, for a record without a build, the build of the
+	// build is the number of the record's build, or 0 for none. line is the number of the build at
+	// which the record's line of builds starts. Without a build, a record continues the line of the
 	// record that it was compared with.
 	build, line uint64
-	// span is the seq of the first record in the span. All records in a span have equal content and
-	// share validations.
+	// span identifies the record's span by the seq of its first record. All records in a span have
+	// equal content and share validations.
 	span         uint64
 	linksChanged bool
 	otherBase    bool   // the record names a base or branch other than its build's
@@ -99,14 +99,15 @@ func decodePathState(value []byte) (pathState, error) {
 	return s, r.Err("a path", value)
 }
 
-// line describes a build and its line of bases (spec: Validation of paths). It has the build's name,
-// branch, and base, and a skip pointer along the line. It is the row value of the dimension lines.
+// line describes a build and its line of bases (spec: Validation of paths). It contains the build's
+// name, branch, and base, and a skip pointer to an earlier build in the line. It is the value of a
+// row in lines.
 type line struct {
-	base uint64 // number of the base; 0 if there is none or the project did not have it
-	// skip is an ancestor of the build, or 0. With the skips, any build in a line of n builds
-	// is reached in O(log n) steps.
+	base uint64 // number of the base; 0 if there is none or the base is unknown
+	// skip is an ancestor of the build, or 0. By following skip, a search reaches any build in a line
+	// of n builds in O(log n) steps.
 	depth, skip            uint64 // depth is the number of builds in the line, including this one
-	name, branch, baseName []byte // nil if no record names it; baseName is the name of base or of the unknown base
+	name, branch, baseName []byte // nil for none; baseName can be the name of an unknown base
 }
 
 func (l *line) append(dst []byte) []byte {
@@ -125,7 +126,7 @@ func decodeLine(value []byte) (line, error) {
 // validation describes one validation of a path. It is the value of a version in validations and in
 // contentValidations.
 type validation struct {
-	build     uint64 // number of the build of the record that it is about
+	build     uint64 // build number of the validated record; 0 if it has no build
 	span      uint64
 	validated bool
 }
@@ -166,8 +167,8 @@ func decodeProjectState(value []byte) (projectState, error) {
 	return s, r.Err("a project's paths", value)
 }
 
-// buildState is the state of a build after one of its records, or after a late record in its base.
-// It is the value of a version in builds.
+// buildState is the state of a build after one of its records, or after its base gained a path that
+// the build already had. It is the value of a version in builds.
 type buildState struct {
 	first      uint64    // seq of the build's first record
 	categories [4]uint64 // number of records in each category, in the order of Categories
@@ -221,7 +222,7 @@ func (s *pathState) validationRows(path rowstore.Identity) (rows []rowstore.Iden
 	return rows
 }
 
-// pathVersion returns the newest version that the fold holds for a path, or false if there is none.
+// pathVersion returns the newest version of a path, or false if the path has none.
 func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	_, value, found := f.Rows.NewestVersion(pathVersions, path[:])
 	if !found {
@@ -230,8 +231,8 @@ func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	return rowstore.Decode(&f.Rows, value, decodePathVersion), true
 }
 
-// pathState returns the state that the fold holds for a path in the given build, or nil if the
-// build lacks the path.
+// pathState returns the current state of a path in the given build, or nil if the build lacks the
+// path.
 func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	_, value, found := f.Rows.NewestVersion(pathStates, numbered(path, build))
 	if !found {
@@ -241,7 +242,7 @@ func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	return &s
 }
 
-// line returns the line that the fold holds for the given build, or the zero line for build 0.
+// line returns the line of the given build, or the zero line for build 0.
 func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	_, value, found := f.Rows.NewestVersion(lines, numbered(project, build))
 	if !found {
@@ -266,8 +267,7 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 	return rowstore.Decode(&f.Rows, value, decodeProjectState)
 }
 
-// buildState returns the state that the fold holds for the given build, or the zero state for a new
-// build.
+// buildState returns the current state of the given build, or the zero state for a new build.
 func (f *deriver) buildState(project rowstore.Identity, number uint64) buildState {
 	_, value, found := f.Rows.NewestVersion(builds, numbered(project, number))
 	if !found {

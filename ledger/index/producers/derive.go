@@ -50,8 +50,8 @@ func (f *deriver) producer(e *event.Event) {
 	f.updateMissing(e.Seq, before, state.missing())
 }
 
-// deliver adds a number to those that a producer has delivered. It reports whether the number
-// is new. Only numbers above the lowest missing one are added to the set.
+// deliver records that a producer has delivered a number. It reports whether the number is new.
+// Only numbers above the lowest missing one are stored in the producer's set.
 func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerState, number uint64) bool {
 	switch {
 	case number == 0:
@@ -74,7 +74,7 @@ func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerSta
 	return true
 }
 
-// addNumber adds a number to the set of a producer. It reports whether the number is new.
+// addNumber adds a number to a producer's stored set, and reports whether it is new.
 func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	return addNumber(number, func(level byte, n uint64) block {
@@ -85,8 +85,8 @@ func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint6
 	})
 }
 
-// missingFrom returns the lowest number that is not in a producer's set and is not less than the
-// given number.
+// missingFrom returns the lowest number at or above the given one that is not in a producer's
+// stored set.
 func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
 	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
@@ -103,9 +103,9 @@ func (f *deriver) numberBlock(row []byte) block {
 	return rowstore.Decode(&f.Rows, value, decodeBlock)
 }
 
-// updateMissing updates the sum of missing numbers over all producers after the count of one producer has
-// changed from before to after. The sum has 128 bits, because a single record can skip nearly 2^63
-// numbers. For sums that exceed 64 bits, the gauge shows 2^64-1.
+// updateMissing updates the total count of missing numbers after one producer's count has changed from
+// before to after. The total has 128 bits, because a single record can skip nearly 2^63 numbers. For
+// totals that exceed 64 bits, the gauge shows 2^64-1.
 func (f *deriver) updateMissing(seq, before, after uint64) {
 	if before == after {
 		return

@@ -9,13 +9,13 @@ import (
 	"colophon/storage"
 )
 
-// Producer describes what a client that numbers its records has delivered.
+// Producer describes a client that numbers its records, and counts what it has delivered.
 type Producer struct {
 	ID         string
 	Seq        uint64 // seq of its latest record
 	Records    uint64
 	CompleteTo uint64 // all numbers from 1 up to this one were delivered
-	Highest    uint64 // the highest number that was delivered; 0 if there is none above 0
+	Highest    uint64 // the highest delivered number; 0 if there is none above 0
 	Missing    uint64 // count of numbers below the highest that were not delivered
 	Duplicates uint64 // number of records that repeat a number
 }

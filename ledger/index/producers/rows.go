@@ -13,12 +13,12 @@ import (
 // find the next number that is, or is not, in the set, however far away it is.
 
 const (
-	blockBits = 8 // bits of a number per level
+	blockBits = 8 // number of bits of a delivered number that each level covers
 	topLevel  = 64/blockBits - 1
 )
 
-// bitmap has one bit for each part of a block. A part is a number at level 0, and a block of the
-// level below at other levels.
+// bitmap has one bit for each part of a block. At level 0, a part is a single number. At higher
+// levels, it is a block of the level below.
 type bitmap [1 << blockBits / 64]uint64
 
 func (b *bitmap) has(i byte) bool { return b[i/64]&(1<<(i%64)) != 0 }
@@ -43,14 +43,14 @@ func (b *bitmap) seek(i byte, clear bool) (byte, bool) {
 	return 0, false
 }
 
-// block is one block of a level. At level 0, any and all are equal.
+// block is a stored block of the set. At level 0, the bitmaps any and all are equal.
 type block struct {
 	any bitmap // parts with at least one number in the set
 	all bitmap // parts whose numbers are all in the set
 }
 
-// seek returns the lowest part at or after i that has a number in the set or, if missing is true, a
-// number that is not in the set. It returns false if there is none.
+// seek returns the lowest part at or after i that contains a number in the set or, if missing is
+// true, a number that is not in the set. It returns false if there is no such part.
 func (b *block) seek(i byte, missing bool) (byte, bool) {
 	if missing {
 		return b.all.seek(i, true)
@@ -94,7 +94,7 @@ func blockRow(dst []byte, producer rowstore.Identity, level byte, n uint64) []by
 // addNumber adds a number to a set, and reports whether it is new. read returns a stored
 // block, and write stores one.
 func addNumber(n uint64, read func(level byte, n uint64) block, write func(level byte, n uint64, b *block)) bool {
-	becameNonempty, full := true, true // whether the block of the level below has just become nonempty, and whether it is full
+	becameNonempty, full := true, true // describe the block of the level below, after n was added to it
 	for level := byte(0); level <= topLevel && (becameNonempty || full); level++ {
 		b, i := read(level, n), byte(n)
 		if level == 0 && b.any.has(i) {
@@ -113,8 +113,8 @@ func addNumber(n uint64, read func(level byte, n uint64) block, write func(level
 	return true
 }
 
-// seekNumber returns the lowest number, at least n, that is in a set or, if missing is true, is not
-// in it. It returns false if there is none. It reads at most two blocks of each level.
+// seekNumber returns the lowest number at or above n that is in a set or, if missing is true, that
+// is not in the set. It returns false if there is none. It reads at most two blocks of each level.
 func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, error)) (uint64, bool, error) {
 	level := byte(0)
 	for ; ; level++ {
@@ -127,7 +127,7 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 			break
 		}
 		if n = n>>blockBits + 1; level == topLevel || n>>(64-blockBits*(int(level)+1)) > 0 {
-			return 0, false, nil // the next number would be beyond the largest one
+			return 0, false, nil // the search has passed the largest 64-bit number
 		}
 	}
 	for ; level > 0; level-- {
@@ -145,8 +145,8 @@ func seekNumber(n uint64, missing bool, read func(level byte, n uint64) (block, 
 // producerState records what a producer has delivered. It is the value of a version in
 // producerStates. Numbers begin at 1. A producer may also deliver 0, but 0 is never missing.
 type producerState struct {
-	next      uint64 // the lowest number, at least 1, that was not delivered
-	highest   uint64 // the highest number; 0 if there is none
+	next      uint64 // the lowest number above 0 that was not delivered
+	highest   uint64 // the highest delivered number; 0 if there is none above 0
 	delivered uint64 // number of distinct numbers that were delivered, not counting 0
 	repeats   uint64 // number of records that repeat a number
 	zero      uint64 // 1 if number 0 was delivered

@@ -11,7 +11,7 @@ import (
 // event, and a nil Until means the time just after the last event.
 type Query struct {
 	index.TimeRange
-	Step int64 // length of a period in seconds, which can exceed the range of time.Duration; if it is 0, List chooses one
+	Step int64 // period length in seconds, which can exceed time.Duration; 0 lets List choose one
 }
 
 const (
@@ -36,9 +36,9 @@ var (
 
 // Periods returns the boundaries of consecutive periods of equal length, and that length in
 // seconds. The n-th period begins at the n-th boundary and ends just before the next one. Each
-// boundary is a whole number of periods away from the start of 1970, in UTC. If such a boundary
-// would be outside the years 0 to 9999, the range of timestamps, it is replaced by the first or the
-// last time in those years.
+// boundary is a whole number of periods away from the start of 1970, in UTC. However, timestamps
+// cover only the years 0 to 9999. A boundary outside this range is replaced by the first or the
+// last time in the range.
 func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package rates counts records over time by outcome: those with wrong claims, those without an
-// output, and those with each cause of drift (spec: Rates).
+// Package rates counts records over time: records with wrong claims, records without an output, and
+// runs by cause of drift (spec: Rates).
 package rates
 
 import (

@@ -12,8 +12,8 @@ import (
 	"colophon/storage"
 )
 
-// texts returns pointers to the fields needed by run queries, apart from Seq, Time, and HasPayload,
-// in the order in which they are encoded.
+// texts returns pointers to the text fields that run queries need, in encoding order. Seq, Time,
+// and HasPayload are not among them.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
 		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
@@ -74,8 +74,9 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns the JSON object that contains the four usual hashes of the record and, if it
-// has one, the seedless hash. For most records, this is the complete object of hashes.
+// usualHashes returns a JSON object with the input_hash, ipc_id, output_hash, and
+// system_prompt_hash of the record and, if it has one, the seedless hash. Most records have no
+// other hashes.
 func (r *IPCRecord) usualHashes() []byte {
 	object := make([]byte, 0, 460)
 	for i, hash := range []struct {
@@ -106,8 +107,8 @@ func (k *encodedRecord) number() int {
 	return int(n)
 }
 
-// text decodes the next text. It appends the text to all, the buffer that the texts of a record
-// share, and returns the extended buffer as after.
+// text decodes the next text and appends it to all, the buffer for all texts of the record. It
+// returns the extended buffer as after.
 func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	n, from := k.number(), len(all)
 	switch n {

@@ -29,7 +29,7 @@ type Deriver struct {
 type Grouper interface {
 	// Begin is called before any posting of the record is written.
 	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the version that one group has once the record is added.
+	// Group writes the new version of one group, which includes the event's record.
 	Group(e *index.Event, p Posting)
 }
 
@@ -52,7 +52,7 @@ func (f *Deriver) SetGrouper(g Grouper) { f.grouping = g }
 func (f *Deriver) AddStateObserver(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Prepare implements Preparer. It collects the values of a record that do not depend on other
-// events. It also caches IPC records, because most queries are about recent ones.
+// events. It also caches IPC records, because most queries read recent records.
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.PreparedValue[ValueCollector](e)
 	switch e.Kind {

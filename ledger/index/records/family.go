@@ -34,7 +34,7 @@ func Family() index.Family {
 	for _, state := range record.States {
 		series = append(series, counters.SeriesOf(counters.StateChangesTotal, string(state)))
 	}
-	for _, part := range fields.IPCParts[1:] { // every IPC record has an input, the first part
+	for _, part := range fields.IPCParts[1:] { // skip the first part, the input, because every IPC record has one
 		series = append(series, counters.SeriesOf(counters.IncompleteTotal, part))
 	}
 	return index.Family{

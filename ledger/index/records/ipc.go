@@ -16,7 +16,7 @@ import (
 // IPCRecord holds the contents of an IPC record's event.
 type IPCRecord struct {
 	Seq   uint64
-	Time  time.Time // time at which it was recorded
+	Time  time.Time // time at which the event was recorded
 	RunID []byte    // nil if the record has none
 	event.IPC
 	schema []byte
@@ -29,8 +29,8 @@ func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
 
 // viewState holds the data that queries about records cache in a view.
 type viewState struct {
-	// records holds the IPC records that were read, keyed by seq. One answer often needs a record
-	// twice, since the outputs of a group are usually those of its runs.
+	// records holds the IPC records that were read, keyed by seq. An answer often needs a record twice:
+	// as a run of a group, and as the first run with an output of the group.
 	records       map[uint64]IPCRecord
 	statesChanged *bool  // whether the state of any record has changed; nil if unknown
 	encoded       []byte // scratch
@@ -64,7 +64,7 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 		return IPCRecord{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	if r, _, found := cachedRecord(v, seq); found {
-		return r, ctx.Err() // report cancellation, as a read of the log does
+		return r, ctx.Err() // a read of the log would report cancellation too
 	}
 	entry, e, err := v.EntryAndEvent(ctx, seq)
 	if err != nil {
@@ -100,8 +100,8 @@ func MissingParts(v *index.View) (parts []string, err error) {
 	return parts, nil
 }
 
-// cachedRecord returns the IPC record at seq from the cache. rest is the encoded part for lists; it
-// is valid until the next call. The record counts as one event that was read.
+// cachedRecord returns the IPC record at seq from the cache. rest contains the encoded fields for
+// lists, and is valid until the next call. The record counts as one event read.
 func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
 	state := index.ViewState[viewState](v)
 	state.encoded, found = v.Cache().Find(state.encoded[:0], seq)

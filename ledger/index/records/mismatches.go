@@ -10,9 +10,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// mismatchName is the name of the values that identify the mismatched fields of a record. The
-// values equal the labels of the mismatch metric, so that the records behind the metric can be
-// looked up. mismatched is the flag of a record with at least one mismatch (spec: Checks).
+// mismatchName is the name under which the mismatched fields of a record are indexed. The values
+// equal the labels of the mismatch metric, so that the records that the metric counts can be looked
+// up. mismatched is the flag of a record with at least one mismatch (spec: Checks).
 const (
 	mismatchName = "mismatch"
 	mismatched   = "mismatch"
@@ -24,22 +24,22 @@ func IsCheckedField(name string) bool {
 	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name of the values that identify the rules that a run-DAG's verdict
-// breaks. inconsistent is the flag of such a run-DAG (spec: Verdicts).
+// inconsistentName is the name under which the rules that a run-DAG's verdict breaks are indexed.
+// inconsistent is the flag of a run-DAG that breaks at least one rule (spec: Verdicts).
 const (
 	inconsistentName = "inconsistent"
 	inconsistent     = "inconsistent"
 )
 
 // addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the
-// corresponding flags. They come after all other values, because PostingCache does not cache them.
+// corresponding flags. It must be called last, because PostingCache does not cache these values.
 func (v *ValueCollector) addMismatches(e *event.Event) {
 	raw := e.Checks.Raw()
 	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records
 		return
 	}
 	first := len(v.list)
-	// A citation set can have the same field hundreds of times.
+	// Skip duplicates, because a citation set can repeat a field hundreds of times.
 	add := func(name string, value []byte) {
 		if p := postingOf(name, value); !slices.Contains(v.list[first:], p) {
 			v.list = append(v.list, p)

@@ -56,8 +56,8 @@ func (f *Deriver) occurred(e *event.Event) {
 	_, until, found := f.Rows.NewestVersion(occurredUntil, horizonRow[:])
 	var scratch [index.TimeBytes]byte
 	if !found || bytes.Compare(index.AppendTime(scratch[:0], at), until) >= 0 {
-		// The time is rounded up to a whole second, so that most records of a busy ledger need
-		// not write it.
+		// Round the time up to a whole second, so that most records of a busy ledger do not have to write a
+		// new one.
 		f.Rows.Put(occurredUntil, horizonRow[:], e.Seq, index.AppendTime(scratch[:0], time.Unix(at.Unix()+1, 0)))
 	}
 }

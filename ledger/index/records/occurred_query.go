@@ -37,7 +37,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 		position := it.Key()[len(rowstore.Keyspace{})+2:]
 		seq := ^binary.BigEndian.Uint64(position[index.TimeBytes:])
 		if seq >= v.Size() {
-			continue // not counted: later events must not change where a page ends
+			continue // not counted, because later events must not change where a page ends
 		}
 		v.AddReads(1, 0)
 		last = append(last[:0], position...)
@@ -68,7 +68,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 		}
 	}
 	rows := append(keys.Prefix(nil, occurrences), kind)
-	// Begin at until, because most events after the view's size occurred after it.
+	// Begin at until, to skip most of the records that are newer than the view.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
 		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))

@@ -14,9 +14,9 @@ import (
 type Posting struct {
 	ID rowstore.Identity
 	// Family is the identity of the value's name if runs are grouped by that name (spec: Runs), and
-	// zero otherwise. The versions of a group contain the group's state.
+	// zero otherwise. If it is not zero, the posting's versions contain the state of the group.
 	Family rowstore.Identity
-	// recurs is true if many records have this value. The value's versions then share keys.
+	// recurs is true if many records have this value. Several versions then share one key.
 	recurs bool
 }
 
@@ -40,7 +40,7 @@ const (
 	buildName       = "build"
 	Subject         = "subject"
 	Topic           = "topic"      // topic of a note
-	RecordSeq       = "record_seq" // the record that a note is about, in decimal
+	RecordSeq       = "record_seq" // seq of the record that a note refers to, in decimal
 	Flag            = "flag"
 	Incomplete      = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
@@ -120,8 +120,8 @@ func (v *ValueCollector) AddRecurring(name string, value []byte) {
 	}
 }
 
-// PostingOf returns the posting of the record's value in a family, or the zero Posting if there is
-// none. A record must have at most one value of the family.
+// PostingOf returns the posting that has the given Family, or the zero Posting if the record has
+// none. The record must have at most one posting with that Family.
 func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 	for _, p := range v.list {
 		if p.Family == family {
@@ -142,8 +142,8 @@ func (v *ValueCollector) GroupPostings() iter.Seq[Posting] {
 	}
 }
 
-// PostingCache caches the last posting at each position of the list of values, because
-// consecutive records usually have the same value at the same position.
+// PostingCache caches the last posting computed for each position in a list of values.
+// Consecutive records usually have the same value at the same position.
 type PostingCache struct{ last []identified }
 
 // identified is a value with its name and posting.
@@ -153,8 +153,8 @@ type identified struct {
 	Posting
 }
 
-// Posting returns the posting of the value at the given position. The position may be at most one
-// past the last cached one.
+// Posting returns the posting of a value at the given position in a list of values. The position
+// must not exceed the number of cached positions.
 func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)
@@ -184,7 +184,8 @@ func (v *ValueCollector) CollectIPC(identities *PostingCache, e *event.Event, ip
 	}
 }
 
-// addProducer adds the record's producer and the number that the producer gave it.
+// addProducer adds the record's producer, and the sequence number that the producer gave the
+// record.
 func (v *ValueCollector) addProducer(e *event.Event) {
 	if id, number := e.Producer(); id != nil {
 		v.AddRecurring(producerName, id)
@@ -192,8 +193,8 @@ func (v *ValueCollector) addProducer(e *event.Event) {
 	}
 }
 
-// The names by which runs are grouped (spec: Runs), and their families. Runs are also grouped
-// by the values of each label.
+// Runs are grouped by the values with these names (spec: Runs), except seedlessHash, and by
+// the values of each label.
 const (
 	IPCID            = "ipc_id"
 	Input            = "input"

@@ -24,23 +24,23 @@ const MaxValues = 8
 type Filter struct {
 	Kind            record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
 	State           record.State // if not empty, only IPC records and run-DAGs in this state are selected
-	Values          []Value      // a record must have all of them; at most MaxValues
-	index.TimeRange              // limits the time when a record was recorded or occurred
+	Values          []Value      // a selected record has all of these values; there must be at most MaxValues
+	index.TimeRange              // when records were recorded (for List) or occurred (for ListByOccurrence)
 	Bodies          bool         // also return event bodies
 }
 
 // Value is a named value by which records can be found (spec: Lists of records). Each effective
-// hash has its own name. The names of labels begin with label:, and those of run-DAG stages with
-// stage:.
+// hash has its own name. The name of a label begins with "label:", and the name of a run-DAG stage
+// begins with "stage:".
 type Value struct{ Name, Text string }
 
-// ProducerSeq returns the value that selects the records to which a producer gave the sequence
-// number seq.
+// ProducerSeq returns a Value that selects records by their producer and by the sequence
+// number seq that the producer gave them.
 func ProducerSeq(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
 
-// valueIDs returns the identities of the filter's values in Postings.
+// valueIDs returns the Identity of each value in the filter. Each Identity is a row in Postings.
 func (q *Filter) valueIDs() []rowstore.Identity {
 	var ids []rowstore.Identity
 	for _, value := range q.Values {
@@ -49,7 +49,7 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 	return ids
 }
 
-// Record is a record, a redaction, or a note in a list.
+// Record describes one row of a list: a record, a redaction, or a note.
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
@@ -58,17 +58,17 @@ type Record struct {
 	State     record.State // empty if the kind has no state
 	RunID     *string
 	Occurred  *string // the record's timestamp, as it was sent
-	// Hashes (effective hashes) and Labels are objects in canonical JSON.
+	// Hashes contains the effective hashes. Hashes and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
-	Mismatches     []string // fields whose check has the result mismatch
+	Mismatches     []string // names of the checks whose result is a mismatch
 	Inconsistent   []string // rules that the verdict breaks
 	Incomplete     []string // parts that an IPC record lacks (spec: Receipts)
 	Body           []byte   // body of the event; nil unless Filter.Bodies is set
 }
 
-// List returns records in descending order of their seqs. A page may have fewer rows than its
-// limit, or none, if few events match the filter, because the page ends when its budget is spent.
-// next is nil only at the end.
+// List returns a page of records, newest first. A page ends when its budget is spent. If few events
+// match the filter, a page can therefore have fewer rows than its limit, or none. next is nil only
+// on the last page.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {
@@ -100,8 +100,8 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 	return rows, nil, nil
 }
 
-// searched returns the identities of the rows in Postings that must be searched for the records
-// that match the filter.
+// searched returns the identities of the rows in Postings that a search for the filter must
+// intersect.
 func (q *Filter) searched() []rowstore.Identity {
 	ids := q.valueIDs()
 	if q.Kind != "" {
@@ -113,8 +113,8 @@ func (q *Filter) searched() []rowstore.Identity {
 	return ids
 }
 
-// ListExceeds reports whether List would read more than the given number of events for a filter. It
-// does not read any events itself.
+// ListExceeds reports whether List would read more than limit events for a filter. It does not read
+// any events itself.
 func ListExceeds(v *index.View, q Filter, limit int) (more bool, err error) {
 	from, below, err := v.SeqsIn(q.TimeRange)
 	if err != nil {

@@ -17,9 +17,9 @@ const (
 // ErrTooMany means that a run has too many records to search for a live one.
 var ErrTooMany = errors.New("the run has too many records to search for a live record")
 
-// LatestOfRun returns the seq of the latest live record with the given kind and run_id or, if any
-// is true, of the latest one in any state. It returns nil if there is no such record. more reports
-// whether the run may have others.
+// LatestOfRun returns the seq of the latest live record with the given kind and run_id. If any is
+// true, the record can be in any state. seq is nil if there is no such record. more reports whether
+// the run might have other records of that kind.
 func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kind, any bool) (seq *uint64, more bool, err error) {
 	filter := Filter{Kind: kind, Values: []Value{{Name: "run_id", Text: run}}}
 	page := index.Page{Limit: searchedRows}

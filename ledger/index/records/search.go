@@ -8,8 +8,8 @@ import (
 )
 
 // search finds the events that have all of several values, newest first, without reading the events
-// between them. It also finds versions that were written by state changes. It is not safe for
-// concurrent use, and must be closed.
+// between them. It also finds state changes that wrote versions for these values. A search is not
+// safe for concurrent use, and must be closed.
 type search struct {
 	postings []*rowstore.VersionSeeker
 	at       uint64 // current seq of the first posting
@@ -23,8 +23,8 @@ func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	return s
 }
 
-// step continues the search among the events before below. If found is true, the event at bound has
-// all values. No event after bound and before below has all of them. If bound is 0 and found is
+// step continues the search below the given seq. No event strictly between bound and below has all
+// values. found reports whether the event at bound has all of them. If bound is 0 and found is
 // false, the search has ended. A step reads at most one key for each value.
 func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 	seq := below - 1
@@ -37,8 +37,8 @@ func (s *search) step(below uint64) (bound uint64, found bool, err error) {
 			s.at = seq
 		}
 	}
-	// Each posting was searched at or below the previous one's seq, so if the first posting is
-	// at seq, all are.
+	// Each seek starts at the seq that the previous seek found, so these seqs never increase.
+	// If the first one equals the last one, all are equal.
 	if len(s.postings) > 0 && s.at != seq {
 		return seq + 1, false, nil
 	}

@@ -11,13 +11,14 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name of the postings for records whose state has changed to one other than live.
-// The version of such a posting is the record's seq. The posting remains when the state changes
-// again.
+// stateName is the name under which Postings lists the records whose state has changed to a given
+// state. The version of such a posting is the record's seq, not the seq of the state change. The
+// posting remains when the state changes again.
 const stateName = "state"
 
-// stateOf returns the state that the fold holds for an IPC record or run-DAG. A record is live
-// until an event changes its state (spec: States; Path validation; Sources; Redactions).
+// stateOf returns the state of an IPC record or run-DAG after the events folded so far. A
+// record is live until an event changes its state (spec: States; Path validation; Sources;
+// Redactions).
 func (f *Deriver) stateOf(seq uint64) string {
 	var row [8]byte
 	_, value, found := f.Rows.NewestVersion(recordStates, rowstore.AppendSeq(row[:0], seq))
@@ -34,9 +35,9 @@ func State(v *index.View, seq uint64) (string, error) {
 	return stateText(value, found), err
 }
 
-// anyStateChanged reports whether the state of any record has changed. In most ledgers, none has.
-// Without this check, looking up an absent row would cost as much as all other work on a listed
-// record.
+// anyStateChanged reports whether the state of any record has changed. In most ledgers, no state
+// has changed. The check then saves looking up an absent row for each listed record, which would
+// cost as much as all other work on the record.
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
@@ -92,7 +93,7 @@ func (f *Deriver) target(ctx context.Context, seq, named uint64) (*event.Event, 
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)
 	}
-	var decoder event.Decoder // the fold's own decoder still holds the state change
+	var decoder event.Decoder // not the fold's decoder, because the state change event is still using it
 	target, err := decoder.Decode(entry)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d: %w", named, err)

@@ -56,17 +56,16 @@ func (w *Batch) add(kind writeKind, key, value []byte) {
 
 const orderBytes = 8
 
-// orderOf returns the eight bytes of a key that start at offset place, padded with zeros, as a
-// number.
+// orderOf returns, as a number, the eight bytes of a key that begin at offset place. It pads a
+// shorter key with zeros.
 func orderOf(key []byte, place int) uint64 {
 	var order [orderBytes]byte
 	copy(order[:], key[min(place, len(key)):])
 	return binary.BigEndian.Uint64(order[:])
 }
 
-// withRoom returns a slice to which the given number of elements can be appended without
-// copying. It doubles a full slice, whereas append would copy a large one each time it grows by
-// a quarter.
+// withRoom returns s with room for the given number of additional elements. It doubles a full
+// slice, because append would grow a large slice by only a quarter and copy it more often.
 func withRoom[T any](s []T, more int) []T {
 	if cap(s)-len(s) >= more {
 		return s
@@ -74,8 +73,7 @@ func withRoom[T any](s []T, more int) []T {
 	return append(make([]T, 0, max(2*cap(s), len(s)+more)), s...)
 }
 
-// reset empties the batch. It frees the batch's memory if that exceeds three times typical, which
-// is in bytes.
+// reset empties the batch. It also frees the batch's memory if that is more than 3*typical bytes.
 func (w *Batch) reset(typical int) {
 	if cap(w.bytes)+cap(w.list)*writeBytes > 3*typical {
 		*w = Batch{engine: w.engine}
@@ -92,14 +90,14 @@ const (
 	longKey   = 64
 )
 
-// sort sorts the writes by key. Writes to the same key stay in the order in which they were added.
+// sort sorts the writes by key. Writes to the same key stay in insertion order.
 func (w *Batch) sort() {
 	w.spare = slices.Grow(w.spare[:0], len(w.list))[:len(w.list)]
 	w.sortFrom(len(Keyspace{}), w.list, w.spare)
 }
 
-// sortFrom sorts writes whose keys are equal up to offset place. The order of each write must hold
-// the bytes from that offset on.
+// sortFrom sorts writes whose keys are equal before offset place. The order field of each write
+// must contain the eight bytes that begin at that offset.
 func (w *Batch) sortFrom(place int, list, spare []write) {
 	sortByOrder(list, spare)
 	for from := 0; from < len(list); {
@@ -114,8 +112,8 @@ func (w *Batch) sortFrom(place int, list, spare []write) {
 	}
 }
 
-// sortEqual sorts writes that have the same order, so that their keys are equal up to offset place
-// or to their end.
+// sortEqual sorts writes whose order fields are equal. Their keys are therefore equal before offset
+// place, apart from zero padding.
 func (w *Batch) sortEqual(place int, list, spare []write) {
 	if len(list) <= fewWrites || place >= longKey {
 		slices.SortFunc(list, func(a, b write) int {

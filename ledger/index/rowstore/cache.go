@@ -59,12 +59,12 @@ type generation struct {
 	entries []entry  // entry 0 is unused
 	blocks  [][]byte // names and version runs
 	filled  int      // number of blocks in use
-	at      int      // bytes used in the last of these blocks
+	at      int      // bytes used in block filled-1
 	used    int      // total number of bytes, including heads
 }
 
-// place is the position of a row in entries. It is valid until the next rotation; 0 means
-// none.
+// place is the index of a row in the entries of a generation. It is valid until the next
+// rotation. 0 means that there is no such row.
 type place uint32
 
 // entry is one row. Its name is in a block, followed by its version run.
@@ -72,13 +72,13 @@ type entry struct {
 	span
 	next       place // the next entry of the chain; 0 at the end
 	block, at  uint32
-	size, room uint32 // length of the version run, and the length beyond which the run must be moved
+	size, room uint32 // length of the version run, and the length to which it can grow without being moved
 	tag        uint16 // some bits of the name's hash
 	name       uint8  // length of the name
-	changed    bool   // the version run differs from the one in the batch or the engine
+	changed    bool   // the version run has changed and is not in the batch or the engine yet
 }
 
-// tagOf returns some bits of a hash, none of which is used to select the chain.
+// tagOf returns some bits of a hash. The chain is selected by other bits.
 func tagOf(hash uint64) uint16 { return uint16(hash >> 48) }
 
 // span describes a version run. It is zero if the row has no versions.
@@ -189,8 +189,7 @@ func (g *generation) replace(at place, s span, run []byte) {
 	}
 }
 
-// accepts reports whether the version run of a row can take another version, written by the event
-// at seq.
+// accepts reports whether the event at seq can add a version to the version run of a row.
 func (g *generation) accepts(at place, seq uint64) bool {
 	e := &g.entries[at]
 	return e.found && (e.size < runBytes || e.last == seq)

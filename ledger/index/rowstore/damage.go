@@ -71,17 +71,18 @@ func (s *Store) AddRunningFollowers(running int) {
 	s.usage.running += running
 }
 
-// ErrDamaged means that stored rows cannot have been written by any fold of this build.
+// ErrDamaged means that stored rows are invalid: no fold of this build can have written them.
 var ErrDamaged = errors.New("index: the stored rows are damaged")
 
 // IsCorruption reports whether an error of the engine means that its files are damaged.
 func IsCorruption(err error) bool { return engine.IsCorruptionError(err) }
 
-// ReportDamage starts the replacement of a damaged index. replaced is the number that Acquire
-// returned to the caller that found the damage. ReportDamage returns true if the index is
-// being replaced or was already replaced; followers then start again with the empty index. It
-// returns false if this process does not replace the index. The next start then rebuilds it if
-// the damage is marked or is found again. ReportDamage can be called from any goroutine.
+// ReportDamage starts to replace a damaged index with an empty one. replaced is the number
+// that Acquire returned to the caller that found the damage. ReportDamage returns true if the
+// index is being replaced or has been replaced since then. Followers then start again with the
+// empty index. It returns false if this process will not replace the index. In that case, the
+// next start of the process replaces it, if the damage is marked or is found again.
+// ReportDamage can be called from any goroutine.
 func (s *Store) ReportDamage(err error, replaced int) bool {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()

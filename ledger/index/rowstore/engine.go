@@ -15,21 +15,22 @@ import (
 // library does not convert existing files.
 const engineFormat = engine.FormatValueSeparation
 
-// queuedTables is the number of full memtables, or of batches of about that size, that can
-// wait to be written before a write blocks.
+// queuedTables is the number of full memtables that can wait to be written before a write
+// blocks. A batch of about the size of a memtable counts as one.
 const queuedTables = 2
 
-// Level 0 is merged when compactAt/2 of its tables overlap. When stopAt of them overlap,
-// writes block. Merging many tables at once costs least, so an index that is being rebuilt,
-// which has few readers, merges later.
+// The engine merges level 0 when compactAt/2 of its tables overlap, and blocks writes when
+// stopAt of them overlap. Merging more tables at once costs less, but unmerged tables slow
+// down reads. An index that is being rebuilt has few readers, so it uses rebuildCompactAt
+// instead of compactAt.
 const (
 	compactAt        = 16
 	rebuildCompactAt = 64
 	stopAt           = 64
 )
 
-// tableBytes is the approximate size of a table. Reads are random, and with few large tables
-// nearly every read finds its table open.
+// tableBytes is the approximate size of a table. Reads are random. Tables are large, so that
+// the engine has few of them and can keep nearly all of them open.
 const tableBytes = 64 << 20
 
 // oneLevelBytes is the size of an index below which merged tables go directly to the last
@@ -63,8 +64,9 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 			once.Do(func() { onDamage(info.Details) })
 		},
 	}
-	// By default, the engine would store the values of older versions separately. It would
-	// mistake the version runs of a row for versions of one another.
+	// By default, the engine would store the values of older versions separately. This must be
+	// disabled, because the engine would mistake a row's version runs for versions of one
+	// value.
 	o.Experimental.SpanPolicyFunc = func([]byte) (engine.SpanPolicy, []byte, error) {
 		return engine.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
 	}
@@ -81,15 +83,15 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 		// since rankings delete many keys.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
 	}
-	// Only the last level is compressed, because other levels are soon rewritten. Filters of
-	// the last level would be useless, because the fold has its own.
+	// Only the last level is compressed, because tables in other levels are soon rewritten. The
+	// last level needs no filters, because the fold has its own filter.
 	o.Levels[lastLevel].Compression = func() *blocks.CompressionProfile { return blocks.FastestCompression }
 	o.Levels[lastLevel].FilterPolicy = engine.NoFilterPolicy
 	return o
 }
 
-// markDamaged makes the next start empty the index, unless the index is emptied earlier. Until
-// then, only queries that reach the damage fail.
+// markDamaged makes the next start of the process empty the index, unless the index is emptied
+// earlier. Until then, only queries that read damaged data fail.
 func (c *Config) markDamaged(damage error) {
 	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
 	if err := c.folder().writeLayout(damagedLayout); err != nil {
@@ -97,8 +99,8 @@ func (c *Config) markDamaged(damage error) {
 	}
 }
 
-// fail exits the process after a failed write. If the engine continued, the index would have a
-// gap that no cursor shows.
+// fail exits the process after a failed write. If the engine continued, rows could be missing
+// for events that the cursor covers.
 func (c *Config) fail(msg string) {
 	c.Log.Error("cannot write the index; exiting", "reason", msg)
 	c.Exit(1)

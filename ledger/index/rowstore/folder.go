@@ -11,12 +11,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// damagedLayout replaces the layout while the index is being emptied, and after damage was
-// found. No build has this layout, so the next start empties the index.
+// damagedLayout replaces the layout while the index is being emptied, and after damage has
+// been found. It differs from the layout of every build, so the next start empties the
+// index.
 const damagedLayout = "colophon index, to be emptied\n"
 
-// Names of this package's files; all others belong to the engine. A folder with layoutFile contains
-// an index and may be emptied.
+// These are the names of this package's files. All other files belong to the engine. A folder with
+// layoutFile is known to contain an index, so it can be emptied.
 const (
 	lockFile   = "LOCK"
 	layoutFile = "LAYOUT"

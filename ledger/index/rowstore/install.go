@@ -42,7 +42,7 @@ func (s *Store) NewInstaller(name string) (*Installer, error) {
 	options.EnsureDefaults()
 	i := &Installer{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
 		options: options.MakeWriterOptions(lastLevel, engineFormat.MaxTableFormat())}
-	// See engineOptions: version runs are not versions of one another.
+	// As engineOptions explains, the engine must not treat version runs as versions of one value.
 	i.options.DisableValueBlocks = true
 	if err := errors.Join(s.config.Files.RemoveAll(i.dir), s.config.Files.MkdirAll(i.dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("creating a folder for the rows of an index: %w", err)
@@ -122,8 +122,8 @@ func (i *Installer) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The new name and rows become visible together, and the old rows disappear at the same
-	// time.
+	// Assign the new keyspace to the name. This change, the new rows, and the deletion of the
+	// old rows become visible together.
 	err = i.table.Set(numberKey(i.name), i.keys[:])
 	if err == nil && found {
 		err = i.table.DeleteRange(old, Keyspace(old).UpperBound())

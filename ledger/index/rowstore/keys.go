@@ -10,11 +10,11 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Dimension is the kind of a row or key. A key consists of the number of a keyspace (2 bytes), a
-// dimension (1 byte), a row, and, if the dimension has VersionedBit, a version (8 bytes). A version
-// is the seq of the event that wrote the row, inverted, so that the newest comes first. The value
-// of such a key is a version run, which holds one or more versions of the row, and the key ends
-// with the oldest of them. All rows of a versioned dimension have the same length.
+// Dimension is the kind of a row or key. A key consists of a keyspace number (2 bytes), a dimension
+// (1 byte), and a row. If the dimension has VersionedBit, a version (8 bytes) follows. A version is
+// the inverted seq of the event that wrote it, so that newer versions sort first. The value of a
+// versioned key is a version run, which contains one or more versions of the row. The key ends with
+// the oldest version of the run. All rows of a versioned dimension have the same length.
 type Dimension byte
 
 // VersionedBit is set in dimensions whose keys end in a version.
@@ -32,8 +32,8 @@ const (
 	SeqBytes     = 8
 )
 
-// Keyspace is the part of the index that belongs to one ledger. All keys in that part begin with
-// its two bytes. Number 0 belongs to the index itself.
+// Keyspace identifies the part of the index that belongs to one ledger. All keys in that part begin
+// with the two bytes of the Keyspace. Number 0 is for the index's own keys.
 type Keyspace [2]byte
 
 func KeyspaceFromNumber(n uint16) Keyspace {
@@ -77,12 +77,12 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity represents a list of texts, of any length, in a key. It is half of a SHA-256 hash;
-// collisions are not expected.
+// Identity represents a list of texts of any length in a key. It is half of a SHA-256 hash,
+// so collisions are not expected.
 type Identity [16]byte
 
-// IdentityOf returns the Identity derived from parts, in order: the first half of the SHA-256 hash
-// of the parts, each preceded by its length as a varint.
+// IdentityOf returns the Identity of a list of parts. It is the first half of a SHA-256 hash of the
+// parts in order, each preceded by its length as a varint.
 func IdentityOf(parts ...[]byte) Identity {
 	var scratch [768]byte
 	b := scratch[:0]

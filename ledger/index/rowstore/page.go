@@ -7,17 +7,17 @@ type Page struct {
 	After []byte
 }
 
-// Limits on what a page may read, including rows that a filter rejects. A page that reaches a limit
-// ends with the rows found so far and a position.
+// These limits bound what a page can read, including rows that a filter rejects. A page that
+// reaches a limit ends. It returns the rows found so far and the position of the next page.
 const (
-	KeysPerRow = 20      // keys for each requested row
-	PageBytes  = 4 << 20 // bytes of events, which is about the size of the rows as JSON
+	KeysPerRow = 20      // keys that a page can read for each requested row
+	PageBytes  = 4 << 20 // bytes of events that a page can read; its rows as JSON have about this size
 )
 
 // Budget limits what a page reads.
 type Budget struct {
 	from *Reader
-	// The page must end when the counts of the reader reach these values.
+	// The page must end when the reader has counted this many keys or bytes of events.
 	keys, bytes int
 	rows        int
 }
@@ -27,7 +27,7 @@ func (r *Reader) Budget(p Page) Budget {
 	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
 }
 
-// IsSpent reports whether a page with this number of rows must end.
+// IsSpent reports whether a page must end after the given number of rows.
 func (b *Budget) IsSpent(rows int) bool {
 	return rows == b.rows || b.from.touched >= b.keys || b.from.bytes >= b.bytes
 }

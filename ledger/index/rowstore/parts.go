@@ -16,14 +16,14 @@ type Row struct{ Key, Value []byte }
 // value.
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
-// EncodePart encodes rows of the reader's keyspace in the order of their keys. It starts with the
-// first row whose key is greater than after, or with the first row of all if after is nil. The part
-// ends with the first row that makes it at least as long as the given number of bytes. The same
-// rows therefore always have the same parts. last is the key of the last row. more reports whether
-// rows follow. The reader's size has no effect. EncodePart returns ErrPosition if after cannot be
-// the key of a row.
+// EncodePart encodes rows of the reader's keyspace in key order. It starts with the first row whose
+// key is greater than after, or with the first row of the keyspace if after is nil. The part ends
+// with the row that makes it at least as long as the given number of bytes. Equal rows are
+// therefore always divided into equal parts. last is the key of the last encoded row. more reports
+// whether further rows follow. The reader's size has no effect. EncodePart returns ErrPosition if
+// after cannot be the key of a row.
 func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
-	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // the engine must not see such a key
+	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // never pass an invalid key to the engine
 		return nil, nil, false, ErrPosition
 	}
 	from := append(slices.Clone(r.Keys[:]), after...)

@@ -18,21 +18,21 @@ type Reader struct {
 	points   *engine.Iterator // for point reads; nil until the first read
 	rows     *engine.Iterator // for reading short rows; nil until the first read
 	key      []byte           // scratch
-	// touched counts keys that were read, including those of the log. bytes counts bytes of
-	// events.
+	// touched counts the keys that were read from the index and from the log. bytes counts the
+	// bytes of the events that were read.
 	touched, bytes int
 }
 
 // Size returns the tree size of the reader.
 func (r *Reader) Size() uint64 { return r.size }
 
-// KeysRead returns the number of keys that have been read so far, including those of the log.
+// KeysRead returns the number of keys that have been read so far from the index and from the log.
 func (r *Reader) KeysRead() int { return r.touched }
 
 // EventBytes returns the number of bytes of events that have been read so far.
 func (r *Reader) EventBytes() int { return r.bytes }
 
-// AddReads counts keys and bytes of events that the caller has read without using the Reader.
+// AddReads adds the caller's own reads to the Reader's counts of keys and bytes of events.
 func (r *Reader) AddReads(keys, bytes int) {
 	r.touched += keys
 	r.bytes += bytes
@@ -48,8 +48,8 @@ func (r *Reader) Close() error {
 	return errors.Join(err, r.snapshot.Close())
 }
 
-// seekKey returns the key at which to start seeking for the newest version of a row whose seq is
-// less than below.
+// seekKey returns the key from which to seek the newest version of a row with a seq less than
+// below.
 func (r *Reader) seekKey(d Dimension, row []byte, below uint64) []byte {
 	r.key = AppendVersion(append(r.Keys.Prefix(r.key[:0], d), row...), below-1)
 	return r.key
@@ -86,7 +86,7 @@ func (r *Reader) point() (err error) {
 	return wrapRead(err)
 }
 
-// Get returns the value of a key that has no version. It is valid until the next read.
+// Get returns the value of a key that has no version. The value is valid until the next read.
 func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	if err := r.point(); err != nil {
 		return nil, false, err

@@ -23,8 +23,9 @@ type Writer struct {
 	spare  *Batch // a batch for reuse; nil while that batch is being stored
 	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
-	// The rows of the batch are in the cache's current generation. changed lists the rows that are
-	// not in writes yet. waiting is the number of bytes that they will take there.
+	// The cache's current generation contains the rows of the batch. changed lists the rows that
+	// have not been added to writes yet. waiting is the number of bytes that they will add to
+	// writes.
 	cache   rowCache
 	changed []place
 	waiting int
@@ -54,9 +55,9 @@ func (r *Writer) IsFull() bool {
 // IsEmpty reports whether nothing has been written since the batch began.
 func (r *Writer) IsEmpty() bool { return len(r.writes.list) == 0 && len(r.changed) == 0 }
 
-// TakeBatch ends the batch and returns it. The caller must commit the batch, and return it with
-// ReuseBatch, before the batch after the next one begins. The row cache keeps the rows of the batch
-// until then.
+// TakeBatch ends the batch and returns it. The caller must commit the batch and pass it to
+// ReuseBatch before the second call to BeginBatch that follows. The row cache keeps the rows of the
+// batch until then.
 func (r *Writer) TakeBatch() *Batch {
 	for _, at := range r.changed {
 		r.flush(at)
@@ -70,8 +71,8 @@ func (r *Writer) TakeBatch() *Batch {
 // ReuseBatch takes back a committed batch, so that its memory can be reused.
 func (r *Writer) ReuseBatch(batch *Batch) { r.spare = batch }
 
-// GetStored returns the value of a key without a version, as it was before the batch. The caller
-// owns it.
+// GetStored returns the value that a key without a version had before the batch. The caller owns
+// the value.
 func (r *Writer) GetStored(key []byte) (value []byte, found bool, err error) {
 	value, found, err = get(r.engine, key)
 	return value, found, wrapRead(err)
@@ -229,7 +230,7 @@ func (r *Writer) Set(key, value []byte) {
 }
 
 // SingleDelete removes a key that has no version and that was set exactly once since it was last
-// removed. For the engine, it is cheaper than Delete.
+// removed. It costs the engine less than Delete.
 func (r *Writer) SingleDelete(key []byte) {
 	if r.Err == nil {
 		r.writes.add(singleDeleteKey, key, nil)

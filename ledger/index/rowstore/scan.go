@@ -7,21 +7,20 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// NamedRow is a version together with the row that it belongs to. It is valid until the next step
-// of the iteration.
+// NamedRow is a row and one of its versions. It is valid until the next step of the iteration.
 type NamedRow struct {
 	Row []byte // the key without keyspace, dimension, and version
 	Version
 }
 
-// NewestInRange yields the rows from first to last, both included, in order. Each comes with its
-// newest version whose seq is less than below, which must be at most the reader's size.
-// NewestInRange reads one or two keys per row.
+// NewestInRange yields the rows from first through last, in order. With each row, it yields the
+// newest version whose seq is less than below. It skips rows without such a version. below must be
+// at most the reader's size. NewestInRange reads one or two keys per row.
 func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
 	return func(yield func(NamedRow, error) bool) {
 		keys := r.Keys
-		// The upper bound is exclusive. It excludes no version, since no row has a version
-		// from event 0.
+		// The upper bound is exclusive. It would exclude only a version from event 0, and no row
+		// has such a version.
 		it, err := r.Iterate(append(keys.Prefix(nil, d), first...), AppendVersion(append(keys.Prefix(nil, d), last...), 0))
 		if err != nil {
 			yield(NamedRow{}, err)

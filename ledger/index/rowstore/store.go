@@ -27,7 +27,7 @@ type Config struct {
 	// store has few readers while it is filled.
 	Rebuild bool
 	// CacheBytes limits the total memory of the engine's block cache, its memtables, and the
-	// batches that are not yet written. Each memtable takes MemTableBytes.
+	// batches that are not yet written. MemTableBytes is the size of each memtable.
 	CacheBytes, MemTableBytes int
 	Log                       *slog.Logger
 	// Exit exits the process with a status. The store calls it when a write fails.
@@ -146,8 +146,8 @@ func (s *Store) openEngine() (err error) {
 	return err
 }
 
-// onDamage handles damage that the engine reports. replaced is the number of replacements before
-// this engine was opened. onDamage makes the store empty the index now or at the next start.
+// onDamage handles damage that an engine reports. It makes the store empty the index now or at the
+// next start. replaced is the number of replacements before that engine was opened.
 func (s *Store) onDamage(damage error, replaced int) {
 	if s.Rebuilds() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
@@ -205,8 +205,8 @@ func numberKey(name string) []byte {
 	return append(KeyspaceFromNumber(0).Prefix(nil, numberDimension), name...)
 }
 
-// newKeyspace assigns an empty keyspace to a name. Its number is higher than that of any other
-// keyspace.
+// newKeyspace assigns an empty keyspace to a name. The keyspace has a higher number than all
+// others.
 func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	next, err := s.nextKeyspace()
 	if err != nil {
@@ -234,7 +234,7 @@ func (s *Store) Close(refused error) error {
 	var errs []error
 	if s.engine != nil && s.config.ReadOnly {
 		errs = []error{s.engine.Close()}
-	} else if s.engine != nil { // batches that are not flushed are only in memory
+	} else if s.engine != nil { // unflushed batches are only in memory
 		errs = []error{s.engine.Flush(), s.engine.Close()}
 	}
 	if s.lock != nil {

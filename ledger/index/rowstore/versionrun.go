@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// A version run is a list of consecutive versions of a row in one value, under the key of the
-// oldest version. Without runs, rows that nearly every event writes would make up most keys. A
-// version is encoded as its distance from the previous version (the oldest has none), the
-// length of its value, and the value.
+// A version run is a list of consecutive versions of a row. It is stored as one value, under
+// the key of the oldest version. Without runs, rows that nearly every event writes would make
+// up most keys. The encoding of a version contains the difference from the previous version's
+// seq, the length of the value, and the value. The oldest version has no difference.
 
-// runBytes is the length at which a version run is full. It is bounded because each batch that
-// adds to a run writes the whole run.
+// runBytes is the length, in bytes, at which a version run is full. The length is limited
+// because each batch that adds to a run writes the whole run.
 const runBytes = 400
 
 // Version is one version of a row.

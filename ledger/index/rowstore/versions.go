@@ -25,8 +25,9 @@ type VersionSeeker struct {
 	d    Dimension
 	id   []byte
 	it   *engine.Iterator // nil before the first seek
-	// left holds the versions of the current version run that Seek has not yet passed, the
-	// next one last. first is the run's oldest version. Both are set only if valid is true.
+	// left contains the versions of the current version run that Seek has not yet passed,
+	// oldest first. first is the seq of the run's oldest version. Both are set only if valid is
+	// true.
 	left  []Version
 	first uint64
 	valid bool
@@ -37,9 +38,9 @@ func (r *Reader) NewVersionSeeker(d Dimension, id []byte) *VersionSeeker {
 	return &VersionSeeker{from: r, d: d, id: id}
 }
 
-// Seek returns the newest version whose seq is at most the given one. ok is false if there is none.
-// The given seq must be less than the reader's size, and not greater than that of the previous
-// call. The value is valid until the next call.
+// Seek returns the newest version whose seq is at most the given seq. ok is false if there is none.
+// The given seq must be less than the reader's size, and must not increase between calls. The value
+// is valid until the next call.
 func (s *VersionSeeker) Seek(seq uint64) (found Version, ok bool, err error) {
 	for len(s.left) > 0 {
 		if next := s.left[len(s.left)-1]; next.Seq <= seq {

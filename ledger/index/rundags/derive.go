@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Names of values of run-DAGs that also have rows in this family.
+// Run-DAG values with these names have rows in this family in addition to their postings.
 const (
 	questionName = "question_hash"
 	cacheKeyName = "cache_key"
@@ -58,8 +58,8 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	return nil
 }
 
-// diverge counts the first stage in which a run-DAG diverges from the latest live one for its
-// question, and makes the run-DAG the latest.
+// diverge compares a run-DAG with the latest live run-DAG for its question, and counts the
+// first stage that differs. It then stores the run-DAG as the latest one.
 func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error {
 	if dag.QuestionHash == nil {
 		return nil
@@ -86,7 +86,8 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 // noneLabel is the label for run-DAGs without a diverging stage, and for null values.
 const noneLabel = "none"
 
-// stageLabel returns the first diverging stage as a label with a bounded set of values.
+// stageLabel returns a label for the first diverging stage. The number of distinct labels is
+// bounded.
 func stageLabel(change *drift.StageChange) string {
 	switch {
 	case len(change.Differing) == 0:
@@ -103,8 +104,8 @@ func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, f
 	if live == (from == string(record.Live)) {
 		return nil
 	}
-	// changeGroup and changeLive may read stored keys, which do not include those of the current
-	// batch.
+	// changeGroup and changeLive can read stored keys, and keys written in the current batch are
+	// not stored yet.
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	if latest == f.latestRun(question).seq {
 		return nil
 	}
-	next := latestRun{listed: true} // means that there is no live run-DAG
+	next := latestRun{listed: true} // seq is 0, which means that no run-DAG is live
 	if latest > 0 {
 		e, err := f.ReadEvent(ctx, latest)
 		if err != nil {
@@ -141,8 +142,8 @@ func (f *deriver) changeQuestion(ctx context.Context, seq uint64, question rowst
 	return nil
 }
 
-// changeCached updates the count of live run-DAGs that have the cache key of dag, and the latest of
-// them.
+// changeCached updates the row of dag's cache key, which contains the number of live run-DAGs and
+// the latest of them.
 func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) error {
 	row, served := cacheRowOf(dag)
 	if !served {
@@ -159,8 +160,9 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 	return err
 }
 
-// changeLive adds a run-DAG to, or removes it from, the live run-DAGs that share a row. It returns
-// the latest of these, or 0 if there are none. All earlier events must be stored.
+// changeLive adds target to the live run-DAGs that share a row, or removes it if live is false. It
+// returns the latest live run-DAG of that row, or 0 if there is none. All earlier events must be
+// stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
@@ -201,8 +203,8 @@ func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bo
 	return seq, errors.Join(it.Error(), it.Close())
 }
 
-// liveDAGKey returns the key of a live run-DAG in a group or with a cache key. Later run-DAGs
-// come first.
+// liveDAGKey returns the key under which a group or a cache key lists a live run-DAG. Later
+// run-DAGs sort first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
 	return rowstore.AppendVersion(append(k.Prefix(nil, d), shared...), seq)
 }

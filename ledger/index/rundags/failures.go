@@ -10,16 +10,16 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// The values by which failures are counted. In each list, the first value represents null, and the
-// last one represents all unknown texts. The index stores the positions.
+// Failures are counted by the values in these lists. In each list, the first value represents null,
+// and the last one represents any unknown text. The index stores positions in the lists.
 var (
 	failureStages = [...]string{noneLabel, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
 	auditModes    = [...]string{noneLabel, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
 	runShapes     = [...]string{noneLabel, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
 )
 
-// outcome is a row of failureCounts: the positions of a failure_stage, an audit_mode, and a shape
-// in the lists above.
+// outcome is a row of failureCounts. It contains the positions of a failure_stage, an audit_mode,
+// and a shape in failureStages, auditModes, and runShapes.
 type outcome [3]byte
 
 func outcomeOf(dag *event.DAG) outcome {

@@ -19,10 +19,10 @@ type FailureCount struct {
 }
 
 // CountFailures counts, by outcome, the run-DAGs that were recorded in a time range. Unless
-// any is true, it counts only live ones. The result is sorted by shape, audit_mode, and
-// failure_stage. CountFailures reads three keys for each outcome, of which there are at most
-// 180. It also reads one or two keys for each run-DAG in the range that ever stopped being
-// live.
+// anyState is true, it counts only live ones. The result is sorted by shape, audit_mode, and
+// failure_stage. CountFailures reads three keys for each of at most 180 outcomes. To leave
+// out run-DAGs that are not live, it also reads one or two keys for each run-DAG in the
+// range that ever stopped being live.
 func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, anyState bool) ([]FailureCount, error) {
 	from, below, err := v.SeqsIn(b)
 	if err != nil {
@@ -31,9 +31,9 @@ func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, anySta
 	return countBetween(ctx, v, from, below, anyState)
 }
 
-// CountFailuresByPeriod counts the run-DAGs of consecutive periods, each as CountFailures does. The
-// n-th period begins at the n-th time and ends before the next one. No counts are read for a
-// period without events.
+// CountFailuresByPeriod counts the run-DAGs of consecutive periods in the same way as
+// CountFailures. Each period begins at one of the times and ends before the next one. For a period
+// without events, it reads no counts.
 func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time, anyState bool) ([][]FailureCount, error) {
 	var periods [][]FailureCount
 	from, _, err := v.SeqsIn(index.TimeRange{Since: &times[0]})
@@ -93,8 +93,8 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 	return rowstore.DecodeNumber(value)
 }
 
-// subtractWithdrawn subtracts from counts the run-DAGs whose seq is at least from and less than
-// below and that are not live.
+// subtractWithdrawn subtracts from counts the run-DAGs that are not live and whose seq is at
+// least from and less than below.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
 	for r, err := range v.NewestInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {

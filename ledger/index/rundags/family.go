@@ -16,30 +16,32 @@ const (
 	// key is a row of cachedRuns followed by the seq (8 bytes, inverted) of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
-	// recentGroups maps the position of a name in GroupedBy and the seq (8 bytes, inverted) of the
-	// last live run-DAG of a group to the group. It contains only groups of several run-DAGs.
+	// A recentGroups key is the position of a name in GroupedBy, followed by the seq (8 bytes,
+	// inverted) of the last live run-DAG of a group. Its value is the group. Only groups of
+	// several run-DAGs have such keys.
 	recentGroups rowstore.Dimension = 0x2a
 
 	// questionRuns maps the identity of a question_hash to its latest live run-DAG.
 	questionRuns rowstore.Dimension = 0xa8
-	// cachedRuns maps the identity of a cache_key, followed by the identity of a set of dimensions,
-	// to the number of live run-DAGs that have both, and the latest of them.
+	// A row of cachedRuns is the identity of a cache_key followed by the identity of a set of
+	// dimensions. Its value is the number of live run-DAGs with this key and these dimensions, and
+	// the latest of them.
 	cachedRuns rowstore.Dimension = 0xa9
 	// failureCounts maps the positions of a failure_stage, an audit_mode, and a shape (1 byte each)
 	// to the number of run-DAGs with this outcome so far.
 	failureCounts rowstore.Dimension = 0xaa
-	// withdrawnRuns maps the seq (8 bytes) of a run-DAG whose state has changed to whether it is
-	// live.
+	// A row of withdrawnRuns is the seq (8 bytes) of a run-DAG whose state has changed. Its
+	// value says whether the run-DAG is live.
 	withdrawnRuns rowstore.Dimension = 0xab
 	// groupVersions maps the identity of a name in GroupedBy and a value to the group of run-DAGs
 	// with that value.
 	groupVersions rowstore.Dimension = 0xac
-	// groupLists has one row for the position of each name in GroupedBy, with one version for each
-	// group. The group's first run-DAG writes the version, whose value is the identity of the
-	// group.
+	// groupLists contains one row for each name in GroupedBy. The position of the name is the key of
+	// the row. The first run-DAG of each group adds a version to the row. The value of the version is
+	// the identity of the group.
 	groupLists rowstore.Dimension = 0xad
-	// groupAnswers maps a group of several run-DAGs and the identity of an answer to the number
-	// of run-DAGs of the group that have that answer.
+	// groupAnswers maps the identities of a group and of an answer to the number of run-DAGs in the
+	// group that have the answer. It contains only groups of several run-DAGs.
 	groupAnswers rowstore.Dimension = 0xae
 )
 

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// GroupedBy lists the names by which run-DAGs are grouped. They are names of hashes in the event.
-// The index stores their positions in this list.
+// GroupedBy lists the hash fields of an event by which run-DAGs are grouped. The index stores the
+// position of a field in this list instead of its name.
 var GroupedBy = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
 
 // byQuestion is the position of question_hash in GroupedBy.
@@ -23,12 +23,13 @@ type groupKey struct {
 	id rowstore.Identity
 }
 
-// group describes the run-DAGs that share one value. It is the value of a version in groupVersions.
+// group describes the run-DAGs that have the same hash in one of the GroupedBy fields. Each version
+// in groupVersions contains one encoded group.
 type group struct {
 	seq       uint64 // seq of the event that wrote the version
 	live, all tally
-	// answer is the answer of the group's only run-DAG. It is zero if the group has several
-	// run-DAGs, in any state, or if its only run-DAG has no answer.
+	// answer is the answer of the group's only run-DAG. It is zero if that run-DAG has no answer, or if
+	// the group contains several run-DAGs, counting those that are not live.
 	answer rowstore.Identity
 	// verdicts counts the run-DAGs by outcome, sorted by outcome.
 	verdicts []verdict
@@ -47,12 +48,12 @@ type verdict struct {
 	liveAll
 }
 
-// liveAll counts the live run-DAGs and the run-DAGs of any state.
+// liveAll contains two counts of run-DAGs: the live ones, and those in any state.
 type liveAll struct{ live, all uint64 }
 
 func (n *liveAll) append(dst []byte) []byte { return rowstore.AppendNumbers(dst, n.all, n.all-n.live) }
 
-// take decodes what append encodes.
+// take reads the counts that append encoded.
 func (n *liveAll) take(r *rowstore.ValueReader) {
 	var dead uint64
 	r.Numbers(&n.all, &dead)
@@ -67,8 +68,8 @@ func decodeLiveAll(value []byte) (liveAll, error) {
 	return n, r.Err("the run-DAG counts of an answer", value)
 }
 
-// append encodes a group. The tally of live run-DAGs follows only if it differs from that of
-// all run-DAGs.
+// append appends the encoding of g to dst. It writes the tally of the live run-DAGs only if some
+// run-DAGs are not live.
 func (g *group) append(dst []byte) []byte {
 	dead := g.all.runs - g.live.runs
 	dst = rowstore.AppendNumbers(dst, g.all.runs, dead, g.all.answers, g.all.first, g.all.last)
@@ -114,8 +115,8 @@ func decodeGroup(value []byte) (group, error) {
 }
 
 // recent returns the seq of the last live run-DAG if the group belongs in recentGroups, or 0 if it
-// does not. Groups with only one run-DAG are not in recentGroups, because groupLists already has
-// them in that order.
+// does not. A group with only one run-DAG is not in recentGroups, because groupLists already lists
+// it in the order of that run-DAG.
 func (g *group) recent() uint64 {
 	if g.all.runs < 2 {
 		return 0
@@ -123,8 +124,8 @@ func (g *group) recent() uint64 {
 	return g.live.last
 }
 
-// count changes the numbers of run-DAGs that have an outcome. It adds live to the number of live
-// ones and all to the number of all; both can be negative.
+// count updates the counts of one outcome. It adds live to the number of live run-DAGs, and all to
+// the number of run-DAGs in any state. Both arguments can be negative.
 func (g *group) count(o outcome, live, all int) {
 	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
 	if !found {
@@ -198,8 +199,8 @@ func (f *deriver) joinGroups(seq uint64, dag *event.DAG) {
 	}
 }
 
-// writeFirst writes the rows for the first run-DAG of a group when a second one joins. Most
-// groups never get a second one.
+// writeFirst writes the rows for a group's first run-DAG when the second one joins. Writing them
+// earlier would be wasteful, because most groups never get a second run-DAG.
 func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
 	if g.live.runs == 1 {
 		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], g.all.first), nil)
@@ -221,8 +222,8 @@ func (f *deriver) join(id rowstore.Identity, g *group, m *member) {
 	g.live.join(m, same.live)
 }
 
-// join adds a run-DAG that is later than all others. same is the number of other run-DAGs with
-// its answer.
+// join adds a run-DAG that is later than all others in the tally. same is the number of other
+// run-DAGs in the tally that have the same answer.
 func (t *tally) join(m *member, same uint64) {
 	if t.runs++; t.runs == 1 {
 		t.first = m.seq
@@ -275,8 +276,8 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 	return g.live.last, nil
 }
 
-// changeLiveOf adds a run-DAG to, or removes it from, the live run-DAGs of a group that has several
-// run-DAGs.
+// changeLiveOf updates the live run-DAGs of a group when one of its run-DAGs becomes live or stops
+// being live. The group must contain several run-DAGs.
 func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
 	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
 	same := f.answer(id, m.answer)
@@ -309,15 +310,15 @@ func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *me
 	return err
 }
 
-// recentFold lists the groups that have changed since the event at since and whose keys in
-// recentGroups are not updated yet. During a rebuild, these keys are updated only rarely.
+// recentFold lists the groups whose keys in recentGroups may be out of date, because the groups
+// have changed since the event at since. During a rebuild, the keys are updated only rarely.
 type recentFold struct {
 	since   uint64
 	changed []recentChange
 }
 
-// recentChange is a group and the seq of the run-DAG under which recentGroups lists it, or 0 if
-// recentGroups does not list it.
+// recentChange is a group that has changed. before is the seq of the run-DAG under which
+// recentGroups lists the group, or 0 if recentGroups does not list it.
 type recentChange struct {
 	groupKey
 	before uint64

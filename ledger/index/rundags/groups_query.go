@@ -11,25 +11,26 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group describes the run-DAGs that share one value (spec: Groups of run-DAGs).
+// Group describes the run-DAGs whose field GroupQuery.By has the same value (spec: Groups of
+// run-DAGs).
 type Group struct {
 	Value               string
 	Runs, Answers       uint64
 	FirstSeq, LastSeq   uint64
 	FirstTime, LastTime time.Time
-	Verdicts            []FailureCount // sorted as in CountFailures
+	Verdicts            []FailureCount // sorted by shape, audit_mode, and failure_stage
 }
 
 // GroupQuery selects groups of run-DAGs.
 type GroupQuery struct {
 	By              string // one of GroupedBy
 	AnyState        bool   // count run-DAGs in any state, not only live ones
-	index.TimeRange        // limits the time of a group's last run-DAG
+	index.TimeRange        // the last run-DAG of a group must be in this time range
 	MinRuns         uint64 // groups with fewer run-DAGs are left out
 }
 
-// ErrNotLatest means that the view is not the latest, or the query counts run-DAGs that are
-// not live.
+// ErrNotLatest means that ListRecentGroups was called with a view that is not the latest, or with a
+// query that counts run-DAGs that are not live.
 var ErrNotLatest = errors.New("index: groups can be sorted by last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects one page of groups.
@@ -37,7 +38,7 @@ type groupWalk struct {
 	view        *index.View
 	query       GroupQuery
 	by          byte
-	from, below uint64 // the last run-DAG of a group must be in this range
+	from, below uint64 // the seq of a group's last run-DAG must be >= from and < below
 	budget      rowstore.Budget
 	rows        []Group
 }
@@ -108,7 +109,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 	if err != nil {
 		return nil, nil, err
 	}
-	// Groups of one run-DAG come from the list of all groups.
+	// recentGroups omits groups of one run-DAG, so find those in groupLists.
 	listed := v.NewVersionSeeker(groupLists, []byte{w.by})
 	defer func() { err = errors.Join(err, several.Close(), listed.Close()) }()
 	several.First()
@@ -117,7 +118,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		if one, _, err = listed.Seek(below - 1); err != nil {
 			return nil, nil, err
 		}
-		last, single := one.Seq, true // event 0 is never a run-DAG
+		last, single := one.Seq, true // 0 if none: event 0 is never a run-DAG
 		if several.Valid() {
 			if seq := rowstore.VersionOf(several.Key()); seq >= last {
 				last, single = seq, false

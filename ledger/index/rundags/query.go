@@ -25,8 +25,8 @@ type RunDAG struct {
 	event.DAG
 }
 
-// Get returns the run-DAG at seq. It returns storage.ErrNotFound if the event is of another
-// kind or the view does not see it.
+// Get returns the run-DAG at seq. It returns storage.ErrNotFound if the event is of another kind or
+// is not below the view's size.
 func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
 	if err != nil {
@@ -35,7 +35,7 @@ func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
 	return RunDAG{Seq: seq, Time: e.Time, RunID: index.StringPointer(e.RunID()), DAG: e.DAG()}, nil
 }
 
-// Decode returns the run-DAG of a listed record, which must have its body.
+// Decode decodes the run-DAG in a record. The record must include its body.
 func Decode(r *records.Record) (RunDAG, error) {
 	var document pyjson.Document
 	if err := document.Parse(r.Body); err != nil {
@@ -68,8 +68,8 @@ type Comparison struct {
 	DivergenceCause
 }
 
-// compare compares a run-DAG with an earlier one. If there is none, before.Seq is 0 and the
-// result is empty.
+// compare compares a run-DAG with an earlier one. If there is no earlier run-DAG, before.Seq must
+// be 0, and the result is empty.
 func compare(before, after *RunDAG) (c Comparison) {
 	if before.Seq == 0 {
 		return c
@@ -84,8 +84,9 @@ func compare(before, after *RunDAG) (c Comparison) {
 	return c
 }
 
-// DivergenceOf compares the run-DAG at seq with the latest one for its question that was live
-// when it was recorded. It returns storage.ErrNotFound if the event is of another kind.
+// DivergenceOf compares the run-DAG at seq with the latest earlier run-DAG for the same question
+// that was live when the run-DAG at seq was recorded. It returns storage.ErrNotFound if the event
+// is of another kind.
 func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison, err error) {
 	run, err := Get(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
@@ -100,7 +101,7 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison,
 	if err != nil || latest.seq == 0 {
 		return c, err
 	}
-	before, err := Get(ctx, v, latest.seq) // questionRuns has no dimensions, so read the event
+	before, err := Get(ctx, v, latest.seq) // questionRuns does not store dimensions, so read the event
 	if err != nil {
 		return c, err
 	}
@@ -114,9 +115,9 @@ type QuestionRun struct {
 	Comparison
 }
 
-// ListByQuestion returns the live run-DAGs for a question or, if any is true, those in any state,
-// oldest first. Each is compared with the previous live one. A page may have fewer rows than its
-// limit, or none, because it ends after reading 20 keys for each requested row.
+// ListByQuestion returns the run-DAGs for a question, oldest first. Unless anyState is true, it
+// returns only live ones. It compares each run-DAG with the previous live one. A page can have
+// fewer rows than its limit, or none, because it ends after reading 20 keys for each requested row.
 func ListByQuestion(ctx context.Context, v *index.View, questionHash string, anyState bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
@@ -175,8 +176,9 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 }
 
 // FindByCacheKey returns the latest live run-DAG with the given cache key, and the number of other
-// live ones. It ignores run-DAGs without dimensions. It returns storage.ErrNotFound if there is no
-// such run-DAG, or if their dimensions differ.
+// live run-DAGs with that key. It ignores run-DAGs without dimensions. It returns
+// storage.ErrNotFound if it finds no live run-DAG, or if the live run-DAGs differ in their
+// dimensions.
 func FindByCacheKey(ctx context.Context, v *index.View, cacheKey string) (run RunDAG, others uint64, err error) {
 	var found cachedSet
 	key := rowstore.IdentityOf([]byte(cacheKeyName), []byte(cacheKey))

@@ -8,7 +8,7 @@ import (
 // latestRun is the latest live run-DAG for a question. It is the value of a version in
 // questionRuns.
 type latestRun struct {
-	seq uint64 // 0 if none is live
+	seq uint64 // 0 if no run-DAG is live
 	// listed is true if the value contains the stages. A run-DAG can have thousands of stages.
 	// If they are too long for the value, they are read from the log.
 	listed bool
@@ -100,12 +100,13 @@ func decodeCachedSet(value []byte) (cachedSet, error) {
 	return s, r.Err("the runs of a cache key", value)
 }
 
-// cacheRow is a row of cachedRuns. It includes the dimensions, because different dimensions
-// can have the same cache key: a version can contain the separator.
+// cacheRow is the key of a row in cachedRuns. It includes the dimensions, because different
+// dimensions can have the same cache key. This happens if a version contains the separator that
+// CacheKey inserts between dimensions.
 type cacheRow [2 * len(rowstore.Identity{})]byte
 
-// cacheRowOf returns the row of a run-DAG. served is false if the run-DAG has no cache key, or
-// no dimensions. Without dimensions, the key is only a claim.
+// cacheRowOf returns the row of a run-DAG. served is false if the run-DAG has no cache key or no
+// dimensions. Without the dimensions, the cache key cannot be checked.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
 	if dag.CacheKey == nil || len(dag.Dimensions) == 0 {
 		return row, false

@@ -30,10 +30,11 @@ type Drift struct {
 	drift.Attribution
 }
 
-// DriftOf compares the run at seq with the previous run that has the same input and was live
-// when it was recorded, as the drift counter does (spec: Drift of a run). found is false if
-// there was no previous run, or if the record at seq is not a run. DriftOf reads one event and
-// two keys. If the run has a citation set, it also reads the previous run and that run's set.
+// DriftOf compares the run at seq with the latest earlier run that has the same input and was live
+// when the run at seq was recorded. The drift counter does the same (spec: Drift of a run). found
+// is false if there is no such earlier run, or if the record at seq is not a run. DriftOf reads one
+// event and two keys. If the run has a citation set, DriftOf also reads the earlier run and that
+// run's set.
 func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found bool, err error) {
 	run, err := records.ReadIPCRecord(ctx, v, seq)
 	if err != nil || !run.IsRun() {
@@ -74,8 +75,8 @@ func compareSetsAtRun(ctx context.Context, v *index.View, before uint64, run *re
 	return citations.CompareSetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
 }
 
-// lastRun returns a run that equals the last live run of a group in all variables that are
-// compared.
+// lastRun returns a stand-in for the last live run of a group. Comparing two stand-ins finds the
+// same differences as comparing the runs themselves.
 func lastRun(g *groups.Version) event.IPC {
 	run := groups.DecodeComparedRun(g.Facts)
 	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
@@ -201,8 +202,8 @@ func stepOf(v *index.View, run Run, before *records.IPCRecord) (TimelineStep, er
 	return TimelineStep{run, &before.Seq, drift.CompareRuns(&before.IPC, &run.IPC, sets)}, err
 }
 
-// timelinePosition decodes a page position: the seq at which the page begins, and the run before
-// it, which is nil if there is none.
+// timelinePosition decodes a page position. from is the seq at which the page begins. before is the
+// last run on the previous pages, or nil if they contain no runs.
 func timelinePosition(ctx context.Context, v *index.View, after []byte) (from uint64, before *records.IPCRecord, err error) {
 	switch len(after) {
 	case 0:

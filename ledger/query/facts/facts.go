@@ -1,5 +1,5 @@
-// Package facts derives what follows from a record and the events before it (spec: Derived
-// members).
+// Package facts computes the derived members of a record, which follow from its event and all
+// earlier events (spec: Derived members).
 package facts
 
 import (

@@ -52,8 +52,8 @@ func choiceForm(known ...string) *Form {
 	return &Form{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
 
-// ByName maps the names of values by which records are found to their formats. Names that
-// begin with label: or stage: are not in it.
+// ByName contains the format of each value by which records can be found, indexed by the name of
+// the value. It omits names that begin with label: or stage:.
 var ByName = map[string]*Form{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": Any, "project": Any, "model": Any, "ollama_build_hash": Any,

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// maxNumber is the maximum length of a number in a parameter, in bytes. strconv parses numbers of
-// up to this length exactly.
+// maxNumber is the maximum length of a number in a parameter, in bytes. strconv rounds numbers of
+// up to this length correctly.
 const maxNumber = 64
 
 var (

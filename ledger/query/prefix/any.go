@@ -10,16 +10,15 @@ import (
 	"colophon/ledger/index"
 )
 
-// NamedHash is a hash that records have under the given name. Seq is the seq of the first such
-// record.
+// NamedHash is a hash that occurs in records under the given name. Seq is the seq of the first
+// record that contains the hash.
 type NamedHash struct {
 	Name, Hash string
 	Seq        uint64
 }
 
-// FindAny returns the hashes of records that begin with the given digits, whatever their names, in
-// the order of the log. It stops after limit hashes. It returns ErrTooMany if the log exceeds the
-// bounds.
+// FindAny returns the record hashes that begin with the given digits, under any name and in log
+// order. It stops after limit hashes. It returns ErrTooMany if the log exceeds the bounds.
 func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
 		return nil, ErrTooMany
@@ -64,7 +63,7 @@ func hashesOf(e *event.Event) (list []NamedHash) {
 	}
 	add := func(name string, hash []byte) { list = append(list, NamedHash{name, string(hash), e.Seq}) }
 	for name, hash := range e.Hashes() {
-		if string(name) != "seedless_input_hash" { // records with this hash are found by input instead
+		if string(name) != "seedless_input_hash" { // records are found by the value "input" instead of this hash
 			add(string(name), hash)
 		}
 	}

@@ -35,10 +35,10 @@ var DefaultBounds = Bounds{50_000, 128 << 20}
 var ErrTooMany = errors.New("the ledger has too many hashes to search")
 
 // Find returns, in sorted order, the distinct hashes with the given name that begin with the given
-// digits. It returns the hashes of runs or, if no run has such a hash, those of all records. If
-// only one kind of record can have the hash, Find reads the records of that kind. Otherwise, it
-// reads a small log in full; in a large log, it reads one run for each distinct hash with that
-// name. If there are too many events to read, Find returns ErrTooMany before it reads any.
+// digits. If any run has a matching hash, Find returns only the hashes of runs. If only one kind of
+// record can have the hash, Find reads the records of that kind. Otherwise, it reads the whole log
+// if the log is small, or one run for each distinct hash with that name. It returns ErrTooMany if
+// the search exceeds the bounds, or if no run in a large log has a matching hash.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
 }
@@ -59,10 +59,10 @@ func (b Bounds) Find(ctx context.Context, v *index.View, name, digits string) ([
 type search struct {
 	view         *index.View
 	name, digits string
-	text         []byte // the digits as they appear in the text of an event
+	text         []byte // a quotation mark and the digits, as they appear in the text of an event
 	left         Bounds
 	decoder      event.Decoder
-	runs, all    map[string]bool // the hashes found so far
+	runs, all    map[string]bool // matches in runs, and in all records
 }
 
 func (s *search) run(ctx context.Context) error {
@@ -96,7 +96,8 @@ func (s *search) log(ctx context.Context) error {
 	return nil
 }
 
-// events searches the events with the given seqs. It counts the seqs before it reads any event.
+// events searches the events with the given seqs. If there are too many seqs, it returns ErrTooMany
+// before it reads any event.
 func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
 	var seqs []uint64
 	for seq, err := range list {
@@ -165,8 +166,7 @@ func kindWith(name string) record.Kind {
 	return ""
 }
 
-// hashesIn returns the hashes that a record has under the given name. It returns none if e is not a
-// record.
+// hashesIn returns the hashes with the given name in a record. It returns nil if e is not a record.
 func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 	kind := kindWith(name)
 	switch {

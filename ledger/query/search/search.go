@@ -1,5 +1,5 @@
-// Package search finds what a text can refer to in a ledger. The cost of a search does not grow
-// with the size of the ledger.
+// Package search finds the events, hashes, and values in a ledger that a search text may refer to.
+// The cost of a search does not grow with the size of the ledger.
 package search
 
 import (
@@ -36,7 +36,7 @@ const (
 // searchedLog is the largest log that is searched for hashes by their first digits.
 var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
 
-// Hit is a value that matches the search text. Seq is the seq of an event that has the value.
+// Hit is a value that matches the search text. Seq is the seq of an event that contains the value.
 type Hit struct {
 	Type, Value string
 	Seq         uint64
@@ -54,13 +54,13 @@ type search struct {
 	hits     []Hit
 	complete bool
 	seen     map[[2]string]bool
-	err      error // the first error from named
+	err      error // first error in looking up a display name
 }
 
 // Find finds what a text can refer to: an event, a hash, a field value that occurs in records, or
 // the first words of a longer text. Exact matches come first. hashes lists the names of the hashes
 // by which records can be found. names finds the display names of hits; if it is nil, hits have no
-// names. complete is false if a bound left something out.
+// names. complete is false if the search reached one of its bounds and may have missed hits.
 func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes []string, text string) (hits []Hit, complete bool, err error) {
 	s := &search{View: v, ctx: ctx, names: names, hashes: hashes, text: text, folded: strings.ToLower(text), complete: true, seen: make(map[[2]string]bool)}
 	for _, part := range []func() error{s.events, s.digitsOfHashes, s.values, s.labels, s.lists, s.words} {
@@ -71,8 +71,8 @@ func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes 
 	return s.hits, s.complete, nil
 }
 
-// named returns the name that find returns, or nil if the search has no names or an earlier
-// call failed. s.err keeps the first error.
+// named calls find and returns its result. It returns nil if the search does not look up display
+// names, or if an earlier call failed. s.err keeps the first error.
 func (s *search) named(find func(*figures.NameFinder) (*wire.HashName, error)) *wire.HashName {
 	if s.names == nil || s.err != nil {
 		return nil
@@ -90,7 +90,7 @@ func (s *search) textName(seq uint64, hash string) *wire.HashName {
 	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(s.ctx, seq, hash) })
 }
 
-// add adds a hit unless it is already listed. If there are already maxHits others, add sets
+// add adds a hit unless it is already listed. If the list already contains maxHits hits, add sets
 // complete to false instead.
 func (s *search) add(kind, value string, seq uint64, name *wire.HashName) {
 	key := [2]string{kind, value}
@@ -131,7 +131,7 @@ func (s *search) events() error {
 	return err
 }
 
-// digitsOfHashes finds the hashes of records that equal the text or begin with it.
+// digitsOfHashes finds record hashes that equal the text or begin with it.
 func (s *search) digitsOfHashes() error {
 	digits := s.digits()
 	if len(digits) == 64 {

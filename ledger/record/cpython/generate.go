@@ -15,7 +15,7 @@ type Generator struct {
 	assigned []rune // code points that are assigned in the Unicode versions of both CPython and Go
 }
 
-// NewGenerator returns a Generator that uses only code points returned by AssignedCodePoints.
+// NewGenerator returns a Generator seeded by Rand, with the code points from AssignedCodePoints.
 func NewGenerator(t testing.TB, oracle *Oracle) *Generator {
 	t.Helper()
 	return &Generator{Rand(t), AssignedCodePoints(t, oracle)}
@@ -102,7 +102,7 @@ func EncodeWTF8(runes []rune) []byte {
 
 func (g *Generator) oneOf(choices ...string) string { return choices[g.IntN(len(choices))] }
 
-// digits returns n random decimal digits, the first of which is not zero.
+// digits returns n random decimal digits that do not begin with zero.
 func (g *Generator) digits(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Document returns a random JSON document. It is usually valid. Occasionally a number is out of
-// range, a member name is repeated, or arrays and objects are nested too deeply.
+// Document returns a random JSON document. It is usually valid. Occasionally, a number is out of
+// range or a member name is repeated.
 func (g *Generator) Document() []byte {
 	var b strings.Builder
 	g.space(&b)
@@ -152,8 +152,8 @@ func (g *Generator) double() float64 {
 	return math.Float64frombits(g.Uint64() % math.Float64bits(math.Inf(1)))
 }
 
-// halfway returns a decimal number that is exactly halfway between two adjacent doubles, or very
-// close to that point, with all of its significant digits.
+// halfway returns a decimal number that is exactly or almost exactly halfway between two adjacent
+// doubles. The number is written with all of its significant digits.
 func (g *Generator) halfway() string {
 	low := g.double()
 	if g.IntN(2) == 0 {
@@ -168,7 +168,7 @@ func (g *Generator) halfway() string {
 	mantissa, exponent, _ := strings.Cut(text, "e")
 	mantissa = strings.TrimRight(mantissa, "0")
 	mantissa += g.oneOf("", "0", "0000001", strings.Repeat("0", g.IntN(900))+"1")
-	if g.IntN(4) == 0 { // make it slightly smaller
+	if g.IntN(4) == 0 { // make the number slightly smaller
 		last := len(mantissa) - 1
 		for mantissa[last] == '0' || mantissa[last] == '.' {
 			last--

@@ -14,8 +14,8 @@ func (g *Generator) String(limit int, strict bool) string {
 	return b.String()
 }
 
-// dropSurrogates is a mapping function for strings.Map. It drops U+FFFD, which is what each
-// surrogate became when the text was converted to a Go string.
+// dropSurrogates is a mapping function for strings.Map. It drops U+FFFD, because converting text to
+// a Go string replaces each surrogate with U+FFFD.
 func dropSurrogates(r rune) rune {
 	if r == '\uFFFD' {
 		return -1

@@ -15,15 +15,15 @@ import (
 type CommonFields struct {
 	Contents []Content
 	Digest   rules.Hash
-	Key      *rules.Hash  // digest of the idempotency key, or nil
+	Key      *rules.Hash  // digest of the idempotency key; nil if there is no key
 	Labels   pyjson.Value // Absent if there are no labels
 	Producer Producer
 	RunID    []byte // nil if there is none
 	// Timestamp is an RFC 3339 time exactly as the client sent it, or nil if there is none.
 	Timestamp []byte
 
-	// Hashes contains the effective hashes as canonical JSON. If it is nil, the kind's own fields
-	// write them (see HashedFields).
+	// Hashes contains the effective hashes as canonical JSON. If it is nil, the AppendHashes method of
+	// HashedFields writes them.
 	Hashes []byte
 }
 

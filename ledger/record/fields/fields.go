@@ -1,5 +1,4 @@
-// Package fields defines, for each kind of event, which fields its record has, which formats they
-// must have, and how they are written.
+// Package fields defines the fields of each kind of event, their formats, and how they are written.
 package fields
 
 import "colophon/ledger/record/pyjson"
@@ -20,18 +19,18 @@ type Fields interface {
 // hashes).
 type HashedFields interface {
 	Fields
-	AppendHashes(w *pyjson.Builder) // writes the hashes in the order in which they appear in the event
+	AppendHashes(w *pyjson.Builder) // writes the hashes in the same order as the event
 }
 
-// MaxEntry is the maximum length of a log entry in bytes (tlog-tiles). An entry is a 32-byte chain
-// link followed by the event body.
+// MaxEntry is the maximum length of a log entry in bytes, as specified by tlog-tiles. An entry is a
+// 32-byte chain link followed by the event body.
 const MaxEntry = 65535
 
 // These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
 // record.Limits, and content is limited only by the size of the request.
 const (
-	MaxName  = 1024 // run_id, subject, project, build, model, source_id, section, a passage of a route, and others
-	MaxShort = 128  // stage names, modes, producer IDs, and hash versions
+	MaxName  = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
+	MaxShort = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
 	// MaxTimestamp is the maximum length of a timestamp.
 	MaxTimestamp = 64
 	// MaxSourceID is the maximum length of a source's ID, both in its registration and in

@@ -18,7 +18,8 @@ type IPC struct {
 	// HasPayload is true if the record contained the payload itself, not just its hash. The event
 	// then lists the payload among its content.
 	HasPayload bool
-	// Members is nil if there is no payload, or if the ledger has no secret for payload members.
+	// Members holds the digests of the payload members. It is nil if there is no payload, or if the
+	// ledger has no secret for them.
 	Members members.Digests
 	// IPCIDAdvanced is nil if the hash is null or missing. HasAdvanced is true if the event has the
 	// member ipc_id_advanced, even if it is null.
@@ -37,8 +38,8 @@ type IPC struct {
 // (spec: Runs).
 func (f *IPC) IsRun() bool { return f.InputHash != nil && f.OutputHash != nil }
 
-// MissingParts yields the names of the parts that are required for an ipc_id but that the record
-// lacks (spec: Receipts).
+// MissingParts yields the names of the parts that an ipc_id requires but the record lacks (spec:
+// Receipts).
 func (f *IPC) MissingParts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i, value := range [...][]byte{f.InputHash, f.SystemPromptHash, f.OutputHash, f.Temperature, f.MaxTokens, f.Seed} {
@@ -61,13 +62,13 @@ func (f *IPC) InputIdentity() []byte {
 	return f.InputHash
 }
 
-// These constants limit the usage that is written into the event itself, where it can never be
-// erased (spec: Usage). Such usage contains only counts and durations, and its only texts are
-// member names. All other usage is stored as content (spec: Content).
+// These constants limit the usage data that is written into the event itself, where it can never be
+// erased (spec: Usage). This data contains only counts and durations, and no texts except member
+// names. All other usage data is stored as content (spec: Content).
 const (
 	MaxUsage      = 1024 // maximum length of the compact canonical JSON, in bytes
 	MaxUsageName  = 64   // maximum length of a member's name in bytes
-	MaxUsageDepth = 64   // maximum nesting depth at which the event can still be parsed inside a receipt
+	MaxUsageDepth = 64   // maximum nesting depth; deeper usage could not be parsed inside a receipt
 )
 
 // isUsage reports whether v, which must be in canonical form, can be written into an event as

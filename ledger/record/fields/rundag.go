@@ -35,12 +35,10 @@ type RunDAG struct {
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound is the maximum number of document roots by which a run-DAG can be looked up. The same
-// limit applies to evidence IDs.
+// MaxFound is the maximum number of elements in RunDAG.DocumentRoots and in RunDAG.EvidenceIDs.
 const MaxFound = 256
 
-// runHashes lists the names of a run-DAG's effective hashes in the order in which they appear in an
-// event.
+// runHashes lists the names of a run-DAG's effective hashes in the same order as in an event.
 var runHashes = [...]string{
 	"cache_key", "context_root", "conversation_hash", "evidence_map_root", "governance_policy_hash", "model_profile_hash",
 	"preflight_hash", "question_hash", "root", "source_root", "verifier_policy_hash",

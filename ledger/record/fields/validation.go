@@ -10,14 +10,14 @@ import (
 // path in a build is valid (spec: Path validation).
 type PathValidation struct {
 	Project, PathID    []byte
-	Build              []byte // build named by the record; nil if it names none
-	ContentFingerprint []byte // content_fingerprint of the record; nil if it is null
-	RecordSeq          uint64 // seq of the path's latest record in that build
+	Build              []byte // build of the validated record; nil if the record has no build
+	ContentFingerprint []byte // content_fingerprint of the validated record; nil if it is null
+	RecordSeq          uint64 // seq of the path's latest record in Build
 	Validated          bool
 	Reason             []byte // nil if there is none
 	OriginalAction
 	// Names says which of build and content_fingerprint the request contains. The digest covers
-	// only those.
+	// each of these members only if the request contains it.
 	Names ValidationNames
 }
 
@@ -54,8 +54,9 @@ func (f *PathValidation) appendChange(w *pyjson.Builder) {
 	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
-// Append implements Fields. It writes all the fields. The digest does not cover the ones that the
-// ledger adds: record_seq and, unless the request contained them, build and content_fingerprint.
+// Append implements Fields. It also writes the fields that the ledger adds, which the digest does
+// not cover. These are record_seq and, unless the request contained them, build and
+// content_fingerprint.
 func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Open()
 	c.appendIdentity(w)
@@ -69,8 +70,8 @@ func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Close()
 }
 
-// list returns the names of the members that the request contained, in the order in which the event
-// lists them.
+// list returns the names of the members that the request contained, in the same order as in the
+// event.
 func (n ValidationNames) list() (names [][]byte) {
 	if n.Build {
 		names = append(names, []byte("build"))

@@ -7,15 +7,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Verb is implemented by the fields of every kind of event that a verb creates (spec: States; Path
-// validation; Sources; Redactions; Notes).
+// Verb is implemented by the fields of each event that a verb creates. A verb is a request such as
+// a state change or a redaction (spec: States; Path validation; Sources; Redactions; Notes).
 type Verb interface {
 	Fields
 	appendRequest(w *pyjson.Builder) // writes the members that the digest covers
 }
 
-// VerbDigest returns the SHA-256 of the members in a verb's request, encoded as compact canonical
-// JSON.
+// VerbDigest encodes the members of a verb's request as compact canonical JSON and returns the
+// SHA-256 hash.
 func VerbDigest(f Verb) rules.Hash {
 	w := new(pyjson.Builder)
 	w.Open()

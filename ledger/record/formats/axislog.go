@@ -17,8 +17,8 @@ func axisLog(v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// ipcForms maps the members that have the same name in an IPC record to the functions that check
-// their values.
+// ipcForms contains the members that have the same name in an IPC record. It maps each name to the
+// function that checks the member's value.
 var ipcForms = map[string]func(pyjson.Value) bool{
 	"input_hash": isDigest, "system_prompt_hash": isDigest, "output_hash": isDigest, "ipc_id": isDigest, "ipc_id_advanced": isDigest,
 	"system_prompt": isText, "output": isText, "model": isName, "run_id": isID,
@@ -55,9 +55,9 @@ func (d *draft) ipcMember(m member) {
 	}
 }
 
-// payload adds the payload to the record. If the payload has the form that Axis Descriptor Lab
-// uses, the record gets the payload schema axis-payload-1, so that the ledger hashes the payload as
-// that program does.
+// payload adds the payload to the record. If the payload has the format of Axis Descriptor Lab,
+// payload also sets the payload schema to axis-payload-1. The ledger then hashes the payload in the
+// same way as Axis Descriptor Lab.
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
 	if d.names["payload"] && isAxisPayload(m.value) {
@@ -82,8 +82,8 @@ func isAxisPayload(v pyjson.Value) bool {
 }
 
 // takeUsage adds usage to the record unchanged. If usage is not an object, contains a lone
-// surrogate, or already has a member "imported", takeUsage keeps it like any other member, because
-// the draft uses the name "imported" for members that have no field of their own.
+// surrogate, or has a member "imported", takeUsage keeps it like any other member. The draft needs
+// the name "imported" for members that have no field of their own.
 func (d *draft) takeUsage(m member) {
 	if !isStrict(m.value) || m.value.Member("imported").Kind() != pyjson.Absent {
 		d.keep(m)

@@ -18,8 +18,8 @@ var SaveFiles = map[string]struct{ JSON bool }{
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
-// axisSave converts a save. v is an object with a member for each file: a string for a .md file,
-// and a JSON value for any other file.
+// axisSave converts a save of Axis Descriptor Lab. v is an object with a member for each file: a
+// string for a .md file, and a JSON value for any other file.
 func axisSave(v pyjson.Value, o Options) Conversion {
 	d := newDraft(record.IPCRecord, key(AxisSave, v, nil), o)
 	metadata := v.Member(MetadataFile)
@@ -65,7 +65,7 @@ func (d *draft) metadata(v pyjson.Value) {
 }
 
 // takeText uses the function text to extract a text from a file, and adds it to the record as the
-// given field. If text returns false, takeText keeps the whole file.
+// given field. If text returns false or the field is already set, takeText keeps the whole file.
 func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool)) {
 	inner, ok := text(m.value.Text())
 	if !ok || d.names[field] {

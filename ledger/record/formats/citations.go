@@ -60,7 +60,7 @@ type citationSet struct {
 	*draft
 	list    [][]byte       // the citations as JSON
 	sources []string       // source ids of all citations so far
-	seen    map[string]int // occurrences of each citation, in canonical form, in all_citations, minus those seen in by_section so far
+	seen    map[string]int // number of occurrences in all_citations not yet matched in by_section, by canonical citation
 }
 
 // read adds the citations in all_citations, followed by those in by_section that all_citations does
@@ -158,8 +158,8 @@ func isWeight(v pyjson.Value) bool {
 	return ok && weight >= 0 && weight <= 1
 }
 
-// sourceIDs returns a JSON array of the distinct source IDs in the citations, sorted. The
-// document's member source_ids must equal it.
+// sourceIDs returns the distinct source IDs in the citations, sorted, as a JSON array. The caller
+// compares this array with the document's member source_ids.
 func (s *citationSet) sourceIDs() []byte {
 	slices.Sort(s.sources)
 	b := []byte{'['}
@@ -172,8 +172,8 @@ func (s *citationSet) sourceIDs() []byte {
 	return append(b, ']')
 }
 
-// compare checks a member that can be computed from the citations, and notes its outcome. follows
-// is the expected value as JSON.
+// compare checks whether the value of m equals follows, which is JSON computed from the citations.
+// If the values differ, compare keeps m and notes the difference.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
 		s.note(pointerTo(m.name), "", Taken, "citations: it can be computed from the citations")

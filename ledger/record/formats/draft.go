@@ -22,8 +22,8 @@ type draft struct {
 	// prefix is the JSON pointer to the native value that becomes the record. pattern is prefix
 	// with * in place of the parts that vary.
 	prefix, pattern string
-	// imported contains the members that are kept as content, in usage/imported. Only IPC records
-	// have a member "usage".
+	// imported contains the members that an IPC record keeps as content in usage/imported. Records
+	// of other kinds have no member "usage".
 	imported []member
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
@@ -44,8 +44,8 @@ func newDraft(kind record.Kind, key string, o Options) *draft {
 	return d
 }
 
-// note records the outcome for the member of the native value that pointer identifies. format and
-// args describe the outcome. If pattern is empty, it is the same as pointer.
+// note records what happened to the member at pointer in the native value. format and args describe
+// the outcome. If pattern is empty, note uses pointer as the pattern.
 func (d *draft) note(pointer, pattern string, outcome Outcome, format string, args ...any) {
 	if pattern == "" {
 		pattern = pointer
@@ -58,8 +58,8 @@ func (d *draft) note(pointer, pattern string, outcome Outcome, format string, ar
 	d.conversion.Members = append(d.conversion.Members, Member{d.prefix + pointer, d.pattern + pattern, outcome, fmt.Sprintf(format, args...)})
 }
 
-// meanNote is the maximum average length, in bytes, of a member's pointer and pattern together.
-// Their total length may be at most meanNote times Options.MaxMembers.
+// meanNote limits the memory for notes. The total length of all pointers and patterns, in bytes,
+// must not exceed meanNote times Options.MaxMembers.
 const meanNote = 256
 
 func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
@@ -86,8 +86,8 @@ func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	d.keep(m)
 }
 
-// keep keeps a member that has no field of its own in a record of this kind: as a label if it is
-// short enough, otherwise as content if records of this kind have a place for it.
+// keep keeps a member for which this kind of record has no field. A short member becomes a label. A
+// longer one becomes content in an IPC record; other records split it into labels or leave it out.
 func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 
 // keepAt is like keep, but for a nested member. If the member becomes a label, the label is named
@@ -153,9 +153,9 @@ func (d *draft) keepParts(pointer, pattern string, v pyjson.Value) {
 // labels.
 const maxParts = 16 << 10
 
-// parts returns the array or object that can be split into labels: v itself or, if v is a string
-// that contains JSON, the parsed JSON. It returns the absent Value if there is none, or if the
-// record is an IPC record, which keeps v as content instead.
+// parts returns the array or object to split into labels: v itself or, if v is a string that
+// contains JSON, the parsed JSON. It returns the absent Value if there is no array or object, if v
+// is longer than maxParts, or if the record is an IPC record, which keeps v as content.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
 	if d.conversion.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
@@ -224,8 +224,8 @@ func (d *draft) time(m member) {
 	}
 }
 
-// hintZone adds a hint to the last note, which is about m, if m did not become the timestamp
-// because it has no time zone.
+// hintZone adds a hint to the last note, which must describe m, if m could have been the timestamp
+// but has no time zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
 		d.conversion.Members[len(d.conversion.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"

@@ -1,8 +1,8 @@
-// Package formats converts files from other systems into records: run logs and saves of Axis
-// Descriptor Lab, the citations of a run, a story's validation cache, the providence cache of
-// question-answering engines, and exports from the observability tools Langfuse, MLflow, and
-// Phoenix (docs/users.md, "Files of other systems"). It accounts for every member that it reads. It
-// does no I/O and reads no clock.
+// Package formats converts files from other systems into records (docs/users.md, "Files of other
+// systems"). It supports run logs and saves of Axis Descriptor Lab, the citations of a run, a
+// story's validation cache, and the providence cache of question-answering engines. It also
+// supports exports from the observability tools Langfuse, MLflow, and Phoenix. The package accounts
+// for every member that it reads. It does no I/O and reads no clock.
 package formats
 
 import (
@@ -26,7 +26,7 @@ type Format string
 const (
 	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
 	AxisSave        Format = "axis-save"        // an object with the files in a folder, keyed by name
-	Citations       Format = "citations"        // citations.json of a run
+	Citations       Format = "citations"        // content of a run's citations.json
 	ValidationCache Format = "validation-cache" // an object with the entries for paths, keyed by path ID
 	Providence      Format = "providence"       // a row of providence_cache, as an object
 )
@@ -36,7 +36,7 @@ const (
 const (
 	Langfuse Format = "langfuse" // an observation, or a page or trace of observations
 	MLflow   Format = "mlflow"   // a trace, or a row of mlflow.search_traces
-	Phoenix  Format = "phoenix"  // a span, as a row of a dataframe or from the API
+	Phoenix  Format = "phoenix"  // a row of a dataframe, or a span or page of spans from the API
 )
 
 // BatchFormats contains the formats that a line of a batch can have, and ImportFormats contains those that an
@@ -126,8 +126,8 @@ func (c *RecordChange) Kind() record.Kind {
 	return record.RecordStateChanged
 }
 
-// Project returns the project named in the record, which a validation of the record's path needs.
-// It returns "" if there is no record or the record names no project.
+// Project returns the project of the record, which is needed to validate the record's path. It
+// returns "" if there is no record or the record has no project.
 func (e *Conversion) Project() string {
 	var d pyjson.Document
 	if d.Parse(e.Record) != nil {
@@ -218,10 +218,10 @@ func (e *Conversion) AppendLine(dst []byte) []byte {
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
 }
 
-// key returns the idempotency key for a native value. parts contains everything else that
-// distinguishes its record. key ignores members that are null and members whose names are in skip,
-// because these do not become part of the record and can change later. A string that contains JSON
-// is treated like that JSON, so a database row and its export have the same key.
+// key returns the idempotency key for a native value. parts contains the other values that the
+// record depends on, such as its project. key ignores null members and members named in skip,
+// because these do not become part of the record and can change later. It treats a string that
+// contains JSON like the JSON itself, so a database row and its export have the same key.
 func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string {
 	text := append([]byte(f), 0)
 	for _, part := range parts {

@@ -18,16 +18,16 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// generation builds a record from a generation that was exported from an observability tool. It
-// first reconstructs the span that the tool received, so that the record is the same whether the
-// ledger receives the span or the export (docs/otlp.md).
+// generation builds a record from an exported generation, which is one model call in an
+// observability tool. It first reconstructs the span that the tool received. The record is then the
+// same as if the ledger had received the span itself (docs/otlp.md).
 type generation struct {
 	*draft
 	span       *tracepb.Span
-	accounts   []func() // functions that note the outcome for members that went into the span; called once the record is known
+	accounts   []func() // functions that note the outcome for each member added to the span; called after the record is built
 	record     pyjson.Value
 	payload    pyjson.Value
-	parameters bool // whether the parameters of the model are known
+	parameters bool // whether modelParameters has added the model's parameters to the span
 }
 
 func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *generation {
@@ -35,7 +35,7 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 }
 
 // notGeneration returns a Conversion that leaves out a native value because it is not a generation.
-// reason says why it is not one.
+// reason explains why.
 func notGeneration(pointer, pattern, reason string) Conversion {
 	return Conversion{Members: []Member{{pointer, pattern, Left, reason}}}
 }
@@ -69,8 +69,8 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
 }
 
-// place is a JSON pointer into the native value, together with its pattern. If the pattern is
-// empty, it is the same as the pointer.
+// place is a JSON pointer into the native value, with the pattern for that pointer. If the pattern
+// is empty, the pointer is also the pattern.
 type place struct{ pointer, pattern string }
 
 func (p place) below(name string) place {
@@ -83,8 +83,8 @@ func (p place) below(name string) place {
 
 func top(name string) place { return place{pointerTo(name), ""} }
 
-// identify sets *id to the ID in m.value if that is a valid OpenTelemetry ID, that is, size bytes
-// (16 or 8) in hexadecimal. Otherwise it keeps the member under the given label.
+// identify decodes m.value into *id. The value must be an OpenTelemetry ID of size bytes (16 or 8)
+// in hexadecimal. Otherwise, identify keeps the member under the given label.
 func (g *generation) identify(at place, m member, id *[]byte, size int, label string) {
 	text := bytes.TrimPrefix(m.value.Text(), []byte("tr-"))
 	decoded, err := hex.DecodeString(string(text))
@@ -120,7 +120,7 @@ func (g *generation) end(at place, m member) {
 
 // nanoseconds parses a time and returns it as nanoseconds since 1970. The time is either text or a
 // number of seconds, milliseconds, microseconds, or nanoseconds since 1970. Text without a zone is
-// taken to be in UTC, which is how these tools write it.
+// assumed to be in UTC, because observability tools write such times in UTC.
 func nanoseconds(v pyjson.Value) (uint64, bool) {
 	if number, ok := v.Float(); ok {
 		if number <= 0 {
@@ -161,7 +161,7 @@ func (g *generation) input(at place, m member) {
 	case !m.value.IsGiven():
 		g.keepAt(at.pointer, at.pattern, m)
 		return
-	case v.Kind() == pyjson.Object && v.Member("input").IsGiven() && !v.Member("messages").IsGiven(): // an input as in OpenAI's Responses API
+	case v.Kind() == pyjson.Object && v.Member("input").IsGiven() && !v.Member("messages").IsGiven(): // an input in the format of OpenAI's Responses API
 		g.valueAttribute("input.value", asChat(v.Member("input")))
 		if instructions := v.Member("instructions"); instructions.IsGiven() {
 			g.valueAttribute("gen_ai.system_instructions", instructions)
@@ -172,8 +172,8 @@ func (g *generation) input(at place, m member) {
 	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
 }
 
-// asChat returns a list that contains a single user message with the text v, because the input of a
-// chat can also be given as plain text. It returns any other value unchanged.
+// asChat converts a string to a list with a single user message, because a chat input can also be
+// plain text. It returns any other value unchanged.
 func asChat(v pyjson.Value) pyjson.Value {
 	if v.Kind() != pyjson.String {
 		return v
@@ -231,8 +231,8 @@ var sampling = map[string]string{
 	"max_output_tokens": "max_tokens", "max_new_tokens": "max_tokens", "num_predict": "max_tokens", "model": "model", "stop_sequences": "payload/stop",
 }
 
-// modelParameters adds the model's parameters to the span. others is true if m also has members
-// that are not parameters, which the caller accounts for.
+// modelParameters adds the model's parameters to the span. others is true if m can also contain
+// members that are not parameters; in that case, the caller accounts for m.
 func (g *generation) modelParameters(at place, m member, others bool) {
 	v, _ := jsonOf(m.value)
 	if v.Kind() != pyjson.Object {
@@ -272,7 +272,7 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 	})
 }
 
-// tokenCounts maps the names that tools use for token counts to the names in usage.
+// tokenCounts maps the names that tools use for token counts to the names in a record's usage.
 var tokenCounts = map[string]string{
 	"input": "input_tokens", "output": "output_tokens", "input_tokens": "input_tokens", "output_tokens": "output_tokens",
 	"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens",

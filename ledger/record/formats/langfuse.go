@@ -19,9 +19,9 @@ func langfuse(v pyjson.Value, o Options) []Conversion {
 	return []Conversion{observation(v, o, place{})}
 }
 
-// leaveRest returns a Conversion that accounts for the members of a native value that belong to none
-// of its records. It skips the member named by except, and why is the reason that the rest are left
-// out.
+// leaveRest returns a Conversion that has no record. It accounts for the members of a native value
+// that are not part of any record, but skips the member named by except. why is the reason for
+// leaving the members out.
 func leaveRest(v pyjson.Value, except, why string) Conversion {
 	var e Conversion
 	for name, value := range v.Members() {

@@ -53,8 +53,8 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 	return append(conversions, rest)
 }
 
-// session returns the ID of the session that a trace belongs to, taken from the first layer that
-// has one. It returns the absent Value if none does.
+// session returns the ID of a trace's session. It uses the first of the given objects that contains
+// a session ID, and returns the absent Value if no object does.
 func session(layers ...pyjson.Value) pyjson.Value {
 	for _, layer := range layers {
 		for _, of := range [...]pyjson.Value{layer, layer.Member("info")} {
@@ -96,7 +96,8 @@ func mlflowSpan(v, session pyjson.Value, o Options, at place) Conversion {
 	return g.complete()
 }
 
-// unquoted returns the value of an attribute, which MLflow stores as a string that contains JSON.
+// unquoted parses an attribute that MLflow stores as a string that contains JSON. It returns any
+// other value unchanged.
 func unquoted(v pyjson.Value) pyjson.Value {
 	if inner, ok := jsonOf(v); ok {
 		return inner
@@ -200,8 +201,8 @@ func (g *generation) mlflowAttribute(m member, at place) {
 	}
 }
 
-// orPayload returns where the record holds a model parameter: in the parameter's own field if it
-// has one, otherwise in a member of payload.
+// orPayload returns the location of a model parameter in the record. This is the parameter's own
+// field, or a member of payload if the parameter has no field.
 func orPayload(parameter string) string {
 	if field := sampling[parameter]; field != "" {
 		return field

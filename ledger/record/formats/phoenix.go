@@ -18,7 +18,7 @@ func hexOfBase64(v pyjson.Value, size int) pyjson.Value {
 	return parseOwn(pyjson.AppendString(nil, hex.AppendEncode(nil, decoded)))
 }
 
-// phoenix converts spans from Phoenix: a row of a dataframe of spans, whose column names contain
+// phoenix converts spans from Phoenix. v is either a row of a dataframe, whose column names contain
 // dots, or a span or a page of spans from the API.
 func phoenix(v pyjson.Value, o Options) []Conversion {
 	if page := v.Member("data"); isArray(page) {
@@ -82,11 +82,11 @@ type collected struct {
 	at place
 }
 
-// inputAndOutput contains the names of the attributes that can hold the input, followed by those
-// that can hold the output. In each pair, the messages take precedence.
+// inputAndOutput contains the names of the attributes that can contain the input, followed by those
+// that can contain the output. A messages attribute takes precedence over a value attribute.
 var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_messages", "output.value"}
 
-// member adds a member of the exported span that is not an attribute to the span being built.
+// member adds a member of the exported span, other than an attribute, to the span being built.
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
@@ -233,7 +233,7 @@ func nested(v pyjson.Value) pyjson.Value {
 	return parseOwn(w.B)
 }
 
-// maxNested is the maximum depth to which arrays and objects in messages are converted.
+// maxNested is the maximum depth at which nested converts arrays and objects.
 const maxNested = 8
 
 func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {

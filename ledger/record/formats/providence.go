@@ -45,14 +45,14 @@ var volatileMembers = map[string]bool{
 	"hit_count": true, "last_hit_at": true,
 }
 
-// layer is an object whose members can become members of the record, together with the JSON pointer
-// to it.
+// layer is an object whose members can become members of the record. pointer is the JSON pointer to
+// the object.
 type layer struct {
 	object  pyjson.Value
 	pointer string
 }
 
-// layerMember is a member of a layer, together with the JSON pointer to it.
+// layerMember is a member of a layer. pointer is the JSON pointer to the member.
 type layerMember struct {
 	member
 	pointer string
@@ -64,11 +64,11 @@ type providenceRow struct {
 	*draft
 	layers []layer
 	dag    layer
-	used   map[string][]string // names under which each member of the row, identified by its pointer, was added to the record
+	used   map[string][]string // maps the JSON pointer of each used member of the row to the names of that member in the record
 }
 
-// open looks up the member with the given name in the layer in. If the member is the run-DAG or an
-// object that can contain the run-DAG, open adds it to the layers.
+// open looks up the member with the given name in a layer. If the member is the run-DAG or an
+// object that can contain the run-DAG, open adds the member to p.layers.
 func (p *providenceRow) open(in layer, name string) {
 	value, ok := jsonOf(in.object.Member(name))
 	if !ok || !isObject(value) {
@@ -118,7 +118,7 @@ func (p *providenceRow) find(form func(pyjson.Value) bool, names ...string) laye
 	return layerMember{}
 }
 
-// use records that f, a member of the row, was added to the record under the name as.
+// use notes that the record contains f, a member of the row, under the name as.
 func (p *providenceRow) use(f layerMember, as string) {
 	p.used[f.pointer] = append(p.used[f.pointer], as)
 }
@@ -142,8 +142,8 @@ func (p *providenceRow) node(stage string) []byte {
 	return nil
 }
 
-// hasBase reports whether the row provides a base hash: as the member with the given name, as the
-// hash of the given stage, or in the form of content from which the ledger can compute it.
+// hasBase reports whether the row provides a base hash. The hash can be the member with the given
+// name or the hash of the given stage, or the ledger can compute it from content.
 func (p *providenceRow) hasBase(name, stage string, content layerMember) bool {
 	return p.find(isDigest, name).given() || p.node(stage) != nil || content.given()
 }
@@ -224,8 +224,8 @@ func firstOf(list ...layerMember) layerMember {
 	return list[max(i, 0)]
 }
 
-// baseClaims writes those base hashes that are also the hash of a stage. Each is taken from the row
-// or, if the row does not have it, from the stage.
+// baseClaims writes the base hashes that are also stage hashes. It takes each hash from the row or,
+// if the row lacks the hash, from the stage.
 func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(layerMember, string)) {
 	for _, b := range rules.BaseHashes {
 		switch {
@@ -249,9 +249,9 @@ var (
 	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
 )
 
-// only returns the object f without the members that are not in known. It keeps each of the removed
-// members as a label or as content, like an unknown member of the row (see draft.keepAt). If no
-// members have to be removed, only returns the bytes of f unchanged.
+// only returns the object f without the members that are not in known. It passes each removed
+// member to keepAt, like an unknown member of the row. If it removes no members, only returns the
+// bytes of f unchanged.
 func (p *providenceRow) only(f layerMember, known []string) []byte {
 	var w pyjson.Builder
 	w.Open()
@@ -279,9 +279,9 @@ func (p *providenceRow) only(f layerMember, known []string) []byte {
 	return w.B
 }
 
-// takeInputs adds the row's inputs or reject_inputs to the record. If these have no answer_text,
-// takeInputs takes the answer from another member of the row. Otherwise it accounts for the row's
-// texts that the inputs repeat.
+// takeInputs adds the row's inputs or reject_inputs to the record. If inputs has no answer_text,
+// takeInputs takes the answer from another member of the row. Otherwise, it notes which of the
+// row's texts inputs already contains.
 func (p *providenceRow) takeInputs(inputs layerMember, field string) {
 	known := inputMembers
 	if field == "reject_inputs" {
@@ -304,8 +304,8 @@ func (p *providenceRow) takeInputs(inputs layerMember, field string) {
 	}
 }
 
-// oneAnswer adds an answer to a record without inputs, which can hold only one, and accounts for
-// the row's other texts.
+// oneAnswer adds the row's answer to the record as answer_text, which can contain only one text. It
+// also accounts for the row's other texts.
 func (p *providenceRow) oneAnswer() {
 	answer, raw, rendered := p.texts()
 	text := firstOf(answer, rendered, raw)
@@ -316,8 +316,8 @@ func (p *providenceRow) oneAnswer() {
 		case string(other.value.Text()) == string(text.value.Text()):
 			p.use(other, "answer_text (same text)")
 		default:
-			// A run-DAG without inputs cannot have a second text. Mark it as used, or the caller
-			// would keep it as content.
+			// A run-DAG without inputs cannot have a second text. Mark the text as used, or rest
+			// would keep it as a label.
 			p.used[other.pointer] = []string{}
 			p.note(other.pointer, "", Left, "a run-DAG without inputs can have only one text; add sources, counts, and hashes to keep this text as well")
 		}

@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// takeRun adds the remaining members of the record.
+// takeRun adds the members other than inputs and the answer to the record.
 func (p *providenceRow) takeRun() {
 	p.takeDAG()
 	p.takeAs(p.find(isID, "run_id"), "run_id")
@@ -53,7 +53,7 @@ func isEvidence(v pyjson.Value) bool {
 }
 
 // takeQuestion adds the question to the record. If the row does not state the question mode,
-// takeQuestion uses the mode in which the question has the row's question hash.
+// takeQuestion uses the mode that yields the row's question hash.
 func (p *providenceRow) takeQuestion() {
 	question := p.question()
 	if !question.given() {

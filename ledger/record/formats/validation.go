@@ -29,7 +29,7 @@ func validationCache(v pyjson.Value, o Options) []Conversion {
 	return conversions
 }
 
-// validationMembers contains the members of an entry that belong to the validation. They can change
+// validationMembers contains the members of an entry that describe the validation. They can change
 // while the record stays the same.
 var validationMembers = map[string]bool{"validated": true, "validated_at": true, "validated_by": true}
 
@@ -93,13 +93,13 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	return d.finish()
 }
 
-// keyLabel is the name of the label that holds the name of an entry if that name is not the path_id
-// of the entry's route.
+// keyLabel is the name of a label. The label contains the name of an entry if that name is not the
+// path_id of the entry's route.
 const keyLabel = "cache_key"
 
-// pathID adds the claimed path_id to the record, which is route_hash or, if that is missing, the
-// name of the entry. In newer caches, the name is derived from the text instead and is not a claim
-// about the route.
+// pathID adds the claimed path_id to the record. The claim is route_hash or, if that is missing,
+// the name of the entry. A name that does not match the route is not a claim, because newer caches
+// derive the name from the text instead.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
 	if isPathID(hash) {
@@ -121,8 +121,8 @@ func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.I
 
 func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShort }
 
-// fingerprintsOf returns a function that checks fingerprints of the given hash_version, which may
-// be absent.
+// fingerprintsOf returns a function that checks fingerprints of the given hash_version. An absent
+// version means rules.FingerprintVersion.
 func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	name := rules.FingerprintVersion
 	if isVersion(version) {

@@ -11,10 +11,10 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Digests contains the digests of a payload's members in the form in which they appear in an event
-// (spec: Payload members): a canonical JSON object that maps JSON pointers to digests, or null if
-// the payload has too many members or names that are too long. It is nil if the event contains
-// neither.
+// Digests contains the digests of a payload's members in the form that events use (spec: Payload
+// members). It is a canonical JSON object that maps JSON pointers to digests. It is the JSON value
+// null if the payload has too many members or a name is too long. It is a nil slice if the event
+// contains neither an object nor null.
 type Digests []byte
 
 // IsComplete reports whether every member of the payload has a digest.
@@ -42,8 +42,8 @@ func (m Digests) Replace(pointer, digest []byte) Digests {
 	return m
 }
 
-// All yields each pointer with its digest, in the order in which they appear in the event. A
-// pointer is a canonical JSON string, including the quotes. A digest is in hexadecimal.
+// All yields each pointer with its digest, in the same order as in the event. A pointer is a
+// canonical JSON string, including the quotes. A digest is in hexadecimal.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
 		const value = len(`:"`) + 2*DigestBytes + len(`"`)
@@ -70,8 +70,8 @@ func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// AppendBytes appends the bytes of all the digests to dst, in the order in which they appear in the
-// event. Because each digest also covers its pointer, the bytes identify the pointers too.
+// AppendBytes appends the bytes of all the digests to dst, in the same order as in the event.
+// Because each digest also covers its pointer, the bytes identify the pointers too.
 func (m Digests) AppendBytes(dst []byte) []byte {
 	for _, digest := range m.All() {
 		dst, _ = hex.AppendDecode(dst, digest) // the digests in events are well-formed
@@ -94,7 +94,7 @@ func PointerText(pointer []byte) string {
 
 var documents = sync.Pool{New: func() any { return new(pyjson.Document) }}
 
-// IsValid reports whether m is valid in an event.
+// IsValid reports whether m is null or a canonical object of digests.
 func (m Digests) IsValid() bool {
 	if string(m) == "null" {
 		return true
@@ -151,7 +151,7 @@ func Name(pointer []byte) (name []byte, ok bool) {
 
 // Builder computes the digests of one payload's members.
 type Builder struct {
-	Secret    *Secret // nil if no digests are to be computed
+	Secret    *Secret // if nil, the Builder computes no digests
 	Text      []byte  // buffer for the digests; must be empty at first
 	count     int
 	escaped   bool // whether any pointer contains an escape, in which case the pointers may be out of order

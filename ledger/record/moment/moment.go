@@ -11,8 +11,8 @@ import (
 const Layout = "2006-01-02T15:04:05.000000Z"
 
 // Parse parses an RFC 3339 time. It returns false if text is not valid. Two-digit fields must be in
-// range, but "T" and "Z" may be in either case, the fraction may have any number of digits, and
-// second 60 is accepted in minute 59. Digits beyond nanoseconds are dropped.
+// range, except that second 60 is accepted in minute 59. "T" and "Z" may be in either case. The
+// fraction may have any number of digits, but digits beyond nanoseconds are dropped.
 func Parse(text []byte) (time.Time, bool) {
 	if len(text) < len("2006-01-02T15:04:05Z") || text[10]|0x20 != 't' || text[13] != ':' || text[16] != ':' {
 		return time.Time{}, false

@@ -11,8 +11,8 @@ import (
 // order: Close sorts them. The zero Builder is ready to use.
 type Builder struct {
 	B       []byte // output so far; after BeginMember, callers may append the value to it
-	members []span // members of all open objects that Close has to sort, with those of the innermost object last
-	opened  []int  // index in members of the first member of each open object, or ordered
+	members []span // members that Close must sort, from the outermost open object to the innermost
+	opened  []int  // for each open object, the index of its first member in members, or ordered
 	scratch []byte
 }
 
@@ -124,8 +124,8 @@ func (w *Builder) NullableText(name string, value []byte) {
 	w.Text(name, value)
 }
 
-// UnescapedText adds a member with a string value that it copies without escaping, so value must
-// need no escapes, as is the case for a hash. If value is nil, the member's value is null.
+// UnescapedText adds a member with a string value that needs no escapes, such as a hash. It copies
+// the value without escaping it. If value is nil, the member's value is null.
 func (w *Builder) UnescapedText(name string, value []byte) {
 	w.BeginMember(name)
 	if value == nil {

@@ -13,7 +13,8 @@ func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 	return w.append(dst, v.index)
 }
 
-// writer writes the values of a Document with the separators of one form.
+// writer writes values of a Document in canonical JSON, with the separators of the compact or
+// spaced form.
 type writer struct {
 	doc          *Document
 	comma, colon string

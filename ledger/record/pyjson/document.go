@@ -56,9 +56,9 @@ const (
 )
 
 // Parse parses src, which must not change while d is in use. It returns a *SyntaxError if src must
-// be refused (spec: Refused JSON): if it is anything but a single JSON value in valid UTF-8,
-// repeats a member name, contains a float outside the range of a double, or exceeds the limits of
-// this package. After an error, d has no value.
+// be refused (spec: Refused JSON). src must be a single JSON value in valid UTF-8. It must not
+// repeat a member name, contain a float outside the range of a double, or exceed the limits of this
+// package. After an error, d has no value.
 func (d *Document) Parse(src []byte) error { return d.ParseLimited(src, math.MaxInt) }
 
 // ParseLimited is like Parse, but returns an error if the total number of values and member names

@@ -5,9 +5,8 @@ import (
 	"strconv"
 )
 
-// AppendFloat appends Python's repr of f, which consists of the fewest digits that are parsed as f.
-// Zero and numbers with 1e-4 <= |f| < 1e16 are written without an exponent, and all others with
-// one.
+// AppendFloat appends Python's repr of f, which is the shortest decimal that parses as f. Zero and
+// numbers with 1e-4 <= |f| < 1e16 have no exponent, and all other numbers have one.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch magnitude := math.Abs(f); {
 	case math.IsNaN(f):
@@ -27,7 +26,7 @@ func AppendFloat(dst []byte, f float64) []byte {
 // parseFloat returns the double that is nearest to a JSON number, or false if the number is too
 // large for a double. Numbers that are too small become zero.
 func parseFloat(number []byte) (float64, bool) {
-	const short = 32 // in bytes; longer numbers are rare
+	const short = 32 // numbers of up to 32 bytes need no normalising
 	if len(number) > short {
 		var buffer [maxDigits + 32]byte
 		number = normalise(buffer[:0], number)
@@ -36,16 +35,15 @@ func parseFloat(number []byte) (float64, bool) {
 	return f, err == nil // the only possible error is "out of range"
 }
 
-// maxDigits is the number of leading digits of a decimal that determine which double it rounds to:
-// 767, plus one to spare. All that matters about the remaining digits is whether any of them is
-// nonzero.
+// maxDigits is the number of leading digits that determine which double a decimal rounds to: 767,
+// plus one to spare. All that matters about later digits is whether any of them is nonzero.
 const maxDigits = 768
 
-// normalise appends a number that rounds to the same double as number and that strconv.ParseFloat
-// parses correctly; ParseFloat ignores the digits of an integer part beyond the first 800 and
-// limits exponents. The result has the form 0.<digits>e<x>, with at most maxDigits+1 digits and a
-// small x. If number has more than maxDigits digits, the last digit of the result stands for the
-// rest.
+// normalise appends a number that rounds to the same double as number, in a form that
+// strconv.ParseFloat parses correctly. ParseFloat limits exponents and ignores the digits of an
+// integer part beyond the first 800. The result has the form 0.<digits>e<x>, with at most
+// maxDigits+1 digits and a small x. If any digit of number after the first maxDigits is nonzero, a
+// final digit 1 replaces these digits.
 func normalise(dst, number []byte) []byte {
 	if number[0] == '-' {
 		dst, number = append(dst, '-'), number[1:]
@@ -85,8 +83,8 @@ func normalise(dst, number []byte) []byte {
 	return strconv.AppendInt(append(dst, 'e'), max(-beyond, min(exponent, beyond)), 10)
 }
 
-// parseExponent parses the digits of an exponent, with or without a sign. It caps the result at a
-// value so large that no number of digits before the exponent can offset it.
+// parseExponent parses an exponent with an optional sign. To avoid an overflow, it caps the
+// magnitude at 4*MaxBytes. No document has enough digits to offset such an exponent.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {

@@ -22,7 +22,7 @@ func AppendLower(dst, text []byte) []byte {
 		r, size := utf8.DecodeRune(text[i:])
 		switch {
 		case r == utf8.RuneError:
-			dst = append(dst, text[i:i+size]...) // part of a surrogate, or U+FFFD
+			dst = append(dst, text[i:i+size]...) // surrogates and U+FFFD stay unchanged
 		case r == 'İ':
 			dst = append(dst, "i\u0307"...)
 		case r == 'Σ' && endsWord(text[:i], text[i+size:]):
@@ -35,9 +35,9 @@ func AppendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// endsWord reports whether Unicode's Final_Sigma condition holds between before and after. It holds
-// if, ignoring Case_Ignorable code points, the last code point of before is Cased and the first
-// code point of after is not. A code point that has both properties is ignored.
+// endsWord reports whether a capital sigma between before and after meets Unicode's Final_Sigma
+// condition. Ignoring Case_Ignorable code points, the last code point of before must be Cased, and
+// the first code point of after must not be Cased. A code point with both properties is ignored.
 func endsWord(before, after []byte) bool {
 	for {
 		r, size := utf8.DecodeLastRune(before)

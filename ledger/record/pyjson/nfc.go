@@ -39,7 +39,8 @@ func AppendNFC(dst, text []byte) []byte {
 
 // longSegment is the maximum number of code points in a segment that is passed to x/text. The first
 // code point of a segment decomposes into at most three combining characters, and each later one
-// into at most two, so such a segment has fewer than the 30 that x/text allows.
+// into at most two. Such a segment therefore stays below the 30 combining characters that x/text
+// allows.
 const longSegment = 12
 
 // segment returns the end of the segment that begins at pos and the number of code points in it. A
@@ -102,12 +103,12 @@ func appendLongNFC(dst, text []byte) []byte {
 }
 
 func decompose(text []byte) []combining {
-	decomposed := make([]combining, 0, utf8.RuneCount(text)) // usually large enough
+	decomposed := make([]combining, 0, utf8.RuneCount(text)) // enough for most texts
 	var buffer [utf8.UTFMax * 4]byte
 	for len(text) > 0 {
 		_, size := utf8.DecodeRune(text)
-		// x/text splits long sequences of combining characters, but a single code point never decomposes
-		// into one.
+		// Decompose one code point at a time. In a longer text, x/text would split long sequences of
+		// combining characters.
 		full := norm.NFD.Append(buffer[:0], text[:size]...)
 		for len(full) > 0 {
 			r, size := utf8.DecodeRune(full)
@@ -120,11 +121,10 @@ func decompose(text []byte) []combining {
 }
 
 // compose composes a decomposed text in place and returns the result. It combines each code point
-// with the last starter, unless it is blocked by a code point between them, which is either another
-// starter or one of the same or a higher class.
+// with the last starter, unless a code point of the same or a higher class is between them.
 func compose(text []combining) []combining {
 	composed := text[:0]
-	starter := -1 // index in composed
+	starter := -1 // the last starter's index in composed
 	for _, c := range text {
 		if starter >= 0 {
 			last := composed[len(composed)-1]

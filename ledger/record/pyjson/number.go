@@ -25,7 +25,7 @@ func (d *Document) number(start int) (int, error) {
 		}
 	case t.shortest():
 		n.flags = verbatim
-	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // any other number is below 10^(200+99)
+	case t.integer > 200 || t.exponent && isDigit(d.src[end-3]): // any other number is below 10^299, which is in the range of a double
 		if _, ok := parseFloat(d.src[start:end]); !ok {
 			return 0, d.failWithin(start, "number out of range for a double")
 		}
@@ -43,8 +43,8 @@ type token struct {
 	exponent bool   // whether the number has an exponent
 }
 
-// scan scans the number at pos. It returns the position after it, or false and the position at
-// which the bytes stop being a JSON number.
+// scan scans the number at pos and returns the position after the number. If the bytes are not a
+// JSON number, it returns false and the position of the error.
 func (t *token) scan(src []byte, pos int) (int, bool) {
 	if src[pos] == '-' {
 		t.negative = true
@@ -74,8 +74,8 @@ func (t *token) scan(src []byte, pos int) (int, bool) {
 	return pos, true
 }
 
-// scanExponent scans the part of a number after the "e". It returns the position after it, or false
-// if it has no digits.
+// scanExponent scans the part of a number after the "e" and returns the position after the number.
+// It returns false if the exponent has no digits.
 func scanExponent(src []byte, pos int) (int, bool) {
 	if pos < len(src) && (src[pos] == '+' || src[pos] == '-') {
 		pos++
@@ -87,8 +87,8 @@ func scanExponent(src []byte, pos int) (int, bool) {
 	return pos, pos > first
 }
 
-// shortest reports whether the token is known to be the repr of the nearest double, in which case
-// it can be copied. It returns false for a few tokens that are such a repr, and leaves those to
+// shortest reports whether the token is known to be the repr of the nearest double and can be
+// copied unchanged. It returns false for a few tokens that could be copied, and leaves them to
 // strconv.
 func (t *token) shortest() bool {
 	if t.exponent || t.integer+t.fraction > 19 {
@@ -104,17 +104,17 @@ func (t *token) shortest() bool {
 	return t.mantissa < exact || t.mantissa < 1e17 && nearest(t.mantissa, t.fraction)
 }
 
-// nearest reports whether m×10^-k is the shortest decimal that is parsed as the double x nearest to
-// it and, among the decimals of that length, the one nearest to x. It requires that 1e15 <= m <
-// 1e17, that m is not a multiple of 10, and that 1 <= k <= 19.
+// nearest reports whether m×10^-k is the repr of x, the double nearest to it. The repr is the
+// shortest decimal that parses as x and, among the decimals of that length, the nearest to x. If
+// the result is uncertain, nearest returns false and strconv decides. nearest requires that 1e15 <=
+// m < 1e17, that m is not a multiple of 10, and that 1 <= k <= 19.
 //
 // It divides m by 5^k to 64 bits and rounds the quotient to the 53 bits of a double. In units of
 // 10^-k, delta is the distance of x from m, and half is the distance from x to each end of the
-// interval that parses as x. A shorter decimal would be a multiple of ten between these ends. The
-// errors of this computation are below 1e-12 units. For every case within margin of an edge,
-// nearest returns false and strconv decides. If x is a power of two, the two ends are not equally
-// far from x. But powers of two from 1e-4 to 1e16 are multiples of ten units, so delta is at least
-// one.
+// interval that parses as x. A shorter decimal would be a multiple of ten in this interval. The
+// errors of this computation are below 1e-12 units, so a case within margin of an edge counts as
+// uncertain. If x is a power of two, its distances to the two ends differ. But powers of two from
+// 1e-4 to 1e16 are multiples of ten units, so delta is at least one and nearest returns false.
 func nearest(m uint64, k int) bool {
 	const margin = 1e-6
 	divisor := powersOfFive[k] << bits.LeadingZeros64(powersOfFive[k])

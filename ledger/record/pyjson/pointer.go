@@ -33,7 +33,7 @@ func AppendPointer(dst []byte, token []byte) []byte {
 
 // LoneSurrogate finds the first string in v that contains a lone surrogate and returns its JSON
 // pointer relative to v. If the string is a member name, it returns the pointer of the object that
-// has the member.
+// contains the member.
 func (v Value) LoneSurrogate() (pointer string, found bool) {
 	if v.doc == nil || !v.doc.lone {
 		return "", false
@@ -46,8 +46,8 @@ func (v Value) LoneSurrogate() (pointer string, found bool) {
 	return "", false
 }
 
-// appendPath appends the JSON pointer that leads from the value at index from to the node at index
-// to. That node is inside the value, or is about to be appended to it.
+// appendPath appends the JSON pointer of the node with index to, relative to the value with index
+// from. The node must be inside the value or about to be appended to it.
 func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 	for from != to && d.nodes[from].kind >= Array {
 		object := d.nodes[from].kind == Object
@@ -85,7 +85,7 @@ func fail(pos int, msg string) error {
 }
 
 // failWithin returns the error for a value that is valid JSON but is refused. The value begins at
-// pos and is about to be appended to the tape.
+// pos and must not have a node yet.
 func (d *Document) failWithin(pos int, msg string) error {
 	if len(d.nodes) == 0 {
 		return fail(pos, msg)

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Each method in this file scans one construct at pos and returns the position after it. depth is
-// the number of arrays and objects that are open at pos.
+// The scanning methods in this file scan one JSON construct at pos and return the position after
+// it. depth is the number of arrays and objects that are open at pos.
 
 func (d *Document) value(pos, depth int) (int, error) {
 	if pos == len(d.src) {
@@ -42,12 +42,13 @@ func (d *Document) value(pos, depth int) (int, error) {
 	return 0, fail(pos, "expected a value")
 }
 
-// denseNodes is the tape length at which growTape starts to control how much the tape grows. If a
-// long tape grew only by append, it would allocate five times its own size in total.
+// denseNodes is the minimum number of nodes for which growTape, not append, decides how much the
+// tape grows. If a long tape grew only by append, it would allocate five times its own size in
+// total.
 const denseNodes = 4096
 
-// growTape makes room for the nodes that are still expected, assuming that the rest of the source
-// is like the part before pos. It never more than doubles the tape.
+// growTape makes room for the remaining nodes. It estimates their number from the part of the
+// source before pos, and at most doubles the tape.
 func (d *Document) growTape(pos int) {
 	n := len(d.nodes)
 	left := int(float64(n) / float64(pos) * float64(len(d.src)-pos) * 1.05)
@@ -96,7 +97,7 @@ func (d *Document) object(pos, depth int) (int, error) {
 		return d.close(self, pos, 0), nil
 	}
 	sorted := true
-	last := self // the node whose order must become the index of the next name
+	last := self // the node whose order field must be set to the index of the next name
 	for count := uint32(1); ; count++ {
 		name := uint32(len(d.nodes))
 		if pos, err = d.name(pos); err != nil {
@@ -154,8 +155,8 @@ func (d *Document) open(kind Kind, pos, depth int) (uint32, error) {
 	return self, nil
 }
 
-// close completes the container self, whose closing bracket is at pos and which has count members
-// or elements.
+// close completes the array or object with node index self and count elements or members. It
+// returns the position after the closing bracket, which is at pos.
 func (d *Document) close(self uint32, pos int, count uint32) int {
 	n := &d.nodes[self]
 	n.end, n.link, n.size = uint32(pos+1), uint32(len(d.nodes)), count

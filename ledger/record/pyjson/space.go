@@ -74,7 +74,8 @@ func Lines(text []byte) iter.Seq[[]byte] {
 	}
 }
 
-// lineEnd returns the length of the line end at the start of text, or 0 if text starts with none.
+// lineEnd returns the length of the line break at the start of text, or 0 if text does not start
+// with one.
 func lineEnd(text []byte) int {
 	switch c := text[0]; {
 	case c == '\r' && len(text) > 1 && text[1] == '\n':

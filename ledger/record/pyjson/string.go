@@ -19,8 +19,8 @@ func (d *Document) string(start int) (int, error) {
 	return 0, badString(d.src, pos)
 }
 
-// escapedString is like string, for a string whose first escape is at pos. It stores the decoded
-// text in d.text.
+// escapedString is like string, but for a string whose first escape is at pos. It stores the
+// decoded text in d.text.
 func (d *Document) escapedString(start, pos int) (int, error) {
 	n := node{start: uint32(start), link: uint32(len(d.text)), kind: String, flags: escaped | verbatim | plain}
 	d.text = append(d.text, d.src[start+1:pos]...)

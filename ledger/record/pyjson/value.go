@@ -111,9 +111,9 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Float returns the double that is nearest to v, which must be an Integer or a Float. As in
-// CPython's float(v), the integer -0 becomes 0.0, and the float -0.0 keeps its sign. Float returns
-// false for any other value, and for an Integer outside the range of a double.
+// Float returns the double that is nearest to v. As in CPython's float(v), the integer -0 becomes
+// 0.0, and the float -0.0 keeps its sign. Float returns false if v is not a number, or if v is an
+// Integer outside the range of a double.
 func (v Value) Float() (float64, bool) {
 	kind := v.Kind()
 	if kind != Integer && kind != Float {

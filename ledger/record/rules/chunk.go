@@ -60,7 +60,7 @@ func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
 type Citation struct {
 	ChunkHash []byte
 	SourceID  []byte
-	Text      []byte // nil if the ledger does not have it
+	Text      []byte // nil if the ledger does not have the text
 	Weight    []byte // a JSON number
 	Section   []byte // nil if the section is null
 }

@@ -11,8 +11,8 @@ import (
 // Axis payload).
 const AxisPayload = "axis-payload-1"
 
-// Environment lists the members of a record's environment, in the order in which ipc_id_advanced
-// covers them (spec: IPC hashes).
+// Environment lists the members of a record's environment. The hash ipc_id_advanced covers them in
+// this order (spec: IPC hashes).
 var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // IPCID returns the SHA-256 of the parts, joined by colons. The result is ipc_id or, if the last
@@ -30,10 +30,11 @@ func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 }
 
 // PayloadHashes returns the hash of a payload in spaced canonical JSON (spec: IPC hashes). If
-// excludeSeed is true, it also returns the hash of that form without the payload's top-level member
-// "seed" (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
-// canonical form of each member, in the order of the names; if excludeSeed is true, it omits
-// "seed". PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse it.
+// excludeSeed is true, it also returns the hash of the payload without its top-level member "seed"
+// (spec: Seedless hash). If member is not nil, PayloadHashes calls it with the name and the
+// canonical value of each member, sorted by name. If excludeSeed is true, it does not call member
+// for "seed". PayloadHashes uses scratch as a buffer and returns it so that the next call can reuse
+// it.
 func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, _ []byte) {
 	scratch = append(slices.Grow(scratch[:0], len(payload.Raw())), '{')
 	from, to := 0, 0 // range of the member "seed", including one separator
@@ -72,7 +73,7 @@ type Axis struct {
 // AxisPayloadHashes is like PayloadHashes, but for an axis payload built from axes, policyHash,
 // seed, and worldID (spec: Axis payload). It strips whitespace from the labels. The names of the
 // axes must be distinct, and seed must be in decimal. AxisPayloadHashes returns an error if the
-// payload exceeds the limits of JSON.
+// payload exceeds the limits of package pyjson.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.Open()

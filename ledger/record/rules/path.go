@@ -13,8 +13,8 @@ import (
 // Path fingerprints). Fingerprints computed under other versions are only recorded as claims.
 const FingerprintVersion = "adr-004"
 
-// These are the lengths of fingerprints, of path IDs, and of path IDs that were lengthened after a
-// collision, in hexadecimal digits (spec: Path ids).
+// These are the lengths of fingerprints and path IDs in hexadecimal digits. A path ID is lengthened
+// after a collision (spec: Path ids).
 const (
 	FingerprintDigits = 8
 	PathIDDigits      = 8
@@ -99,8 +99,8 @@ func AppendWithoutLinks(dst, text []byte) []byte {
 
 // appendWithout appends a line without its links. From left to right, it deletes each shortest
 // piece that begins with begin, contains middle, and ends with end (or with middle, if end is "").
-// Once one of these delimiters is not found, no later piece can match either, so the function takes
-// linear time. dst may be line[:0].
+// It stops when one of these delimiters is missing, because no later piece can match. The function
+// therefore takes linear time. dst may be line[:0].
 func appendWithout(dst, line []byte, begin, middle, end string) []byte {
 	for {
 		start := bytes.Index(line, []byte(begin))

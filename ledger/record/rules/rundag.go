@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// These are the stages of the runs that have a known shape, except that preflight is listed only
-// where it is required (spec: Run shapes).
+// These are the stages of each known run shape (spec: Run shapes). They include preflight only
+// where it is required.
 var (
 	quoteStages   = []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"}
 	pointerStages = []string{"question", "retrieval", "evidence_map", "prompt", "raw_answer",
@@ -60,8 +60,8 @@ func PreflightOf(stages []string) string {
 	return "unavailable_legacy_run"
 }
 
-// FailureStage returns the stage at which a run that was built from inputs failed, or nil if it did
-// not fail (spec: Run-DAG hashes). sources and quotes are decimal numbers.
+// FailureStage returns the stage at which a run failed, or nil if it did not fail (spec: Run-DAG
+// hashes). The run must be built from inputs. sources and quotes are decimal numbers.
 func FailureStage(auditMode, sources, quotes []byte) []byte {
 	switch {
 	case string(auditMode) == "STRICT":
@@ -86,8 +86,8 @@ func AnswerStage(stages []string) string {
 	return ""
 }
 
-// AnswerCheck is the name of the check of an answer_text that no stage of its run covers. The
-// result of this check is always "claimed".
+// AnswerCheck is the name of the check for an answer_text that is not covered by any stage of its
+// run. The result of this check is always "claimed".
 const AnswerCheck = "answer_text"
 
 // StagePrefix is the prefix of the names of stage checks.
@@ -118,9 +118,9 @@ func StageCheckNames(stages []string) []string {
 }
 
 // BaseHashes lists the hashes from which the stages and the cache key of a run are computed.
-// Content is the member of the record from which the hash is computed; it is empty for the
-// preflight payload, which is part of other members. Stage is the stage that has this hash, or ""
-// if there is none.
+// Content is the member of the record that is hashed. It is empty for preflight_hash, because the
+// preflight payload is nested in other members. Stage is the stage that has this hash, or "" if no
+// stage has it.
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
 	{"preflight_hash", "", Preflight},
@@ -131,14 +131,14 @@ var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"verifier_policy_hash", "verifier_policy", ""},
 }
 
-// Dimensions contains the dimensions of the cache key in the order in which they are joined (spec:
-// Cache key). The last one is optional.
+// Dimensions lists the dimensions of the cache key in the order that CacheKey requires (spec: Cache
+// key). The last dimension is optional.
 var Dimensions = [...]string{
 	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
 
-// ClaimedDimensions contains those dimensions that are hashes but cannot be computed from content.
+// ClaimedDimensions lists the hash dimensions that cannot be computed from content.
 var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
 
 // IsVersionDimension reports whether the given dimension of the cache key is a version. All other
@@ -153,20 +153,20 @@ func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
 
-// Clauses contains the names of the members of a preflight payload except stage and node_version.
+// Clauses lists the members of a preflight payload other than stage and node_version.
 var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
 
 // PreflightVersion is the node_version of preflight payloads in the current version of the format.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflight stands for the version of preflight payloads that do not state a version.
+// LegacyPreflight stands for the version of a preflight payload in another format if its
+// node_version does not identify that format.
 const LegacyPreflight = "legacy"
 
-// PreflightGeneration returns the version of a preflight payload's format (spec: Preflight
-// payload). The payload must be an object. PreflightGeneration returns nil for the current version,
-// PreflightVersion. For any other payload, it returns the payload's node_version, or
-// LegacyPreflight if node_version is missing or not valid. maxVersion is the maximum length of
-// node_version in bytes.
+// PreflightGeneration returns nil if a preflight payload is in the current format (spec: Preflight
+// payload). The payload must be an object. For any other payload, PreflightGeneration returns the
+// payload's node_version, or LegacyPreflight if node_version is missing, not valid, or
+// PreflightVersion. maxVersion is the maximum length of node_version in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&
@@ -221,8 +221,9 @@ func isEmpty(v pyjson.Value) bool {
 	return false
 }
 
-// RetrievalHash returns the hash of the stage "retrieval". It covers sources, whose elements must
-// be objects, and the hash of the plan, unless plan is nil.
+// RetrievalHash returns the hash of the stage "retrieval", which covers sources. The elements of
+// sources must be objects. If plan, the hash of the retrieval plan, is not nil, the result also
+// covers plan.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{B: []byte("[")}
 	i := 0
@@ -322,8 +323,8 @@ const (
 	ModeEquivalence = "equivalence_class"
 )
 
-// PreflightCheck is the name of the check of a preflight payload that was sent together with a
-// run-DAG.
+// PreflightCheck is the name of the check that compares the preflight payload in dag with the
+// preflight payload in inputs or reject_inputs.
 const PreflightCheck = "dag.preflight_payload"
 
 // IsEvidenceID reports whether text has the form of an evidence id (spec: Hashes of other content).

@@ -45,8 +45,8 @@ func appendShortened(dst, text []byte, limit string) []byte {
 }
 
 // indexRun returns the index of the first run of at least n bytes equal to c, or -1 if there is
-// none. It tests only every nth byte, because such a run always contains one of these. bytes.Index
-// would stop at every single c, and texts contain many spaces.
+// none. It tests only every nth byte, because such a run contains at least one tested byte.
+// bytes.Index would be slower, because it stops at every single c and texts contain many spaces.
 func indexRun(text []byte, c byte, n int) int {
 	for i := n - 1; i < len(text); i += n {
 		if text[i] != c {
@@ -62,7 +62,7 @@ func indexRun(text []byte, c byte, n int) int {
 		if end-start >= n {
 			return start
 		}
-		i = end // the next run of c cannot begin before end, and is found by the next test
+		i = end // text[end] is not c, so the next run begins after end
 	}
 	return -1
 }
@@ -85,8 +85,7 @@ func AppendWords(dst, text []byte) []byte {
 const questionEnd = ".?!,;:？！。、…"
 
 // AppendQuestion appends the canonical form of a question (spec: Canonical question). If strict is
-// true, the canonical form differs from text only in that it is in NFC and its whitespace is
-// normalised.
+// true, it only converts text to NFC and normalises the whitespace.
 func AppendQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
 	normal := AppendWords(composed[:0], composed) // overwrites only bytes that have already been read

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// leafPrefix and nodePrefix are the prefixes with which leaves and inner nodes are hashed in the
+// leafPrefix and nodePrefix are prepended to leaves and inner nodes before they are hashed in the
 // tree of a run (spec: Run tree). That tree is not an RFC 6962 tree.
 const (
 	leafPrefix = 0x00
@@ -35,8 +35,8 @@ func MerkleRoot(leaves [][]byte) Hash {
 	return level[0]
 }
 
-// MerklePath returns the path from the leaf at the given index to the root, along with the root
-// itself, which is the same as from MerkleRoot.
+// MerklePath returns the path from the leaf at the given index to the root, and the root itself.
+// The root is the same as the result of MerkleRoot.
 func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
@@ -92,8 +92,8 @@ func pair(left, right Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// parents computes the next level of a tree from level, which must have at least two nodes and is
-// overwritten.
+// parents computes the next level of a tree from level and overwrites level with it. level must
+// contain at least two nodes.
 func parents(level []Hash) []Hash {
 	for i := 0; i < len(level); i += 2 {
 		level[i/2] = pair(level[i], level[min(i+1, len(level)-1)])

@@ -1,5 +1,5 @@
-// Package seqs implements sets of event numbers, as well as the lists of event numbers by which
-// redactions identify the redacted records (spec: Redactions).
+// Package seqs implements sets and lists of event numbers. Redactions use the lists to identify the
+// redacted records (spec: Redactions).
 package seqs
 
 import (
@@ -21,9 +21,9 @@ const (
 	MaxBytes = 32 << 10 // maximum length of the JSON in bytes
 )
 
-// List is an ascending list of event numbers. A content_redacted event contains it as an array, in
-// which `7` is one event and `[9,12]` is a range of two or more events, including both ends. The
-// zero List is empty; an event never contains an empty list.
+// List is an ascending list of event numbers. A content_redacted event contains it as an array. In
+// that array, `7` is one event, and `[9,12]` is a range of two or more events, including both ends.
+// The zero List is empty; an event never contains an empty list.
 type List struct {
 	ranges []seqRange
 	count  int

@@ -1,6 +1,5 @@
-// Package strict decodes the JSON in request bodies strictly: objects may have only known members,
-// values must have the right types and formats, and every problem is reported together with its
-// position in the body.
+// Package strict decodes JSON request bodies strictly. It rejects unknown members, and values of
+// the wrong type or format. It reports every problem with its position in the body.
 package strict
 
 import (
@@ -16,12 +15,12 @@ import (
 // claimed hashes). If a member is not valid, they report a problem to D and return the zero value.
 type Object struct {
 	D       *Decoder
-	V       pyjson.Value // absent if the object was not given
+	V       pyjson.Value // zero if the value in the body is missing or not an object
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request body
 }
 
-// Object returns v as an object that may have the known members. It reports a problem if v is not
-// an object, and a problem for each unknown member.
+// Object returns v, the value at pointer in the body, as an Object. It reports a problem if v is
+// not an object, and a problem for each member whose name is not in known.
 func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object {
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
@@ -46,14 +45,14 @@ func contains(names []string, name []byte) bool {
 	return false
 }
 
-// InnerObject returns v as an object in which any members are allowed. v is the value of the member
-// of o with the given name.
+// InnerObject returns v, the value of the named member of o, as an Object. It does not check the
+// kind or the members of v.
 func (o Object) InnerObject(name string, v pyjson.Value) Object {
 	return Object{o.D, v, o.MemberPointer(name)}
 }
 
-// MemberPointer returns the JSON pointer to the member with the given name, which must not need
-// escapes.
+// MemberPointer returns the JSON pointer to the named member. The name must not contain ~ or /,
+// which a JSON pointer must escape.
 func (o Object) MemberPointer(name string) string { return o.Pointer + "/" + name }
 
 // ReportInvalid reports a problem with the value of the member with the given name. format and args
@@ -71,8 +70,8 @@ func (o Object) Member(name string) pyjson.Value {
 	return pyjson.Value{}
 }
 
-// ReportMissing reports that a required member is missing. It reports nothing if o itself was not
-// given.
+// ReportMissing reports that a required member is missing. It reports nothing if o itself is
+// missing or is not an object.
 func (o Object) ReportMissing(name string) {
 	if o.V.Kind() == pyjson.Object {
 		o.ReportInvalid(name, "is required")
@@ -88,7 +87,7 @@ func (o Object) WTF8(name string) (text []byte, given bool) {
 		return nil, false
 	case pyjson.String:
 		if text = v.Text(); text == nil {
-			text = []byte{} // "" is given (spec: Given values and claimed hashes)
+			text = []byte{} // not nil: an empty string counts as given (spec: Given values and claimed hashes)
 		}
 		return text, true
 	default:
@@ -108,7 +107,7 @@ func (o Object) UTF8(name string) (text []byte, given bool) {
 	return text, given
 }
 
-// LoneSurrogate is the detail of the problem that is reported for a lone surrogate.
+// LoneSurrogate is the Problem.Detail for a string that contains a lone surrogate.
 const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
 // Text returns the string in the member with the given name, or nil if the member is absent or
@@ -151,8 +150,8 @@ func (o Object) RequiredWTF8(name string) []byte {
 }
 
 // MemberOfKind returns the member with the given name if its value has the given kind, and the
-// absent Value otherwise. If the value has a different kind, MemberOfKind reports a problem that
-// says what the value must be; want is a phrase such as "an object".
+// absent Value otherwise. It reports a problem if the value has a different kind. want describes
+// the required value in the message, for example "an object".
 func (o Object) MemberOfKind(name string, kind pyjson.Kind, want string) pyjson.Value {
 	v := o.Member(name)
 	if v.IsGiven() && v.Kind() != kind {
@@ -197,7 +196,7 @@ func (o Object) HexDigits(name, prefix string, n int) []byte {
 }
 
 // Fingerprint returns the path fingerprint in the member with the given name, or nil if the member
-// is absent or invalid. The fingerprint may be one computed under any version of the rules.
+// is absent or invalid. It accepts fingerprints from all versions of the rules.
 func (o Object) Fingerprint(name string) []byte {
 	text, given := o.WTF8(name)
 	if given && !rules.IsFingerprint(text) {
@@ -207,8 +206,8 @@ func (o Object) Fingerprint(name string) []byte {
 	return text
 }
 
-// PrefixPhrase returns a phrase for a message, saying that a text starts with prefix. It returns ""
-// if prefix is empty.
+// PrefixPhrase returns a phrase for an error message, such as `"sha256:" followed by `. It returns
+// "" if prefix is empty.
 func PrefixPhrase(prefix string) string {
 	if prefix == "" {
 		return ""
@@ -307,8 +306,8 @@ func (o Object) Seq(name string) *uint64 {
 	return &seq
 }
 
-// Bool returns the Boolean in the member with the given name. If the member is absent, Bool returns
-// the default given by absent.
+// Bool returns the Boolean in the member with the given name, or the value of absent if the member
+// is absent.
 func (o Object) Bool(name string, absent bool) bool {
 	if !o.Member(name).IsGiven() {
 		return absent

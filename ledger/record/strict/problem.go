@@ -37,7 +37,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SyntaxError returns the error for a request body that pyjson refused with the error err.
+// SyntaxError converts err, which pyjson returned for a request body, to an *Error.
 func SyntaxError(err error) *Error {
 	p := Problem{Detail: err.Error()}
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -50,7 +50,7 @@ func SyntaxError(err error) *Error {
 	return &Error{Malformed: true, Problems: []Problem{p}}
 }
 
-// Decoder collects the problems of one request. The zero Decoder has none.
+// Decoder collects the problems of one request. The zero Decoder is ready to use.
 type Decoder struct {
 	problems  []Problem
 	malformed bool
@@ -85,7 +85,7 @@ func (d *Decoder) add(pointer, detail string) {
 const maxPointer = 1024
 
 // boundedPointer returns the pointer if it is at most maxPointer bytes long. Otherwise it returns
-// the longest pointer within that limit to a value that encloses the one at pointer.
+// the pointer to the innermost enclosing value whose pointer is short enough.
 func boundedPointer(pointer string) string {
 	if len(pointer) <= maxPointer {
 		return pointer
@@ -108,8 +108,8 @@ func (d *Decoder) unknown(pointer, name string) {
 	d.add(pointer, "unknown member; remove it or correct its name")
 }
 
-// ReportMalformed reports a problem with the structure of the request body, which makes the body
-// malformed.
+// ReportMalformed reports a problem with the structure of the request body. Err then returns an
+// error with Error.Malformed set.
 func (d *Decoder) ReportMalformed(pointer, detail string) {
 	d.malformed = true
 	d.add(pointer, detail)

@@ -20,10 +20,10 @@ type Checker struct {
 	parts      [][]byte // scratch
 }
 
-// Check verifies an event's checks. They must follow from its effective hashes, from the hashes
-// that can be computed from the event's fields, and from whether the event names content from which
-// they are computed (spec: Checks; Effective hashes). Check also verifies the digest of a verb. The
-// caller must have checked that each field of the event has a valid form. The error is an *Error.
+// Check verifies that an event's checks are consistent with its effective hashes, with the hashes
+// that can be computed from its fields, and with the content that it names (spec: Checks; Effective
+// hashes). Check also verifies the digest of a verb. The caller must have checked that each field
+// of the event has a valid form. The error is an *Error.
 func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
@@ -75,13 +75,14 @@ type field struct {
 	name      string
 	effective []byte // nil means null
 	origin    origin
-	// recomputed is the hash computed from the event's other fields, or nil if these do not
-	// suffice.
+	// recomputed is the hash computed from the event's other fields, or nil if they are not
+	// sufficient to compute it.
 	recomputed []byte
-	// withheld means that the effective hash is null even if a hash was claimed. In this case,
-	// the check shows the claim.
+	// withheld means that the effective hash must be null even if the writer claimed a hash. Only
+	// the check then shows the claimed hash.
 	withheld bool
-	// form reports whether a text has the form of this hash; nil means rules.IsDigest.
+	// form reports whether a text is a well-formed hash of this type. If form is nil,
+	// rules.IsDigest is used.
 	form func([]byte) bool
 }
 
@@ -90,7 +91,7 @@ func hexForm(n int) func([]byte) bool {
 	return func(text []byte) bool { return rules.IsHexDigits(text, n) }
 }
 
-// all checks fields in the given order and returns the first error.
+// all calls c.field for each of the given fields, in order, and returns the first error.
 func (c *Checker) all(fields ...field) error {
 	for i := range fields {
 		if err := c.field(&fields[i]); err != nil {
@@ -137,8 +138,8 @@ func (f *field) isHash(text []byte) bool {
 	return f.form(text)
 }
 
-// wrong returns the reason why a check's result, or one of the values that it shows, cannot be
-// right. It returns "" if it finds no such reason.
+// wrong returns the reason why the result of a check, or a value that the check shows, cannot be
+// correct. It returns "" if it finds nothing wrong.
 func (f *field) wrong(check *record.EventCheck) string {
 	switch check.Result {
 	case record.Mismatch:
@@ -165,8 +166,8 @@ func (f *field) wrong(check *record.EventCheck) string {
 	return ""
 }
 
-// wrongMismatch is the part of wrong for checks whose result is mismatch. Such a check must show
-// two different values, of which the computed one is the effective hash.
+// wrongMismatch does the work of wrong for a check whose result is mismatch. The claimed and
+// computed values must differ, and the computed value must be the effective hash.
 func (f *field) wrongMismatch(check *record.EventCheck) string {
 	switch {
 	case f.origin == claimed:

@@ -45,9 +45,9 @@ func (c *Checker) checkIPC() error {
 }
 
 // chainField returns the field for ipc_id, or for a hash that also covers the values in more. The
-// recomputed hash is valid until the next call. The hash is withheld if the output or the system
-// prompt has no hash. It is treated as a claim if the event lacks any of the values that the hash
-// covers.
+// recomputed hash is valid until the next call. The hash is withheld if the event has no output
+// hash or no system prompt hash. If the event lacks any other value that the hash covers, the hash
+// is treated as a claim.
 func (c *Checker) chainField(name string, effective []byte, more ...[]byte) field {
 	r := &c.IPC
 	f := field{name: name, effective: effective, origin: claimed}

@@ -17,10 +17,10 @@ type normalForm struct {
 	kind           record.Kind
 	record, checks pyjson.Value
 	content        map[string][]byte
-	reversed       string // name of a check whose result is replaced with its opposite, or ""
+	reversed       string // name of the check whose result claim reverses; empty if there is none
 	unknown        bool   // whether the record has texts that the event leaves out
-	// secret keys the digests of payload members. anySecret means that the ledger's own secret is
-	// not known, and that secret is a placeholder.
+	// secret keys the digests of payload members. If anySecret is true, the ledger's own secret is
+	// not known, and secret is only a placeholder.
 	secret    *members.Secret
 	anySecret bool
 
@@ -36,7 +36,7 @@ type member struct {
 	value []byte
 }
 
-// append appends the normalised record in canonical form (WTF-8).
+// append appends the normalised record to dst in canonical form, encoded as WTF-8.
 func (n *normalForm) append(dst []byte) ([]byte, error) {
 	n.members, n.err = n.members[:0], nil
 	n.copy("labels", "producer", "run_id", "timestamp")
@@ -101,29 +101,29 @@ func (n *normalForm) json(name string) []byte {
 	return n.document.Root().AppendCanonical(nil, pyjson.Compact)
 }
 
-// texts adds the named members, whose values are text content of the same names.
+// texts adds the named members. The value of each member is the text content of the same name.
 func (n *normalForm) texts(names ...string) {
 	for _, name := range names {
 		n.add(name, n.text(name))
 	}
 }
 
-// documents adds the named members, whose values are JSON content of the same names.
+// documents adds the named members. The value of each member is the JSON content of the same name.
 func (n *normalForm) documents(names ...string) {
 	for _, name := range names {
 		n.add(name, n.json(name))
 	}
 }
 
-// claims adds the named members, whose values are the hashes that the writer claimed.
+// claims adds the named members. The value of each member is the hash that the writer claimed.
 func (n *normalForm) claims(names ...string) {
 	for _, name := range names {
 		n.add(name, n.claim(name, n.record.Member("hashes").Member(name)))
 	}
 }
 
-// claim returns the hash that the writer claimed, as a check shows or implies it, or nil if nothing
-// was claimed.
+// claim returns the hash that the writer claimed, or nil if it claimed none. Unless the check shows
+// the claim, its result tells whether effective was claimed.
 func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	v := n.checks.Member(check)
 	result := record.Result(v.Member("result").Text())
@@ -139,8 +139,8 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	return nil
 }
 
-// opposite returns computed for match, and match for every other result. A check would have that
-// result if the writer had not claimed a hash that was in fact claimed, or had claimed one that was
+// opposite returns computed for match, and match for every other result. The two results differ
+// only in what the writer did: match means that it claimed the hash, and computed means that it did
 // not.
 func opposite(result record.Result) record.Result {
 	if result == record.Match {
@@ -203,8 +203,8 @@ func (n *normalForm) run() {
 // no event contains.
 var unknownText = []byte("\"\xED\xA0\x80\"")
 
-// dimension returns a dimension of the cache key as the writer claimed it. This is not always the
-// value in the event, because the writer may have claimed a hash that the ledger recomputed.
+// dimension returns a dimension of the cache key as the writer claimed it. The value in the event
+// can differ, because the ledger may have recomputed a claimed hash.
 func (n *normalForm) dimension(name string, value pyjson.Value) []byte {
 	if value.Kind() == pyjson.Null && rules.IsVersionDimension(name) {
 		return unknownText
@@ -250,8 +250,8 @@ func (n *normalForm) citations() {
 	n.add("citations", append(list, ']'))
 }
 
-// escapeSurrogates makes canonical JSON in WTF-8 parsable by replacing lone surrogates, which occur
-// only in strings, with escapes.
+// escapeSurrogates makes canonical JSON in WTF-8 parsable by replacing lone surrogates with
+// escapes. Lone surrogates occur only in strings.
 func escapeSurrogates(wide []byte) []byte {
 	if !pyjson.HasLoneSurrogate(wide) {
 		return wide

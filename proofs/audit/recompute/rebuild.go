@@ -22,10 +22,9 @@ import (
 // that the ledger would write for the rebuilt record (spec: Rebuilding a record). Only one
 // goroutine may use it at a time.
 type Rebuilder struct {
-	// Rebuilt counts the rebuilt records that yield exactly their original events. Of these,
-	// Confirmed counts those whose digest equals the digest in the event, and Unknown counts the
-	// rest: their cache key and digest cover texts that the event leaves out, so neither can be
-	// compared.
+	// Rebuilt counts the rebuilt records that yield exactly their original events. Confirmed counts
+	// those whose digest also equals the digest in the event. Unknown counts those whose cache key
+	// and digest cannot be compared, because both cover texts that the event leaves out.
 	Rebuilt, Confirmed, Unknown uint64
 	// Members is the secret that keys the digests of payload members. If it is nil, only the JSON
 	// pointers of the members are compared.
@@ -123,10 +122,10 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	return nil
 }
 
-// These are the places in an event that compare does not compare directly: the record's digest,
-// which confirm compares; the digests of content, which cover the bytes as they were posted; the
-// digests of payload members if their secret is not known; and the cache key if it covers unknown
-// texts.
+// These are the pointers to values that compare cannot always compare directly. The record's digest
+// is compared by confirm instead. The digests of content cover the bytes as they were posted. The
+// digests of payload members depend on a secret that can be unknown, and the cache key can cover
+// unknown texts.
 const (
 	digestPointer     = "/record/digest"
 	contentPointer    = "/record/content/"
@@ -135,9 +134,9 @@ const (
 	membersPointer    = "/record/payload_members/"
 )
 
-// skips reports whether compare leaves out the values at the given pointer. It always returns true
-// for the digest. For the other places listed above, it returns true if both events have a value of
-// the same type there.
+// skips reports whether compare ignores the values at the given pointer. compare always ignores the
+// digest. It ignores the values at the other pointers listed above only if they cannot be compared
+// and both events have a value of the same type there.
 func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	if pointer == digestPointer {
 		return true
@@ -146,8 +145,8 @@ func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 	return has.Kind() == makes.Kind() && (unknown || strings.HasPrefix(pointer, contentPointer) || n.anySecret && strings.HasPrefix(pointer, membersPointer))
 }
 
-// cacheKeyFits reports whether the cache key of an event agrees with its check, which must
-// show that the ledger computed it.
+// cacheKeyFits reports whether the cache key of an event agrees with its check. The check must show
+// that the ledger computed the key.
 func cacheKeyFits(body pyjson.Value) bool {
 	key, check := body.Member("record").Member("hashes").Member("cache_key"), body.Member("checks").Member("cache_key")
 	shown, claimed := check.Member("computed"), check.Member("claimed")

@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// minTruncatedSize is the minimum length, in bytes, of the failed checks listed in a refusal that leaves
-// out others.
+// minTruncatedSize is the minimum length, in bytes, of the failed checks in a refusal that does not list
+// all of them.
 const minTruncatedSize = 16 << 10
 
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
@@ -59,8 +59,8 @@ func (c *Checker) checkRefusal() error {
 
 var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced"}
 
-// refusedForm returns the form (field.form) of a hash whose check failed in a refused record. known
-// is false if records of the given kind have no hash with that name.
+// refusedForm returns the value of field.form for a hash whose check failed in a refused record.
+// known is false if records of the given kind have no hash with that name.
 func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
 	switch kind {
 	case record.IPCRecord:

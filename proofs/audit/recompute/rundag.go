@@ -16,8 +16,8 @@ type runCheck struct {
 	*Checker
 	*event.DAG
 	stages []string
-	// given means that the record had a DAG. built means that it had inputs, and rejected that
-	// it had reject_inputs, from which the ledger made the DAG.
+	// given means that the record contained a DAG. built and rejected mean that the ledger made the
+	// DAG from the record's inputs or its reject_inputs.
 	given, built, rejected bool
 }
 
@@ -37,10 +37,10 @@ func (c *Checker) checkRunDAG() error {
 	return nil
 }
 
-// stageHash returns the hash of the first stage with the given name, or nil.
+// stageHash returns the hash of the first stage with the given name, or nil if there is none.
 func (r *runCheck) stageHash(name string) []byte {
 	for _, s := range r.Stages {
-		if string(s.Name) == name && name != "" { // a stage with an empty name has no role
+		if string(s.Name) == name && name != "" { // stages without a name never match
 			return s.Hash
 		}
 	}
@@ -124,8 +124,8 @@ func (r *runCheck) checkRoot() error {
 	return r.all(field{name: "root", effective: r.Root, origin: computed, recomputed: rules.AppendHex(nil, rules.RunRoot(hashes))})
 }
 
-// checkStageHashes verifies the checks of stages. If the record has a DAG, every stage has a check,
-// and so does every claimed stage that the ledger did not build.
+// checkStageHashes verifies the checks of stages. If the record has a DAG, every stage has a check.
+// So does every stage that the writer claimed but the ledger did not build.
 func (r *runCheck) checkStageHashes() error {
 	if !r.given {
 		return nil
@@ -160,12 +160,12 @@ func (r *runCheck) checkStageHashes() error {
 	return nil
 }
 
-// adopted reports whether the stages were taken from the record, because it had nothing from which
-// the ledger could make them.
+// adopted reports whether the ledger took the stages from the record's DAG, because the record had
+// no inputs to make them from.
 func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 
-// checkAnswer verifies the check that says that no stage covers the answer. The event of a run with
-// inputs does not show whether a stage covers it.
+// checkAnswer verifies the check that reports an answer that no stage covers. If the run has
+// inputs, the event does not show whether a stage covers the answer.
 func (r *runCheck) checkAnswer() error {
 	check := r.CheckOf(rules.AnswerCheck)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
@@ -204,7 +204,7 @@ func (r *runCheck) checkEvidence() error {
 	return nil
 }
 
-// evidencePrefix is the prefix of the names of checks of evidence, such as evidence/0/text_hash.
+// evidencePrefix begins the name of every check of evidence, such as evidence/0/text_hash.
 const evidencePrefix = "evidence/"
 
 // checkEvidenceClaim verifies the check of one claim about evidence.
@@ -242,7 +242,7 @@ func checkEvidenceClaim(check *record.NamedCheck) error {
 const maxEvidenceID = 128
 
 // checkVerdict checks that the event names exactly the rules that its verdict breaks. It cannot
-// verify the rule about the claim lattice, which the event does not contain.
+// verify the rule about the claim lattice, because the event does not contain the lattice.
 func (r *runCheck) checkVerdict() error {
 	var broken []string
 	switch {
@@ -274,9 +274,9 @@ func (r *runCheck) checkVerdict() error {
 	return nil
 }
 
-// checkBaseHashes checks the hashes that come from content or from the writer, and that the
-// corresponding stages have the same hashes. A missing check of the preflight hash is accepted,
-// because the event does not show whether the record had a preflight payload.
+// checkBaseHashes checks the hashes that were computed from content or claimed by the writer. The
+// corresponding stages must have the same hashes. A missing check of the preflight hash is
+// accepted, because the event does not show whether the record had a preflight payload.
 func (r *runCheck) checkBaseHashes() error {
 	for _, b := range rules.BaseHashes {
 		f := field{name: b.Name, effective: *r.HashField(b.Name)}
@@ -289,7 +289,7 @@ func (r *runCheck) checkBaseHashes() error {
 		}
 		if r.adopted() {
 			if ofStage != nil {
-				continue // the check is among the checks of stages
+				continue // checkStageHashes has verified the stage's check
 			}
 			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
 				return wrongField(b.Name, "the hash is %.100s, but neither a stage nor a dimension of the cache key has this hash", f.effective)
@@ -305,8 +305,8 @@ func (r *runCheck) checkBaseHashes() error {
 	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
 }
 
-// checkDimensions checks the dimensions of the cache key. If a dimension repeats a hash of the
-// record that comes from content, the two must be equal.
+// checkDimensions checks the dimensions of the cache key. A dimension that repeats one of the
+// record's hashes must equal that hash if it was computed from content.
 func (r *runCheck) checkDimensions() error {
 	if len(r.Dimensions) == 0 {
 		for _, name := range rules.ClaimedDimensions {
@@ -349,14 +349,14 @@ func (r *runCheck) checkDimensions() error {
 	return nil
 }
 
-// checkDimension checks that a dimension equals the hash of the record that it repeats.
+// checkDimension verifies the check of a dimension that repeats one of the record's hashes.
 func (r *runCheck) checkDimension(name string, dimension, effective []byte, fromContent bool) error {
 	f := field{name: name, effective: effective}
 	if fromContent {
 		f.origin = computed
 		return r.all(f)
 	}
-	shown := effective // the hash that the check is about
+	shown := effective // the hash that the dimension must equal
 	if check := r.CheckOf(name); check.Result == record.Mismatch {
 		shown = check.Claimed
 	}

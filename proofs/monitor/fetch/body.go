@@ -19,8 +19,8 @@ func withLimit(ctx context.Context, limit int64) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit)
 }
 
-// boundedTransport limits the length of each response body. The limit is in the context of the
-// request (withLimit).
+// boundedTransport limits the length of each response body. It reads the limit from the request's
+// context, where withLimit stores it.
 type boundedTransport struct {
 	through  http.RoundTripper
 	compress bool
@@ -46,16 +46,16 @@ func (t *boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// truncatedBody is the body of an unsuccessful response, of which only the beginning can be read.
+// truncatedBody provides only the beginning of an unsuccessful response's body.
 type truncatedBody struct {
 	io.Reader
 	io.Closer
 }
 
-// boundedBody reads and decompresses a response body. The decompressed body has at most limit
-// bytes, and the compressed one at most limit+maxCompressed. A gzip stream of several members
-// decompresses to the concatenation of all members (RFC 1952, section 2.2). Reading a large body
-// waits for a slot of the AnswerLimit.
+// boundedBody reads and decompresses a response body. It allows at most limit bytes after
+// decompression, and at most limit+maxCompressed bytes before decompression. A gzip stream of
+// several members decompresses to the concatenation of all members (RFC 1952, section 2.2). Reading
+// a large body waits for a slot of the AnswerLimit.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser

@@ -18,7 +18,7 @@ const (
 	MaxNote = 1 << 20 // maximum length of a signed note, in bytes
 
 	maxHeaders    = 64 << 10 // maximum length of a response's headers, in bytes
-	maxCompressed = 64 << 10 // number of bytes by which a compressed body may exceed the limit on its decompressed length
+	maxCompressed = 64 << 10 // a compressed body can exceed the decompressed limit by this many bytes
 	maxProblem    = 64 << 10 // maximum length of the body of an unsuccessful response, in bytes
 
 	maxAttempts  = 5                // number of attempts for one request
@@ -63,9 +63,9 @@ type Server struct {
 	Explain func(error) error
 }
 
-// Client sends requests about one ledger to its server. Each request is bounded in time and in
-// bytes, before and after decompression. A request is retried if the server is temporarily unable
-// to respond. A Client is safe for concurrent use.
+// Client sends requests about one ledger to the ledger's server. It limits the duration of each
+// request and the length of each response, before and after decompression. It retries a request if
+// the server is temporarily unable to respond. A Client is safe for concurrent use.
 type Client struct {
 	server  Server
 	client  *client.Client
@@ -73,8 +73,8 @@ type Client struct {
 	timeout time.Duration // time limit for each attempt at a request
 }
 
-// New returns a client for a ledger, without sending a request. The client keeps at most parallel
-// idle connections. Each attempt at a request takes at most timeout.
+// New returns a client for a ledger, without sending a request. parallel is the maximum number of
+// idle connections that the client keeps. timeout is the time limit for each attempt at a request.
 func New(server Server, ledger string, timeout time.Duration, parallel int) (*Client, error) {
 	if server.Transport == nil {
 		server.Transport = http.DefaultTransport
@@ -116,8 +116,8 @@ type Response struct {
 	Status     int
 	Header     http.Header
 	Body       []byte  // body of a successful response
-	RedactedBy *uint64 // seq of the redacting event, if a problem document names it
-	ReadOnly   bool    // whether a problem document states that this server is read-only and that another one can answer
+	RedactedBy *uint64 // seq of the redacting event, if the server reported one
+	ReadOnly   bool    // whether the server reported that it is read-only and that another server can answer
 	Problem    string  // the error message if the status is not 200
 }
 
@@ -131,7 +131,7 @@ type Request struct {
 
 // Do sends a request. It returns the response whatever its status. The error wraps
 // audit.ErrUnavailable if the server does not respond or is temporarily unable to respond,
-// ErrTooLong if the body is longer than MaxBytes, or ErrMalformed if its encoding is unknown.
+// ErrTooLong if the body is longer than MaxBytes, or ErrMalformed if the body cannot be decoded.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	if !r.OfServer {
 		r.Path = c.path + r.Path
@@ -163,7 +163,7 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Re
 }
 
 func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Response, error) {
-	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody ends the body before this limit is reached
+	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody enforces r.MaxBytes before this limit is reached
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
 	}
@@ -191,9 +191,9 @@ func (c *Client) explained(err error) error {
 	return c.server.Explain(err)
 }
 
-// GetObject calls Get for an object that every log has, and returns the response body. If the status
-// is not 200, the error contains the server's message. If the token lacks the required right, the
-// error wraps ErrForbidden.
+// GetObject calls Get for an object that every log has, such as the checkpoint, and returns the
+// response body. If the status is not 200, the error contains the server's message. If the token
+// lacks the required right, the error wraps ErrForbidden.
 func (c *Client) GetObject(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	answer, err := c.Get(ctx, path, maxBytes)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package fetch downloads a log, and answers to queries about it, from an untrusted server. Its
-// limits bound how much memory a server can make it use and how long a server can make it wait.
+// Package fetch downloads a log, and answers to queries about it, from an untrusted server. It
+// limits the memory that the server can make it use and the time that the server can make it wait.
 package fetch

@@ -11,8 +11,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// Log is a log as its server publishes it, at the size given by one checkpoint. It implements
-// audit.PublishedLog and serves a single walk. Tile is safe for concurrent use.
+// Log reads a published log from its server, at the size of one checkpoint. It implements
+// audit.PublishedLog for a single walk. Its Tile method is safe for concurrent use.
 type Log struct {
 	client    *Client
 	published audit.Head
@@ -29,8 +29,8 @@ const keptTiles = 128
 
 // OpenLog fetches the checkpoint and returns the log at the checkpoint's size. If none of the keys
 // has signed the checkpoint, the log has size 0, and the walk reports why. The error wraps an
-// *audit.Damage if the response cannot be a checkpoint. Log.Entries fetches at most parallel
-// bundles at once.
+// *audit.Damage if the response cannot be a checkpoint. parallel is the maximum number of bundles
+// that Log.Entries fetches at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
 	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNote)
 	if err == nil && len(note) == 0 {
@@ -50,11 +50,11 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 	return l, nil
 }
 
-// Size returns the number of entries that the checkpoint covers, or 0 if none of the keys has
-// signed it.
+// Size returns the number of entries that the checkpoint covers, or 0 if none of the keys passed to
+// OpenLog has signed the checkpoint.
 func (l *Log) Size() uint64 { return l.published.Size }
 
-// Checkpoint returns the fetched note, even if none of the keys has signed it.
+// Checkpoint returns the note that OpenLog fetched, even if no trusted key has signed it.
 func (l *Log) Checkpoint() []byte { return l.published.Checkpoint }
 
 // Head implements audit.PublishedLog.
@@ -90,8 +90,8 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	return tile, nil
 }
 
-// Entries implements audit.PublishedLog. After the first bundle, it prefetches the next bundles and
-// the tiles of their leaves.
+// Entries implements audit.PublishedLog. After yielding the first bundle, it prefetches the
+// following bundles and the tiles that contain their leaf hashes.
 func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundleWithTile)
 }
@@ -123,14 +123,14 @@ func (l *Log) entries(ctx context.Context, from uint64, bundle bundleFunc) iter.
 	}
 }
 
-// entryBundle is a fetched bundle, or the reason why it could not be fetched.
+// entryBundle contains the entries of a fetched bundle, an error, or both.
 type entryBundle struct {
 	entries [][]byte
 	err     error // if not nil, yielded after the entries
 }
 
-// yieldBundle yields the entries of b after the first skipped ones, and then b.err if it is not
-// nil. It reports whether the iteration should continue.
+// yieldBundle yields the entries of b, starting at index skipped, and then b.err if it is not nil.
+// It reports whether the iteration should continue.
 func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) bool {
 	for i, entry := range b.entries {
 		if uint64(i) >= skipped && !yield(entry, nil) {
@@ -143,8 +143,8 @@ func yieldBundle(b entryBundle, skipped uint64, yield func([]byte, error) bool) 
 	return b.err == nil
 }
 
-// ahead fetches the log's bundles, starting with the one at index from, several at a time. The
-// returned queue contains one channel per bundle, in order, and each channel receives its bundle.
+// ahead fetches the log's bundles several at a time, starting at bundle index from. The returned
+// queue contains one channel per bundle, in order. Each channel receives one bundle.
 func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan chan entryBundle {
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
@@ -197,8 +197,8 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	return entryBundle{entries, err}
 }
 
-// bundleDamage returns an *audit.Damage that locates err at the entry with the given number in a
-// bundle.
+// bundleDamage returns an *audit.Damage that reports err for one entry of a bundle. number is the
+// index of the entry in the bundle.
 func bundleDamage(kind audit.DamageKind, path proofs.TilePath, number int, err error) error {
 	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
 }

@@ -43,8 +43,8 @@ func (s *AnswerSlot) Release() {
 	}
 }
 
-// WaitForSlot acquires the slot in ctx, blocking until one is free, if an answer of size bytes
-// counts as large. It returns at once if ctx has no slot or its slot is already acquired.
+// WaitForSlot blocks until it has acquired the slot in ctx. It returns at once if an answer of size
+// bytes is not large, if ctx has no slot, or if the slot is already acquired.
 func WaitForSlot(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil

@@ -135,7 +135,7 @@ func (b *Browser) deliver(m message) {
 	}
 }
 
-// ask sends a command, waits for the response, and decodes the result into to unless to is nil.
+// ask sends a command and waits for the response. If to is not nil, ask decodes the result into it.
 func (b *Browser) ask(session, method string, params map[string]any, to any) error {
 	answer := make(chan message, 1)
 	b.mu.Lock()

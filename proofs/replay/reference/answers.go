@@ -58,8 +58,8 @@ func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs
 	return nested, err
 }
 
-// nested returns a nested proof whose stage or citation the caller must fill in, and the record in
-// the event.
+// nested returns a nested proof without its stage or citation, which the caller must fill in. It
+// also returns the record in the event.
 func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.NestedProof, pyjson.Value, error) {
 	receipt, err := l.Receipt(ctx, seq, size)
 	if err != nil {

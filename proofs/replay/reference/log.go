@@ -19,9 +19,10 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add appends entries. After Reference.AdvanceTo,
-// multiple goroutines may read the entries that it made readable and compute answers concurrently.
-// Add must not be called while a question is in progress. A Log implements index.Log and query.Log.
+// Log is a copy of a log in files, without content. Add appends entries, and Reference.AdvanceTo
+// makes them readable. Multiple goroutines may read readable entries and compute answers
+// concurrently. Add must not be called while a question is in progress. A Log implements index.Log
+// and query.Log.
 type Log struct {
 	name    string        // name of the ledger
 	origin  string        // origin of the log
@@ -41,8 +42,8 @@ type Log struct {
 // cachedTiles is the capacity of the tile cache. A tile uses 16 KiB.
 const cachedTiles = 1024
 
-// NewLog returns an empty Log, to hold a copy of the log of the named ledger, with its files in
-// dir. The caller must close it and remove the files.
+// NewLog returns an empty Log for a copy of the named ledger's log. It creates the Log's files in
+// dir. The caller must close the Log and remove the files.
 func NewLog(dir, name string) (*Log, error) {
 	l := &Log{name: name, redactedBy: make(map[uint64]uint64), cache: proofs.NewTileCache(cachedTiles)}
 	for i, file := range [...]**os.File{&l.entries, &l.ends} {
@@ -168,7 +169,7 @@ func (l *Log) Checkpoint(_ context.Context, size uint64) ([]byte, error) {
 	return CheckpointText(proofs.Checkpoint{Origin: l.origin, Size: size, Root: root}), err
 }
 
-// CheckpointText returns the text of a checkpoint that a signature covers.
+// CheckpointText returns the text of a checkpoint, which is the part that the log signs.
 func CheckpointText(c proofs.Checkpoint) []byte {
 	return log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal()
 }

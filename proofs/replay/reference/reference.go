@@ -50,8 +50,8 @@ const MaxRows = 1000
 // indexMemory is the memory limit of the index in bytes.
 const indexMemory = 96 << 20
 
-// Open returns a reference for a copy of a log. The caller still owns the copy. The reference
-// can answer once AdvanceTo has been called.
+// Open returns a Reference for a copy of a log. Closing the Reference does not close the copy. The
+// caller must call AdvanceTo before asking questions.
 func Open(log *Log, c Config) (*Reference, error) {
 	log.origin, log.tile = c.Origin, c.Tile
 	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})

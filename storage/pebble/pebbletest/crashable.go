@@ -8,14 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// CrashFS is a file system in memory that distinguishes synced from unsynced data. It counts
+// CrashFS is an in-memory file system that distinguishes synced from unsynced data. It counts
 // the operations that change it, and can show what would remain after a power failure.
 type CrashFS struct {
 	memory *vfs.MemFS
 
-	// mu serialises the beginnings of operations that change the file system.
+	// mu makes operations that change the file system begin one at a time.
 	mu         sync.Mutex
-	operations int                 // number of operations begun so far; guarded by mu
+	operations int                 // number of changes to the file system begun so far; guarded by mu
 	before     func(operation int) // called before each operation if not nil; guarded by mu
 }
 
@@ -43,18 +43,18 @@ func (c *CrashFS) begin(op errorfs.Op) error {
 	return nil
 }
 
-// BeforeEachOperation makes c call f before each operation that changes the file system, with the number
-// of earlier such operations. A nil f ends the calls. Operations wait for f, so f must not change the
-// file system, but it may call AfterPowerCut. f runs on the operation's goroutine, so it must not fail
-// the test itself.
+// BeforeEachOperation makes c call f before each operation that changes the file system. The argument is
+// the number of earlier operations that changed it. If f is nil, c stops making calls. Operations wait
+// for f, so f must not change the file system, but it may call AfterPowerCut. f runs on the operation's
+// goroutine, so it must not fail the test itself, for example by calling t.FailNow.
 func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before = f
 }
 
-// Operations returns the number of operations so far that change the file system. It must not be
-// called from the function given to BeforeEachOperation.
+// Operations returns how many operations have changed the file system so far. It must not be called
+// from the function passed to BeforeEachOperation, because that would deadlock.
 func (c *CrashFS) Operations() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FilesContaining returns the names of the files in a database's folder that contain a needle, whether in
-// plain bytes, in compressed blocks, or in overwritten data that is still there. Because block headers
-// can interrupt the needle, a quarter of it is enough for a match. The needle must have at least 32
-// bytes, and no quarter of it may occur elsewhere by chance. In a damaged or unfinished table, only the
-// readable part is searched. A nil files means the operating system's file system. orders lists the names
-// of the comparers, other than Pebble's own, that tables may use.
+// FilesContaining returns the names of the files in a database's folder that contain needle. It also
+// searches compressed blocks and overwritten data that is still in the files. Block headers can split the
+// needle, so a quarter of it is enough for a match. The needle must have at least 32 bytes, and each
+// quarter must be too distinctive to occur by chance. In a damaged or unfinished table, only the readable
+// part is searched. A nil files means the operating system's file system. orders lists the names of the
+// comparers, other than Pebble's own, that tables may use.
 func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
@@ -39,7 +39,7 @@ func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byt
 	for _, name := range names {
 		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(orders))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed in the meantime
+			continue // the file was removed after it was listed
 		}
 		if err != nil {
 			return nil, fmt.Errorf("searching %s: %w", name, err)
@@ -131,7 +131,7 @@ func openReadable(files vfs.FS, path string) (objstorage.Readable, error) {
 
 const (
 	indexHeader  = 4 // number of bytes before the columns in an index block of a value file
-	indexOffsets = 1 // number of the column that holds the start offset of each block and the end of the last block
+	indexOffsets = 1 // index of the column that contains the start offset of each block and the end of the last block
 )
 
 // valuesShow reports whether a value file contains a needle. It reads every block, including those

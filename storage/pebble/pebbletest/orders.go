@@ -10,8 +10,8 @@ import (
 const prefixBundle = 16
 
 // readerOptions returns options for reading tables that were written with Pebble's own comparer or
-// with one of those named in orders. The options use Pebble's order for all of them, because the
-// order does not matter when all keys are read.
+// with a comparer named in orders. All comparers in the options use Pebble's order, because the
+// order does not matter to a reader that reads all keys.
 func readerOptions(orders []string) sstable.ReaderOptions {
 	var schemas []*colblk.KeySchema
 	comparers := make(sstable.Comparers)

@@ -125,7 +125,7 @@ func (t *Tamperer) SetKey(k storage.Claim) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction records that event by redacted the record at seq. It erases no content.
+// SetRedaction marks the record at seq as redacted by the event at by. It erases no content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
 }
@@ -162,7 +162,7 @@ func (t *Tamperer) holding(digest storage.Hash) (keys.Holding, error) {
 	return keys.DecodeHolding(stored)
 }
 
-// silent discards the engine's log messages. A fatal message panics.
+// silent is a logger that discards the engine's messages. It panics on a fatal message.
 type silent struct{}
 
 func (silent) Infof(string, ...any)  {}

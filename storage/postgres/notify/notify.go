@@ -22,7 +22,7 @@ const channel = "colophon"
 
 const (
 	// announcePause is the minimum time between two notifications from one server. It bounds the
-	// load that a busy ledger puts on the database and on the servers that follow it.
+	// load that a busy ledger puts on the database and on the listening servers.
 	announcePause = 20 * time.Millisecond
 	// quietTime is how long a connection may be silent before Listen checks that it still works.
 	quietTime = 30 * time.Second
@@ -116,12 +116,12 @@ func IsUnsupported(err error) bool {
 		return false
 	}
 	class := reported.Code[:min(2, len(reported.Code))]
-	return class == "0A" || class == "42" // SQLSTATE classes: unsupported features; syntax errors, unknown functions, and missing permissions
+	return class == "0A" || class == "42" // SQLSTATE classes: feature not supported; syntax error or access rule violation
 }
 
 // Listener receives the notifications that Announcers send.
 type Listener struct {
-	// Connect opens a connection for Listen, which closes it.
+	// Connect opens a connection for Listen. Listen closes the connection after use.
 	Connect func(ctx context.Context) (*pgx.Conn, error)
 	Log     *slog.Logger
 }

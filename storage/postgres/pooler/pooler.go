@@ -24,9 +24,9 @@ func (*SharedSessionError) Error() string {
 const checkTime = 10 * time.Second
 
 // Check returns a *SharedSessionError if this process reaches the database through a pooler that
-// shares sessions between connections. Such a pooler, for example one in transaction mode, runs each
-// statement in any free session. Check opens two connections and detects such a pooler if one of them
-// switches to another session, or if both use the same session.
+// shares sessions between connections. Such a pooler, for example one in transaction mode, runs
+// each statement in any free session. Check opens two connections. It returns the error if either
+// connection switches to another session, or if both connections use the same session.
 func Check(ctx context.Context, config *pgx.ConnConfig) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()

@@ -22,7 +22,7 @@ func (s *Server) KillAll() error {
 	return err
 }
 
-// signal sends a signal to all processes of the server, and to its first process last.
+// signal sends a signal to all processes of the server. The first process receives it last.
 func (s *Server) signal(signal syscall.Signal) error {
 	pid, err := s.PID()
 	if err != nil {

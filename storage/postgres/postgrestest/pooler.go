@@ -59,7 +59,7 @@ func (s *Server) StartPooler(t testing.TB, mode string) string {
 			t.Logf("PgBouncer:\n%s", log)
 		}
 	})
-	const poolerPort = 6432 // part of the name of its socket
+	const poolerPort = 6432 // only used in the name of PgBouncer's socket
 	require.Eventually(t, func() bool {
 		conn, err := net.Dial("unix", filepath.Join(dir, fmt.Sprintf(".s.PGSQL.%d", poolerPort)))
 		if err == nil {

@@ -19,11 +19,11 @@ type Fault int
 // The faults. After any fault other than None, the proxy closes the client's connection.
 const (
 	None         Fault = iota
-	BeforeCommit       // the server does not receive the COMMIT, and its connection is closed
-	DuringCommit       // the server receives the COMMIT, and its connection is closed at once
+	BeforeCommit       // the proxy drops the COMMIT and closes the connection to the server
+	DuringCommit       // the proxy forwards the COMMIT and closes the connection to the server at once
 	AfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
 	HoldCommit         // the server receives the COMMIT only when the test calls Release
-	LoseCommit         // the server does not receive the COMMIT, and its connection stays open
+	LoseCommit         // the proxy drops the COMMIT but keeps the connection to the server open
 )
 
 // Proxy forwards client connections to a server.
@@ -75,8 +75,8 @@ func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release lets the server receive a COMMIT that is held because of HoldCommit. It blocks until
-// there is one.
+// Release forwards a COMMIT that the fault HoldCommit has held back. It blocks until the proxy
+// holds one back.
 func (p *Proxy) Release() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.
@@ -123,7 +123,7 @@ func (p *Proxy) pass(client net.Conn) {
 		return
 	}
 	closeServer := p.keep(server)
-	var mute atomic.Bool // if set, answers are not forwarded
+	var mute atomic.Bool // if set, the server's answers are dropped
 	notices := p.notices.Load()
 	answered := make(chan struct{}, 1)
 	var back sync.WaitGroup
@@ -176,14 +176,14 @@ func (p *Proxy) pass(client net.Conn) {
 	})
 	if errors.Is(err, errLost) {
 		closeClient()
-		back.Wait() // continues until the server closes the connection
+		back.Wait() // blocks until the server closes the connection
 	}
 	closeServer()
 	back.Wait()
 }
 
-// unsupported is the response of a server that does not support a statement: an error message,
-// followed by a message that says that the server is ready again.
+// unsupported is the response of a server that does not support a statement. It consists of an
+// error message and a ReadyForQuery message.
 var unsupported = []byte("E\x00\x00\x00\x22SERROR\x00C0A000\x00Munimplemented\x00\x00Z\x00\x00\x00\x05I")
 
 // withoutNotifications removes notifications from the messages that a server sends.
@@ -209,8 +209,8 @@ func (w *withoutNotifications) next(arrived []byte) (messages []byte) {
 
 var errLost = errors.New("the message is lost")
 
-// relay calls each with the bytes that it reads from a connection. It returns when a read fails or
-// each returns an error.
+// relay passes the bytes that it reads from a connection to the function each. It returns when a
+// read or a call to each fails.
 func relay(from net.Conn, each func(message []byte) error) error {
 	buffer := make([]byte, 64<<10)
 	for {

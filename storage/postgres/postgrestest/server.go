@@ -30,7 +30,7 @@ type Server struct {
 	dir      string // contains the socket, the log file, and the data folder
 	programs string // folder that contains PostgreSQL's programs
 
-	lifeline io.Closer     // the running server stops when this is closed
+	lifeline io.Closer     // closing it stops the running server
 	ended    chan struct{} // closed when the server has stopped
 }
 
@@ -38,8 +38,8 @@ type Server struct {
 // in PATH.
 const debianPrograms = "/usr/lib/postgresql/*/bin"
 
-// findPrograms returns the folder that contains PostgreSQL's programs. This is the folder of the
-// initdb that is found in PATH, or else the last folder that matches debianPrograms.
+// findPrograms returns the folder that contains PostgreSQL's programs. It looks for initdb in PATH
+// first. If initdb is not in PATH, it returns the last folder that matches debianPrograms.
 func findPrograms() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -207,7 +207,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }()                                                                         // the server has its own descriptor
+	defer func() { _ = log.Close() }()                                                                         // the server has its own log descriptor
 	command := exec.Command("sh", "-c", lifeline, "sh", filepath.Join(s.programs, "postgres"), "-D", s.data()) // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir, command.Stdout, command.Stderr = s.dir, log, log
 	command.SysProcAttr = unprivileged()
@@ -275,7 +275,7 @@ func (s *Server) PID() (int, error) {
 	return strconv.Atoi(first)
 }
 
-// Kill kills the server's first process. The other processes stop when they notice that.
+// Kill kills the server's first process. The others stop when they notice that it is gone.
 func (s *Server) Kill() error {
 	pid, err := s.PID()
 	if err != nil {

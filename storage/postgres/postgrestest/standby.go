@@ -18,8 +18,8 @@ import (
 // StandbyName is the name by which synchronous_standby_names can refer to a standby.
 const StandbyName = "standby"
 
-// StartStandby creates a standby that follows a running server, and starts the standby. It stops at
-// the end of the test.
+// StartStandby creates and starts a standby that follows a running server. The standby stops at the
+// end of the test.
 func StartStandby(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgres")

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// ServerUser returns the user that runs the server if the tests run as root, because PostgreSQL
+// ServerUser returns the user that runs the server if the tests run as root. PostgreSQL itself
 // refuses to run as root. ok is false if the tests do not run as root or no suitable user exists.
 func ServerUser() (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
@@ -39,7 +39,8 @@ func give(dir string) error {
 	return nil
 }
 
-// unprivileged returns attributes that make a command run as the user that ServerUser returns, or nil.
+// unprivileged returns attributes that make a command run as the user that ServerUser returns. It
+// returns nil if there is no such user.
 func unprivileged() *syscall.SysProcAttr {
 	if uid, gid, ok := ServerUser(); ok {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}

@@ -35,8 +35,8 @@ const codeNoTable = "42P01"
 
 // versions holds the two versions that the table colophon_schema stores.
 type versions struct {
-	tables int // the row with id 1; 0 if there are no tables
-	oldest int // the row with id 2: the version of the oldest build that can use the tables; 0 if there is none
+	tables int // version of the tables (row with id 1); 0 if there are no tables
+	oldest int // version of the oldest build that can use the tables (row with id 2); 0 if there is no such row
 }
 
 // version reads the stored versions. Both are 0 if there are no tables.
@@ -53,7 +53,8 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 	return v, nil
 }
 
-// check returns storage.ErrFormat if a build that reads version known cannot use the tables.
+// check returns storage.ErrFormat if the tables require a build that supports a later version than
+// known.
 func (v versions) check(known int) error {
 	if v.oldest > known {
 		return fmt.Errorf("%w: the tables have version %d, which requires a build that supports version %d, but this build supports only version %d; use a later build",
@@ -115,9 +116,9 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// Migrate creates the tables or converts them to this build's version, unless they are newer.
-// Several processes can call it at the same time, because every statement can safely be repeated,
-// and one that fails because of another process is retried.
+// Migrate creates the tables, or converts them to this build's version unless they are newer.
+// Several processes can call it at the same time: every statement can safely be repeated, and
+// Migrate retries a statement that fails because of another process.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	texts, err := steps()
 	if err != nil {
@@ -143,9 +144,9 @@ const (
 )
 
 // execute runs a statement and retries it if it fails. If two sessions create the same table at the
-// same time, PostgreSQL reports a duplicate to one of them; when that session retries the
-// statement, the statement does nothing. The attempts are counted separately for each statement,
-// because servers that start together can collide at every one of them.
+// same time, PostgreSQL reports a duplicate to one of them. When that session retries the
+// statement, the statement does nothing. Each statement has its own count of attempts, because
+// servers that start together can collide at every statement.
 func execute(ctx context.Context, pool *pgxpool.Pool, statement string, arguments ...any) error {
 	for attempt := 1; ; attempt++ {
 		_, err := pool.Exec(ctx, statement, arguments...)

@@ -1,6 +1,6 @@
 // Package sockets manages the network connections of a database's connection pools. It can close
-// connections that the pools are still using, it limits how many are opened at the same time, and
-// it prefers the host that accepted the most recent one.
+// connections that the pools are still using. It limits how many connections are opened at the same
+// time, and it prefers the host that accepted the most recent session.
 package sockets
 
 import (
@@ -15,18 +15,18 @@ import (
 )
 
 // Set contains the open network connections of a database. If a server was suspended or can no
-// longer be reached, a connection to it can stay silent for as long as TCP permits, and the
-// operations that use it wait. Closing the connection makes them fail.
+// longer be reached, a connection to it can stay silent for as long as TCP permits. Operations that
+// use the connection then wait. Closing the connection makes these operations fail.
 type Set struct {
 	opening chan struct{} // holds a token for each connection that is being opened
 
 	mu   sync.Mutex
 	open map[*socket]bool // guarded by mu
-	// last is the address that accepted the most recent session, or empty if an attempt to connect to it
-	// has failed since. While last is set, no other address is tried. Otherwise, each connection would
-	// wait for every unresponsive host that precedes the primary in the URL. Requests to cancel a query
-	// count as failed attempts, because for each one pgx opens a connection that never becomes a
-	// session. It is guarded by mu.
+	// last is the address that accepted the most recent session. It is empty if a later attempt to
+	// connect to that address has failed. While last is set, no other address is tried. Otherwise, each
+	// connection would wait for every unresponsive host that precedes the primary in the URL. A request
+	// to cancel a query counts as a failed attempt, because pgx opens a connection for it that never
+	// becomes a session. last is guarded by mu.
 	last string
 }
 
@@ -34,14 +34,15 @@ type Set struct {
 var errOtherHost = errors.New("not tried, because another host has accepted a connection")
 
 const (
-	// openTime is the time allowed for opening a connection. On a very busy machine, opening a
-	// connection can take longer than a request waits for it.
+	// openTime is how long a connection may take to open before it stops counting towards
+	// maxOpening and CloseBefore may close it. On a very busy machine, opening a connection can
+	// take longer than a request waits for it.
 	openTime = 3 * time.Second
-	// maxOpening is the maximum number of connections that are being opened at the same time, not
-	// counting those that have taken longer than openTime. A failed attempt continues to count for
-	// failurePause. Without these limits, all operations would look for the new primary at the same
-	// time after the old one is lost. On a busy machine, the sessions that they begin on each node
-	// could then keep the new primary from answering any of them in time.
+	// maxOpening is the maximum number of connections that are being opened at the same time.
+	// Connections that have taken longer than openTime do not count. A failed attempt counts for
+	// another failurePause. Without these limits, all operations would look for a new primary at
+	// the same time after the old one is lost. On a busy machine, the sessions that they begin on
+	// each node could then keep the new primary from answering any of them in time.
 	maxOpening   = 2
 	failurePause = 100 * time.Millisecond
 )
@@ -116,7 +117,7 @@ func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 			return nil, err
 		}
 		begun, free := time.Now(), sync.OnceFunc(c.end)
-		time.AfterFunc(openTime, free) // so that a connection to an unresponsive server does not block others for longer than this
+		time.AfterFunc(openTime, free) // an unresponsive server must not block other connections for longer than openTime
 		if limit > 0 {
 			limited, cancel := context.WithDeadline(ctx, begun.Add(limit))
 			defer cancel()

@@ -25,7 +25,7 @@ const (
 	FailBefore       // the call has no effect and returns ErrFault
 	FailAfter        // the call takes effect but returns ErrFault
 	Hang             // the call has no effect, and returns when its context is done
-	LosePut          // a Put has no effect but succeeds; other calls work
+	LosePut          // a Put succeeds but stores nothing; other calls work
 )
 
 // ErrFault is returned by calls with the fault FailBefore or FailAfter.
@@ -36,7 +36,7 @@ type Call struct{ Method, Name string }
 
 // Memory is an in-memory bucket that can fail. The zero Memory is empty and does not fail.
 type Memory struct {
-	// Fault chooses the fault of each call; nil means that no call fails. It must be set
+	// Fault returns the fault to inject into a call. If Fault is nil, no call fails. It must be set
 	// before the bucket is used.
 	Fault func(Call) Fault
 	// Written, if set, receives all objects after each Put that takes effect. It must not call
@@ -99,7 +99,7 @@ func tagOf(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// do records a call and runs done, with the fault that m.Fault chooses for the call.
+// do records a call, asks m.Fault which fault to inject, and runs done if the fault permits.
 func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 	m.mu.Lock()
 	m.calls = append(m.calls, call)

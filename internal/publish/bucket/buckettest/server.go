@@ -44,8 +44,8 @@ type server struct {
 	stop    func() // stops the process; nil while it is not running
 }
 
-// start chooses an address for a server, but does not run it. The test is skipped if the program
-// is not installed.
+// start returns a server with a free address. It does not run the server; Start does. It skips
+// the test if the program is not installed.
 func start(t testing.TB, p program) *server {
 	t.Helper()
 	if _, err := exec.LookPath(p.name); err != nil {

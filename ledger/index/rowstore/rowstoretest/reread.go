@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// RequireRoundTrip fails the test unless a value is reported as damaged or survives decoding, encoding,
-// and decoding again.
+// RequireRoundTrip decodes a value, encodes the result, and decodes it again. It requires both results
+// to be equal, unless the first decoding returns ErrDamaged.
 func RequireRoundTrip[S any](t *testing.T, value []byte, decode func([]byte) (S, error), encode func(S) []byte) {
 	t.Helper()
 	s, err := decode(value)

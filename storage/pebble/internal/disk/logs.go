@@ -21,7 +21,7 @@ type LogFS struct {
 	vfs.FS
 	Latest atomic.Uint64 // number of the newest log
 	fresh  atomic.Bool   // whether every new log gets a new file instead of reusing an old one
-	dropMu sync.RWMutex  // read-locked by BlockDrop
+	dropMu sync.RWMutex  // BlockDrop locks it for reading
 
 }
 
@@ -31,17 +31,17 @@ func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, e
 	return l.FS.Create(name, category)
 }
 
-// ReuseForWrite implements vfs.FS. If old is missing, it creates a new file.
+// ReuseForWrite implements vfs.FS. It creates a new file if old is missing or reuse is turned off.
 func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	l.note(name) // must come before fresh is read (see DropLogs)
+	l.note(name) // must precede the check of l.fresh (see DropLogs)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
 	}
-	// Returning an error would end the process. If the file stays, DropLogs or the next opening of
-	// the database removes it.
+	// Ignore the error, because returning it would end the process. If the file stays, DropLogs or the
+	// next opening of the database removes it.
 	_ = l.FS.Remove(old)
 	return l.FS.Create(name, category)
 }
@@ -68,7 +68,7 @@ func (l *LogFS) Unwrap() vfs.FS { return l.FS }
 func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
-	// From here on, every new log uses a new file with a higher number, because l.fresh is set.
+	// Because l.fresh is set, every later log uses a new file with a number above latest.
 	latest := l.Latest.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 		if !ok || uint64(number) > latest {
 			continue
 		}
-		// The engine may already have removed the file, or may be about to reuse it.
+		// The engine may already have removed the file. If it tries to reuse the file, it gets a new one.
 		if err := l.FS.Remove(l.FS.PathJoin(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing an old write-ahead log: %w", err)
 		}

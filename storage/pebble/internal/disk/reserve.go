@@ -41,13 +41,12 @@ func defaultMark(total uint64) uint64 {
 // also returns nil if the file system does not report its free space.
 func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
 
-// CheckBeforeOpen is like Check, but with a threshold of at most MinReserve. Call it before opening the
-// database, because opening flushes the write-ahead log; with less space, the engine would retry
-// forever.
+// CheckBeforeOpen is like Check, but with a threshold of at most MinReserve. Call it before opening
+// the database. Opening flushes the write-ahead log, and if there is too little space for that, the
+// engine retries forever.
 func (s Space) CheckBeforeOpen() error { return s.CheckUpTo(MinReserve) }
 
-// CheckUpTo is like Check, but if the threshold is larger than most bytes, it uses most as the
-// threshold.
+// CheckUpTo is like Check, but limits the threshold to the given number of bytes.
 func (s Space) CheckUpTo(most uint64) error {
 	free, mark, err := s.FreeSpace()
 	if err != nil {
@@ -85,17 +84,18 @@ const CompactionCategory vfs.DiskWriteCategory = "pebble-compaction"
 const spacePause = 200 * time.Millisecond
 
 // ReserveFS reserves the space below the free-space threshold for logs, manifests, and flushes,
-// whose failure ends the process. A compaction needs space for its output before it frees any, and
-// can be as large as the database, so ReserveFS makes it wait for space before it creates each
-// table. Opening and closing the database wait for running compactions; meanwhile, a compaction
-// that lacks space fails instead of waiting, and is retried later. While content is being erased,
-// compactions may use space below the threshold, and they also fail instead of waiting.
+// because their failure ends the process. A compaction needs space for its output before it frees
+// any, and the output can be as large as the database. ReserveFS therefore makes a compaction wait
+// for space before it creates each table. Opening and closing the database wait for running
+// compactions, so a compaction that lacks space then fails and is retried later. While content is
+// being erased, compactions may use space below the threshold, and they also fail instead of
+// waiting.
 type ReserveFS struct {
 	vfs.FS
 	Space         Space
 	WaitsForSpace atomic.Bool // false while the database is being opened or closed
-	// Erasing is the minimum free space, in bytes, that compactions require while content is being
-	// erased, if this is less than the threshold. It is 0 at other times. The eraser sets it.
+	// Erasing is the free-space threshold, in bytes, for compactions while content is being erased, and
+	// 0 at other times. It applies only if it is below the usual threshold. The eraser sets it.
 	Erasing atomic.Uint64
 }
 

@@ -22,8 +22,8 @@ import (
 type Eraser struct {
 	Config Config
 	engine *engine.DB // set by Start
-	// marked has an item if there may be marks to work on. files has an item if files were created
-	// or deleted.
+	// marked signals that there may be marks to work on. files signals that files were created or
+	// deleted.
 	marked, files chan struct{}
 
 	working atomic.Bool // set while EraseMarked runs; the engine reads it concurrently
@@ -44,7 +44,7 @@ type Eraser struct {
 const (
 	leastPause = time.Second           // pause after a failure; each further failure doubles it
 	mostPause  = time.Minute           // longest pause after failures
-	maxWait    = 5 * time.Second       // longest pause after a successful pass; the pause is shorter if the pass was shorter
+	maxWait    = 5 * time.Second       // maximum pause after a successful pass; a shorter pass leads to an equally short pause
 	filesPause = 50 * time.Millisecond // pause between two checks of whether files are gone
 	patience   = 30 * time.Second      // default of Eraser.Patience
 )
@@ -164,8 +164,8 @@ func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
 	if err := e.rewriteAll(ctx, marks); err != nil {
 		return true, err
 	}
-	// Sync the folder before removing the marks: once they are gone, a power failure must not bring
-	// deleted files back.
+	// Sync the folder before removing the marks. Otherwise a power failure could bring deleted files
+	// back after their marks are gone.
 	if err := disk.SyncFolder(files, dir); err != nil {
 		return true, fmt.Errorf("syncing the database folder after removing files: %w", err)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckGone returns nil once no file contains the marked content: no table in use refers to it, and
-// all obsolete tables and unreferenced values have been deleted. It waits up to e.Patience for the
-// engine to delete them, and then returns an error.
+// CheckGone returns nil once no file contains the marked content. It returns an error if a table in
+// use refers to the content. It waits up to e.Patience for the engine to delete all obsolete tables
+// and unreferenced values, and then returns an error.
 func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	inUse, err := e.checkTables(ctx, marks)
 	if err != nil {
@@ -66,7 +66,7 @@ func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool
 		if !errors.Is(err, fs.ErrNotExist) {
 			return numbersOf(tables), err
 		}
-		// A missing table means that a compaction has replaced it since inForce listed it.
+		// List the tables again, because a compaction has replaced one of them in the meantime.
 	}
 }
 
@@ -99,7 +99,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // reads only keys
+	entries, err := reader.NewIter(sstable.NoTransforms, nil, nil, sstable.DebugHandlesBlobContext) // reads no value files
 	if err != nil {
 		return fmt.Errorf("reading table %s: %w", name, err)
 	}
@@ -161,9 +161,9 @@ func (e *Eraser) tablesExcept(excluded map[uint64]bool) ([]uint64, error) {
 	return others, nil
 }
 
-// remaining returns those of the old tables that are still in the folder. It omits tables that have
-// come into use since old was determined, because the output of a compaction is in the folder
-// before it is in use. It also retries failed deletions.
+// remaining returns the old tables that are still in the folder. It omits tables that are now in
+// use, because old can include the output of a compaction that was still running. It also retries
+// failed deletions.
 func (e *Eraser) remaining(old []uint64) ([]uint64, error) {
 	tables, err := e.tablesInUse()
 	if err != nil {

@@ -18,8 +18,7 @@ type Mark struct {
 	keys.Erasure
 }
 
-// ForEachMark calls visit for marks in the order of their content keys. most is the maximum number
-// of calls.
+// ForEachMark calls visit for up to most marks, in the order of their content keys.
 func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})

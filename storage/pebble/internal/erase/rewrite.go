@@ -16,9 +16,9 @@ import (
 // span is a range of keys. Its end is excluded.
 type span struct{ start, end []byte }
 
-// tableBytes is the minimum amount of data, in bytes, between two erased pieces for which the
-// pieces are rewritten separately. If there is less data between them, it is rewritten together
-// with them. tableBytes is about the smallest size of a table.
+// tableBytes is the minimum distance, in bytes of table data, between erased pieces that are
+// rewritten separately. If two pieces are closer, the data between them is rewritten, too.
+// tableBytes is about the smallest size of a table.
 const tableBytes = 4 << 20
 
 // spans joins neighbouring ranges with less than tableBytes between them. ranges must be sorted.
@@ -97,9 +97,9 @@ func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
 }
 
 // makeRoom lets compactions use space below the free-space threshold until release is called. It
-// keeps the space that the logs and memory tables need, and space for two more files, because two
-// compactions can run at the same time and each checks the space before each file. It returns
-// storage.ErrNoSpace if there is less space than that.
+// keeps the space that the logs and memory tables need. It also keeps space for two more files of
+// the largest size, because two compactions can run at the same time and each checks the space
+// before each file. It returns storage.ErrNoSpace if less space is free.
 func (e *Eraser) makeRoom() (release func(), err error) {
 	largest, err := e.largestFile()
 	if err != nil {

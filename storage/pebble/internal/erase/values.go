@@ -16,8 +16,8 @@ const ValuesSuffix = ".blob"
 
 // ValueSeparation returns the engine's policy for value files. Values stay in the file to which
 // they were first written, even if many tables refer to the file. Only erasure leaves unreferenced
-// values in a file. Such a file is rewritten only while the eraser works; otherwise the engine
-// would retry a failed rewrite forever.
+// values in a file. The engine rewrites such a file only while the eraser works. Otherwise the
+// engine would retry a failed rewrite forever.
 func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
@@ -31,9 +31,10 @@ func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	return policy
 }
 
-// allValuesReferenced reports whether tables refer to all values in the folder. Only an erasure leaves
-// values that no table refers to. The engine then rewrites their file, or deletes the file if all
-// its values are unreferenced. The error says why the engine's last rewrite failed.
+// allValuesReferenced reports whether tables refer to all values in the folder. Only an erasure
+// leaves values that no table refers to. The engine then rewrites their file, or deletes the file
+// if all its values are unreferenced. If the engine's last rewrite failed, allValuesReferenced
+// returns an error.
 func (e *Eraser) allValuesReferenced() (bool, error) {
 	e.mu.Lock()
 	err := e.unrewritten
@@ -51,7 +52,7 @@ func (e *Eraser) allValuesReferenced() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// A file that is being written is already in the folder, but not yet in use.
+	// A file that is being written is in the folder but not yet in use, so compare the file counts.
 	return slices.Equal(before, after) && len(before) == int(inForce.LiveCount) &&
 		inForce.ValueSize == inForce.ReferencedValueSize, nil
 }

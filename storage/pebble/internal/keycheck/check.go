@@ -37,9 +37,9 @@ type Ledger struct {
 	Place func(digest storage.Hash) (keys.Place, error)
 }
 
-// Run returns the stray keys of a database that has exactly the given ledgers: at most one for each
-// ledger and one for the database itself. It calls progress, if not nil, with the number of keys
-// read so far. Nothing may write to the database during the call.
+// Run returns the stray keys of a database that contains exactly the given ledgers. It returns at
+// most one key for each ledger and one for the database itself. It calls progress, if not nil, with
+// the number of keys read so far. Nothing may write to the database during the call.
 func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.StrayKey, error) {
 	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
@@ -71,7 +71,7 @@ type check struct {
 	database bool                // whether a stray key of the database was found
 }
 
-// counts holds what the first pass finds out about one ledger.
+// counts holds the results of the first pass for one ledger.
 type counts struct {
 	Ledger
 	stray   bool // whether a stray key was found
@@ -90,8 +90,9 @@ type holding struct {
 // progressKeys is the number of keys between two calls to progress.
 const progressKeys = 1 << 16
 
-// pass visits the keys from start (included) to end (excluded) in order; nil means no bound. visit
-// returns the key at which to continue, or nil to continue with the next key.
+// pass calls visit for the keys from start (included) to end (excluded) in order. A nil start or
+// end means no bound. visit returns the key at which to continue, or nil to continue with the next
+// key.
 func (k *check) pass(start, end []byte, visit func(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error)) (err error) {
 	all, err := k.db.Engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -138,7 +139,7 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 // key checks everything that can be checked by looking at a single key, and counts the key.
 func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
-	case keys.FormatKey, keys.LastKey, keys.NameKey: // checked when the ledgers were listed
+	case keys.FormatKey, keys.LastKey, keys.NameKey: // already checked when the caller listed the ledgers
 		return nil, nil
 	}
 	l := k.ledgers[key.Ledger]
@@ -189,9 +190,9 @@ func (k *check) tile(l *counts, key keys.ParsedKey) {
 	}
 }
 
-// need handles a place or a reference, each of which means that a record needs the content, and
-// counts that record. If the event of a place is redacted, need checks the place but does not count
-// it, because that event no longer needs the content.
+// need checks a place or a reference. Either one means that a record needs the content, so need
+// counts the record. It does not count the event of a withdrawn place, because that event is
+// redacted and no longer needs the content.
 func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
@@ -224,8 +225,8 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 	return k.withdrawn(l, key.Digest, decoded)
 }
 
-// endHolding is called after the last reference to l.holding. A place that is withdrawn and has no
-// references is stray.
+// endHolding ends the count of references to l.holding. A withdrawn place without references is
+// stray, because no record needs its content.
 func (k *check) endHolding(l *counts) {
 	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
@@ -233,8 +234,7 @@ func (k *check) endHolding(l *counts) {
 	l.holding = nil
 }
 
-// withdrawn checks a place that is marked as withdrawn, which means that its event must be
-// redacted.
+// withdrawn checks a withdrawn place. Its event must be redacted and must name the content.
 func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
 	posted, err := k.couldHavePosted(l, holding.Place, digest)
 	if err != nil {
@@ -252,8 +252,8 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 	return nil
 }
 
-// couldHavePosted reports whether the event of the given place could have posted the content in the
-// slot of that place.
+// couldHavePosted reports whether the event at place.Seq names the content and has a slot with the
+// number place.Slot.
 func (k *check) couldHavePosted(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
 	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
@@ -297,8 +297,9 @@ func (k *check) setting(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	return nil
 }
 
-// erasure checks an erasure mark: its event must name the marked content in the marked slot, the
-// event must be redacted, and no content may be stored at that place any more.
+// erasure checks an erasure mark. Its event must name the marked content, have the marked slot, and
+// be redacted. The slot must be empty. The mark's time must not be before the event or after the
+// head.
 func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {

@@ -42,8 +42,8 @@ func (k *check) compare(l *counts) error {
 	return nil
 }
 
-// strayNeed records the key as stray if it says that a record needs content that the record does
-// not need.
+// strayNeed records the key of a place or a reference as stray if its record does not need the
+// content.
 func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
 	if key.Family == keys.PlaceKey {
@@ -52,7 +52,7 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 			return err
 		}
 		holding, err := keys.DecodeHolding(stored)
-		if err != nil || holding.Withdrawn { // withdrawn has already checked this record
+		if err != nil || holding.Withdrawn { // the first pass has already checked withdrawn places
 			return err
 		}
 		seq = holding.Seq

@@ -23,22 +23,22 @@ type Ledger uint32
 
 const database Ledger = 0
 
-// Kinds of keys. The values of keys whose kind is an upper-case letter are large, never change, and
-// arrive in key order. They are stored in value files, apart from their keys (see
-// HasSeparateValues).
+// Kinds of keys. The comments show the rest of the key, an arrow, and the value. Kinds with an
+// upper-case letter have large values that never change and arrive in key order. These values are
+// stored in value files, apart from their keys (see HasSeparateValues).
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
-	kindPlace     byte = 'd' // digest → event, slot; or digest, event → empty value
-	kindHead      byte = 'h' // → head of the ledger
-	kindInfo      byte = 'i' // → description of the ledger
+	kindPlace     byte = 'd' // digest → event, slot (a place); or digest, event → empty value (a reference)
+	kindHead      byte = 'h' // the ledger's head
+	kindInfo      byte = 'i' // the ledger's description
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
-	kindLast      byte = 'l' // of the database: → last assigned ledger number
-	kindName      byte = 'n' // of the database: ledger name → ledger number
+	kindLast      byte = 'l' // last assigned ledger number (a key of the database itself)
+	kindName      byte = 'n' // ledger name → ledger number (a key of the database itself)
 	kindRedaction byte = 'r' // sequence number → sequence number of the redacting event
 	kindSetting   byte = 's' // setting name → value
 	kindTile      byte = 't' // level, index → hashes
-	kindErasure   byte = 'x' // of the database: ledger, event, slot → time, digest
+	kindErasure   byte = 'x' // ledger, event, slot → time, digest (a key of the database itself)
 )
 
 // Lengths of parts of keys, in bytes.
@@ -63,8 +63,8 @@ func span(ledger Ledger, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// HasSeparateValues reports whether keys of the same kind as key have their values stored
-// separately. end is the first greater key for which the result can differ, or nil if the result is
+// HasSeparateValues reports whether values of keys of the same kind as key are stored in value
+// files. end is the first greater key for which the result can differ. It is nil if the result is
 // the same for all greater keys.
 func HasSeparateValues(key []byte) (separate bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
@@ -118,7 +118,7 @@ func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
 }
 
-// EntrySeq returns the sequence number in an entry's key. ok is false for other keys.
+// EntrySeq returns the sequence number in an entry's key, or false for other keys.
 func EntrySeq(key []byte) (uint64, bool) {
 	if len(key) != prefixLength+seqLength || key[0] != kindEntry {
 		return 0, false
@@ -137,7 +137,7 @@ func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
 }
 
-// AppendPlace appends to dst the key that maps a digest to the place of the content.
+// AppendPlace appends to dst the key under which the place of a piece of content is stored.
 func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
@@ -147,9 +147,9 @@ func PlaceRange(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
-// AppendReference appends to dst the key of a reference, which means that the record at seq needs
-// content that an earlier event posted. References sort after the content's place, in the order of
-// their records. Their values are empty.
+// AppendReference appends to dst the key of a reference. A reference says that the record at seq
+// needs content that an earlier event posted. Reference keys sort after the place key of the
+// content, by sequence number. Their values are empty.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
 }
@@ -163,8 +163,8 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange returns the range of keys for the place of a piece of content and the references to
-// it. The end is excluded.
+// HoldingRange returns the range that contains the place key and the reference keys of a piece of
+// content. The end is excluded.
 func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
 	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
 	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
@@ -175,8 +175,8 @@ func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
-// RedactionRange returns the range of a ledger's redaction keys for records at or after from. The end
-// is excluded.
+// RedactionRange returns the range of a ledger's redaction keys for records whose sequence number is
+// at least from. The end is excluded.
 func RedactionRange(ledger Ledger, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
 	return AppendRedaction(nil, ledger, from), end
@@ -191,14 +191,14 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of an erasure mark, which means that content that was stored
-// at p might still be in files.
+// AppendErasure appends to dst the key of an erasure mark. The mark says that the deleted content
+// that was stored at p might still be in files.
 func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
-// ErasureRange returns the range of all erasure keys, which sort like the keys of their contents. The
-// end is excluded.
+// ErasureRange returns the range of all erasure keys. They sort in the order of the content keys that
+// they contain. The end is excluded.
 func ErasureRange() (start, end []byte) {
 	return span(database, kindErasure)
 }
@@ -214,7 +214,7 @@ func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
 	return content, Ledger(binary.BigEndian.Uint32(content[1:])), true
 }
 
-// AppendClaim appends to dst the key of the claim of an idempotency key.
+// AppendClaim appends to dst the key under which the claim of an idempotency key is stored.
 func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
@@ -228,7 +228,8 @@ func ContentRange(ledger Ledger) (start, end []byte) { return span(ledger, kindC
 // InfoRange returns the range of all Info keys. The end is excluded.
 func InfoRange() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
-// Family says what a key is for. Parse distinguishes more families than there are kinds.
+// Family says what a key is for. Keys with the same kind byte can have different families: for
+// example, PlaceKey and ReferenceKey.
 type Family int
 
 // The families of keys. A key that this package did not create has the family Unknown.
@@ -300,7 +301,7 @@ func Parse(key []byte) ParsedKey {
 	return p
 }
 
-// ofDatabase parses the rest of a key that belongs to the database itself.
+// ofDatabase completes p for a key that belongs to the database itself, not to a ledger.
 func (p ParsedKey) ofDatabase(key, rest []byte) ParsedKey {
 	switch {
 	case bytes.Equal(key, LastLedger()):
@@ -319,7 +320,7 @@ func placeIn(b []byte) Place {
 	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger returns the end of the range of the ledger's keys that have the same kind as key.
+// AfterLedger returns the exclusive upper bound of the ledger's keys of the same kind as key.
 func AfterLedger(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end

@@ -39,7 +39,7 @@ type Erasure struct {
 	Digest storage.Hash
 }
 
-// AppendHead appends size, tip, time and checkpoint to dst.
+// AppendHead appends h to dst, encoded as size, tip, time, and checkpoint.
 func AppendHead(dst []byte, h storage.Head) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, h.Size)
 	dst = append(dst, h.Tip[:]...)
@@ -113,8 +113,8 @@ func AppendClaimValue(dst []byte, k storage.Claim) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
 }
 
-// DecodeClaim reads what AppendClaimValue wrote. key is the idempotency key, which is part of the
-// claim's key.
+// DecodeClaim reads what AppendClaimValue wrote. The value does not contain the idempotency key, so
+// the caller must pass it.
 func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	if len(b) != claimLength {
 		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
@@ -126,7 +126,7 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	}, nil
 }
 
-// EncodeNumber returns the value of a Format, LastLedger, or Name key.
+// EncodeNumber encodes n as the value of a Format, LastLedger, or Name key.
 func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // DecodeNumber reads what EncodeNumber wrote.
@@ -137,8 +137,8 @@ func DecodeNumber(b []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(b), nil
 }
 
-// info is the JSON form of a storage.LedgerInfo. JSON is good enough because a description is small and
-// seldom read, and it lets later versions add members.
+// info is the JSON form of a storage.LedgerInfo. JSON is fast enough, because the description of a
+// ledger is small and seldom read. It also lets later versions add members.
 type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`
@@ -148,8 +148,8 @@ type info struct {
 	RejectMismatch bool `json:"reject_mismatch"`
 }
 
-// EncodeInfo encodes a ledger's description as JSON, with its time in UTC. It returns an error if
-// RFC 3339 cannot represent the time.
+// EncodeInfo encodes a ledger's description as JSON, with the creation time in UTC. It returns an
+// error if RFC 3339 cannot represent that time.
 func EncodeInfo(i storage.LedgerInfo) ([]byte, error) {
 	i.Created = i.Created.UTC()
 	b, err := json.Marshal(info(i))
