@@ -148,8 +148,8 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	return tree
 }
 
-// exampleSigner returns a signer for the origin used in the examples. It reads the seed from the
-// example named of, under the key named seed.
+// exampleSigner returns a signer for the origin used in the examples. of is the name of the example
+// that contains the seed, and seed is the key of its value.
 func exampleSigner(e *example, of, seed string) *proofs.Signer {
 	signer, err := proofs.NewKey([32]byte(e.all[of].hexBytes(seed))).Signer(e.all["key"].value("origin"))
 	require.NoError(e.t, err)

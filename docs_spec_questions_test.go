@@ -60,8 +60,8 @@ func (s *server) get(path string) []byte {
 	return answer
 }
 
-// ask sends a request whose body is the JSON encoding of body, and decodes the response into into.
-// headers lists names and values alternately.
+// ask sends the JSON encoding of body and decodes the JSON response into the value that into points
+// to. headers alternates names and values.
 func (s *server) ask(method, path string, body, into any, headers ...string) {
 	text, err := json.Marshal(body)
 	require.NoError(s.t, err)
@@ -82,8 +82,8 @@ func (s *server) ask(method, path string, body, into any, headers ...string) {
 	require.NoError(s.t, json.Unmarshal(answer, into))
 }
 
-// postRun posts an IPC record with the given members and default values for the others, and returns
-// its receipt.
+// postRun posts an IPC record and returns its receipt. The given members override the default
+// values.
 func (s *server) postRun(given map[string]any) (r struct {
 	Seq    int
 	Hashes map[string]*string

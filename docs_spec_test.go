@@ -30,7 +30,7 @@ var updateExamples = flag.Bool("update", false, "rewrite the examples in docs/sp
 type example struct {
 	t      *testing.T
 	all    map[string]*example // all examples, keyed by name
-	keys   []string            // in the order in which they appear
+	keys   []string            // in order of appearance
 	values map[string]string
 	set    map[string]bool // keys whose values the code has computed
 }
@@ -202,7 +202,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	return p
 }
 
-// effective posts a record and returns its effective hash with the given name.
+// effective returns the effective hash that the ledger computes for a record under the given name.
 func (e *example) effective(kind record.Kind, body, name string) string {
 	hash := e.post(kind, body).Hashes[name]
 	require.NotNil(e.t, hash, name)
@@ -270,8 +270,8 @@ func TestCommentsReferToSpecHeadings(t *testing.T) {
 	require.Positive(t, referred)
 }
 
-// The programs in docs/spec, which share no code with this module, verify the vectors, the
-// examples, and a log.
+// The Python programs in docs/spec share no code with this module. They reproduce the test vectors
+// and the examples, and verify a log and a receipt.
 func TestSpecProgramsAgree(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {

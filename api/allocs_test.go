@@ -21,7 +21,7 @@ func TestAllocations(t *testing.T) {
 	s := start(t)
 	w := s.wire(t)
 	asked := 0
-	// Writes come last, because the index keeps folding them in the background after the response.
+	// Writes come last: the index folds them in the background, which would add to later counts.
 	for _, c := range []struct {
 		name    string
 		most    float64
@@ -38,7 +38,7 @@ func TestAllocations(t *testing.T) {
 		}},
 	} {
 		const rounds = 200
-		requests := make([][]byte, 0, rounds+1) // the first is a warm-up
+		requests := make([][]byte, 0, rounds+1) // one more request for the warm-up
 		for range cap(requests) {
 			requests = append(requests, c.request())
 		}

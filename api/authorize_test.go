@@ -280,8 +280,8 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	}
 }
 
-// sentence returns the beginning of the sentence with which an operation's description states the
-// scopes that it requires.
+// sentence returns the beginning of the last sentence of an operation's description, which states
+// the scopes that the operation requires.
 func sentence(oneOf, all []string) string {
 	list := func(names []string, word string) string { return "`" + strings.Join(names, "` "+word+" `") + "`" }
 	switch {

@@ -15,10 +15,10 @@ import (
 	"colophon/internal/testing/locked"
 )
 
-// A batch can end before its body does: here, the body is not valid gzip and is longer than what
-// the server is willing to drain. The rest of the body must not be read concurrently with the next
-// request on the connection, because net/http then panics. With the server's own listener, which
-// closes the connection, the two reads rarely overlap.
+// A batch can end before its body does. Here, the body is not valid gzip and is longer than the
+// server drains. If the rest of the body were read concurrently with the next request on the
+// connection, net/http would panic. The server's own listener closes the connection, so that these
+// reads rarely overlap. The test therefore also uses httptest's listener.
 func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 	for name, listen := range map[string]bool{"httptest's listener": false, "the server's listener": true} {
 		t.Run(name, func(t *testing.T) {

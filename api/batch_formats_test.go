@@ -53,7 +53,7 @@ func TestBatchAcceptsNativeLines(t *testing.T) {
 		for _, native := range cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds) {
 			natives := [][]byte{native}
 			if f == formats.ValidationCache {
-				natives = nil // one line per cache entry
+				natives = nil // one batch line per cache entry
 				var cache map[string]json.RawMessage
 				require.NoError(t, json.Unmarshal(native, &cache))
 				for id, entry := range cache {
@@ -123,8 +123,8 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
-// If the server records a state change because of a native line, the change carries the actor and
-// the time stated in that line.
+// If a native line causes a state change, the event carries the original actor and the time that
+// the line states.
 func TestChangesOfNativeLinesHaveTheirOrigin(t *testing.T) {
 	s := start(t)
 	const dag = `"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}`

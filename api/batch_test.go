@@ -228,8 +228,8 @@ func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
 	require.Empty(t, s.batch("").body)
 }
 
-// If a connection drops in the middle of a line, only complete lines are recorded: the last
-// part might be the beginning of a longer line.
+// If a connection drops, the server does not record an incomplete last line, which might be the
+// beginning of a longer line.
 func TestDroppedConnection(t *testing.T) {
 	s := start(t)
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
@@ -328,7 +328,7 @@ func TestClientThatReadsLast(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// All batches share the parsing slots. A long line waits for a slot for heavy work instead, so that
+// All batches share the parsing slots. Long lines use the slots for heavy work instead, so that
 // long lines and short lines do not block each other.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)

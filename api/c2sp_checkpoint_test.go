@@ -210,8 +210,8 @@ func TestSignedNotesAreVerified(t *testing.T) {
 	}
 }
 
-// openSigned signs a checkpoint as example.com/log and then opens it. The checkpoint consists of
-// the given origin, the size exactly as written, a root, and the extensions.
+// openSigned signs a checkpoint with the key of example.com/log and then opens it. The text has
+// the given origin, size, and extensions, even if they are invalid.
 func openSigned(t *testing.T, origin, size, extensions string) error {
 	t.Helper()
 	seed := [ed25519.SeedSize]byte{1}

@@ -34,8 +34,8 @@ func TestConditionalRequests(t *testing.T) {
 	}
 }
 
-// Entity tags differ between the files of a log and between the encodings of a bundle. An event
-// changes the tag of the checkpoint, but not that of an existing tile.
+// Entity tags differ between the files of a log and between the encodings of a bundle. A new event
+// changes the tag of the checkpoint, but not the tags of existing tiles.
 func TestEntityTagsDiffer(t *testing.T) {
 	s := published(t, 9)
 	tag := func(path, encoding string) string {

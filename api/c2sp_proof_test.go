@@ -49,8 +49,8 @@ func cutProof(t *testing.T, text []byte) (p textProof) {
 	return p
 }
 
-// fold computes the root from a leaf and the hashes of an inclusion proof. The hashes go from
-// the leaf's sibling to a child of the root (RFC 6962, section 2.1.1).
+// fold computes the root from a leaf and the hashes of an inclusion proof, which are ordered from
+// the leaf's sibling up to a child of the root (RFC 6962, section 2.1.1).
 func (p textProof) fold(leaf [32]byte, index, size uint64) [32]byte {
 	node := func(left, right [32]byte) [32]byte {
 		return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))

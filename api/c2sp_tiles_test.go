@@ -164,7 +164,7 @@ func TestTlogTiles(t *testing.T) {
 	})
 }
 
-// Every tile has exactly one path. Other paths, however similar, do not lead to a tile.
+// Every tile has exactly one path. The server answers any other path with 404, however similar.
 func TestTlogTilePaths(t *testing.T) {
 	s := published(t, 299)
 	for _, path := range []string{"0/000", "0/000.p/255", "0/001.p/44", "entries/000.p/1", "1/000.p/1"} {
@@ -186,7 +186,7 @@ func TestTlogTilePaths(t *testing.T) {
 	}
 }
 
-// statusOf requests the tile at path, which is sent unescaped, and returns the response status.
+// statusOf requests a tile and returns the response status. It does not escape the path.
 func (s *service) statusOf(path string) int {
 	s.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.http.URL, "http://"))

@@ -27,7 +27,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 				require.Equal(t, "public, max-age=31536000, immutable", kept)
 			case strings.Contains(path, "/content/"), strings.HasSuffix(path, "/document"), strings.HasSuffix(path, "/diff"), strings.HasSuffix(path, "/member-secret"), strings.HasSuffix(path, "/run-dags/lookup"):
 				require.Equal(t, "no-store", kept, e.route)
-			case strings.HasSuffix(path, "/search") && c.name != "reader": // callers that may read content get prompts in the response
+			case strings.HasSuffix(path, "/search") && c.name != "reader": // callers with the content scope get prompts, which must not be stored
 				require.Equal(t, "no-store", kept, e.route)
 			default:
 				require.Equal(t, "private, no-cache", kept, "%s %d", e.route, a.status)
@@ -69,7 +69,7 @@ func TestPrivateTilesVaryByCaller(t *testing.T) {
 	require.Equal(t, []string{"Accept-Encoding"}, vary(entries))
 }
 
-// Text in usage is content: it is not in the log, and it can be erased.
+// Text in a record's usage member is content: it is not in the log, and it can be erased.
 func TestTextInUsageIsErased(t *testing.T) {
 	const usage = `{"note": "marker-of-usage", "tokens": 7}`
 	s := start(t)

@@ -37,10 +37,11 @@ const (
 // strangeSource is a source_id that must be percent-encoded in a path.
 const strangeSource = "records/4 ü"
 
-// cited returns a server with three citation sets about one subject, at seqs 1, 2, and 4. Set 2
-// cites a different text at the same place in a source, and cites a chunk of set 1 under a second
-// source. Event 3 registers the first source without the first text, and set 4 cites that text
-// again.
+// cited returns a server with three citation sets about one subject and one registered source:
+//   - Set 1 cites keeper from strangeSource, and register.
+//   - Set 2 cites keeper2 in place of keeper, and register from two sources.
+//   - Event 3 registers strangeSource with keeper2 as its only chunk.
+//   - Set 4 cites keeper again.
 func cited(t *testing.T) *server {
 	s := newServer(t)
 	set := func(run string, citations ...string) {
@@ -145,7 +146,7 @@ func TestCitationsDocuments(t *testing.T) {
 	again := strings.Replace(letters, "letters", "register", 1)
 	require.Equal(t, fmt.Sprintf(`{"all_citations":[%[1]s,%[2]s,%[3]s],"by_section":{"Keeper":[%[1]s],"unknown":[%[2]s,%[3]s]},`+
 		`"source_ids":["letters",%[4]q,"register"],"total_count":3}`, kept, letters, again, strangeSource), string(a.body))
-	// The text of a redacted citation is gone.
+	// The document omits the text of a redacted citation.
 	s.do(t, verb(http.MethodDelete, contentsOf, `{"reason":"r"}`, "seq", "2"), http.StatusCreated)
 	a = s.do(t, get(documentOf, "seq", "2"), http.StatusOK)
 	require.Equal(t, "5", a.header.Get("Colophon-Redacted-By"))

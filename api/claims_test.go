@@ -12,7 +12,7 @@ import (
 	"colophon/storage"
 )
 
-// If the idempotency key or run_id of a record points to an event that does not claim that key, the
+// If the database maps a record's idempotency key or run_id to an event that does not claim it, the
 // server refuses the record and explains why.
 func TestPlantedClaimsAreReported(t *testing.T) {
 	s := start(t)

@@ -49,8 +49,8 @@ func loadContract(t testing.TB) contract {
 	return contract{doc}
 }
 
-// parsedContract parses the contract once, because parsing takes a tenth of a second. Tests do not change
-// it.
+// parsedContract parses the contract once, because parsing takes a tenth of a second. All tests share
+// the result, so they must leave it unchanged.
 var parsedContract = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder(ndjson, decodeLines)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
@@ -210,7 +210,7 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
-		IndexWait: time.Minute, BadRate: 1e6}}) // tests send many bad requests; on a busy machine, the index can lag by thousands of records
+		IndexWait: time.Minute, BadRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRate: tests send many bad requests
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {
@@ -253,7 +253,7 @@ func (a reply) decode(t testing.TB, to any) {
 type disk struct {
 	storage.Database
 	full, lost atomic.Bool
-	room       atomic.Int64 // commits until the disk is full; 0 or less means never
+	room       atomic.Int64 // number of commits after which the disk is full; 0 or less means never
 }
 
 func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {

@@ -50,7 +50,7 @@ func TestProblemsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // whether the contract can express the error, and so rejects the request too
+		refused bool // whether the contract also rejects the request
 	}{
 		{"unknown member", post(ipc, `{"modle":"m","payload":{},"model":"m","temperature":0,"max_tokens":1}`), 400, true},
 		{"not JSON", post(ipc, `{"payload"`), 400, true},
@@ -147,7 +147,7 @@ func TestBatchAnswersAreAsTheContractSays(t *testing.T) {
 	body := line(goodIPC) + // 201
 		line(`{"run_id":"r",`+goodIPC[1:]) + // 201
 		line(`{"run_id":"r","output":"other",`+goodIPC[1:]) + // 409
-		line(`{"output":"o","output_hash":"`+strings.Repeat("0", 64)+`",`+goodIPC[1:]) + // a mismatch, which is 422 if the query asks for rejection
+		line(`{"output":"o","output_hash":"`+strings.Repeat("0", 64)+`",`+goodIPC[1:]) + // a mismatch: 422 with on_mismatch=reject, otherwise 201
 		line(`{"modle":"m",`+goodIPC[1:]) + // 400
 		line(`{"output":"`+strings.Repeat("x", maxBody)+`",`+goodIPC[1:]) + // 413
 		"\n" + // an empty line has no result
@@ -221,7 +221,7 @@ func TestContractCheckerCanFail(t *testing.T) {
 
 func (a reply) clone() reply { return reply{a.status, a.header.Clone(), bytes.Clone(a.body)} }
 
-// edit returns a copy of the reply in which every occurrence of from in the body is replaced.
+// edit returns a copy of the reply with every occurrence of from in the body replaced by to.
 func (a reply) edit(from, to string) reply {
 	a = a.clone()
 	a.body = bytes.ReplaceAll(a.body, []byte(from), []byte(to))

@@ -64,7 +64,7 @@ func (c contract) requestExamples(t testing.TB) []example {
 	var list []example
 	paths := c.Paths.Map()
 	for _, route := range slices.Sorted(maps.Keys(paths)) {
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // in this order, because a test can delete only what it has put before
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} { // DELETE comes last, because the tests delete what PUT has created
 			o := paths[route].GetOperation(method)
 			if o == nil || o.RequestBody == nil {
 				continue
@@ -157,7 +157,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 				status = http.StatusOK
 			}
 			if strings.HasSuffix(e.route, "/run-dags/lookup") {
-				status = http.StatusNotFound // the example's run is not in this ledger
+				status = http.StatusNotFound // the ledger contains no run that matches the example
 			}
 			a := s.do(t, e.call, status)
 			if e.response == nil || status == http.StatusNotFound {
@@ -166,7 +166,7 @@ func TestRequestExamplesAreAnsweredAsTheContractSays(t *testing.T) {
 			media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
 			want, got := results(t, encode(t, media, e.response.Value)), results(t, a.body)
 			for i := range got {
-				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // depends on earlier requests
+				got[i].FirstSeq, want[i].FirstSeq = 0, 0 // these depend on earlier requests
 			}
 			require.Equal(t, want, got)
 			compared++

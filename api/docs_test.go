@@ -41,8 +41,8 @@ func samples(t *testing.T, s *server) map[string]string {
 	return found
 }
 
-// The queries shown at /docs can be pasted into a shell: they address the server that served the
-// page, and they find data in the ledgers used for the examples.
+// The queries shown at /docs can be pasted into a shell. They address the server that served the
+// page, and they succeed on ledgers with the data of the examples.
 func TestQueriesOfTheDocsCanBePasted(t *testing.T) {
 	query := regexp.MustCompile(`^curl -sS '([^']*)'$`)
 	ledgers := map[string]*server{"/drift/": generated(t), "/run-dags/": answered(t), "/citation-sets": cited(t)}
@@ -79,7 +79,7 @@ func TestDocsInABrowser(t *testing.T) {
 	all := samples(t, s)
 	p.Navigate(t, s.url+"/docs#put-/v1/ledgers/-ledger-/sources/-source_id-")
 	shown := make(map[string]string)
-	// RapiDoc renders in the background.
+	// RapiDoc renders in the background, so wait for the commands.
 	p.Eval(t, fmt.Sprintf(`new Promise((done) => {
 		const look = () => {
 			const operations = [...document.querySelector("rapi-doc").shadowRoot?.querySelectorAll(".section-endpoint[id], .observe-me[id]") ?? []];

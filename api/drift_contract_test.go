@@ -22,17 +22,20 @@ const (
 // ferry is the input_hash of the runs that generation posts.
 const ferry = "3609dc3060d2b43928749799d2ed7a49ced8a55f007fc60323032d9e676b2a53"
 
-// generation returns the request that posts a run with the input ferry. more is appended to the
+// generation returns a call that posts a run whose input_hash is ferry. It appends more to the
 // members of the record.
 func generation(run, model, temperature, output, more string) call {
 	return post(ipc, fmt.Sprintf(`{"run_id":%q,"payload":{"scene":"ferry"},"system_prompt":"Describe it.","seed":7,"max_tokens":120,`+
 		`"model":%q,"temperature":%s,"output":%q%s}`, run, model, temperature, output, more))
 }
 
-// generated returns a server with generations of one input, whose seqs are given in parentheses: by
-// a model (1), by the same model again (2), by a second model (3), with a different temperature
-// (4), and by a model whose name needs escaping (5). The last one is withdrawn (6). An incomplete
-// record (7) is not a run.
+// generated returns a server with five generations of one input, at seqs 1 to 5:
+//   - 1 and 2 use the same model.
+//   - 3 uses a second model.
+//   - 4 uses a different temperature.
+//   - 5 uses a model whose name needs escaping.
+//
+// Event 6 marks generation 5 as failed. Record 7 is incomplete, so it is not a run.
 func generated(t *testing.T) *server {
 	s := newServer(t)
 	for _, k := range []call{

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Effect totals reflect the requested tree size, whether that size grows or shrinks from one
-// request to the next. They change when a run becomes stale.
+// Effect totals match the requested tree size, even if that size is smaller than in the previous
+// request. They change when a run becomes stale.
 func TestEffectTotalsFollowTheLog(t *testing.T) {
 	s := start(t)
 	asked := func(query string) (answer struct {

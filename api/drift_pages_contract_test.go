@@ -22,8 +22,8 @@ func (p *groupPage) values() (values []string) {
 	return values
 }
 
-// At the head, a filter such as min_runs also determines the order of the groups. With as_of,
-// groups are listed in the usual order. A cursor keeps the order of its first page.
+// At the head, a filter such as min_runs also determines the order of the groups. With as_of, the
+// groups are in the default order. A cursor keeps the order of its first page.
 func TestFiltersImplyAnOrder(t *testing.T) {
 	s := generated(t)
 	s.do(t, generation("ferry/6", "gemma2:2b", "0.7", "A third.", ``), http.StatusCreated)

@@ -74,7 +74,7 @@ func TestExportsHaveAllRows(t *testing.T) {
 		require.Contains(t, rest, fmt.Sprintf(`"as_of":%d`, size))
 	}
 
-	// An answer without rows is exported as one row.
+	// An answer that is not a list is exported as a single row.
 	rows, m, rest := s.exported("/records/3", 0)
 	require.Len(t, rows, 1)
 	require.JSONEq(t, string(s.get("/records/3").body), rows[0])

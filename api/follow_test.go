@@ -283,7 +283,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 
 	_, err = store.Revoke("service")
 	require.NoError(t, err)
-	require.Equal(t, "refused", l.last().name) // about a second later
+	require.Equal(t, "refused", l.last().name) // takes about a second
 	go func() { _, _ = io.WriteString(send, ipcLine("", "2")+ipcLine("", "3")) }()
 	line, err = answers.ReadString('\n')
 	require.NoError(t, err)
@@ -380,7 +380,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 // next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.Heartbeat = 1, time.Millisecond })
-	const events = 20 // more than can arrive at once
+	const events = 20 // more than the limiter's burst allows
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
 	sent, beats := 0, 0
@@ -408,8 +408,8 @@ func TestFollowDamage(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FollowerLimiter limits the combined rate of all followers. Each delay is at most one second
-// shorter than the one before.
+// FollowerLimiter limits the combined rate of all followers, so the delays grow as events are sent.
+// The test allows them to shrink by up to a second, because time passes while it runs.
 func TestFollowPace(t *testing.T) {
 	const rate, bytes = 1 << 20, 64 << 10
 	p := limits.NewFollowerLimiter(rate)

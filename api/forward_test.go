@@ -23,7 +23,7 @@ import (
 	"colophon/storage"
 )
 
-// startForwarding starts a server that forwards writes to the server named by holder.
+// startForwarding starts a server that forwards writes to the address that holder returns.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
 	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
 }
@@ -61,7 +61,7 @@ func TestForward(t *testing.T) {
 	require.Equal(t, "127.0.0.1", seen.Header.Get("X-Forwarded-For"), "the header that the client sent is ignored")
 	require.NotEmpty(t, seen.Header.Get(forwardedHeader))
 
-	// This server answers reads and queries itself.
+	// Reads and queries are not forwarded.
 	seen = nil
 	s.get(s.url).want(http.StatusOK)
 	s.get("/log/checkpoint").want(http.StatusOK)
@@ -125,8 +125,8 @@ func TestForwardRefuses(t *testing.T) {
 	}
 }
 
-// If a read needs the ledger's writer, but there is none or it does not answer, the read gets 503
-// and is counted, just like a write.
+// A read that needs the ledger's writer gets 503 and is counted, just like a write, if no server
+// writes the ledger or if its writer does not answer.
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	dead := deadAddress()
 	for outcome, c := range map[string]struct{ address, detail string }{
@@ -145,8 +145,8 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// If the other server hangs in the middle of a request and then loses the ledger, the client gets a
-// 503 that says that the outcome is unknown.
+// If the ledger's writer hangs in the middle of a forwarded request and then loses the ledger, the
+// client gets a 503 that says that the outcome is unknown.
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
@@ -166,8 +166,8 @@ func TestForwardToASilentServer(t *testing.T) {
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
 }
 
-// If the other server stops before it answers a batch, the client gets 503, even if it keeps the
-// body open and only waits for results.
+// If the ledger's writer stops before it answers a forwarded batch, the client gets 503, even if
+// the client keeps the body open while it waits for results.
 func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	var moved atomic.Bool
 	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +193,8 @@ func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
-// If the other server responds without reading the body, the client still gets the response.
+// If the ledger's writer responds before it has read the body, the client gets the response unless
+// the connection breaks first.
 func TestForwardOfARefusedBody(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -209,8 +210,8 @@ func TestForwardOfARefusedBody(t *testing.T) {
 	s.get(s.url).want(http.StatusOK)
 }
 
-// If a client disconnects in the middle of a body, the other server gets an error when it reads the
-// body.
+// If a client disconnects in the middle of a forwarded body, the server that receives the body gets
+// a read error.
 func TestForwardOfABrokenBody(t *testing.T) {
 	read := make(chan error, 1)
 	s := startForwarding(t, holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -266,7 +267,7 @@ func TestForwardOfABatch(t *testing.T) {
 		require.Empty(t, rest)
 		require.NoError(t, answered.Body.Close())
 	}
-	// This server answers without reading the batch.
+	// Here, the ledger's writer responds without reading the batch.
 	early := startForwarding(t, holderOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, "not now")

@@ -23,7 +23,7 @@ import (
 	"colophon/internal/testing/bodies"
 )
 
-// stocked returns a service that holds a few records of every kind.
+// stocked returns a service whose ledger contains a few records of every kind.
 func stocked(t testing.TB) *service {
 	t.Helper()
 	s := start(t)
@@ -115,8 +115,8 @@ var pagedQueries = []struct{ url, cursor string }{
 	{"/citation-sets/by-chunk/sha256:abbe7862de7660b333d1862141746d1d6d0e23c8cf49227bbd0d16add97bc71e?", "cursor"}, {"/sources?", "cursor"}, {"/producers?", "cursor"}, {"/producers/p?", "cursor"},
 }
 
-// FuzzCursor checks that a forged cursor returns a page or is refused, even if it names a tree size
-// that the log does not have yet. The seeds include the cursors of real pages.
+// FuzzCursor checks that the server refuses a forged cursor or returns a page for it, even if the
+// cursor contains a tree size beyond the head. The seeds include the cursors of real pages.
 func FuzzCursor(f *testing.F) {
 	s := stocked(f)
 	given := 0
@@ -140,9 +140,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzDecompressor checks that compressed text decompresses to the original, whether it was
-// compressed in one piece or in several, and that decompressing any other input terminates, with or
-// without an error.
+// FuzzDecompressor checks that text that was compressed in two parts decompresses to the original.
+// It also checks that decompressing arbitrary input terminates, with or without an error.
 func FuzzDecompressor(f *testing.F) {
 	f.Add([]byte("a line\n"), uint8(0))
 	f.Add([]byte("\x1f\x8b\x08\x00"), uint8(3))

@@ -11,8 +11,8 @@ import (
 	"colophon/api/access"
 )
 
-// A request for an unknown host gets 421, so that a web page whose host name resolves to a loopback
-// address gets no data.
+// A request with an unknown Host header gets 421. Otherwise, a web page whose host name resolves to
+// a loopback address could read data (DNS rebinding).
 func TestHostsThatAreAnswered(t *testing.T) {
 	s := start(t, func(c *Config) { c.Hosts = AllowedHosts{"Ledger.example.org"} })
 	for host, status := range map[string]int{
@@ -34,8 +34,8 @@ func TestHostsThatAreAnswered(t *testing.T) {
 	require.Contains(t, s.send(r).problem(http.StatusMisdirectedRequest).Detail, "--allow-host")
 }
 
-// Unless names are configured, hosts are checked on loopback addresses only. They are not checked
-// if credentials are required.
+// Unless names are configured, the Host header is checked on loopback addresses only. It is not
+// checked if credentials are required.
 func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 	for address, refused := range map[string]bool{"127.0.0.1": true, "::1": true, "::ffff:127.0.0.1": true, "192.0.2.1": false, "2001:db8::1": false} {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(address)})

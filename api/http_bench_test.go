@@ -54,8 +54,8 @@ func BenchmarkPost(b *testing.B) {
 	report()
 }
 
-// BenchmarkPostCompute measures the cost of a record that is hashed and checked but not recorded,
-// that is, the cost of HTTP and of the record itself, without the ledger and its index.
+// BenchmarkPostCompute measures the cost of hashing and checking a record without recording it. The
+// cost includes HTTP, but not the ledger and its index.
 func BenchmarkPostCompute(b *testing.B) {
 	s := start(b)
 	w := s.wire(b)
@@ -136,7 +136,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 	list, err := json.Marshal(labels)
 	require.NoError(b, err)
-	post(fmt.Sprintf(`{"labels":%s,%s`, list, sampleRecord(300)[1:])) // a receipt of 5 KiB
+	post(fmt.Sprintf(`{"labels":%s,%s`, list, sampleRecord(300)[1:])) // its receipt is 5 KiB long
 	for name, path := range map[string]string{
 		"healthz":    "/healthz",
 		"inclusion":  "/v1/ledgers/default/proofs/inclusion?seq=5",

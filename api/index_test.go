@@ -45,7 +45,7 @@ func TestIndexPart(t *testing.T) {
 	require.NotEmpty(t, part.Rows)
 
 	s.post("/ipc-records", ipcBody("", "p")).want(http.StatusCreated)
-	again := s.indexPart("?as_of=2&rows=false") // the index still has the rows of this size
+	again := s.indexPart("?as_of=2&rows=false") // the index can still return the part for tree size 2
 	require.Empty(t, again.Rows)
 	again.Rows = part.Rows
 	require.Equal(t, part, again)
@@ -68,7 +68,7 @@ func TestIndexPart(t *testing.T) {
 	require.Contains(t, s.get("/index?as_of=1").problem(http.StatusConflict).Detail, "the index is no longer at this size")
 }
 
-// A request for a size that the index does not reach in time gets 503.
+// A request for a tree size that the index does not reach within IndexWait gets 503.
 func TestIndexPartAtALaterSize(t *testing.T) {
 	s := start(t, func(c *Config) { c.IndexWait = time.Millisecond })
 	s.get("/index?as_of=1000").problem(http.StatusServiceUnavailable)

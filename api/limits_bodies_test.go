@@ -51,9 +51,8 @@ func fillings(size int) map[string]string {
 	}
 }
 
-// bodies returns variants of a request body, keyed by name. In each variant, one member of the
-// example or of the schema is replaced by a filling, or one list by many copies of its first
-// element.
+// bodies returns variants of a request body, keyed by name. Each variant replaces one member of the
+// example or of the schema with a filling, or repeats the first element of one list many times.
 func bodies(example map[string]any, schema *openapi3.Schema) map[string][]byte {
 	found := make(map[string][]byte)
 	// place is a placeholder for a filling while a body is encoded, because encoding a long filling
@@ -118,8 +117,8 @@ type message struct {
 }
 
 // messages returns OTLP requests for logs or, if logs is false, for traces, each with one
-// generation. The attributes of the generation have about bulk bytes: many short values, or values
-// that grow when they are processed.
+// generation. The attributes of the generation are about bulk bytes long. They contain many short
+// values, or values that grow when they are processed.
 func messages(logs bool) map[string]message {
 	pair := func(key string, value *commonpb.AnyValue) *commonpb.KeyValue {
 		return &commonpb.KeyValue{Key: key, Value: value}
@@ -204,7 +203,7 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 	done := make(map[string]bool) // members that have been tested, by route; examples share many members
 	for _, e := range c.requestExamples(t) {
 		media := e.header["Content-Type"]
-		if media == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // these routes accept the same records as the others
+		if media == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // the test posts the same records to other routes
 			continue
 		}
 		if media == otlp.Protobuf {

@@ -28,7 +28,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 		slow.hear().want(c.status)
 		slow.ended()
 	}
-	long := s.dial() // the body exceeds the limit, and the client never sends the rest of it
+	long := s.dial() // the body exceeds MaxBody, and the client never sends the rest of it
 	long.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n%s", strings.Repeat(" ", 20))
 	long.hear().want(http.StatusRequestEntityTooLarge)
 	long.ended()

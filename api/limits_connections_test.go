@@ -32,7 +32,7 @@ const hog = "127.0.0.2"
 
 // If an address has more connections than its share, requests on the extra connections are refused,
 // except for those to the monitoring endpoints. Other addresses are served. Once the address has
-// closed its connections, its new ones are served again.
+// closed its connections, its new connections are served again.
 func TestConnectionsOfAnAddress(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)

@@ -44,7 +44,8 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	}
 }
 
-// Batch lines that record nothing wait for a read turn. Other lines do not wait.
+// Batch lines that record nothing, such as malformed lines, wait for a read turn. Lines that are
+// recorded do not wait.
 func TestRefusedLinesWaitForATurn(t *testing.T) {
 	s := start(t)
 	release := s.fillTurns(s.server())
@@ -120,7 +121,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
 	work := s.server().shared.Limits.Reads
-	const size = 11 << 20 // more than the socket buffers hold
+	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -143,8 +144,8 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	c.End()
 }
 
-// Once a response has begun, its request is not refused after the usual wait, but waits until a
-// turn is free.
+// Once a response has begun, its request can no longer be refused. Instead of giving up after the
+// usual wait, it waits until a read turn is free.
 func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	release := s.fillHeavy()

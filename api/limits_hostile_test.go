@@ -54,8 +54,8 @@ func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	require.Empty(t, rest)
 }
 
-// Bodies that are nested too deeply or have too many values are refused with the reason. The cost
-// of refusing them is bounded by the limit on values.
+// A body that is nested too deeply or contains too many values is refused with an error that says
+// so. The limit on values bounds the cost of refusing it.
 func TestDeepAndWideRecords(t *testing.T) {
 	bounds := record.DefaultLimits()
 	refused := func(payload string) string {
@@ -113,8 +113,8 @@ func TestSizesAreCounted(t *testing.T) {
 	}
 }
 
-// A zstd body of a few bytes can require a window of megabytes. The window is counted as memory
-// until the batch ends, and a batch is refused if no memory is left.
+// A zstd body of a few bytes can require a decoding window of megabytes. The window counts as
+// memory until the batch ends, and a batch is refused if no memory is left.
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := bodies.Zstandard(t, nil, ipcLine("", "1"))

@@ -171,8 +171,8 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)
 }
 
-// A header that is too long, in one frame or in many, is refused, and an endless header ends the
-// connection (a CONTINUATION flood). The server does not keep either of them in memory.
+// The server refuses a header that is too long, in one frame or in many. It closes the connection
+// if a header never ends (a CONTINUATION flood). It does not keep such headers in memory.
 func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s := start(t).secured()
 	s.healthy()
@@ -208,8 +208,8 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 	s.healthy()
 }
 
-// The unread responses on one connection hold no more memory than their caller's share, and they
-// are reset if the client does not read them in time. In the meantime, another caller is answered.
+// The unread responses on one connection hold at most their caller's share of memory. They are
+// reset if the client does not read them in time. Meanwhile, other callers are answered.
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {

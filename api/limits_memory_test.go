@@ -19,15 +19,15 @@ func small(bytes int64) func(*Config) {
 	return func(c *Config) { c.ServerLimits.BodyMemory, c.ServerLimits.Wait = size.Bytes(bytes), time.Millisecond }
 }
 
-// underWay waits until the bodies of all writes in progress together hold at least the given number
-// of bytes of memory.
+// underWay waits until writes in progress together hold at least the given number of bytes of
+// memory for their bodies.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
 }
 
-// The memory for bodies in progress is limited. If none is free, a request is refused with advice to try again,
-// and does not delay other requests.
+// The memory for bodies in progress is limited. If too little memory is free, a request is refused with a
+// Retry-After header, and does not delay other requests.
 func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	s := start(t, small(150_000))
 	body := ipcBody("", strings.Repeat("x", 15_000))
@@ -67,7 +67,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 // are still accepted.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
-	const size = 11 << 20 // more than the socket buffers hold
+	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
 	slow := s.dial()
@@ -131,7 +131,7 @@ func TestCommittedWritesAreAnswered(t *testing.T) {
 	s.get("/records/1").problem(http.StatusServiceUnavailable)
 }
 
-// After a refusal has been sent, it holds no memory, whatever buffer it was written to.
+// A refusal that has been sent holds no memory, even if it was written to a large pooled buffer.
 func TestRefusalsHoldNoMemory(t *testing.T) {
 	s := start(t)
 	for range 8 { // fills the pool with large buffers for later requests

@@ -56,7 +56,7 @@ func TestRateOfAnIdentity(t *testing.T) {
 }
 
 // The rate limit of an address applies to the requests of all its identities combined. If a trusted
-// proxy has forwarded a request, the address is that of the proxy's client. For IPv6, a /64 counts
+// proxy has forwarded a request, the address of the proxy's client counts. For IPv6, a /64 counts
 // as one address.
 func TestRateOfAnAddress(t *testing.T) {
 	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AddressRate = negligibleRate }))
@@ -98,7 +98,7 @@ func TestFailedAuthentications(t *testing.T) {
 	for range 2 * limits.FailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
-		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // a request without credentials is not counted as one with invalid credentials
+		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // missing credentials do not count as invalid ones
 	}
 	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
@@ -156,7 +156,7 @@ func counterOf(t *testing.T, s *service, why limits.RefusalReason) float64 {
 // Batch lines wait for tokens from a separate bucket, so that they do not use up the tokens of
 // single requests.
 func TestLinesOfABatchWait(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // when the test ends, the server waits for the last line's token
+	s := start(t, func(c *Config) { c.ServerLimits.RequestRate = 0.5 }) // not lower, because the end of the test waits for the last line's token
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
@@ -191,7 +191,7 @@ func TestCallers(t *testing.T) {
 }
 
 // If an address sends too many bad requests, the responses to them are delayed. The responses to
-// its other requests, and responses saying that something does not exist, are not.
+// its other requests are not delayed, even if they are 404s.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = negligibleRate, time.Hour })
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)

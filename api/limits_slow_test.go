@@ -15,8 +15,8 @@ import (
 	"colophon/ledger"
 )
 
-// soon is a timeout that is short enough for tests to wait for it, but longer than anything else
-// that they do.
+// soon is a timeout that is short enough for tests to wait for, but longer than any other operation
+// in these tests.
 const soon = 300 * time.Millisecond
 
 // If a body does not arrive in time, the server answers and closes the connection, whether or not a
@@ -46,7 +46,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	answered := make(chan answer)
 	go func() { answered <- s.post("/ipc-records?derive=true", ipcBody("", "x")) }()
 	<-committing
-	probe := s.dial() // its timeout expires after that of the first request
+	probe := s.dial() // once it times out, the first request is past BodyTimeout, too
 	probe.say("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
 	probe.ended()
 	close(release)
@@ -77,7 +77,7 @@ func TestIdleBatches(t *testing.T) {
 // response.
 func TestAnswersThatAreNotRead(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.MaxBody = soon, 32<<20 })
-	const size = 16 << 20 // more than the socket buffers hold
+	const size = 16 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -87,8 +87,8 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
 }
 
-// A client that sends a batch and reads none of the results is disconnected too. Afterwards, no
-// spool file is left and no memory is held.
+// A client that sends a batch but reads none of the results is disconnected. Afterwards, no spool
+// file is left and no memory is held.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
@@ -103,7 +103,7 @@ func TestResultsThatAreNotRead(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// Clients that never read cannot fill the disk, alone or together.
+// Clients that never read cannot fill the disk. Spool files are limited per batch and in total.
 func TestSpoolsAreBounded(t *testing.T) {
 	for name, bound := range map[string]func(*limits.ServerLimits){
 		"of one batch": func(l *limits.ServerLimits) { l.BatchSpool = 1 << 20 },
@@ -115,7 +115,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf := s.dial()
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
-			require.Eventually(t, func() bool { // the socket buffers might absorb all results that are below the limit
+			require.Eventually(t, func() bool { // if the socket buffers absorb all spooled results, the refusal follows at once
 				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")

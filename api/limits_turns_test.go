@@ -11,8 +11,8 @@ import (
 	"colophon/ledger"
 )
 
-// Redactions of one ledger run one after the other, and none waits forever. Redactions of another ledger are
-// not affected.
+// Redactions of one ledger run one at a time, and a redaction that waits too long is refused. Redactions of
+// another ledger are not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
 	_, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
@@ -63,7 +63,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 			release := use(limits.NewReadScheduler(2, time.Millisecond), 2)
 			require.Contains(t, s.post(c.path, "{"+c.body+mode+"}").problem(http.StatusServiceUnavailable).Detail, "waiting for a CPU core", c.path)
 			release()
-			release = use(limits.NewReadScheduler(2, patience), 1) // while a write is in progress, a second turn would not be free
+			release = use(limits.NewReadScheduler(2, patience), 1) // if the request counted as a write, the second turn would not be free
 			s.post(c.path, "{"+c.body+mode+"}").want(http.StatusOK)
 			release()
 		}

@@ -30,15 +30,15 @@ const (
 	loadWriters   = 64
 	loadFollowers = 1000
 	loadReaders   = 200
-	loadPause     = time.Second // between two requests of a reader
+	loadPause     = time.Second // pause between two requests of a reader
 	loadRounds    = 5
 	loadRound     = 4 * time.Second
 )
 
-// BenchmarkWritesUnderLoad measures how many records per second 64 writers post, one per
-// request, to a server with a real disk: alone, and while 1,000 clients follow the same ledger
-// and 200 clients read from it once per second. It measures the two alternately, and reports
-// medians and their ratio. The clients share the machine with the server.
+// BenchmarkWritesUnderLoad measures how many records per second 64 writers post, one per request,
+// to a server with a real disk. It alternates between two cases: the writers run alone, or 1,000
+// clients also follow the ledger and 200 clients read from it once per second. It reports the
+// median of each case and their ratio. The clients share the machine with the server.
 //
 //	go test -run '^$' -bench WritesUnderLoad -benchtime 1x ./api
 func BenchmarkWritesUnderLoad(b *testing.B) {

@@ -147,8 +147,8 @@ func (i *issuer) publicPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// gated is a service that requires credentials and is also served over TLS, together with
-// everything that is needed to create callers of every kind.
+// gated is a service that requires credentials and is also served over TLS. Its fields provide what
+// tests need to create callers of every kind.
 type gated struct {
 	*service
 	tls       *httptest.Server
@@ -181,8 +181,8 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	return made
 }
 
-// callers returns two callers for each scope, one that has it on two ledgers and one that has it on
-// all ledgers, and some callers with several scopes.
+// callers returns two callers for each scope: one with the scope on two ledgers, and one with the
+// scope on all ledgers. It also returns some callers with several scopes.
 func (g *gated) callers() []caller {
 	own, all := []string{"default", "spare"}, []string{access.AllLedgers}
 	var list []caller
@@ -200,8 +200,7 @@ func (g *gated) callers() []caller {
 	)
 }
 
-// badTokens returns callers without valid credentials: with no token, with an invalid one, or with
-// one that is expired or revoked.
+// badTokens returns callers whose token is missing, invalid, expired, or revoked.
 func (g *gated) badTokens() []caller {
 	good := g.token("good", []string{"default"}, scopeNames)
 	revoked := g.token("revoked", []string{"default"}, scopeNames)

@@ -13,7 +13,7 @@ import (
 // requires too little.
 type expectation struct {
 	route  string
-	takes  string // the required scopes, joined by "or" or "and", followed by the ledgers on which they must be granted
+	takes  string // required scopes and where they must be granted, such as "read or content on the ledger"
 	status int    // response status for callers that have the required scopes
 	url    string // ~ stands for the path of the ledger
 	body   string

@@ -204,8 +204,8 @@ func TestMatrix(t *testing.T) {
 	require.Contains(t, g.log.String(), "credentials refused", "the log contains the refusals")
 }
 
-// namesWhatIsNeeded checks that a 403 response names the required scopes and says what they are
-// required on.
+// namesWhatIsNeeded checks that a 403 response names the required scopes, and says so if they are
+// required on any ledger or on all ledgers.
 func (g *gated) namesWhatIsNeeded(a answer, e expectation) {
 	g.t.Helper()
 	var detail string

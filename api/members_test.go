@@ -28,7 +28,7 @@ func TestPayloadMembersInAnswers(t *testing.T) {
 		}
 		Says string
 	}
-	// The ledger in this test already has other records.
+	// The ledger already has other records, so find the new ones by their label.
 	var listed struct{ Rows []struct{ Seq uint64 } }
 	require.NoError(t, json.Unmarshal(g.ask(g.admin(), http.MethodGet, atDefault+"/records?label:step=a&limit=3", "").want(http.StatusOK).body, &listed))
 	first := listed.Rows[2].Seq

@@ -100,7 +100,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	m.require(t, 4, "colophon_http_request_duration_seconds", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 0, "colophon_http_requests_in_progress", "route", ipcRoute, "method", http.MethodPost)
 	m.require(t, 1, "colophon_http_requests_in_progress", "route", "/metrics", "method", http.MethodGet)
-	// The refusal is a separate event, which is acknowledged too.
+	// The conflict appends a refusal event, which counts like the two records.
 	m.require(t, 3, "colophon_append_duration_seconds", "ledger", "default")
 	events := m["colophon_commit_events"].GetMetric()[0].GetHistogram()
 	require.EqualValues(t, 5, events.GetSampleSum(), "four records and a refusal; the first event precedes the metrics")

@@ -27,8 +27,8 @@ import (
 // These constants define the load of BenchmarkOTLP.
 const (
 	otlpClients = 8
-	otlpSpans   = 512 // per request, which is the default batch size of the SDKs
-	otlpBodies  = 12  // per client and round
+	otlpSpans   = 512 // spans per request; the default batch size of the SDKs
+	otlpBodies  = 12  // bodies per client and round
 	otlpRounds  = 7
 )
 
@@ -55,12 +55,12 @@ func TestBenchmarkOTLPPostsTheSameRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real disk:
-// as lines of /batch, and as spans of OTLP over HTTP. The two alternate, and they take turns going
-// first. Both have the same content, labels, and number of records per request. All records are
-// new. A round ends when the index has the last record. The benchmark reports the medians of the
-// rounds; the ratio is the median of the rounds' ratios. The clients share the machine with the
-// server, but prepare all bodies in advance.
+// BenchmarkOTLP measures how many records per second 8 clients post to a server with a real disk.
+// It compares lines of /batch with spans of OTLP over HTTP, in alternating rounds whose order also
+// alternates. Both kinds of rounds post new records with the same content and labels, in requests
+// with the same number of records. A round ends when the index contains the last record. The
+// benchmark reports the median rate of each kind, and the median of the rounds' ratios. The clients
+// share the machine with the server, but prepare all bodies in advance.
 //
 //	go test -run '^$' -bench 'BenchmarkOTLP$' -benchtime 1x ./api
 func BenchmarkOTLP(b *testing.B) {

@@ -112,8 +112,8 @@ func (s *service) export(body string, headers ...string) *collecttraces.ExportTr
 	return answer.PartialSuccess
 }
 
-// However often an exporter sends spans, and in whatever encoding and order, each generation
-// becomes one record.
+// Each generation becomes one record, regardless of how often, in which encoding, and in which
+// order an exporter sends the spans.
 func TestOTLPRecordsEachGenerationOnce(t *testing.T) {
 	s := start(t)
 	const count = 400
@@ -176,8 +176,8 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	require.EqualValues(t, 1, s.export(broken).RejectedSpans)
 }
 
-// A ledger that keeps only hashes records the same hashes and the same key as a ledger that
-// keeps content.
+// A ledger that keeps only hashes records the same hashes and the same idempotency key as a ledger
+// that keeps content.
 func TestOTLPKeepsOnlyHashes(t *testing.T) {
 	s := start(t)
 	body := marshal(t, tracesOf(chatSpan(1, "gen_ai.system_instructions", "Be brief.")))

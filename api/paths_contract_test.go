@@ -93,7 +93,7 @@ func TestPathsAreAnsweredAsTheContractSays(t *testing.T) {
 		`"rows":[{"seq":2,"path_id":"d2f2e1184115c4dd","route":["Start","Day 42885"],"holder":{"seq":1,"path_id":"d2f2e118","route":["Start","Day 18555"]}}]}`)
 }
 
-// Each list can be read row by row, and each row comes with its proof.
+// Each list can be paged one row at a time, and each row includes its inclusion proof.
 func TestPathsArePagedAndProved(t *testing.T) {
 	s := startWithPaths(t)
 	p := []string{"project", url.PathEscape(strange)}

@@ -64,7 +64,7 @@ func TestPathsHaveOneMeaning(t *testing.T) {
 				}
 				require.NotNil(t, headers, "%s %s is answered without credentials: %s", method, target, a.body)
 				var of struct{ Name, Ledger string }
-				_ = json.Unmarshal(a.body, &of) // a checkpoint is not JSON
+				_ = json.Unmarshal(a.body, &of) // fails if the body is a checkpoint
 				require.NotContains(t, []string{of.Name, of.Ledger}, tip, "%s %s", method, target)
 				require.NotContains(t, string(a.body), `"ledger":"other"`, "%s %s", method, target)
 				require.NotContains(t, string(a.body), "/other/", "%s %s", method, target)

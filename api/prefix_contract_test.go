@@ -54,8 +54,8 @@ func TestFirstDigitsOfHashes(t *testing.T) {
 	require.Len(t, list.Rows, 1, "the second hash is not yet in the ledger at this size")
 }
 
-// Chunk hashes (with or without their prefix), stages, and documents can be shortened too, although
-// they are not among the hashes of an event.
+// The hashes of chunks, stages, and documents can be shortened too, although they are not among the
+// hashes of an event. Chunk hashes can also be shortened without their prefix.
 func TestFirstDigitsOfChunksStagesAndDocuments(t *testing.T) {
 	s := cited(t)
 	same := func(whole, short call) {

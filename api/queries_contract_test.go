@@ -83,7 +83,7 @@ func TestEmptyParametersAreRefused(t *testing.T) {
 	for _, filter := range []string{`"source_id":""`, `"kind":"ipc_record","until":""`} { // an empty until would mean no limit
 		s.send(t, post(prefix+"/redactions", `{"reason":"r","dry_run":true,"filter":{`+filter+`}}`), http.StatusUnprocessableEntity)
 	}
-	// In these filters, an empty value finds records with an empty name.
+	// For the following filters, an empty value finds records with an empty name.
 	s.do(t, post(ipc, `{"labels":{"note":""},`+strings.Replace(goodIPC[1:], `"m"`, `""`, 1)), http.StatusCreated)
 	s.do(t, post(prefix+"/citation-sets", `{"subject":"","citations":[]}`), http.StatusCreated)
 	s.do(t, post(prefix+"/path-fingerprints", `{"project":"","route":["a"]}`), http.StatusCreated)

@@ -117,7 +117,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
 	c.Writer().BeginWrite(handler.shared.Limits.Reads)
-	c.Response().WriteHeader(http.StatusCreated) // the client might never read it
+	c.Response().WriteHeader(http.StatusCreated) // ends the write, even if no client reads it
 	s.fillTurns(handler)()                       // no write is in progress anymore
 	c.End()
 }
@@ -154,8 +154,8 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	}
 }
 
-// The index has no event beyond the published head, so that its answers can be proved with a
-// checkpoint.
+// The index contains no event beyond the published head. Otherwise, its answers could not be proved
+// with a checkpoint.
 func TestAnswersAreOfThePublishedHead(t *testing.T) {
 	s, handler, database := startStuck(t)
 	s.post("/ipc-records", ipcBody("r", "x")).want(http.StatusCreated)

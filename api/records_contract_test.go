@@ -58,8 +58,8 @@ func (l recordList) seqs() string {
 	return strings.Join(seqs, " ")
 }
 
-// recorded returns a server with records of all kinds. Events 6 and 7 change the states of the
-// first two.
+// recorded returns a server with records of all kinds. Events 6 and 7 change the states of records
+// 1 and 2.
 func recorded(t *testing.T) *server {
 	s := newServer(t)
 	for _, name := range []string{"complete", "inputs", "answer", "chapter", "mismatch"} {
@@ -167,8 +167,8 @@ func TestEveryPropertyFindsItsRecord(t *testing.T) {
 	require.Equal(t, "1969-07-20T20:17:40Z", *occurred.Rows[0].Timestamp)
 }
 
-// The query flag=mismatch finds all records that have a wrong claim. The parameter mismatch finds
-// those whose claim for one field is wrong. It takes the field names that the rows list.
+// The query flag=mismatch finds all records that have a wrong claim. The parameter mismatch accepts
+// a field name from the rows, and finds the records with a wrong claim for that field.
 func TestRecordsWhoseClaimsDoNotHold(t *testing.T) {
 	s := recorded(t)
 	zero := strings.Repeat("0", 64)

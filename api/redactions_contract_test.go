@@ -71,7 +71,7 @@ func TestProblemsOfRedactionsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // whether the contract can express the error, and so rejects the request too
+		refused bool // whether the contract also rejects the request
 	}{
 		{"unknown member", remove(`{"reason":"r","seqs":[2]}`, "2"), 400, true},
 		{"parameter", remove(because, "2").asking("?dry_run=true"), 400, true},

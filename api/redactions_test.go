@@ -338,8 +338,8 @@ func TestFrozenLedgerIsNotRedacted(t *testing.T) {
 	require.Equal(t, first.EventHash, s.verified(again).EventHash)
 }
 
-// If clients redact the same records at the same time, through either route, every client gets
-// a correct answer.
+// If several clients redact the same records at the same time, in bulk or one by one, every client
+// gets a correct answer.
 func TestRedactionsAtOnce(t *testing.T) {
 	s := start(t)
 	for i := range 20 {

@@ -40,8 +40,8 @@ func cacheKey(root string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// answered returns a server with run-DAGs of one question: two with different answers (events 1 and
-// 2), a rejected one (event 3), and one that event 5 withdraws (event 4).
+// answered returns a server with four run-DAGs of one question. Events 1 and 2 have different
+// answers, event 3 is rejected, and event 5 quarantines event 4.
 func answered(t *testing.T) *server {
 	s := newServer(t)
 	quote := func(run, answer, mode, more string) {
@@ -158,7 +158,7 @@ func TestStagesAreProvedAsTheContractSays(t *testing.T) {
 	s.do(t, get(stageProofOf, "seq", "9", "stage", "answer"), http.StatusNotFound)
 }
 
-// hashed returns the SHA-256 of its concatenated arguments, which are in hexadecimal.
+// hashed decodes its concatenated hexadecimal arguments and returns their SHA-256.
 func hashed(t *testing.T, parts ...string) string {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(parts, ""))
@@ -261,8 +261,8 @@ func sum(text string) []byte {
 	return h[:]
 }
 
-// A lookup tries both modes of the question, returns only live run-DAGs, and returns the answer
-// even if only the inputs contain it.
+// A lookup tries both question modes and returns only live run-DAGs. It returns the answer even if
+// only the inputs of the run-DAG contain it.
 func TestAnswersAreLookedUpAsTheContractSays(t *testing.T) {
 	s := answered(t)
 	lookup := func(question, root string, status int) (found struct {

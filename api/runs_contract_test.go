@@ -66,8 +66,8 @@ func (s *server) compareRuns(t *testing.T, query string) (x wire.RunsComparison)
 	return x
 }
 
-// If two runs differ only in their citation sets, every answer about the two records says that
-// the evidence is the cause.
+// If two runs differ only in their citation sets, every answer that compares their records says
+// that the evidence is the cause.
 func TestEvidenceIsACause(t *testing.T) {
 	s := serverWithEvidence(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
@@ -123,8 +123,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, wire.CauseIdentical, *s.compareRuns(t, "?a=b&b=b").Cause)
 }
 
-// The comparison reports changed sources: either the current registration lacks a chunk that a set
-// cites, or a different list was registered between the two sets.
+// A comparison reports a changed source if the current registration lacks a cited chunk, or if a
+// different list of chunks was registered between the two citation sets.
 func TestSourcesThatChangeUnderRuns(t *testing.T) {
 	s := serverWithEvidence(t)
 	s.do(t, listing("s", "two", "three"), http.StatusCreated) // seq 5
@@ -227,7 +227,7 @@ func TestUnregisteredSourcesAreRejected(t *testing.T) {
 	s.do(t, post(ipc, runRecord("a", "m", "yes")), http.StatusCreated)
 
 	s.do(t, verb(http.MethodPut, sourceOf, `{}`, "source_id", "s"), http.StatusCreated)
-	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // the test does not wait between the registration and the set
+	s.do(t, post(sets, cite("a", "s one")), http.StatusCreated) // accepted immediately after the registration of its source
 	lines := []string{cite("b", "s one"), cite("c", "s one", "t two"), cite("first", "s one"), cite("d", "t three")}
 	for i := range lines {
 		lines[i] = `{"kind":"citation_set","record":` + lines[i] + `}`

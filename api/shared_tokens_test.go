@@ -64,8 +64,8 @@ func TestUnreadableSharedTokens(t *testing.T) {
 	require.Eventually(t, func() bool { return ask().status == http.StatusOK }, time.Minute, 100*time.Millisecond)
 }
 
-// tokensOnly ignores all changes, so that the server cannot replace the tokens with its
-// last-use times.
+// tokensOnly ignores all writes. Otherwise, the last-use times that the server writes would replace
+// the tokens.
 type tokensOnly struct{ *oneValue }
 
 func (v *tokensOnly) SetValue(_ context.Context, _ string, _ int64, _ []byte) error { return nil }

@@ -25,7 +25,7 @@ func TestStateChangesAreAsTheContractSays(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		status     int
-		refused    bool // whether the contract can express the error, and so rejects the request too
+		refused    bool // whether the contract also rejects the request
 	}{
 		{"unknown member", `{"state":"live","reason":"r","seqs":[2],"record_seq":2}`, 400, true},
 		{"unknown filter", `{"state":"live","reason":"r","filter":{"colour":"red"}}`, 400, false},

@@ -36,8 +36,8 @@ func (s *service) statesOf(seqs ...uint64) (states []string) {
 	return states
 }
 
-// After a dry run, the states of all records that a filter selects are changed, each by one
-// event with the original actor and time.
+// After a dry run, one request changes the states of all records that a filter selects. Each change
+// is one event with the original actor and time.
 func TestManyStatesAreChanged(t *testing.T) {
 	s := start(t)
 	dag := func(root string) string {

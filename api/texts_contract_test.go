@@ -32,8 +32,8 @@ func TestTextsAreComparedAsTheContractSays(t *testing.T) {
 	require.Equal(t, []wire.TextEdit{{Op: wire.EditEqual, Text: "A "}, {Op: wire.EditInsert, Text: "red"}, {Op: wire.EditEqual, Text: " door."}}, diff.Edits)
 
 	s.do(t, get(diffOf).asking("?a=1&b=99"), http.StatusBadRequest)
-	s.do(t, get(diffOf).asking("?a=1&b=8"), http.StatusNotFound) // the path has no output
-	s.do(t, get(diffOf).asking("?a=7&b=1"), http.StatusNotFound) // this record has no output either
+	s.do(t, get(diffOf).asking("?a=1&b=8"), http.StatusNotFound) // a path fingerprint has no output
+	s.do(t, get(diffOf).asking("?a=7&b=1"), http.StatusNotFound) // event 7 has no output either
 }
 
 func TestFiguresOfTexts(t *testing.T) {
@@ -69,12 +69,12 @@ func TestFiguresOfTexts(t *testing.T) {
 		MostChanged:         []wire.ChangedPair{{A: 1, B: 3, Similarity: 0.444444, LengthChange: decimal(-0.25)}},
 	}, effects.Text)
 
-	// Without the parameter text, an answer has no figures.
+	// Without text=true, an answer contains no figures about texts.
 	for _, k := range []call{get(attributionOf).asking("?a=1&b=3"), get(timelineOf).asking("?model=gemma2%3A2b"), get(effectsOf).asking(strings.TrimSuffix(effectsOfModel, "&text=true"))} {
 		require.NotContains(t, string(s.do(t, k, http.StatusOK).body), `"text"`)
 	}
 
-	// A redacted text has no figures, even if they were computed before.
+	// An answer contains no figures about a redacted text, even if they were computed before.
 	s.do(t, verb(http.MethodDelete, contentsOf, because, "seq", "3"), http.StatusCreated)
 	var p struct {
 		RedactedBy uint64 `json:"redacted_by"`
@@ -89,12 +89,13 @@ func TestFiguresOfTexts(t *testing.T) {
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextRedacted}, *effects.Rows[0].Text)
 	require.Equal(t, &wire.EffectTextSummary{Unavailable: 1, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsInterval{}, MostChanged: []wire.ChangedPair{}}, effects.Text)
 
-	// The incomplete record has no output.
+	// Event 7 has no output.
 	s.do(t, get(attributionOf).asking("?a=1&b=7&text=true"), http.StatusOK).decode(t, &attribution)
 	require.Equal(t, wire.TextChange{Unavailable: wire.TextNotPosted}, attribution.Text.Output)
 }
 
-// With text=true, the figures cover the first 1,000 pairs. With totals=first, so do the totals.
+// With text=true, figures cover only the first 1,000 pairs. With totals=first, the totals also
+// cover only those pairs.
 func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
 	s := newServer(t)
 	const pairs = 1001
@@ -126,7 +127,7 @@ func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
 	require.True(t, first.Sample)
 	require.Len(t, first.Rows, 2)
 
-	// If there are fewer pairs, totals=first covers all of them.
+	// If there are fewer than 1,000 pairs, totals=first covers all pairs.
 	s = generated(t)
 	all = wire.EffectsAnswer{}
 	s.do(t, get(effectsOf).asking("?variable=model&a=gemma2%3A2b&b=gemma2%3A9b&after=7"), http.StatusOK).decode(t, &all)

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/figures"
 )
 
-// A caller without the content scope gets the same answer, but without the figures.
+// A caller without the content scope gets the same answer, but without the figures about texts.
 func TestFiguresNeedTheScopeContent(t *testing.T) {
 	g := startGated(t)
 	with := caller{authorization: bearer(g.token("with", []string{"default"}, []string{"read", "content"}).Text)}
@@ -44,7 +44,7 @@ func TestDiffNeedsTwoRecords(t *testing.T) {
 	require.Contains(t, s.get("/diff?a=1&b=1&of=passage").problem(http.StatusNotFound).Detail, `event 1 has no content named "content"`)
 }
 
-// Long texts have figures, but no diff.
+// Texts that are too long for a diff still have figures.
 func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	s := start(t)
 	long := strings.Repeat("a ", 1<<20)

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All requests that cannot be applied get the same response, and a request with invalid values is
-// refused before any lookup. A caller without the read scope therefore cannot learn anything
-// without creating an event.
+// Requests that cannot be applied get the same response, whatever the reason. Requests with invalid
+// values are refused before any lookup. A caller without the read scope therefore cannot learn
+// anything without creating an event.
 func TestVerbsRevealNothing(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)                                                        // seq 1

@@ -98,7 +98,7 @@ func TestProblemsOfVerbsAreAsTheContractSays(t *testing.T) {
 		name    string
 		call    call
 		status  int
-		refused bool // whether the contract can express the error, and so rejects the request too
+		refused bool // whether the contract also rejects the request
 	}{
 		{"unknown member", verb("POST", stateOf, `{"state":"stale","reason":"r","actor":"me"}`, "seq", "1"), 400, true},
 		{"parameter", verb("POST", stateOf, reason, "seq", "1").asking("?derive=true"), 400, true},

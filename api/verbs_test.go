@@ -243,8 +243,9 @@ func TestBadVerbsRecordNothing(t *testing.T) {
 	require.Equal(t, size, s.size())
 }
 
-// Requests that change a state, a path, or a source are replayed or refused under an
-// Idempotency-Key, as records are, even if they can no longer be applied.
+// An Idempotency-Key applies to changes of states, paths, and sources in the same way as to
+// records. A repeated request is replayed even if it can no longer be applied. A different request
+// with the same key is refused.
 func TestKeysOfVerbs(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Idempotency-Key", "record").want(http.StatusCreated)

@@ -51,8 +51,8 @@ func (h heldStore) Entries(ctx context.Context, from uint64) iter.Seq2[storage.E
 	}
 }
 
-// A query that needs more events than the index has waits for up to IndexWait, and then gets a 503
-// that states the lag. Other requests do not wait.
+// A query waits for up to IndexWait if the index does not yet contain all events that it needs. It
+// then gets a 503 that states the lag. Other requests do not wait.
 func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
@@ -74,7 +74,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 
 	database.walks.Lock()
 	unlock := sync.OnceFunc(database.walks.Unlock)
-	defer unlock() // or the cleanup would wait forever if the test fails
+	defer unlock() // otherwise, the cleanup would wait forever if the test fails
 	var receipt struct {
 		EventHash string `json:"event_hash"`
 	}

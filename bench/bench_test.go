@@ -36,8 +36,8 @@ func command(t *testing.T, arguments ...string) (printed string, figures []byte)
 	return out.String(), figures
 }
 
-// The run command measures every selected contestant with every way of posting, and verifies the
-// answers of the contestants.
+// The run command measures each selected contestant for each way to post records, and verifies the
+// answers.
 func TestRun(t *testing.T) {
 	rounds := filepath.Join(t.TempDir(), "rounds")
 	printed, figures := command(t, "run", "--only", "^(colophon|tessera|immudb)/.*/64$", "--benchstat", rounds, "--profiles", filepath.Join(t.TempDir(), "profiles"))
@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	require.Contains(t, string(text), "Benchmarkcolophon/http/batch/64 ")
 }
 
-// The proofs command measures how fast both provers build and verify proofs.
+// The proofs command measures how fast Colophon and Tessera build and verify proofs.
 func TestProofs(t *testing.T) {
 	printed, figures := command(t, "proofs")
 	var rows []proofRow

@@ -12,7 +12,7 @@ import (
 )
 
 // stacks returns a profile with one sample for each stack. A stack lists functions, innermost
-// first. kinds lists the kinds of values that each sample has.
+// first. kinds lists the types of the values in each sample.
 func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	p := &profile.Profile{DurationNanos: 2e9}
 	for _, kind := range kinds {
@@ -34,8 +34,8 @@ func stacks(kinds []string, samples map[*[]string][]int64) *profile.Profile {
 	return p
 }
 
-// profileOf assigns each sample to the first part that matches the sample's stack, and gives each part
-// its share of the row's figures.
+// profileOf assigns each sample to the first part of the server's work that matches its stack. Each
+// part gets a proportional share of the measured figures.
 func TestProfileOf(t *testing.T) {
 	parsing := &[]string{"crypto/sha256.Sum256", "colophon/ledger/record.Limits.Parse", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}
 	handling := &[]string{"runtime.memmove", "colophon/api.(*Server).ServeHTTP", "net/http.(*conn).serve"}

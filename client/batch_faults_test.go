@@ -21,7 +21,7 @@ import (
 
 // cutter is an http.RoundTripper that cuts off each response after a number of bytes.
 type cutter struct {
-	after func(attempt int) int // returns the number of bytes; if it is negative, the response is not cut off
+	after func(attempt int) int // returns the number of bytes, or a negative number to return the whole response
 	begun func()                // called when the first request has been answered
 	n     atomic.Int32
 }
@@ -159,8 +159,8 @@ func TestBatchFailures(t *testing.T) {
 	}
 }
 
-// If a server ends its response before it receives a line, PostBatch gives up after as many requests as
-// for an unreachable server.
+// If a server always ends its response before it receives a line, PostBatch gives up after the same
+// number of requests as for an unreachable server.
 func TestBatchWhenAnswersEndBeforeTheLines(t *testing.T) {
 	for name, answer := range map[string]string{"nothing": "", "a timeout": strings.Replace(busyLine, "503", "408", 1)} {
 		t.Run(name, func(t *testing.T) {

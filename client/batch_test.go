@@ -403,7 +403,7 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 	}
 }
 
-// With WithoutIdempotencyKeys, a line for which the server has no space is not sent again.
+// With WithoutIdempotencyKeys, PostBatch does not resend lines that the server refused as busy.
 func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
 	var errs []error
@@ -430,7 +430,7 @@ func TestBatchSurvivesPauses(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// A batch can have state changes, notes, and validations as lines, and their receipts verify.
+// A batch can contain state changes, notes, and validations, and their receipts verify.
 func TestBatchOfVerbs(t *testing.T) {
 	s := serve(t)
 	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")

@@ -27,7 +27,7 @@ type world struct {
 	at   map[string]uint64
 	path string // path_id of a posted path
 	dag  string // cache key of a posted run-DAG
-	q    string // question_hash of the same run-DAG
+	q    string // question_hash of the run-DAG whose cache key is in dag
 }
 
 func (w *world) post(name string, record wire.Record) *wire.Receipt {
@@ -66,7 +66,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 	}
 	dag := w.post("dag", run("dag", "Ana.", zeroHash))
 	w.dag, w.q = dag.Hashes.Get("cache_key"), dag.Hashes.Get("question_hash")
-	w.post("dag2", run("dag2", "Ana \xed\xa0\x80.", strings.Repeat("1", 64))) // the text has a lone surrogate
+	w.post("dag2", run("dag2", "Ana \xed\xa0\x80.", strings.Repeat("1", 64))) // the answer text contains a lone surrogate
 
 	set := func(source string) *wire.CitationSet {
 		return &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: source, Text: new("Ana  Varga."), Weight: 1, Section: new("a")},
@@ -105,8 +105,8 @@ func first[T any](t *testing.T, list *client.PagedList[T]) (any, error) {
 	return page, nil
 }
 
-// requireRows fails the test unless all yields at least one row and no error. Failure messages contain
-// what, the name of the iterator.
+// requireRows requires that all yields at least one row and no error. Failure messages contain what,
+// which names the iterator.
 func requireRows[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	t.Helper()
 	n := 0
@@ -118,9 +118,9 @@ func requireRows[T any](t *testing.T, what string, all iter.Seq2[*T, error]) {
 	require.NotZero(t, n, what)
 }
 
-// The client has a method for every operation of the OpenAPI contract. Decoding a real server's
-// responses into the types of package wire loses no member, and the client can send every parameter
-// of the contract.
+// The client has a method for every operation of the OpenAPI contract, except those for browsers
+// and OpenTelemetry exporters. It can send every parameter of these operations. Decoding a real
+// server's responses into the types of package wire drops no members.
 func TestEveryCall(t *testing.T) {
 	s := serve(t)
 	seen := &recorder{query: make(map[string]bool)}
@@ -134,8 +134,8 @@ func TestEveryCall(t *testing.T) {
 	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
 	bare := &client.QueryOptions{After: w.at["path"]}
 
-	// call marks an operation as called and checks that value lost no member of the response. If
-	// value is nil, it skips the check.
+	// call marks an operation as called. Unless value is nil, it also checks that decoding the
+	// response into value dropped no members.
 	called := make(map[string]bool)
 	call := func(operation string, value any, err error) {
 		t.Helper()
@@ -376,7 +376,7 @@ func TestEveryCall(t *testing.T) {
 	requireRows(t, "gaps", l.Producers.Producer("web-7", &single).Gaps(ctx))
 	requireRows(t, "duplicates", l.Producers.Producer("web-7", &single).Duplicates(ctx))
 
-	// The types of package wire lose no member of any kind of event.
+	// Decoding an event's record drops no members, whatever the event's kind.
 	kinds := make(map[wire.Kind]bool)
 	var lines []string
 	for line, err := range l.Events.All(ctx, 0) {
@@ -500,7 +500,7 @@ func TestEveryCall(t *testing.T) {
 			require.True(t, called[operation.OperationID] != slices.Contains(notCalled, operation.OperationID), operation.OperationID)
 			for _, parameter := range operation.Parameters {
 				name := strings.Replace(parameter.Value.Name, "{name}", "step", 1)
-				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // their methods accept any parameter name, as a key of Where or as the argument "by"
+				free := operation.OperationID == "listRecords" || operation.OperationID == "listRunDAGs" || operation.OperationID == "listTimeline" // these methods accept arbitrary parameter names
 				require.True(t, parameter.Value.In != "query" || free || seen.query[name], "%s: parameter %s", operation.OperationID, name)
 			}
 		}

@@ -23,7 +23,7 @@ func fill(t *testing.T, l *client.Ledger, n int) {
 	}
 }
 
-// If a page of events is cut off, All continues with the next event.
+// If the connection breaks in the middle of a page, All continues with the next event.
 func TestAllEventsInOrder(t *testing.T) {
 	s := serve(t)
 	fill(t, connect(t, s.URL).Ledger("default"), 2100)

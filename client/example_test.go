@@ -109,7 +109,7 @@ func ExamplePagedList_All() {
 		}
 	}
 	records := l.Records.List(&client.RecordFilter{
-		QueryOptions: client.QueryOptions{After: last.Seq, Limit: 1}, // include the record that was just posted
+		QueryOptions: client.QueryOptions{After: last.Seq, Limit: 1}, // wait until the index contains the last record
 		Where:        map[string]string{"model": "m1"},
 	})
 	for record, err := range records.All(ctx) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// OnSleep makes c call f instead of sleeping between attempts, and gives it a fake clock that
-// advances only by these pauses.
+// OnSleep makes c call f instead of sleeping between attempts. It also gives c a fake clock, which
+// advances only by the lengths of the skipped sleeps.
 func OnSleep(c *Client, f func(time.Duration)) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	c.now = func() time.Time { return now }

@@ -146,8 +146,8 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	require.Less(t, requests.Load(), int32(10))
 }
 
-// The client refuses a short response that would use too much memory once decoded: each decoded row
-// of a list takes up a few hundred bytes, however short its JSON is.
+// The client refuses a response with too many elements, even if its JSON is short. Each decoded row
+// of a list takes up a few hundred bytes of memory.
 func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 	for _, element := range []string{"0", "{}", "null", "[]", `""`} {
 		many := strings.Repeat(element+",", 1<<20)
@@ -197,8 +197,8 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// WithMaxResponseBytes limits the length of a response, and a Content-Length alone does not make the
-// client allocate memory.
+// Do refuses a response that is longer than MaxAnswer. A large Content-Length alone does not make
+// the client allocate memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -270,8 +270,8 @@ func TestHeaders(t *testing.T) {
 	require.Equal(t, int32(2), connections.Load(), "the client must not try again")
 }
 
-// The client does not repeat a call that can succeed only with a different URL, or that the caller's
-// transport rejected.
+// The client does not retry a call if only a different URL could succeed, or if the caller's
+// transport rejected the response.
 func TestRequestsThatAreNotRepeated(t *testing.T) {
 	plain, _ := answering(t, ok)
 	var handshakes atomic.Int32
@@ -282,7 +282,7 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	proxy, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // what nginx sends
+		_, _ = io.WriteString(w, "<html><h1>400</h1>The plain HTTP request was sent to HTTPS port</html>") // nginx sends this response
 	})
 	alert, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -321,8 +321,8 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	require.False(t, waited)
 }
 
-// If a receipt does not verify, or belongs to a different record, the error tells the caller that
-// the record is durable.
+// If a receipt does not verify or is for a different record, the error tells the caller not to post
+// again, because the posted record is durable.
 func TestReceiptsAreVerified(t *testing.T) {
 	s := serve(t)
 	honest := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
@@ -391,7 +391,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
-// A receipt with members that only newer servers know still verifies.
+// A receipt still verifies if a newer server adds members that the client does not know.
 func TestNewerReceipts(t *testing.T) {
 	s := serve(t)
 	newer := roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -476,7 +476,7 @@ func TestPlainAnswers(t *testing.T) {
 	require.ErrorContains(t, err, "400 Bad Request")
 }
 
-// After a rotation, receipts do not verify with the old key, but they verify with its successors.
+// After a key is retired, new receipts verify only with its successors.
 func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
@@ -501,7 +501,8 @@ func TestSuccessorKeysVerify(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Content returns exactly the bytes that were posted, and a record can contain lone surrogates.
+// Content returns exactly the bytes that were posted. The client can post text that contains lone
+// surrogates.
 func TestContentIsReturnedByteForByte(t *testing.T) {
 	l := connect(t, serve(t).URL).Ledger("default")
 	record := generation("<Ana>\u2028 & \U0001F30A")
@@ -520,8 +521,8 @@ func TestContentIsReturnedByteForByte(t *testing.T) {
 	require.NotEmpty(t, receipt.Hashes.Get("root"))
 }
 
-// FuzzDecode decodes arbitrary responses. Decoding must terminate, and every decoded value must be
-// encodable.
+// FuzzDecode checks that decoding an arbitrary response terminates and that every decoded value can
+// be encoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(minimalReceipt))
 	f.Add([]byte(busyLine))

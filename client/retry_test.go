@@ -96,7 +96,7 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// A write without a key is not repeated, because the server could record it twice.
+// A write without an idempotency key is not retried, because the server could record it twice.
 func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	server, requests := answering(t, cutOff, ok)
 	l, _ := withRecordedPauses(t, server.URL, client.WithoutIdempotencyKeys())
@@ -105,7 +105,7 @@ func TestWritesWithoutKeysAreNotRepeated(t *testing.T) {
 	require.Equal(t, int32(1), requests.Load())
 }
 
-// If the caller gives no key, the client chooses a random one and sends it with every attempt.
+// If the caller gives no idempotency key, the client sends the same random key with every attempt.
 func TestKeysStayTheSame(t *testing.T) {
 	var seen collected[string]
 	server, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {

@@ -103,7 +103,7 @@ func generation(output string) *wire.IPCRecord {
 type recorder struct {
 	body   []byte
 	header http.Header
-	query  map[string]bool // names of the query parameters of all requests since the test last cleared the map
+	query  map[string]bool // names of all query parameters sent since the test last cleared the map
 }
 
 func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
@@ -121,8 +121,8 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// lossless checks that no JSON member was lost when value was decoded from raw: encoding it must
-// yield equal JSON.
+// lossless checks that decoding raw into value lost no JSON members. Encoding value must yield JSON
+// that is equal to raw.
 func lossless(t testing.TB, raw []byte, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

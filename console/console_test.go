@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ask returns the response to a request for a file of the page or, if name is empty, for the
-// page itself.
+// ask requests the console file with the given name, or the console page if name is empty. It
+// returns the response.
 func ask(t *testing.T, compressed bool, version, name string, header ...string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -43,7 +43,7 @@ func textOf(t *testing.T, answer *http.Response) string {
 	return string(text)
 }
 
-// The page refers only to files that exist, and contains no inline scripts or styles.
+// The console page refers only to files that exist, and contains no inline scripts or styles.
 func TestPageNamesItsFiles(t *testing.T) {
 	answer := ask(t, false, "", "")
 	html := textOf(t, answer)

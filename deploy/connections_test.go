@@ -59,9 +59,9 @@ func TestConnectionsOfServer(t *testing.T) {
 	}
 }
 
-// A server works behind a connection pooler in session mode. It does not start behind one in
-// transaction mode, where clients share database sessions; in that case, both serve and doctor
-// explain the error.
+// A server works behind a connection pooler in session mode. In transaction mode, where clients
+// share database sessions, serve and doctor fail with an error that says how to configure the
+// pooler.
 func TestServerBehindPooler(t *testing.T) {
 	database := postgrestest.SharedServer(t)
 	startServer(t, "COLOPHON_STORE="+database.StartPooler(t, "session")).exercise("default")

@@ -51,8 +51,8 @@ func readDashboard(t *testing.T, name string) (d dashboard) {
 	return d
 }
 
-// dashboardVariables replaces the dashboard's variables in an expression. It selects all ledgers, all servers,
-// and an interval of 15 s, which is long enough because scrapes are a second apart.
+// dashboardVariables substitutes values for Grafana's variables in an expression. The values match all ledgers
+// and all servers. The interval of 15 s is long enough because scrapes are a second apart.
 var dashboardVariables = strings.NewReplacer("$ledger", ".+", "$instance", ".+", "$__rate_interval", "15s")
 
 // query returns the expression of the first target of the panel with the given title.

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The functions in this file compute the expected results for the real input in the simplest
-// possible way.
+// The functions in this file compute the results that Prometheus must return for the shared data
+// files. They favor simplicity over speed.
 
-// sharedData is a folder with real input that is not part of the repository.
+// sharedData is a folder of input files for tests. It is not part of the repository.
 var sharedData = filepath.Join("..", "..", "shared", "data")
 
 // counted maps a set of labels to a value. Each key is a sorted, comma-separated list of labels of
@@ -63,7 +63,8 @@ func readExpected(t *testing.T, name string, to any) {
 	require.NoError(t, json.Unmarshal(text, to))
 }
 
-// ipcRun is an IPC record in the input file. The hashes that it claims are correct.
+// ipcRun holds the fields of an IPC record that expectedDrift compares. The hashes in the input
+// file are correct.
 type ipcRun struct {
 	InputHash        string      `json:"input_hash"`
 	SystemPromptHash string      `json:"system_prompt_hash"`
@@ -74,8 +75,8 @@ type ipcRun struct {
 	Seed             json.Number `json:"seed"`
 }
 
-// cause returns the cause of the change from a to b, which are two runs with the same input and an
-// unknown environment (spec: Causes).
+// cause returns the cause of the change from run a to run b (spec: Causes). Both runs must have the
+// same input, and their environments must be unknown.
 func cause(a, b ipcRun) string {
 	var differing []string
 	if a.SystemPromptHash != b.SystemPromptHash {
@@ -166,7 +167,7 @@ func expectedRepeats(t *testing.T, name string) (repeats float64) {
 	return repeats
 }
 
-// expectedMismatches counts the altered claims by field.
+// expectedMismatches counts the tampered hashes, by field and in total.
 func expectedMismatches(t *testing.T) (byField counted, total float64) {
 	t.Helper()
 	var altered struct {

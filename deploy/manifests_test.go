@@ -80,9 +80,9 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 	requireKnownFlags(t, file.Services["colophon"].Command)
 }
 
-// The ports of all services are published only on loopback addresses, and only the servers can
-// reach their databases. Both compose files for databases give every server a URL that names
-// several hosts.
+// Services publish ports only on loopback addresses, and only the servers can reach the databases.
+// The compose files for PostgreSQL and CockroachDB give every server a database URL with several
+// hosts.
 func TestComposeOfServers(t *testing.T) {
 	file := readCompose(t, "compose.servers.yaml")
 	targets, err := os.ReadFile("prometheus/servers.yml")
@@ -181,7 +181,7 @@ func TestBalancer(t *testing.T) {
 	log := new(bytes.Buffer)
 	command.Stdout, command.Stderr = log, log
 	require.NoError(t, command.Start())
-	t.Cleanup(func() { _ = command.Wait() }) // the test's context, which is done by now, has killed the command
+	t.Cleanup(func() { _ = command.Wait() }) // t.Context is canceled before cleanups run, which kills the command
 	balanced := &server{t, "http://" + address}
 	require.Eventually(t, func() bool {
 		answer, err := http.Get(balanced.url + "/readyz")
@@ -257,8 +257,8 @@ func TestKubernetesRunsConfined(t *testing.T) {
 	require.Contains(t, policy.Spec.PolicyTypes, "Ingress")
 }
 
-// Prometheus scrapes the separate address that serves metrics, whether the server runs from the
-// compose file, in Kubernetes, or as a systemd unit.
+// The server serves metrics on a separate port in the compose files, in Kubernetes, and under
+// systemd. Prometheus scrapes this port.
 func TestMetricsHaveASeparateAddress(t *testing.T) {
 	const port = "9464"
 	for file, wanted := range map[string][]string{

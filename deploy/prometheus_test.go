@@ -22,7 +22,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prometheus is a real Prometheus that scrapes servers.
+// prometheus is a running Prometheus process that scrapes Colophon servers.
 type prometheus struct{ url string }
 
 // patience is the time limit for each wait for scrapes or rule evaluations.
@@ -187,7 +187,7 @@ func facts(t *testing.T) []fact {
 		{`max by (ledger) (colophon_ledger_tree_size) - max by (ledger) (colophon_ledger_index_size)`,
 			counted{"ledger=default": 0, "ledger=tampered": 0, "ledger=probe": 0}},
 		{`count(ALERTS{alertname="ColophonHashMismatchRateHigh",ledger="tampered"})`, counted{"": 1}},
-		{shown("Alerts", "default"), counted{"": 0}}, // no alert has been active for long enough
+		{shown("Alerts", "default"), counted{"": 0}}, // 0, because no alert has been active long enough to fire
 	}
 }
 
@@ -223,8 +223,8 @@ func TestPrometheusAnswersWithTheRealNumbers(t *testing.T) {
 	requireDocumentedLabels(t, s)
 }
 
-// Every panel of the dashboard for several servers shows data, and the values of the rules agree
-// with the servers.
+// Every panel of the dashboard for several servers shows data, and queries and rules return values
+// that match the state of the servers.
 func TestPrometheusOfServers(t *testing.T) {
 	program := tool(t, "prometheus")
 	servers := startServers(t)

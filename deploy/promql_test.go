@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These expressions match the parts of a PromQL expression that are not names of metrics.
-// metricNames removes strings first, because label values can contain anything.
+// metricNames uses these expressions to find the metrics that a PromQL expression selects. It
+// removes strings first, because label values can contain anything.
 var (
 	promString    = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 	promComment   = regexp.MustCompile(`#[^\n]*`)

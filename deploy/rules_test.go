@@ -60,8 +60,8 @@ func glob(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// requirePrometheus is the environment variable that makes tests fail rather than be skipped if
-// Prometheus is missing. Its value must be 1.
+// requirePrometheus names an environment variable. If its value is 1, tests that need Prometheus
+// fail instead of being skipped when Prometheus is missing.
 const requirePrometheus = "COLOPHON_REQUIRE_PROMETHEUS"
 
 // tool returns the path of one of Prometheus's programs. If the program is not installed, tool skips
@@ -92,8 +92,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Each alert has a severity, says what happened and what to do about it, and has at least one test
-// case in which it fires and one in which it does not.
+// Each alert has a severity, says what happened and what to do about it, and fires in at least one
+// test case. Each recording rule is used in at least one test case.
 func TestAlertsAreActionable(t *testing.T) {
 	var cases strings.Builder
 	for _, path := range glob(t, "prometheus/tests/*.test.yml") {

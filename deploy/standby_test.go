@@ -19,8 +19,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// standbyPort is the standby's port. It differs from the primary's port because the sockets of both
-// are in the same folder.
+// standbyPort is the standby's port. It differs from the primary's port because both servers create
+// their sockets in the same folder.
 const standbyPort = 5433
 
 // startStandby runs postgres/standby.sh as the user who owns the primary's folder. The standby is
@@ -34,7 +34,7 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(data)) })
 	require.NoError(t, os.Chown(data, int(ids.Uid), int(ids.Gid)))
-	script, err := os.ReadFile("postgres/standby.sh") // copied below, because that user might not be allowed to read this folder
+	script, err := os.ReadFile("postgres/standby.sh") // copied below, because the standby's user might not be allowed to read this folder
 	require.NoError(t, err)
 	file := filepath.Join(data, "standby.sh")
 	require.NoError(t, os.WriteFile(file, script, 0o644))
@@ -63,8 +63,8 @@ func startStandby(t *testing.T, primary string, environ []string) {
 	})
 }
 
-// The scripts in compose.postgres.yaml set up a primary whose commits wait for the standby. If the
-// primary is lost, the commands in that file let the standby take over with every record.
+// The scripts in compose.postgres.yaml set up a primary whose commits wait for the standby. After
+// the primary is lost, the commands in that file let the standby take over without losing a record.
 func TestStandbyTakesOver(t *testing.T) {
 	primary := postgrestest.Start(t)
 	dir := filepath.Dir(primary.Socket())
@@ -78,7 +78,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	require.NoError(t, primary.StartProcess())
 	startStandby(t, dir, environ)
 
-	// With this URL, the server finds the database that accepts writes.
+	// The URL lists both databases. The server uses the one that accepts writes.
 	url := fmt.Sprintf("postgres://?host=%s,%s&port=5432,%d&user=colophon&dbname=postgres&sslmode=disable&target_session_attrs=read-write", dir, dir, standbyPort)
 	s := startServer(t, "COLOPHON_STORE="+url) // its first commit waits for the standby
 	s.exercise("default")

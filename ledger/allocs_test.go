@@ -21,7 +21,7 @@ func TestAllocationsOfABatch(t *testing.T) {
 	l, err := ledger.Open(t.Context(), store(t, storage.Database(database)), config(t))
 	require.NoError(t, err)
 	var submissions []ledger.Submission
-	for i := range records * (runs + 1) { // one run to warm up
+	for i := range records * (runs + 1) { // the first run is a warm-up
 		submissions = append(submissions, submission(t, l, ipc(t, fmt.Sprint("run/", i), fmt.Sprint("output ", i)), ""))
 	}
 	tickets := make([]ledger.Ticket, records)

@@ -172,7 +172,7 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 
 // An audit reports a record that has lost its reference to stored content although no event
 // redacted it. It also reports a stored redaction if the redacting event or the redacted record
-// lies beyond the head. Such a stored redaction does not prevent a real one from taking effect.
+// lies beyond the head. A false redaction does not prevent a later event from redacting the record.
 func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	newTamperable := func(t *testing.T) (*ledger.Ledger, *memory.Tamperer) {
 		database := memory.New()

@@ -107,8 +107,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed()
 }
 
-// An idempotency key belongs to one record of one kind. Records and verbs share a single key space.
-// A run_id acts as a key only for records of the same kind.
+// An idempotency key identifies one record of one kind. Records and verbs share a single key space.
+// A run_id acts as a key only among records of the same kind.
 func TestKeysBelongToOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {

@@ -19,13 +19,13 @@ import (
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
-	syncs    *faulty.Faults // syncs of the write-ahead log
-	logs     *faulty.Faults // new log files; before each, the previous file is synced once more
+	syncs    *faulty.Faults // counts syncs of the write-ahead log
+	logs     *faulty.Faults // counts new log files; creating one causes an extra sync of the previous file
 	commits  atomic.Int64
 }
 
-// count returns a counter for the given calls on files that match path. It injects pauses of zero
-// length, whose only effect is that they are counted.
+// count returns a counter for the given calls on files that match path. It injects zero-length
+// pauses, which have no effect except that they are counted.
 func count(path string, calls ...string) *faulty.Faults {
 	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
 }
@@ -55,7 +55,8 @@ func (c *counted) synced() int {
 	return c.syncs.FaultCounts()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
 }
 
-// A commit syncs the log once, however many records it has. There are no other syncs.
+// A commit syncs the write-ahead log once, however many records it contains. There are no other
+// syncs.
 func TestCommitSyncsOnce(t *testing.T) {
 	c := openCounted(t)
 	before := c.synced()

@@ -179,7 +179,7 @@ func checkNoStrayData(t testing.TB, database storage.Database, log storage.Reade
 	return err
 }
 
-// checkUntouched checks the database after the cut without letting it recover.
+// checkUntouched checks the database after the cut, opened read-only so that it does not recover.
 func (c cut) checkUntouched(t testing.TB) (err error) {
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: c.files.FS(), Logger: discard(), ReadOnly: true})
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {

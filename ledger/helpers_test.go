@@ -31,11 +31,11 @@ func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
 	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
-	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // the state that an interrupted creation leaves behind
+	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as if an interrupted creation had already stored the secret
 	return s
 }
 
-// memberSecret is the member secret of the ledgers that store creates.
+// memberSecret is the secret for payload members in the ledgers that store creates.
 var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {

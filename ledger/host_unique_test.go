@@ -15,8 +15,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// Create rejects an origin or a key that belongs to another ledger, and RotateKey rejects such a
-// key. This includes retired keys and keys that are staged for the next rotation.
+// Create rejects an origin or a key of another ledger. RotateKey rejects a key of another ledger.
+// Retired keys and keys that are staged for the next rotation are rejected too.
 func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	ctx := t.Context()
 	signer := func(seed byte, origin string) *proofs.Signer {
@@ -27,8 +27,8 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 	const origin, other = "log.example/a", "log.example/b"
 	database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 	h := host(t, database, keys)
-	// The key with seed 1 is retired, 2 is the previous key, 3 the current key, and 4 the staged next
-	// key.
+	// Seed 1 is for the retired key, seed 2 for the previous key, seed 3 for the current key, and seed
+	// 4 for the staged next key.
 	require.NoError(t, keys.Stage("a", signer(1, origin)))
 	_, err := h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 	}
 }
 
-// fullDatabase refuses writes while full is set.
+// fullDatabase reports that the disk is full while full is set.
 type fullDatabase struct {
 	storage.Database
 	full *atomic.Bool

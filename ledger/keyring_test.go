@@ -235,7 +235,7 @@ func TestInterruptedRotations(t *testing.T) {
 }
 
 // If the outcome of a rotation's commit is unknown, the ledger does not publish the new key. After
-// the next start, the new key signs only if the event is in the store.
+// the next start, the new key signs only if the store contains the rotation event.
 func TestRotationOfUnknownOutcome(t *testing.T) {
 	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
 		inner := store(t, memory.New())

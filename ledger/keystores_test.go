@@ -112,7 +112,7 @@ func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
 	return files
 }
 
-// If an older copy of the database is restored after a key change, the ledger refuses writes, with or
+// After a key change, a ledger refuses writes if an older copy of the database is restored, with or
 // without a high-water mark. The other ledgers accept writes, and the key folder does not change.
 func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 	type change = func(*ledger.Host, context.Context, string, string) (ledger.Ack, error)

@@ -86,7 +86,7 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
-	// The key moves from a file to a variable.
+	// Without a variable or a key file, the ledger cannot sign.
 	delete(environment, variable)
 	moved := memory.New()
 	h = host(t, moved, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})

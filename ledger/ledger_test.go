@@ -148,7 +148,7 @@ func TestOneKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// gate blocks every commit except the first until open is closed.
+// gate is a store that blocks every commit except the first until open is closed.
 type gate struct {
 	storage.Store
 	open chan struct{}

@@ -184,7 +184,7 @@ func TestMarksCatchUp(t *testing.T) {
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
-// No ledger is created under a name that has a mark but no ledger in the database.
+// Create refuses a name that has a high-water mark but no ledger in the database.
 func TestMarkWithoutLedger(t *testing.T) {
 	marks := keystore.MarkFiles{Dir: t.TempDir()}
 	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }

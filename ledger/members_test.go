@@ -49,8 +49,8 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.Nil(t, report.Damage)
 }
 
-// If a creation is interrupted after the secret is stored but before the first event is committed,
-// the secret is kept.
+// If the creation of a ledger is interrupted after its secret is stored but before the first event
+// is committed, the secret is kept.
 func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
 	secret := members.NewSecret()

@@ -183,7 +183,8 @@ func TestRedactionsAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// postRuns posts runs that share a system prompt and have different outputs, and waits for them.
+// postRuns posts runs that share a system prompt and have different outputs. It waits until they
+// are committed.
 func postRuns(t *testing.T, l *ledger.Ledger, records int) {
 	t.Helper()
 	var tickets []ledger.Ticket
@@ -334,7 +335,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
-	// This event redacts record 1, but its commit erases nothing.
+	// Append an event that redacts record 1 without erasing its content.
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
@@ -349,12 +350,12 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: no record needs the content, but it is still stored")
 }
 
-// noRest is a rest function that returns immediately.
+// noRest is a callback for PlanRedaction that does not pause.
 func noRest() error { return nil }
 
 // PlanRedaction calls rest before each record of the set, and regularly while it reads the records
-// that need one piece. A piece that many records share is looked up only once, regardless of how
-// many other pieces these records have.
+// that need a piece of content. It looks up a widely shared piece only once, regardless of how many
+// other pieces those records have.
 func TestPlansRest(t *testing.T) {
 	l := memoryLedger(t)
 	const records = 3000

@@ -92,7 +92,7 @@ func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, h
 	return l, databases, hosts, lost
 }
 
-// event prepares a record without a run_id.
+// event prepares the submission of a record without a run_id.
 func event(t *testing.T, l *ledger.Ledger) ledger.Submission {
 	return submission(t, l, ipcOf(t, l.MemberSecret(), "", "o"), "")
 }
@@ -245,8 +245,8 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// If Config.MarkShown is set, a host does not open a store that has lost entries that the host has
-// published. The host returns checkpoints that it has published, and no others.
+// If Config.MarkShown is set, a host does not open a store that has lost entries published by that
+// host. The host returns only checkpoints that it has published.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])

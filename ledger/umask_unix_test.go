@@ -4,6 +4,6 @@ package ledger_test
 
 import "syscall"
 
-// init sets a umask under which new folders are writable only by their owner, which the tests
-// need. With umask 002, their group could write too.
+// init sets a umask with which only the owner can write to new folders. With umask 002, the group
+// could write too, and the key store would refuse the folders.
 func init() { syscall.Umask(0o022) }

@@ -38,7 +38,7 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 	return ack
 }
 
-// postPath posts a path fingerprint and returns the path that it belongs to.
+// postPath posts a path fingerprint and returns the resulting current path.
 func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 	t.Helper()
 	r, err := record.Parse(record.PathFingerprint, []byte(`{"project":"p","route":["Start"]}`))
@@ -130,8 +130,8 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An audit reports a verb whose digest differs from the one in the stored claim for its idempotency
-// key, just as it does for a record.
+// An audit reports a verb whose digest differs from the one that the store keeps for its
+// idempotency key. The same check applies to records.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)

@@ -62,8 +62,8 @@ func TestVectors(t *testing.T) {
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
 }
 
-// EventHash and LeafHash follow their definitions, both for short entries, which are hashed without
-// an allocation, and for longer ones.
+// EventHash and LeafHash match their definitions for entries of all lengths. Only short entries are
+// hashed without an allocation.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}
 	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntry - HashSize} {

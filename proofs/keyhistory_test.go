@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// introduced returns the change in which the previous key introduces the next one.
+// introduced returns the key change in which previous introduces next.
 func introduced(t require.TestingT, previous, next *Signer) KeyChange {
 	handover, err := NewHandover(previous, next)
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func retired(previous, next *Signer) KeyChange {
 	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
-// recordOf returns the record of a change's event as JSON.
+// recordOf returns the JSON record of the event that makes a key change.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
@@ -51,7 +51,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			signers[i] = s
 		}
 		h, seq := NewKeyHistory(signers[0].Verifier()), uint64(0)
-		until := make([]uint64, len(signers)) // 0 if the key is not retired
+		until := make([]uint64, len(signers)) // the seq at which each key was retired; 0 if it is not retired
 		changes := 0
 		for i, next := range signers[1:] {
 			seq += rapid.Uint64Range(1, 9).Draw(t, "introduced")

@@ -50,10 +50,10 @@ func runOf(names ...string) (posted string, stages []rules.Stage) {
 	return `{"dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[` + strings.Join(nodes, ",") + `]}}`, stages
 }
 
-// stageProof returns the nested proof of a stage. It computes the path with the same code that
-// computes the roots of runs.
+// stageProof returns the nested proof of the stage at index. It computes the path with package
+// rules, which also computes the roots of runs.
 func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, index int) *NestedProof {
-	names := make([]rules.Stage, len(stages)) // renamed to their indexes, so that the names are distinct
+	names := make([]rules.Stage, len(stages)) // the stages, with their indexes as distinct names
 	for i, s := range stages {
 		names[i] = rules.Stage{Name: fmt.Sprint(i), Hash: s.Hash}
 	}
@@ -139,7 +139,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 		c.change(n)
 		require.ErrorIs(t, n.Verify(key), c.want, name)
 	}
-	// The seventh of seven stages is its own sibling. Verify refuses any other sibling.
+	// In a run of seven stages, the last stage is its own sibling. Verify refuses any other sibling.
 	n := reread(t, stageProof(t, run, stages, 6))
 	require.NoError(t, n.Verify(key))
 	n.Stage.Path[0].Sibling[0] ^= 1

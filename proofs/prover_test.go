@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requireProofs checks a selection of the prover's proofs against those of the model.
+// requireProofs compares some of the prover's proofs with proofs computed by the model.
 func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	n := len(leaves)
 	for _, size := range []int{1, n / 3, n / 2, n - 1, n} {
@@ -31,8 +31,8 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 	}
 }
 
-// All proofs at all sizes up to 70 match those of the model. They are all built by a single prover
-// at the largest size.
+// All proofs at all sizes up to 70 equal the model's proofs. A single prover for a tree of 70
+// leaves builds them.
 func TestSmallProofsEqualModel(t *testing.T) {
 	const most = 70
 	leaves := testLeaves(most)
@@ -154,7 +154,7 @@ func TestProverRange(t *testing.T) {
 	require.Equal(t, EmptyRoot(), root)
 }
 
-// A prover returns an error if a tile is damaged, and never a wrong proof.
+// If a tile is damaged, a prover returns an error instead of a wrong proof.
 func TestProverRefusesDamagedTiles(t *testing.T) {
 	const n = 65536 + 300
 	tree, good := grow(t, n, nil)

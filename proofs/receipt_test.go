@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// testBodies are canonical event bodies of several kinds; %d is the seq.
+// testBodies contains canonical event bodies of several kinds, in which %d stands for the seq.
 var testBodies = []string{
 	`{"actor":"anonymous","checks":{},"kind":"ledger_created","ledger":"default","record":{"origin":"ledger.example/default","verifier_key":"k"},"rules":1,"seq":%d,"time":"2026-01-02T03:04:05.000006Z","v":1}`,
 	`{"actor":"lab","checks":{"input_hash":{"claimed":"ab","result":"match"},"output_hash":{"claimed":null,"computed":"cd","result":"mismatch"}},"kind":"ipc_record","ledger":"default","record":{"hashes":{"input_hash":"ab","ipc_id":null},"model":"größe \"q\" → 本","temperature":0.5567145751186541},"rules":1,"seq":%d,"time":"2026-01-02T03:04:05.000007Z","v":1}`,
@@ -423,7 +423,7 @@ func FuzzParseReceipt(f *testing.F) {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {
-			r.Proof.Checkpoint = signed // the checkpoint may also have been signed by other keys
+			r.Proof.Checkpoint = signed // the checkpoint can contain additional signatures by other keys
 			r.Replayed = false
 			require.Equal(t, string(full), string(r.AppendJSON(nil)), "no other receipt is signed")
 		}

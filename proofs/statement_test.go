@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// VerifyBackup accepts only backup notes, and OpenCheckpoint and verifyHandover refuse them.
+// VerifyBackup accepts only backup notes. OpenCheckpoint and verifyHandover refuse backup notes.
 func TestBackupNotes(t *testing.T) {
 	one, err := NewKey([32]byte{1}).Signer("log.example/one")
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestExportManifests(t *testing.T) {
 	require.ErrorIs(t, opened.VerifyRows([]Hash{{1}}, []byte("{}")), ErrInclusion)
 	require.ErrorIs(t, opened.VerifyRows([]Hash{{1}, {2}}, []byte(`{"as_of":8}`)), ErrInclusion)
 
-	for i := range signed { // a change of any byte is detected
+	for i := range signed { // OpenExport detects a change to any byte
 		changed := []byte(string(signed))
 		changed[i] ^= 1
 		_, err := OpenExport(changed, one.Verifier())

@@ -110,8 +110,8 @@ func TestTlogProofErrors(t *testing.T) {
 	require.ErrorIs(t, p.Verify(testSigner(t, testOrigin, 2).Verifier()), ErrWrongKey)
 }
 
-// A proof does not cover its extra data. If VerifyEntry is given the entry from another source, it
-// returns the same receipt as the ledger.
+// A proof does not cover its extra data. VerifyEntry ignores this data and returns the ledger's
+// receipt if it is called with the proved entry.
 func TestTlogProofsWithSeparateEntries(t *testing.T) {
 	l := newTestLog(t, 9)
 	for seq := range uint64(9) {
@@ -184,7 +184,7 @@ func FuzzParseTlogProof(f *testing.F) {
 		}
 		require.Equal(t, text, p.Append(nil))
 		if p.Verify(verifier) == nil {
-			p.Checkpoint = signed // the checkpoint may also have been signed by other keys
+			p.Checkpoint = signed // the checkpoint can contain additional signatures by other keys
 			require.Equal(t, string(good), string(p.Append(nil)), "no other proof is signed")
 		}
 	})

@@ -56,7 +56,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 
 func TestOpenTreeEqualsGrown(t *testing.T) {
 	const most, more = 1100, 300
-	_, all := grow(t, most+more, nil) // its tiles are wider than the smaller trees need
+	_, all := grow(t, most+more, nil) // its tiles contain more hashes than the smaller trees need
 	grown, exact := grow(t, 0, nil)
 	for n := range most {
 		for _, store := range []*tileStore{all, exact} {
@@ -213,8 +213,8 @@ func (r *tlogTree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// Each root in the compact range matches the definition, and the size of the tree determines which
-// leaves each subtree has.
+// Each root in the compact range matches the definition. The size of the tree determines which
+// leaves each subtree contains.
 func TestCompactRangeEqualsModel(t *testing.T) {
 	const most = 1100
 	leaves := testLeaves(most)

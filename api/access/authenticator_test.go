@@ -142,7 +142,7 @@ func TestADamagedFileLetsNobodyIn(t *testing.T) {
 		require.Error(t, err, "%s: Open must return an error", d.wantLog)
 		restore()
 	}
-	// Even if the whole folder is removed, all tokens are rejected, and requests still need one.
+	// If the whole token folder is removed, all tokens are rejected, and requests still need a token.
 	require.NoError(t, os.RemoveAll(b.store.Dir))
 	b.refuses(with("Bearer "+made.Text), "is missing")
 	require.True(t, b.RequiresIdentity())
@@ -196,7 +196,7 @@ func TestLastUse(t *testing.T) {
 	b.clock.add(time.Second)
 	b.accepts(with("Bearer "+three.Text), "three")
 	b.refuses(with("Bearer "+one.Text+"="), "malformed")
-	b.Close() // Close also writes the times
+	b.Close() // Close also writes the last-use times
 	all := lastUse()
 	require.Equal(t, b.clock.now(), all[2])
 	b.Close() // a second Close writes nothing

@@ -34,7 +34,7 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// bench is a token store together with an Authenticator that uses it.
+// bench holds a token store and an Authenticator that uses it.
 type bench struct {
 	t     testing.TB
 	clock *clock

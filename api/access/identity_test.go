@@ -39,7 +39,7 @@ func TestWhereAnIdentityMayWhat(t *testing.T) {
 		{Ledgers: []string{"a", "b"}, Scopes: ScopeWrite},
 		{Ledgers: []string{"b"}, Scopes: ScopeRead},
 		{Ledgers: []string{AllLedgers}, Scopes: ScopeLog},
-		{Scopes: ScopeAdmin}, // grants no ledger
+		{Scopes: ScopeAdmin}, // no ledgers, so it grants nothing
 	}}
 	require.Equal(t, ScopeWrite|ScopeLog, i.ScopesOn("a"))
 	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOn("b"))

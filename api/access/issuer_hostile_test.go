@@ -246,7 +246,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		b.reopen(rules)
 		made := b.token("one")
 		request := p.token("first")
-		if path == "/keys" { // the keys have already been fetched, so an unknown key ID has to trigger another fetch
+		if path == "/keys" { // once the keys are cached, only an unknown key ID makes the server fetch them
 			b.accepts(request, "oidc:p:alice")
 			p.clock.add(keysEvery)
 			request = with("Bearer " + sign(t, jose.RS256, stranger, "unknown", p.claims()))
@@ -256,7 +256,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		given := make(chan error, 1)
 		b.issuers[0].timeout = time.Hour
 		go func() {
-			for { // the library can briefly return the previous result
+			for { // repeated, because the library can briefly return the previous result
 				_, err := b.Authenticate(request)
 				select {
 				case <-h.ends:
@@ -289,7 +289,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	}
 }
 
-// hanging is a path whose response does not end until ends is closed.
+// hanging describes a path whose responses do not end until the channel ends is closed.
 type hanging struct {
 	path  string
 	asked chan struct{}

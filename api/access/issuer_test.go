@@ -35,7 +35,7 @@ type provider struct {
 	down      bool
 	published []string         // IDs of the published keys
 	asked     map[string]int   // number of requests for each path
-	answer    http.HandlerFunc // if not nil, handles every request instead
+	answer    http.HandlerFunc // if not nil, replaces the normal responses
 }
 
 func newProvider(t *testing.T) *provider {
@@ -111,7 +111,7 @@ func (p *provider) write(w http.ResponseWriter, document any) {
 	}
 }
 
-// rules returns rules under which a server trusts the provider, after applying each change to the
+// rules returns Rules that make a server trust the provider. Each change function can modify the
 // issuer's rule.
 func (p *provider) rules(change ...func(*IssuerRule)) Rules {
 	o := IssuerRule{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
@@ -139,7 +139,7 @@ func set(name string, value any) func(map[string]any) {
 	return func(claims map[string]any) { claims[name] = value }
 }
 
-// sign returns a JWT that carries claims and is signed with key. Its header names the key by id.
+// sign returns a JWT that carries claims and is signed with key. Its kid is id, unless id is "".
 func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, claims any) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -190,8 +190,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, ScopeWrite|ScopeLog, identity.ScopesOn("default"))
 	identity = b.accepts(p.token("first", set("groups", "writers readers"), set("scope", map[string]any{"ledger:read": true})), "oidc:alice")
 	require.Equal(t, ScopeLog, identity.ScopesOn("default"))
-	// If a token has no kid, every key is tried. A token is still valid during the second that its
-	// exp claim names.
+	// If a token has no kid, every key is tried. A token is still valid in the second given by its
+	// exp claim.
 	b.accepts(with("Bearer "+sign(t, jose.PS512, p.keys["first"], "", p.claims(set("aud", "colophon"), set("exp", p.clock.now().Unix())))), "oidc:alice")
 	b.accepts(p.token("first", set("nbf", p.clock.now().Add(4*time.Minute).Unix())), "oidc:alice")
 	require.Equal(t, 1, p.times(discoverySuffix))
@@ -352,7 +352,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	b.refuses(p.token("first"), "cannot be fetched")
 	p.setDown(false)
 	p.clock.add(minBackoff)
-	b.refuses(p.token("first"), "cannot be fetched") // the backoff has doubled
+	b.refuses(p.token("first"), "cannot be fetched") // not fetched again yet: the backoff has doubled
 	require.Equal(t, 2, p.times(discoverySuffix))
 	p.clock.add(minBackoff)
 	b.accepts(p.token("first"), "oidc:alice")

@@ -116,7 +116,7 @@ func TestSharedTokens(t *testing.T) {
 	require.Equal(t, "revoked", list[0].State(time.Now()))
 }
 
-// If the shared list is lost or damaged, all tokens are rejected.
+// If the shared token list is lost or damaged, all tokens are rejected.
 func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)
@@ -134,8 +134,8 @@ func TestLostSharedTokens(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// A server that cannot read the shared list for StaleAfter accepts no token, and logs the
-// reason.
+// A server that has been unable to read the shared token list for StaleAfter accepts no token and
+// logs the reason.
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
 	s := Store{Shared: v, Now: time.Now}
@@ -162,7 +162,7 @@ func TestStaleTokens(t *testing.T) {
 	v.fail(nil)
 }
 
-// If several processes change the list at the same time, no change is lost.
+// If several processes change the shared token list at the same time, no change is lost.
 func TestConcurrentSharedChanges(t *testing.T) {
 	v := newValues()
 	var group errgroup.Group
@@ -205,7 +205,7 @@ func TestSharedLastUses(t *testing.T) {
 	require.Equal(t, early.now(), list[1].LastUse)
 }
 
-// MoveTokens moves the tokens of a folder into the shared store once.
+// MoveTokens moves the tokens of a folder into a shared store. A second call changes nothing.
 func TestTakeOver(t *testing.T) {
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
@@ -226,8 +226,8 @@ func TestTakeOver(t *testing.T) {
 	require.Error(t, err, "the folder alone accepts no token")
 	require.NoError(t, MoveTokens(own.Dir, v), "again")
 
-	// An earlier call was interrupted before it renamed the file, and the token has been
-	// revoked since.
+	// An earlier MoveTokens was interrupted before it renamed the tokens file. The token has been
+	// revoked since then, and must stay revoked.
 	_, err = Store{Shared: v, Now: time.Now}.Revoke("one")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
@@ -235,7 +235,7 @@ func TestTakeOver(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
 	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalidCredentials)
 
-	// A second folder has a token that the store does not have.
+	// MoveTokens refuses a folder with a token that is missing from the shared store.
 	other := folder()
 	_, err = other.Create(TokenSpec{Name: "two", Grants: grants})
 	require.NoError(t, err)
@@ -250,8 +250,8 @@ func TestTakeOver(t *testing.T) {
 	require.ErrorContains(t, MoveTokens(seen.Dir, v), "has no token file, and the database has no tokens")
 }
 
-// A list that ExportTokens returns for a shared store can be passed to ReplaceTokens for a store in
-// a folder, and vice versa.
+// Shared stores and folders use the same format for exported tokens, so ReplaceTokens can copy the
+// tokens from one to the other.
 func TestTextOfTokens(t *testing.T) {
 	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {

@@ -167,7 +167,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	s, _ := newStore(t)
 	create(t, s, "one", time.Time{})
-	// A folder blocks the path of the new file.
+	// A folder at its path blocks the new tokens file.
 	next := filepath.Join(s.Dir, tokensFile+".next")
 	require.NoError(t, os.MkdirAll(filepath.Join(next, "x"), 0o700))
 	_, err := s.Revoke("one")
@@ -181,7 +181,7 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	_, err = s.Revoke("one")
 	require.NoError(t, err)
 	require.NoFileExists(t, next)
-	// A folder blocks the path of the lock file.
+	// A folder at its path blocks the lock file.
 	require.NoError(t, os.Remove(filepath.Join(s.Dir, lockFile)))
 	require.NoError(t, os.Mkdir(filepath.Join(s.Dir, lockFile), 0o700))
 	_, err = s.Revoke("one")
@@ -198,7 +198,7 @@ func TestAStoreThatCannotBeMade(t *testing.T) {
 	_, err = Open(Config{Dir: s.Dir})
 	require.ErrorContains(t, err, "checking for the token folder")
 	require.NoError(t, os.Remove(data))
-	// A dangling link is neither a folder nor absent.
+	// Create fails if the token folder is a dangling link.
 	require.NoError(t, os.Mkdir(data, 0o700))
 	require.NoError(t, os.Symlink("nowhere", s.Dir))
 	_, err = s.Create(TokenSpec{Name: "one", Grants: grants})

@@ -33,7 +33,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	return lines
 }
 
-// A body that is as repetitive as real records can be is accepted, however long it is.
+// A long batch of similar records is accepted, although its compression ratio is high.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
 	for i := 0; text.Len() < limits.UncheckedOutput*3/2; i++ {
@@ -46,7 +46,7 @@ func TestRepetitiveBatchesPass(t *testing.T) {
 
 // A frame that claims a large size does not make the server allocate a window of that size.
 func TestZstdWindowsAreNotAllocated(t *testing.T) {
-	// The frame claims to hold a gigabyte in a single segment, but has no content.
+	// The frame header claims a gigabyte of content in a single segment, but the frame is empty.
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
 	huge = append(huge, 0x01, 0x00, 0x00) // the last block: raw and empty
 	var lines []lineSpan
@@ -54,14 +54,14 @@ func TestZstdWindowsAreNotAllocated(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyRefusal(lines[0].err).Status)
 }
 
-// The cost of reading a body is at most proportional to its length, however it is divided into gzip members,
-// zstd frames, and lines.
+// The memory allocated to read a body is at most proportional to its length, however the body is
+// divided into gzip members, zstd frames, and lines.
 func TestManyMembers(t *testing.T) {
 	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxWindow), zstd.WithEncoderConcurrency(1)}
 	for name, c := range map[string]struct {
 		encoding string
 		body     func(n int) string
-		each     uint64 // maximum number of bytes allocated for each member
+		each     uint64 // maximum number of bytes allocated per member, frame, or line
 	}{
 		"empty gzip members": {"gzip", func(n int) string { return strings.Repeat(bodies.Gzip(t, ""), n) }, 256},
 		"gzip members":       {"gzip", func(n int) string { return strings.Repeat(bodies.Gzip(t, "{}\n"), n) }, 512},

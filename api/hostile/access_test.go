@@ -63,8 +63,8 @@ func (d *generator) authorize(r *request) {
 	}
 }
 
-// guarded reports whether an operation needs valid credentials on a server that requires
-// authentication. The operations of /log need none while the log is public.
+// guarded reports whether an operation always needs valid credentials on a server that requires
+// authentication. It excludes the operations of /log, because anyone can read a public log.
 func (c *contract) guarded(op *operation) bool {
 	scopes, _ := op.Extensions["x-scopes"].(map[string]any)
 	return scopes["on"] != nil && scopes["on"] != "log"

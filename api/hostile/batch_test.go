@@ -11,7 +11,7 @@ import (
 func gzipped(text []byte) []byte {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // cannot fail, because the level is valid
-	_, _ = z.Write(text)                            // cannot fail, because it writes to memory; nor can Close
+	_, _ = z.Write(text)                            // writing to memory cannot fail, and neither can Close
 	_ = z.Close()
 	return b.Bytes()
 }

@@ -18,7 +18,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	err    error // why the rest of the response is missing; nil if it is complete
+	err    error // why the response is incomplete; nil if it is complete
 	own    bool  // whether the answer comes from net/http itself and not from a handler
 }
 
@@ -51,8 +51,8 @@ func (c *client) close() {
 	}
 }
 
-// exchange pipelines the requests and reads an answer to each of them. It stops when an answer is
-// missing or closes the connection.
+// exchange pipelines the requests and reads an answer to each of them. It stops after an answer
+// that is missing or incomplete, or that closes the connection.
 func (c *client) exchange(requests []*request) []*answer {
 	if c.conn == nil {
 		conn, err := net.Dial("tcp", c.address)
@@ -91,8 +91,8 @@ func (c *client) exchange(requests []*request) []*answer {
 	return answers
 }
 
-// send writes the requests. It stops at the first write error: if the server does not read a
-// request to its end, the answer says why.
+// send writes the requests. It stops silently at the first write error, because the server can
+// refuse a request before it has read all of it. The answer then gives the reason.
 func send(to net.Conn, requests []*request) {
 	var text []byte
 	for _, r := range requests {

@@ -86,7 +86,7 @@ func newOperation(method, route string, item *openapi3.PathItem, o *openapi3.Ope
 	}
 	for media, content := range o.RequestBody.Value.Content {
 		if media == protobufType {
-			continue // its examples are the same as those of the JSON form
+			continue // the JSON form has the same examples
 		}
 		op.media, op.body = media, content.Schema.Value
 		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
@@ -116,8 +116,8 @@ func decodeLines(body io.Reader, header http.Header, schema *openapi3.SchemaRef,
 	return lines, nil
 }
 
-// find returns the operation to which a request with this method and target belongs, or nil if
-// there is none. methods reports whether the path exists, possibly with other methods only.
+// find returns the operation that handles a request with this method and target, or nil if there is
+// none. methods reports whether the path exists for any method.
 func (c *contract) find(method, target string) (found *operation, methods bool) {
 	if u, err := url.Parse(target); err == nil && u.Host != "" {
 		target = u.RequestURI()
@@ -126,7 +126,7 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	fixed := -1 // number of segments of the best match that are not parameters
+	fixed := -1 // number of literal segments in the route of the best match so far
 	for _, op := range c.operations {
 		n, ok := match(op.route, path)
 		if !ok {
@@ -140,8 +140,8 @@ func (c *contract) find(method, target string) (found *operation, methods bool) 
 	return found, methods
 }
 
-// match reports whether a path belongs to a route, and how many segments of the route are not
-// parameters.
+// match reports whether a path matches a route. It also returns the number of segments of the route
+// that are literal, that is, not parameters.
 func match(route, path string) (fixed int, ok bool) {
 	want, have := strings.Split(route, "/"), strings.Split(path, "/")
 	for i, w := range want {
@@ -149,7 +149,7 @@ func match(route, path string) (fixed int, ok bool) {
 			return 0, false
 		}
 		switch {
-		case w == "{path}": // the parameter path takes the rest of the path, including slashes
+		case w == "{path}": // {path} matches the rest of the path, including slashes
 			return fixed, true
 		case strings.HasPrefix(w, "{"):
 		case w == have[i]:
@@ -186,7 +186,7 @@ func (c *contract) checkAnswer(op *operation, method string, a *answer) error {
 		return fmt.Errorf("the contract has no body in the %d here", a.status)
 	}
 	if a.broken() {
-		return nil // the beginning of a stream, whose status and headers have been checked
+		return nil // only the beginning of a stream was read, so the body cannot be checked
 	}
 	input := &openapi3filter.RequestValidationInput{
 		Request: &http.Request{Method: method, URL: &url.URL{}},

@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The attackers share the cores with the server and use processor time that no server can reserve
-// for its writes. The control measures how much write speed this costs: the same clients send the
-// same requests to a process that reads and refuses them, and use as much processor time per second
-// as in the attack. The fraction of their speed that writes keep is the speed during the attack
-// divided by the speed during the control.
+// The attackers share the cores with the server, and no server can reserve this processor time for
+// its writes. The control measures how much this slows down writes: the same clients send the same
+// requests to a process that reads and refuses them, and use as much processor time per second as
+// in the attack. The test divides the write speed during the attack by the write speed during the
+// control.
 
 // refuserEnv is the environment variable that makes this test binary run as a server that refuses
 // every request.

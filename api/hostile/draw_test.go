@@ -29,8 +29,8 @@ func (d *generator) chance(n int) bool { return d.IntN(n) == 0 }
 func pick[T any](d *generator, list ...T) T { return list[d.IntN(len(list))] }
 
 // value returns a random value for a member with the given name and schema. The value has the shape
-// that the schema requires, but might violate other conditions, such as "not"; in that case, body
-// generates another one.
+// that the schema requires, but can violate other conditions, such as "not". The method body checks
+// them, and generates another value if necessary.
 func (d *generator) value(s *openapi3.Schema, name string, depth int) *value {
 	s = flat(s)
 	switch {
@@ -59,7 +59,7 @@ func (d *generator) value(s *openapi3.Schema, name string, depth int) *value {
 func (d *generator) object(s *openapi3.Schema, depth int) *value {
 	v := &value{schema: s, open: '{'}
 	required := s.Required
-	for _, more := range s.AnyOf { // an alternative only says which members are required
+	for _, more := range s.AnyOf { // each alternative only lists required members
 		if len(s.AnyOf) == 1 || d.chance(len(s.AnyOf)) {
 			required = slices.Concat(required, more.Value.Required)
 		}
@@ -153,7 +153,7 @@ func (d *generator) text(s *openapi3.Schema, name string) string {
 	return text
 }
 
-// suitableNames maps the name of a parameter or member to the names of members whose values suit it.
+// suitableNames maps a parameter or member to the members whose values can be used for it.
 var suitableNames = map[string][]string{
 	"id": {"producer"}, "key": {"cache_key"}, "hash": {"event_hash", "chunk_hash"}, "value": {"value", "input_hash", "model"},
 	"a": {"seq", "model"}, "b": {"seq", "model"}, "first": {"tree_size", "seq"}, "second": {"tree_size"}, "as_of": {"tree_size", "as_of"},

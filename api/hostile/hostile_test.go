@@ -127,7 +127,7 @@ func (s *attacker) prepare(t *testing.T) {
 	s.seeConsole(t, d)
 	for _, op := range s.contract.operations {
 		if op.OperationID == "makeSnapshot" {
-			continue // the operation succeeds only while a backup waits for the copy
+			continue // the operation succeeds only while a backup command is waiting for the snapshot
 		}
 		for tries := 0; !s.tally.succeeded(op.OperationID); tries++ {
 			require.Less(t, tries, 500, "%s never succeeds", op.OperationID)
@@ -164,7 +164,7 @@ func (s *attacker) seeConsole(t *testing.T, d *generator) {
 	require.NoError(t, err)
 	files := regexp.MustCompile(`ui/([^/"]+)/([^/"]+)"`).FindAllSubmatch(page, -1)
 	require.NotEmpty(t, files, "%s", page)
-	for _, name := range ledgers { // the files are the same for all ledgers, but the generator recalls values separately for each ledger
+	for _, name := range ledgers { // the files do not depend on the ledger, but values are recalled per ledger
 		for _, file := range files {
 			s.seen.keep(d.Rand, name, "version"+pairSeparator+"file", string(file[1])+pairSeparator+string(file[2]))
 		}
@@ -209,8 +209,8 @@ func (s *attacker) attackWhile(goOn func(n int) bool) {
 	running.Wait()
 }
 
-// holdConnections opens connections on which it sends the beginning of a request and then nothing
-// more. Calling leave closes them.
+// holdConnections opens connections and sends only the beginning of a request on each of them.
+// Calling leave closes them.
 func (s *attacker) holdConnections() (leave func()) {
 	d := s.generator(clients)
 	var open []net.Conn
@@ -267,13 +267,13 @@ func (s *attacker) send(d *generator, c *client, requests ...*request) {
 	for _, r := range requests {
 		d.authorize(r)
 	}
-	for _, r := range requests { // the last request can make the connection unusable
+	for _, r := range requests { // a garbled last request can make the server drop the connection
 		r.way.garbled = r.way.garbled || requests[len(requests)-1].way.garbled
 	}
 	answers := c.exchange(requests)
 	for i, r := range requests {
 		if i >= len(answers) {
-			break // the server closed the connection after the previous answer, or that answer is missing, too
+			break // an earlier answer is missing, or the server closed the connection after it
 		}
 		a := answers[i]
 		s.tally.add(r, a, s.contract.judge(r, a), before)

@@ -25,17 +25,17 @@ func (l level) String() string {
 		l.goroutines, len(l.open), l.heap/(1<<20), l.resident/(1<<20), l.ledgers)
 }
 
-// Memory limits for the server's databases, in bytes. They are small, so that the warm-up before a
-// long attack fills this memory and it cannot hide other growth.
+// Memory limits for the server's databases, in bytes. They are small, so that the warm-up of a long
+// attack fills this memory. Growth after the warm-up then has another cause.
 const (
 	databaseCache = 8 << 20
 	memTable      = 16 << 20 // size of each of the database's two memtables
 	indexMemory   = 16 << 20
 )
 
-// above describes a resource of which the server holds more than after the warm-up, or returns ""
-// if there is none. It allows for what additional ledgers need, and for database caches that were
-// not full yet. Any other growth is a leak.
+// above names a resource that the server uses more of than after the warm-up, or returns "" if
+// there is none. It allows for additional ledgers, and for database caches that were not full yet.
+// Any other growth is a leak.
 func (l level) above(warm level) string {
 	const (
 		spareGoroutines = 8 // goroutines that the databases and the measurement itself might start
@@ -43,7 +43,7 @@ func (l level) above(warm level) string {
 		spareFiles      = 4 // files that are open for the measurement itself
 		caches          = databaseCache + 2*memTable + indexMemory
 		spareHeap       = 2*caches + 32<<20   // in bytes
-		spareResident   = spareHeap + 192<<20 // in bytes; large, because the collector returns memory late
+		spareResident   = spareHeap + 192<<20 // in bytes; large, because Go returns memory to the system late
 	)
 	switch {
 	case l.goroutines > warm.goroutines+spareGoroutines+perLedger*(l.ledgers-warm.ledgers):

@@ -1,8 +1,7 @@
-// Package hostile_test attacks a real server with requests that are generated from the contract,
-// openapi.yaml: valid, nearly valid, or hostile, from several clients at once. Whatever the clients
-// send, every answer must be documented by the contract, and no answer may reveal internals of the
-// server. Afterwards, the server must hold no more resources than before, and the ledgers must be
-// intact.
+// Package hostile_test attacks a real server from several clients at once. The requests are
+// generated from the contract, openapi.yaml, and are valid, nearly valid, or hostile. Every answer
+// must be documented by the contract, and no answer may reveal internals of the server. Afterwards,
+// the server must hold no more resources than before, and the ledgers must be intact.
 //
 //	go test ./api/hostile -v                               1,500 requests without and 1,500 with tokens
 //	COLOPHON_HOSTILE=100000 go test ./api/hostile -v -timeout 2h

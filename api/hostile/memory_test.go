@@ -57,8 +57,8 @@ func (m *memory) recall(r *rand.Rand, ledger string, names ...string) (string, b
 // together lists the pairs of members that have a meaning only in combination.
 var together = [][2]string{{"project", "path_id"}, {"project", "build"}, {"by", "value"}, {"version", "file"}}
 
-// pairSeparator separates the names of two members that belong together in place.name, and also their
-// values.
+// pairSeparator separates the two names of a pair in place.name, and also the two values of the
+// pair.
 const pairSeparator = "\x00"
 
 // learn remembers the values in a JSON text, or in lines of JSON, under the names of their members.
@@ -103,8 +103,11 @@ func (m *memory) keepLink(r *rand.Rand, ledger, link string) {
 
 func linkTo(op *operation) string { return "link to " + op.OperationID }
 
-// relate remembers values that occur together in an object: each pair listed in together, the seq,
-// keyed by the kind of record, the ID of the producer, and each label with its value.
+// relate remembers values that occur together in an object:
+//   - each pair listed in together
+//   - the seq, under the kind of the record
+//   - the ID of the producer
+//   - each label with its value
 func (m *memory) relate(r *rand.Rand, ledger string, object map[string]any) {
 	for _, pair := range together {
 		a, _ := object[pair[0]].(string)

@@ -12,8 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// fault is one way to make a request invalid. make applies it, and returns false if it does not
-// apply to the request.
+// fault is one way to make a request invalid. make changes the request, and returns false if the
+// fault does not apply to it.
 type fault struct {
 	name string
 	make func(d *generator, r *request) bool

@@ -51,7 +51,7 @@ func (d *generator) path(op *operation) string {
 		if p.Name != "ledger" {
 			text = url.PathEscape(d.parameter(op, p))
 		}
-		if p.Name == "path" { // slashes in this parameter need no escape
+		if p.Name == "path" { // slashes in this parameter need no escaping
 			text = strings.ReplaceAll(text, "%2F", "/")
 		}
 		path = strings.ReplaceAll(path, "{"+p.Name+"}", text)
@@ -150,7 +150,7 @@ func (d *generator) repaired(op *operation, query []field) []field {
 		model = "m"
 	}
 	switch op.OperationID {
-	case "listTimeline": // this operation requires exactly one value
+	case "listTimeline": // this operation requires exactly one value to filter by
 		drop(func(name string) bool {
 			return name == "model" || name == "ipc_id" || strings.HasSuffix(name, "_hash") || strings.HasPrefix(name, "label:")
 		})
@@ -158,7 +158,7 @@ func (d *generator) repaired(op *operation, query []field) []field {
 	case "listEffects": // this operation requires two values of one variable
 		drop(func(name string) bool { return name == "variable" || name == "a" || name == "b" })
 		query = append(query, field{"variable", "model"}, field{"a", model}, field{"b", "not " + model})
-	case "getNestedProof": // this operation requires exactly one part
+	case "getNestedProof": // this operation requires either stage or citation
 		drop(func(name string) bool { return name == "stage" || name == "citation" })
 		query = append(query, field{"stage", "question"})
 	case "listRecords":

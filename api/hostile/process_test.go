@@ -39,8 +39,8 @@ func startServer(t *testing.T, data string, credentials *credentials) *process {
 	return startServerIn(t, data, credentials, nil, "--bad-request-limit", "1000000", "--cache", strconv.Itoa(databaseCache), "--index-cache", strconv.Itoa(indexMemory))
 }
 
-// startServerIn is like startServer, but takes additional environment variables and the flags to
-// use.
+// startServerIn is like startServer, but also sets environment variables, and passes the given
+// flags instead of the usual ones.
 func startServerIn(t *testing.T, data string, credentials *credentials, environment []string, flags ...string) *process {
 	t.Helper()
 	p := &process{data: data}
@@ -90,8 +90,8 @@ func run(t *testing.T, arguments ...string) string {
 	return out.String()
 }
 
-// send makes an ordinary request and returns the body of the response, whose status must be the
-// given one.
+// send makes an ordinary request, requires the given response status, and returns the body of the
+// response.
 func (p *process) send(t *testing.T, method, path, body string, status int) []byte {
 	t.Helper()
 	r, err := http.NewRequest(method, "http://"+p.address+path, strings.NewReader(body))
@@ -118,9 +118,9 @@ func (p *process) families(t *testing.T) map[string]*dto.MetricFamily {
 	return found
 }
 
-// openOutsideData lists the files that the server has open. It omits the files of the two
-// databases, whose number depends on their content, unless they have been deleted. The list is
-// empty if the system does not report open files.
+// openOutsideData lists the files that the server has open. It omits the databases' files, whose
+// number depends on the stored data, unless they have been deleted. The list is empty if the system
+// does not report open files.
 func (p *process) openOutsideData(t *testing.T) (open []string) {
 	t.Helper()
 	folder := fmt.Sprintf("/proc/%d/fd", p.command.Process.Pid)
@@ -132,7 +132,7 @@ func (p *process) openOutsideData(t *testing.T) (open []string) {
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(folder, e.Name()))
 		if err != nil {
-			continue // closed in the meantime
+			continue // the file has since been closed
 		}
 		held := strings.HasPrefix(to, filepath.Join(p.data, "db")) || strings.HasPrefix(to, filepath.Join(p.data, "index"))
 		if !held || strings.HasSuffix(to, "(deleted)") {

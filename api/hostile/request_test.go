@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// class states how close a request is to one that the contract allows.
+// class states how far a request deviates from what the contract allows.
 type class string
 
 const (
@@ -31,7 +31,7 @@ type request struct {
 
 	ledger                string
 	method, target, proto string
-	header                []field // in the order in which they are sent; names can repeat
+	header                []field // sent in this order; names can repeat
 	body                  []byte
 	tree                  *value   // the parsed body; nil if it is not JSON
 	lines                 []*value // lines of a batch
@@ -44,7 +44,7 @@ type field struct{ name, value string }
 
 // way describes how a request is sent.
 type way struct {
-	raw []byte // sent instead of the request, unless it is nil
+	raw []byte // if not nil, sent instead of the request
 	// parts is the number of writes into which the request is split; 0 means one.
 	parts int
 	// send is the number of bytes after which the client stops sending; 0 means all.
@@ -109,7 +109,7 @@ func (d *generator) addBody(r *request) {
 		r.lines, r.tree = r.tree.items, nil
 	}
 	switch r.op.OperationID {
-	case "createLedger": // one of a few names, because each ledger uses memory for as long as the server runs
+	case "createLedger": // use only a few names, because each ledger occupies memory until the server stops
 		r.tree.set("name", scalar(r.op.body.Properties["name"].Value, quote(pick(d, append(ledgers, third)...))))
 	case "compute":
 		r.target = "/v1/compute/" + d.kind(r.tree)
@@ -117,8 +117,8 @@ func (d *generator) addBody(r *request) {
 	r.write()
 }
 
-// kind returns a value for the path parameter of /compute that suits a record: the name of the
-// record's kind, or the name of that kind in routes.
+// kind returns a value for the path parameter of /compute that matches a record: the name of its
+// kind, such as run_dag, or the name of the kind's route, such as run-dags.
 func (d *generator) kind(record *value) string {
 	compute := d.contract.operation("compute")
 	names := flat(compute.parameters[0].Schema.Value).Enum

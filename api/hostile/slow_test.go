@@ -33,7 +33,7 @@ type slowAttack struct {
 
 	written  atomic.Int64 // number of records that writers have posted
 	failed   atomic.Value // why a writer was refused, as a string
-	statuses sync.Map     // number of answers that slow clients received, by status: int → *atomic.Int64
+	statuses sync.Map     // number of answers to slow clients by status; maps int to *atomic.Int64
 }
 
 // Loopback addresses; on Linux, all of 127.0.0.0/8 is loopback. The slow readers use several
@@ -44,9 +44,9 @@ const (
 	readersInTurn  = 2 // number of addresses that the slow readers use
 )
 
-// Whatever clients request without reading the answers, the memory of the server stays within its
-// limits, and writes continue. If COLOPHON_HOSTILE is set, the test is as large as the documented
-// campaign and logs the speed of writes with and without slow readers.
+// Clients that do not read the answers they request cannot make the server exceed its memory limits
+// or stop writes. If COLOPHON_HOSTILE is set, the test is as large as the documented campaign and
+// logs the speed of writes with and without slow readers.
 func TestSlowReadersHoldLittle(t *testing.T) {
 	if os.Getenv("COLOPHON_HOSTILE") != "" {
 		slowAndLarge(t)
@@ -70,7 +70,7 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 	}
 	end()
 	s.end()
-	if peak := server.peak(t); peak > 0 { // twice the budgets, to allow for garbage, plus the memory of an idle server
+	if peak := server.peak(t); peak > 0 { // the limit is twice the budgets, to allow for garbage, plus the memory of an idle server
 		t.Logf("%d MiB resident at most", peak>>20)
 		require.Less(t, peak, int64(2*(answers+bodies)+192<<20))
 	}
@@ -78,9 +78,9 @@ func TestSlowReadersHoldLittle(t *testing.T) {
 }
 
 // mostResident is the maximum resident memory, in bytes, of a server that runs with
-// GOMEMLIMIT=1GiB. leastSpeed is the minimum fraction of their speed that writes must keep. With
-// only slow readers, they are compared with writes under no other load; with the attack as well,
-// they are compared with writes during the control.
+// GOMEMLIMIT=1GiB. leastSpeed is the minimum speed of writes relative to a baseline. For slow
+// readers alone, the baseline is the speed without other load. For the attack, it is the speed
+// during the control.
 const (
 	mostResident = 13 << 30 / 10
 	leastSpeed   = 0.7

@@ -75,7 +75,7 @@ func (t *tally) found() (list []string) {
 	return list
 }
 
-// succeeded reports whether the operation has ever succeeded.
+// succeeded reports whether any answer to the operation had a 2xx or 3xx status.
 func (t *tally) succeeded(operation string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

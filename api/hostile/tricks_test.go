@@ -53,8 +53,8 @@ func (d *generator) weighed(list []trick) trick {
 	panic("unreachable: the random number is below the sum of the weights")
 }
 
-// texts lists texts that no honest client sends. None of them may appear in the headers of an
-// answer, and none of their control characters in the server's log.
+// texts lists texts that no honest client sends. The test fails if one of them injects a header
+// into an answer, or puts control characters into the server's log.
 var texts = []string{
 	"", " ", "\x00", "a\x00b", "\xff\xfe", "\xc0\xaf", "\xed\xa0\x80", "\u202etxt.exe", "\u200b", "\ufeff", "\u2028", "A\u0301\u0327",
 	"\r\nInjected: yes\r\n", "\n\n", "\x1b[2J\x1b]0;title\x07", "\x7f\x08", "=cmd|' /C calc'!A1", "@SUM(1+1)", "+1+1", "-1+1",
@@ -76,7 +76,7 @@ var tokens = []string{
 	"[,]", "{,}", "[1,]", `{"a":}`, `{1:2}`,
 }
 
-// large returns a random JSON text that is long or deeply nested. Only a few are very long.
+// large returns a random JSON text that is long or deeply nested. Very long texts are rare.
 func (d *generator) large() string {
 	n := pick(d, 100, 1000, 10_000)
 	if d.chance(25) {

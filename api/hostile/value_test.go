@@ -75,8 +75,8 @@ func (v *value) all() []*value {
 	return list
 }
 
-// one returns a random value, among v and the values nested in it, for which fit returns true. It
-// returns nil if there is none.
+// one returns a random value for which fit returns true, chosen from v and the values nested in it.
+// It returns nil if no value fits.
 func (v *value) one(r *rand.Rand, fit func(*value) bool) *value {
 	list := slices.DeleteFunc(v.all(), func(w *value) bool { return !fit(w) })
 	if len(list) == 0 {

@@ -71,8 +71,8 @@ func (w *writers) written(t *testing.T, goOn bool) int64 {
 	return n
 }
 
-// writeOnly runs the writers, which are paused at first. Each line of commands resumes or pauses
-// them, and is answered with one line on out.
+// writeOnly runs the writers, which are paused at first. For each line of commands, it resumes or
+// pauses them and writes one line to out.
 func writeOnly(address string, commands io.Reader, out io.Writer) {
 	var written atomic.Int64
 	var refused atomic.Value

@@ -25,8 +25,8 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// A request has less time to arrive while few connections are left. A connection that exceeds
-// the limit has little time for its request and its response.
+// While few connections are free, a request must arrive within crowdedPatience. A connection beyond
+// the limit on connections must finish its response within spareTime.
 func TestDeadlinesOfConnections(t *testing.T) {
 	all := newConnections(ServerLimits{Connections: 4})
 	noted := new(deadlines)
@@ -58,7 +58,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 	require.Equal(t, time.Unix(1, 0), noted.read)
 }
 
-// Slots are counted per /32 for IPv4 addresses, and per /64 for IPv6 addresses.
+// Connection slots are counted per /32 for IPv4 addresses, and per /64 for IPv6 addresses.
 func TestNetworks(t *testing.T) {
 	all := newConnections(ServerLimits{Connections: 2})
 	from := func(ip string) bool {

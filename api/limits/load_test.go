@@ -42,8 +42,8 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 	}
 }
 
-// Every field has exactly one setting, and every flag sets its field to the default that the
-// flag's help shows.
+// Every field of ServerLimits has exactly one setting. Setting every flag to the default that its
+// help shows yields the default limits.
 func TestEveryLimitIsASetting(t *testing.T) {
 	load := ServerLimits{}.WithDefaults()
 	require.Len(t, load.settings(), reflect.TypeFor[ServerLimits]().NumField())

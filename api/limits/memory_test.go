@@ -18,8 +18,8 @@ func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
-// MemoryBound counts BodyCopies for each byte, and counts values by their punctuation. A JSON text
-// has at most one more value than it has punctuation characters.
+// MemoryBound counts BodyCopies for each byte of a text, and estimates the number of values from
+// the punctuation. A JSON text has at most one more value than it has punctuation characters.
 func TestMemoryBound(t *testing.T) {
 	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
@@ -32,7 +32,7 @@ func TestShares(t *testing.T) {
 	m := budget(100, time.Hour)
 	a, b := MemoryShare{Budget: m, Who: Holder{Name: "a"}}, MemoryShare{Budget: m, Who: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
-	a.Shrink(70) // changes nothing: the share holds less than that
+	a.Shrink(70) // no effect, because the share holds only 50 bytes
 	require.EqualValues(t, 50, m.InUse())
 	a.Shrink(40)
 	require.NoError(t, b.Take(t.Context(), 30))
@@ -142,8 +142,8 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	require.Empty(t, m.holders)
 }
 
-// A claim does not delay a share that already holds memory. The claim ends when the claimant
-// stops waiting.
+// A claim reserves memory for a waiting share. It does not delay a share that already holds memory,
+// and it ends when the claimant stops waiting.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
 	one, two := &MemoryShare{Budget: m, Who: Holder{Name: "one"}}, &MemoryShare{Budget: m, Who: Holder{Name: "two"}}

@@ -22,8 +22,8 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 	require.Equal(t, 1, passed)
 }
 
-// After ChargeLines, CheckLineDebt refuses further lines of the identity until it has tokens again.
-// Without a rate limit, it refuses nothing.
+// After ChargeLines, CheckLineDebt refuses further lines of an identity until the identity has
+// tokens again. Without a rate limit, CheckLineDebt refuses nothing.
 func TestLineDebt(t *testing.T) {
 	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLineDebt("somebody"))
@@ -65,14 +65,14 @@ func TestRecentMap(t *testing.T) {
 	})
 }
 
-// If an address sends too many bad requests, the answers to further ones are delayed, but none
-// by more than BadHold.
+// If an address sends too many bad requests, the answers to its further bad requests are delayed by
+// at most BadHold.
 func TestBadRequestsAreHeld(t *testing.T) {
 	load := ServerLimits{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
 	r := newRates(load)
 	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	now := time.Now()
-	for range 4 { // the burst is not delayed
+	for range 4 { // a burst of 4 is not delayed
 		require.Zero(t, r.holdBad(one, false, now))
 	}
 	require.Equal(t, time.Second/2, r.holdBad(one, false, now))

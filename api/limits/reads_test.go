@@ -52,8 +52,8 @@ func TestReadsLeaveACoreToWrites(t *testing.T) {
 	})
 }
 
-// After a turn, reads rest for as long as the turn took, times the number of writes beyond the
-// first, up to a limit.
+// With n > 1 writes in progress, no turn begins for n-1 times the previous turn's duration. The
+// factor is limited to mostRest.
 func TestReadsRestBesideWrites(t *testing.T) {
 	for writes, rest := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Millisecond, 3: 20 * time.Millisecond, 100: mostRest * 10 * time.Millisecond} {
 		t.Run(strconv.Itoa(writes), func(t *testing.T) {

@@ -56,7 +56,7 @@ func (e *export) start(t *testing.T, media string, body []byte) (held *limits.Me
 	return held
 }
 
-// jsonOf is like bodyOf, but returns a JSON body with count items. It calls of to create each item.
+// jsonOf is like bodyOf, but returns JSON. The function of creates each of the count items.
 func jsonOf(t *testing.T, count int, of func(number int) proto.Message, ownResource bool) []byte {
 	t.Helper()
 	var items []string
@@ -123,14 +123,14 @@ func encode(t *testing.T, count int, of func(number int) proto.Message) (items [
 // heap returns the number of bytes in use on the heap after a garbage collection.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the second run also frees what a sync.Pool keeps through the first
+	runtime.GC() // a sync.Pool keeps its items until the second collection
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// While a request is in progress, it holds at least as much memory as its items and records use,
-// even if its body is much smaller.
+// While a request is in progress, it reserves enough memory for its items and records, even if its
+// body is much smaller.
 func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 	const count = 2048
 	numbers := &commonpb.AnyValue{Value: &commonpb.AnyValue_ArrayValue{ArrayValue: new(commonpb.ArrayValue)}}
@@ -219,7 +219,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 	}
 }
 
-// A request holds memory for only some of its records at a time: it releases the memory of those
+// A request holds memory for only some of its records at a time, and releases the memory of records
 // that have been recorded.
 func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// described is an operation in the document that the page loads.
+// described is an operation in the OpenAPI document that the reference page loads.
 type described struct {
 	OperationID  string `json:"operationId"`
 	Description  string
@@ -70,7 +70,8 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	}
 }
 
-// Operations that cannot be undone say so, and the command to erase many records is a dry run.
+// The descriptions of irreversible operations say that they cannot be undone. The sample command
+// that erases many records is a dry run.
 func TestIrreversibleOperationsWarn(t *testing.T) {
 	var warned []string
 	for _, o := range operations(t) {

@@ -12,7 +12,8 @@ const us = time.Microsecond
 var costs = Costs{Client: 10 * us, Before: 40 * us, Sequence: 10 * us, After: 10 * us, Index: 40 * us,
 	ServerCommit: 50 * us, Database: 30 * us, DatabaseCommit: 100 * us, Wait: time.Millisecond}
 
-// A single client waits for each step of its record. The index works while the next record is processed.
+// A single client waits for each step of its record except indexing, which overlaps with the next
+// record.
 func TestOneClient(t *testing.T) {
 	p := Simulate(costs, Scenario{Servers: 1, Ledgers: 1, Clients: 1, ServerCores: 2, Together: true}, 1000)
 	require.Equal(t, 1240*us, p.P50)
@@ -31,8 +32,8 @@ func TestManyClientsAreBoundByCores(t *testing.T) {
 	require.InEpsilon(t, 1, p.Busy, 0.02)
 }
 
-// If a commit waits for a long time, the wait limits the rate of a ledger. More ledgers then increase the
-// rate. More servers increase it only if one server has too few cores.
+// If commits wait for a long time, they limit the rate of a ledger. More ledgers then increase the total
+// rate. More servers increase the rate only if one server has too few cores.
 func TestLedgerBottleneck(t *testing.T) {
 	slow := costs
 	slow.Wait = 50 * time.Millisecond

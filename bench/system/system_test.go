@@ -11,7 +11,7 @@ import (
 	"colophon/bench/system"
 )
 
-// A meter measures the peak memory of a process. It counts the syncs if the machine allows that.
+// A meter measures the peak memory of a process. It also counts syncs if the machine supports it.
 func TestMeter(t *testing.T) {
 	dir := t.TempDir()
 	meter, err := system.StartMeter(os.Getpid(), dir)

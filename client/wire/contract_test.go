@@ -25,7 +25,7 @@ var operations = map[string]exchange{
 	"postRunDAG":           {wire.RunDAG{}, wire.Receipt{}},
 	"postCitationSet":      {wire.CitationSet{}, wire.Receipt{}},
 	"postPathFingerprint":  {wire.PathFingerprint{}, wire.Receipt{}},
-	"postBatch":            {}, // the types of its lines are in parts
+	"postBatch":            {}, // parts lists the types of its NDJSON lines
 	"postState":            {wire.StateChange{}, wire.Receipt{}},
 	"postNote":             {wire.Note{}, wire.Receipt{}},
 	"postStateChanges":     {wire.StateChangeRequest{}, wire.StateChangeResult{}},
@@ -84,8 +84,8 @@ var operations = map[string]exchange{
 	"getReceipt":           {nil, wire.Receipt{}},
 	"getNestedProof":       {nil, wire.NestedProof{}},
 	"getContent":           {},
-	"listEvents":           {}, // the types of its lines are in parts
-	"exportQuestion":       {}, // the types of its lines are in parts
+	"listEvents":           {}, // parts lists the types of its NDJSON lines
+	"exportQuestion":       {}, // parts lists the types of its NDJSON lines
 	"getEvent":             {nil, wire.EventLine{}},
 	"getInclusionProof":    {nil, wire.ProofAnswer{}},
 	"getConsistencyProof":  {nil, wire.ProofAnswer{}},
@@ -115,8 +115,8 @@ var operations = map[string]exchange{
 	"getMetrics":           {},
 }
 
-// parts holds the types of schemas that are not the whole body of any operation: lines of NDJSON,
-// and JSON that other types leave undecoded.
+// parts lists the types of schemas that do not describe the whole body of any operation. They
+// describe lines of NDJSON, and JSON that other types leave undecoded.
 var parts = map[string]exchange{
 	"IPCRecordLine":           {request: wire.BatchLine{}},
 	"RunDAGLine":              {request: wire.BatchLine{}},
@@ -147,22 +147,23 @@ var parts = map[string]exchange{
 	"KeyRotatedEvent":         {answer: wire.KeyRotatedEvent{}},
 }
 
-// rawMembers lists members that package wire keeps as raw JSON, although the contract describes their
-// structure, because their exact bytes matter or another package parses them.
+// rawMembers lists members whose structure the contract describes but that package wire keeps as raw
+// JSON. Their exact bytes matter, or another package parses them.
 var rawMembers = []string{
 	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "ComputeAnswer.record",
 	"BatchLine.record", "NestedProof.text", "LookupAnswer.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
-// required lists members that the contract requires although the Go type omits them if they are
-// empty. The first three are present only in full receipts. The others will become optional in the
-// contract.
+// required lists members that the contract requires but that the Go types omit if they are empty.
+// The members of Receipt are present only in full receipts. The temperature and max_tokens members
+// will become optional in the contract.
 var required = []string{
 	"Receipt.event", "Receipt.inclusion", "Receipt.checkpoint",
 	"IPCRecord.temperature", "IPCRecord.max_tokens", "IPCRecordEvent.temperature", "IPCRecordEvent.max_tokens",
 }
 
-// neverNull lists components that can be null only in requests. Responses omit the member instead.
+// neverNull lists schemas whose values can be null only in requests. Responses omit such a member
+// instead.
 var neverNull = []string{"RunID", "Timestamp", "Labels", "Producer"}
 
 // foreign lists operations and schemas whose JSON is defined by OTLP. OpenTelemetry exporters call
@@ -176,9 +177,9 @@ type checker struct {
 	request bool
 }
 
-// Every member of a schema is a field of its Go type, and every field is a member, with the same
-// name, optionality, and kind. Every operation and every object of the contract has a Go type,
-// except those of OTLP.
+// Every member of a schema matches a field of its Go type in name, optionality, and kind, and the
+// type has no other fields. Every operation and every object of the contract has a Go type, except
+// those that OTLP defines.
 func TestTypesMatchTheContract(t *testing.T) {
 	contract, err := openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 	require.NoError(t, err)
@@ -311,8 +312,8 @@ func (c checker) members(schema *openapi3.Schema, t reflect.Type) {
 	}
 }
 
-// value returns the type of a member without the pointer or Nullable that makes it nullable. The
-// test fails if a nullable member lacks such a wrapper, or if any other member has one.
+// value returns the type of a member without the pointer or Nullable wrapper that makes it
+// nullable. The test fails if the wrapper does not match the contract.
 func (c checker) value(at string, ref *openapi3.SchemaRef, t reflect.Type, given bool) reflect.Type {
 	c.Helper()
 	schema := c.resolve(ref)

@@ -27,7 +27,7 @@ import (
 	"colophon/proofs/monitor"
 )
 
-// These are limits of package replay. Some of the changed answers below exceed them.
+// Package replay refuses answers that exceed these limits. Some answers in these tests exceed them.
 const (
 	maxAnswer = 16 << 20 // bytes
 	maxValues = 400_000
@@ -38,7 +38,7 @@ type answerRows = []map[string]any
 // lie describes how a dishonest server changes one kind of answer, and what the audit must find.
 type lie struct {
 	name string
-	// about reports whether a query is one of those whose answers the server changes.
+	// about reports whether the server changes the answer to a query.
 	about func(path, query string) bool
 	// change modifies the decoded answer. If text is set, the server passes the encoded answer to
 	// text instead.
@@ -48,8 +48,8 @@ type lie struct {
 	// alone requests a separate audit for the lie, because the lie stops the audit or hides
 	// findings about other lies.
 	alone bool
-	// want is a finding that the audit must report. Its Query is the path or, if it ends with a
-	// slash, a prefix of the path. Parts of the query string may follow the path.
+	// want is a finding that the audit must report. Its Query contains the path, which can be
+	// followed by parts of the query string. A path that ends with a slash is a prefix.
 	want monitor.Finding
 }
 
@@ -127,7 +127,7 @@ func changeRows(change func(answerRows) answerRows) func(map[string]any) {
 }
 
 // If a server omits, adds, or changes anything in an answer, the audit's findings name the query
-// and the row. COLOPHON_AUDIT_SEED selects a different seed.
+// and the row. The environment variable COLOPHON_AUDIT_SEED overrides the audit's seed.
 func TestLiesAreNamed(t *testing.T) {
 	w := ledgertest.New(t, 60, 5, 60)
 	without := func(i int) func(map[string]any) {
@@ -267,9 +267,9 @@ func TestLiesAreNamed(t *testing.T) {
 	}
 }
 
-// groupLies divides lies into groups that can each be checked by a single audit. A group has at most
-// four lies, because a report has at most 100 findings, and no two lies in it are about the same
-// path.
+// groupLies divides lies into groups that can each be checked by a single audit. A group contains at
+// most four lies, because a report contains at most 100 findings. No two lies in a group affect the
+// same path.
 func groupLies(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
 		if l.want.Kind == monitor.KindMetrics {
@@ -326,7 +326,7 @@ func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
 
-// The audit reports receipts and proofs that do not belong to the audited tree.
+// The audit reports receipts and consistency proofs that do not match the audited tree.
 func TestReceiptsOfAnotherTree(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 5)
 	for _, l := range []lie{

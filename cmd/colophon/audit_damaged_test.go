@@ -17,7 +17,7 @@ import (
 	"colophon/proofs"
 )
 
-// The audit state holds at most 64 checkpoints that have not been proved consistent with the log.
+// The audit state lists at most 63 unproved checkpoints, even if a server keeps serving new ones.
 func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
 	signer, err := datadir.KeyFiles(w.Data).Load("default")

@@ -17,7 +17,8 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// The text of a report states the position of each finding and gives advice about it.
+// The text of a report gives advice for each finding, and a position unless the whole log is
+// affected.
 func TestFindingsGiveAdvice(t *testing.T) {
 	for _, e := range auditExits {
 		seq := uint64(0)

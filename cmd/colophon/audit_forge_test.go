@@ -31,8 +31,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// forge damages a copy of the ledger's database by writing to it beneath the storage package, so
-// that the files still have valid checksums. Methods that sign use the ledger's own key.
+// forge damages a copy of the ledger's database. It bypasses the storage package but keeps the
+// checksums of the files valid. Methods that sign use the ledger's own key.
 type forge struct {
 	t       testing.TB
 	world   *ledgertest.Ledger
@@ -91,7 +91,7 @@ func (f *forge) tile(level uint8, index uint64, change func([]byte) []byte) {
 	require.NoError(f.t, f.x.SetTile(level, index, change(tile)))
 }
 
-// relink recomputes the hash of the previous entry in every entry whose seq is at least from.
+// relink updates the hash of the previous entry in the entry at from and in all later entries.
 func (f *forge) relink(from uint64) {
 	for seq := from; seq < uint64(len(f.entries)); seq++ {
 		prev := proofs.Hash{}
@@ -143,8 +143,8 @@ func (f *forge) rewrite(seq uint64, from, to string) {
 	f.sign(uint64(len(f.entries)))
 }
 
-// reword is like rewrite but, for the event of a verb, also recomputes the digest that covers the
-// text.
+// reword is like rewrite, but it also recomputes the digest in the event, so that the digest covers
+// the new text.
 func (f *forge) reword(seq uint64, from, to string) {
 	f.replace(seq, from, to)
 	var d pyjson.Document
@@ -160,9 +160,9 @@ func (f *forge) reword(seq uint64, from, to string) {
 	f.rewrite(seq, string(detail.Member("digest").Text()), fmt.Sprintf("%x", sha256.Sum256(covered)))
 }
 
-// digestCovers reports whether the digest in a verb's event covers a member. It does not cover the
-// members that the ledger adds: the record of a validation, and the build and the fingerprint of a
-// validation unless the request contained them.
+// digestCovers reports whether the digest in an event covers a member of the event's record. The
+// digest excludes members that the ledger adds. For example, it covers the build of a validation
+// only if the request contained the build.
 func digestCovers(kind, member string, detail pyjson.Value) bool {
 	switch member {
 	case "digest", "idempotency_key", "names":
@@ -196,8 +196,8 @@ func (f *forge) bodyOf(seq uint64) string {
 	return body[:strings.LastIndex(body, `"seq":`)]
 }
 
-// contentOf returns the digest of one piece of content of the test ledger's event with the given
-// name.
+// contentOf returns the digest of one piece of an event's content. name identifies the event in the
+// test ledger.
 func (f *forge) contentOf(name, piece string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -210,7 +210,8 @@ func (f *forge) contentOf(name, piece string) storage.Hash {
 	return digest
 }
 
-// keyOf returns the digest of the idempotency key of the test ledger's event with the given name.
+// keyOf returns the digest of an event's idempotency key. name is the event's name in the test
+// ledger.
 func (f *forge) keyOf(name string) storage.Hash {
 	var event struct {
 		Record struct {
@@ -296,8 +297,8 @@ func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
 	_, _ = w.Write(body)
 }
 
-// tile returns the bytes of the requested tile: hashes, cut to the requested width, or, for an
-// entry bundle, the stored entries.
+// tile returns the stored hashes of a tile. For an entry bundle, it returns the stored entries up
+// to the requested width.
 func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	if !path.Entries {
 		tile, err := s.store.Tile(ctx, path.Level, path.Index)

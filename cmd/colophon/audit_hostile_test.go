@@ -187,7 +187,7 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 	}
 }
 
-// packed compresses each of the members into its own member of a gzip stream.
+// packed returns a gzip stream that contains one gzip member for each element of members.
 func packed(members ...[]byte) []byte {
 	var stream bytes.Buffer
 	for _, m := range members {

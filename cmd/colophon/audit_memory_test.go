@@ -23,8 +23,8 @@ import (
 	"colophon/ledger"
 )
 
-// childOfAudit is the environment variable that holds the arguments of the audit that
-// TestAuditChild runs, as a JSON array.
+// childOfAudit is the environment variable that passes the arguments of the audit to
+// TestAuditChild, as a JSON array.
 const childOfAudit = "COLOPHON_TEST_AUDIT"
 
 // childMemory is the text that precedes the peak memory, in KiB, in the child's output.

@@ -42,8 +42,8 @@ func both(name string, change func(*forge), n reportedDamage) auditMutation {
 	return auditMutation{name, change, n, n, n, reportedDamage{}}
 }
 
-// outsideLog returns a mutation of data that is stored outside the log, such as content. Only fsck and
-// audit --content can detect it.
+// outsideLog returns a mutation of data that is stored outside the log, such as content. An audit
+// without --content cannot detect it.
 func outsideLog(name string, change func(*forge), fsck, content reportedDamage) auditMutation {
 	return auditMutation{name: name, change: change, fsck: fsck, content: content}
 }
@@ -76,7 +76,7 @@ func TestMutationsAreNamed(t *testing.T) {
 			}
 			met[m.audit.kind] = true
 			if m.again == (reportedDamage{}) && m.audit != (reportedDamage{}) {
-				return // for these mutations, no audit continues from a state
+				return // these mutations are not tested with a saved state
 			}
 			again := filepath.Join(t.TempDir(), "state")
 			copyState(t, state, again)
@@ -279,9 +279,9 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 }
 
-// forkMutations returns mutations that fork the log or roll it back. They are signed with the right
-// key, so the resulting logs are valid. They can be detected only by fsck, which compares the log with
-// the high-water mark, and by an auditor that has seen the other tree.
+// forkMutations returns mutations that fork the log, roll it back, or extend it. The right key signs
+// each result, so the logs are valid. Only fsck, which reads the high-water mark, and an auditor that
+// has seen the other tree can detect a fork or a rollback.
 func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	at := func(kind audit.DamageKind, seq uint64) reportedDamage { return reportedDamage{kind: kind, seq: seq} }
 	fork := func(from uint64) func(*forge) {
@@ -305,8 +305,8 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 			}
 		}
 	}
-	// The high-water mark beside the database states the size and root of the largest tree that the
-	// ledger has signed.
+	// fsck compares the log with the high-water mark, which states the size and root of the largest
+	// tree that the ledger has signed.
 	mark := func(size uint64) reportedDamage { return at(audit.KindRollback, size) }
 	return []auditMutation{
 		{"fork after 400", fork(400), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.KindFork, 400)},
@@ -327,7 +327,7 @@ func timeOf(f *forge, seq uint64) int64 {
 	return microseconds(f.t, event.Time)
 }
 
-// timeText returns the time of an event as the event's JSON contains it.
+// timeText returns the time of an event as a string, in the format of the event's JSON.
 func timeText(f *forge, seq uint64) string {
 	_, rest, found := strings.Cut(string(f.entries[seq]), `"time":"`)
 	require.True(f.t, found)
@@ -446,8 +446,8 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
 	}
-	// deep returns a mutation that only fsck and audit --content detect, by comparing the event
-	// with its content.
+	// deep returns a mutation that an audit without a state detects only with --content, by
+	// comparing the event with its content. fsck detects it in the same way.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := outsideLog(name, change, check(event, field), check(event, field))
 		m.again = reportedDamage{kind: audit.KindFork, seq: w.At[event]}

@@ -20,7 +20,7 @@ type commandResult struct {
 	stdout, stderr string
 }
 
-// commandLine runs an audit or fsck command with an empty environment.
+// commandLine runs a command, such as audit or fsck, with an empty environment.
 func commandLine(ctx context.Context, args ...string) commandResult {
 	var out, stderr bytes.Buffer
 	c := cli.New(strings.NewReader(""), &out, &stderr, func(string) (string, bool) { return "", false })

@@ -188,8 +188,8 @@ func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	}
 }
 
-// proxied serves a ledger through a proxy. The proxy first calls instead with each request; instead
-// returns true if it has sent the response.
+// proxied serves a ledger through a proxy. The proxy calls instead for each request, and forwards
+// the request only if instead returns false.
 func proxied(t *testing.T, ledgerURL string, instead func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))

@@ -119,7 +119,7 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 }
 
 // A newer checkpoint replaces the saved one once tiles prove that the two are consistent. Once the
-// audit has checked the log up to the newer checkpoint, it replaces all unproved checkpoints.
+// audit has checked the log up to that checkpoint, the state contains no unproved checkpoints.
 func TestCheckpointsThatAreExtended(t *testing.T) {
 	w := newSeenWorld(t)
 	state := filepath.Join(t.TempDir(), "state")

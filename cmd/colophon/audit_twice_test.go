@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/audit"
 )
 
-// bundleAgain makes s serve the first entry bundle unchanged for the first good requests. It passes
-// every later request for that bundle to otherwise.
+// bundleAgain makes s serve the first entry bundle unchanged for the first goodRequests requests.
+// It passes every later request for that bundle to next.
 func bundleAgain(s *rawServer, goodRequests int32, next func(http.ResponseWriter, []byte)) {
 	var times atomic.Int32
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
@@ -48,8 +48,8 @@ func shortened(bundle []byte, kept int, end string) (short []byte) {
 	return short
 }
 
-// wrongSecondResponses returns handlers that answer the second request for a bundle wrongly, each with the exit
-// code and the position that the audit must report.
+// wrongSecondResponses returns handlers that send a wrong response to the second request for a bundle. Each
+// element states the exit code and the position that the audit must report.
 func wrongSecondResponses(seq uint64) map[string]struct {
 	answer func(http.ResponseWriter, []byte)
 	code   int
@@ -93,8 +93,8 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	}
 }
 
-// requireNamed requires the given exit code. If that is the exit code of a finding, it also
-// requires exactly one finding, at seq.
+// requireNamed requires the given exit code. If code is the exit code of a finding, requireNamed
+// also requires exactly one finding, at seq.
 func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o commandResult) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
@@ -182,7 +182,7 @@ func TestContentIsReadUpToItsSize(t *testing.T) {
 	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
-// A redaction during an audit changes neither the log that the audit checks nor its receipts.
+// A redaction during an audit causes no findings about the log or its receipts.
 func TestReceiptsMatchTheWalkedLog(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	ledgerURL, stop := ledgertest.Serve(t, w.Copy(t))

@@ -125,8 +125,8 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupNameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 
-// Only one restore at a time can run into a folder, and a restore adds nothing to a folder that
-// already contains a database.
+// Only one restore into a folder can run at a time. A restore refuses a folder that contains
+// anything except keys and marks.
 func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -177,7 +177,7 @@ func TestServersStartAtOnce(t *testing.T) {
 	require.Contains(t, s.colophon(cli.ExitOK, "fsck", "--data", data), "default: clean: 1 event")
 }
 
-// A backup that is made while the server erases content reports what the copy might still contain.
+// A backup that is made while the server erases content warns that it might contain erased texts.
 func TestBackupsReportPendingErasures(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -225,8 +225,8 @@ func TestBackupsAreVerified(t *testing.T) {
 	require.Empty(t, s.manifests())
 }
 
-// A backup contains only the database and the tokens. It can be restored after the backup folder
-// has been moved.
+// By default, a backup contains only the database and the tokens. It can be restored after the
+// backup folder has been moved.
 func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s := newStored(t)
 	s.post(3)

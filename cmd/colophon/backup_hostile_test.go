@@ -34,7 +34,7 @@ func (s *stored) opened() *pebble.Database {
 	return database
 }
 
-// A hostile server cannot make a backup read or remove files outside the server's copy.
+// A hostile server cannot make a backup read or remove files outside the server's database copy.
 func TestBackupsDoNotTrustServers(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -53,8 +53,8 @@ func TestBackupsDoNotTrustServers(t *testing.T) {
 	}
 }
 
-// A server makes only one copy at a time, and only while a backup waits for it. It removes copies
-// that earlier backups left behind.
+// A server copies its database only while a backup waits for the copy, and makes only one copy at a
+// time. It removes copies that earlier backups left behind.
 func TestSnapshotsServeOneBackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -76,7 +76,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.ErrorContains(t, err, "has its copy")
 	require.ErrorIs(t, copies.RemoveLeftover(), datadir.ErrSnapshotHeld)
 	require.DirExists(t, copies.DatabasePath())
-	require.NoError(t, held.Close()) // the operating system does this when a backup is killed
+	require.NoError(t, held.Close()) // the operating system releases the lock when a backup is killed
 	require.NoError(t, copies.RemoveLeftover())
 	require.NoDirExists(t, copies.DatabasePath())
 }

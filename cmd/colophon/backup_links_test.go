@@ -17,8 +17,8 @@ import (
 	"colophon/internal/safefile"
 )
 
-// linked is a backup folder that contains one backup, together with a copy of that folder in
-// outside.
+// linked is a backup folder that contains one backup. The field outside names a copy of that
+// folder.
 type linked struct {
 	*stored
 	store    backup.Store
@@ -96,7 +96,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		for step, do := range steps {
 			t.Run(name+", "+step, func(t *testing.T) {
 				l := newLinked(t)
-				if step == "prune" { // prune needs an older backup to remove, and still reads the manifest of the remaining one
+				if step == "prune" { // add an older backup for prune to remove
 					m := *l.manifest
 					m.Made = m.Made.Add(-time.Second)
 					_, err := l.store.WriteManifest(&m)

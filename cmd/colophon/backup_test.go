@@ -178,8 +178,8 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 }
 
-// A backup that is interrupted at any step is not listed, but what it has copied does not have to
-// be copied again by the next backup.
+// A backup that is interrupted at any step is not listed. The next backup does not copy again what
+// was already copied.
 func TestInterruptedBackupsDoNotCount(t *testing.T) {
 	s := newStored(t)
 	s.post(50)

@@ -135,7 +135,7 @@ func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Heade
 	return status, header, text
 }
 
-// mustPost posts a record, always with the same run_id, until the server accepts it.
+// mustPost posts a record, and retries with the same run_id until the server accepts the record.
 func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	c.Helper()
 	record := fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
@@ -185,7 +185,7 @@ func (c *cluster) waitFor(p *process, ledger string) {
 	require.Eventually(c, func() bool { return c.holds(p, ledger) }, patience, 20*time.Millisecond)
 }
 
-// requireAll requires that the server shows exactly as many records as it and the other servers
+// requireAll requires that a server shows exactly the number of records that all servers together
 // have acknowledged.
 func (c *cluster) requireAll(p *process, ledger string) {
 	c.Helper()

@@ -114,8 +114,8 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.Empty(t, p.Activity().Errors)
 }
 
-// If the dimensions of a run are too long for its event, audit and verify list what they cannot
-// check.
+// If the cache dimensions of a run are too long for its event, audit and verify list what they
+// cannot check.
 func TestUncheckedRulesAreNamed(t *testing.T) {
 	server, key := exportedServer(t)
 	var dimensions strings.Builder
@@ -162,11 +162,11 @@ func answerOf(url string) (status int, body string) {
 	return response.StatusCode, text.String()
 }
 
-// export does not write a pack if it cannot verify the server's answers.
+// The export command does not write a pack if it cannot verify the server's answers.
 func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 	url, _ := exportedServer(t)
 	for name, c := range map[string]struct {
-		path     string // suffix of the path of the requests whose answers the test changes
+		path     string // the test changes answers to requests whose path has this suffix
 		old, new string
 		says     string
 	}{
@@ -292,8 +292,8 @@ func TestFilesAreReplacedAtomically(t *testing.T) {
 	require.False(t, pack.IsPack(text))
 }
 
-// prove returns a proof of the requested stage, even if a run has several stages with the same
-// name.
+// The prove command returns a proof of the requested stage, even if a run has several stages with
+// the same name.
 func TestProofsAreOfTheRequestedStage(t *testing.T) {
 	url, _ := exportedServer(t)
 	node := func(digit string) string { return `{"stage":"a","hash":"` + strings.Repeat(digit, 64) + `"}` }

@@ -100,7 +100,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
-			if args[0] == "restore" { // restore into a new folder, which may contain only keys and marks
+			if args[0] == "restore" { // restore needs a new folder, which can contain only keys and marks
 				if dir != s.data && dir != datadir.KeyFiles(s.data).Dir && dir != datadir.MarkFiles(s.data).Dir {
 					continue
 				}
@@ -149,7 +149,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), 0, 0))
 	s.colophon(cli.ExitOK, rotate...)
 
-	// The whole folder may belong to another user, on whose behalf root runs the command.
+	// Root can run a command on a folder that belongs entirely to one other user.
 	require.NoError(t, filepath.WalkDir(s.data, func(path string, _ os.DirEntry, err error) error {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)

@@ -96,7 +96,7 @@ func damagesOf(findings []finding, err error) (damages []string) {
 	return damages
 }
 
-// withPending adds the key of a pending erasure in the format that a commit uses when it erases
+// withPending adds the key of a pending erasure, in the same format as a commit that erases
 // content.
 func withPending(t *testing.T, all []pebbletest.KeyValue, ledgerNumber uint32, seq uint64, slot uint16, digest storage.Hash, at int64) []pebbletest.KeyValue {
 	t.Helper()
@@ -111,8 +111,8 @@ func sorted(all []pebbletest.KeyValue) []pebbletest.KeyValue {
 	return all
 }
 
-// put returns a copy of all in which one key has been added or replaced or, if value is nil,
-// removed.
+// put returns a copy of all in which the key has the given value. If value is nil, the copy does
+// not contain the key.
 func put(all []pebbletest.KeyValue, key, value []byte) []pebbletest.KeyValue {
 	changed := slices.DeleteFunc(slices.Clone(all), func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, key) })
 	if value != nil {
@@ -141,9 +141,8 @@ type keyMutation struct {
 	all  []pebbletest.KeyValue
 }
 
-// mutationsOf returns ways to change the key all[i]: delete it, change its value in several ways,
-// swap its value with that of the next key of the same kind, copy it to other ledgers, and add
-// similar keys.
+// mutationsOf returns changes to the key all[i]. They delete the key, change or swap its value,
+// copy the key to other ledgers, or add similar keys.
 func mutationsOf(all []pebbletest.KeyValue, i int) (list []keyMutation) {
 	kv := all[i]
 	add := func(name string, changed []pebbletest.KeyValue) {
@@ -212,7 +211,7 @@ func harmless(family, change string) string {
 	return ""
 }
 
-// fsck reports every change to a single key, except the harmless ones.
+// fsck reports every change to a single key, unless harmless returns a reason.
 func TestEveryKeyIsChecked(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
@@ -234,7 +233,7 @@ func TestEveryKeyIsChecked(t *testing.T) {
 	for _, family := range []string{"format", "place", "reference", "content", "entry", "head", "info", "claim", "last", "name", "redaction", "setting", "tile", "erasure"} {
 		require.Positive(t, families[family], family)
 	}
-	const most = 4 // expected number of keys to test in each larger family
+	const most = 4 // a larger family is sampled, with this many keys on average
 	dice := rand.New(rand.NewPCG(1, 2))
 	tried, allowed := 0, 0
 	for i, kv := range all {
@@ -320,9 +319,9 @@ func TestFsckNamesStrays(t *testing.T) {
 		}
 		return k
 	}
-	var size, secret, plain uint64 // tree size; seq of a redacted record; seq of a record that is not redacted
+	var size, secret, plain uint64 // the tree size, and the seqs of a redacted and an unredacted record
 	var event []byte
-	var held, digest storage.Hash // content of the unredacted record, and its digest
+	var held, digest storage.Hash // digests of the unredacted and the redacted content
 	ledgertest.WithStore(t, data, func(store storage.Reader) {
 		head, err := store.Head(t.Context())
 		require.NoError(t, err)

@@ -210,7 +210,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 96<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
-	const tokens = 150 // enough that revoking them all makes the file grow by several blocks
+	const tokens = 150 // revoking this many makes the token file grow by several blocks
 	var texts [tokens]string
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
@@ -282,7 +282,7 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 }
 
 // If the disk fills during a backup, the backup reports that it is incomplete. If the disk fills
-// during a restore, the restore leaves no files behind. Both succeed once space is free.
+// during a restore, the restore leaves no files behind. Once space is free, a new attempt succeeds.
 func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 	s := newStored(t)
 	s.post(400)
@@ -312,7 +312,7 @@ func TestBackupsAndRestoresOnAFullDisk(t *testing.T) {
 func TestErasingOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 160<<20)
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
-	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // low enough that writes fail because the disk is full, not because the server rejects them
+	args := []string{"--min-free-space", "1KiB", "--index-wait", "100ms"} // so low that the disk fills up before the server rejects writes
 	secret := fmt.Sprintf("%x", sha256.Sum256([]byte("a text that does not compress")))
 	p := startProcess(t, s.data, args...)
 	require.True(t, p.up, "%s", p.output)
@@ -335,7 +335,7 @@ func TestErasingOnAFullDisk(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "the server must notice that the disk is full")
 	require.True(t, holds(t, s.data, secret), "the disk must be full before the text has been erased")
 	free()
-	if p.gone() { // the process exits if a write to the log fails; in production, a supervisor would restart it
+	if p.gone() { // a failed write to the log ends the process, so restart it
 		p = startProcess(t, s.data, args...)
 		require.True(t, p.up, "%s", p.output)
 		server.url = p.url

@@ -115,7 +115,7 @@ func TestImportStopsWhenRefused(t *testing.T) {
 	require.Contains(t, errs.String(), "refused the import: 415 no NDJSON here")
 }
 
-// import rejects a receipt for a different ledger or for a different kind of record.
+// The import command rejects a receipt for a different ledger or for a different kind of record.
 func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 	for _, receipt := range []string{`{"ledger":"other","seq":1,"kind":"ipc_record"}`, `{"ledger":"default","seq":1,"kind":"run_dag"}`, `{"seq":1}`, `{"ledger":1`} {
 		server := answering(t, func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ type process struct {
 	cmd    *exec.Cmd
 	output *locked.Buffer
 	url    string
-	up     bool          // the server has printed its URL; false if it exited first
+	up     bool          // true once the server has printed its URL
 	exited chan struct{} // closed when the server has exited
 }
 

@@ -86,8 +86,8 @@ func (s *stored) token(data, name string) string {
 	return made.Text
 }
 
-// restore leaves tokens out unless --with-tokens is given. The restored server then requires a token,
-// unless an authenticated manifest states that the original server had none.
+// The restore command restores tokens only with --with-tokens. Otherwise, the restored server
+// requires a token, unless an authenticated manifest states that the original server had none.
 func TestRestoresLeaveTokensOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -206,7 +206,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	})
 }
 
-// Every ledger in a backup must sign the manifest with a key that signs the ledger's checkpoints.
+// For each ledger in a backup, a key that signs the ledger's checkpoints must sign the manifest.
 func TestEveryLedgerSignsABackup(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
@@ -270,7 +270,7 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s.restore()
 }
 
-// Of the keys in the folder "keys", restore trusts only the newest one. It accepts an older key,
+// The restore command trusts only the newest key in the folder "keys". It accepts an older key,
 // which might have been stolen, only if that key is given with --key.
 func TestRestoresTrustTheNewestKey(t *testing.T) {
 	s := newStored(t)

@@ -29,8 +29,9 @@ func scriptSecret(ts *testscript.TestScript, _ bool, args []string) {
 	writeFile(ts, args[1], []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "SECRET", ts.Getenv("SECRET"))))
 }
 
-// scriptSearch searches every file of a folder for the secret, including compressed and overwritten
-// parts. It fails if the secret is not found or, with !, if it is found. Usage: [!] search FOLDER.
+// scriptSearch searches every file in a folder for the value of SECRET, including compressed and
+// overwritten data. It fails if the value is not found or, with !, if it is found.
+// Usage: [!] search FOLDER.
 func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 	var found []string
 	for begin := time.Now(); ; {
@@ -38,7 +39,7 @@ func scriptSearch(ts *testscript.TestScript, neg bool, args []string) {
 		if found, err = search(ts.MkAbs(args[0]), []byte(ts.Getenv("SECRET"))); err == nil {
 			break
 		}
-		if time.Since(begin) > time.Minute { // until then, try again: if a server is running, files can change or disappear during the search
+		if time.Since(begin) > time.Minute { // retry for a minute, because a running server can change or remove files
 			ts.Check(err)
 		}
 	}

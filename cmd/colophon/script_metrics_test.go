@@ -7,8 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// scriptScrape writes the metrics from the server's /metrics that are derived from the log,
-// including their HELP and TYPE lines, to a file. Usage: scrape FILE.
+// scriptScrape writes the server's log-derived metrics to a file, including their HELP and TYPE
+// lines. Usage: scrape FILE.
 func scriptScrape(ts *testscript.TestScript, _ bool, args []string) {
 	_, answer := request(ts, http.MethodGet, "/metrics", http.Header{}, nil)
 	var derived strings.Builder

@@ -15,8 +15,8 @@ func closePostgres(env *testscript.Env) {
 	}
 }
 
-// scriptPostgres controls a PostgreSQL server. start starts it and sets COLOPHON_STORE to its URL,
-// kill kills it, and run restarts it:
+// scriptPostgres controls a PostgreSQL server. The command start also sets COLOPHON_STORE to the
+// server's URL, and run restarts a killed server:
 //
 //	postgres start
 //	postgres kill

@@ -30,7 +30,7 @@ type processesKey struct{}
 type processes struct {
 	servers  map[string]*serverProcess
 	feeds    map[string]*feedProcess
-	followed map[string]<-chan error // results of follow, keyed by the name of the file that it writes
+	followed map[string]<-chan error // results of follow, keyed by the name of its output file
 }
 
 func newProcesses() *processes {
@@ -56,8 +56,8 @@ func (p *processes) killAll() {
 	}
 }
 
-// serverProcess is a server that a script has started. If the script restarts the server, it keeps
-// its address.
+// serverProcess is a server that a script has started. After a restart, the server has the same
+// address.
 type serverProcess struct {
 	command *exec.Cmd // nil while the server is not running
 	address string

@@ -34,8 +34,8 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SHARED", shared)
-			// Without this, each process built with the race detector would sleep for a second
-			// before it exits.
+			// Without this setting, each process built with the race detector would sleep for a
+			// second before it exits.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			processes := newProcesses()
 			env.Values[processesKey{}] = processes

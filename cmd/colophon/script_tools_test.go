@@ -173,7 +173,7 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamperer) error { return t.SetContent(digest, []byte("other")) }, err
-	case "redaction": // the stored redaction names the last event as the redaction event
+	case "redaction": // make the last event the redaction event of the record
 		head, err := store.Head(ctx)
 		return func(t *pebbletest.Tamperer) error { return t.SetRedaction(seq, head.Size-1) }, err
 	case "reference":

@@ -21,13 +21,13 @@ import (
 	"colophon/proofs"
 )
 
-// stolenKey holds a ledger whose first key was retired and then stolen, and a log with the same
-// origin that the thief forged with that key.
+// stolenKey provides a ledger whose first key was retired and then stolen. With that key, the thief
+// has forged a log that has the same origin.
 type stolenKey struct {
 	url, forged string // URLs of the ledger and of the forged log
 	first, now  string // the ledger's first and current verifier keys
 	history     *proofs.KeyHistory
-	old         string // receipt whose checkpoint only the first key has signed
+	old         string // receipt whose checkpoint is signed only with the first key
 	oldSize     uint64
 	data        string // the thief's folder
 }
@@ -64,8 +64,8 @@ func newStolenKey(t *testing.T) *stolenKey {
 	return s
 }
 
-// keysFile writes the ledger's list of keys, modified by change unless change is nil, to a file and
-// returns the file's name.
+// keysFile writes the ledger's list of keys to a file and returns the file's name. If change is not
+// nil, it modifies the list first.
 func (s *stolenKey) keysFile(t *testing.T, change func(map[string]any)) string {
 	text, err := json.Marshal(s.history)
 	require.NoError(t, err)
@@ -160,8 +160,8 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
 }
 
-// The audit compares the server's list of keys with the log. It reports a retired key that the
-// server lists with the wrong range of sizes or as still current.
+// With --key, keys list compares the server's list of keys with the log. It fails if the server
+// lists a retired key with the wrong range of sizes or as still current, or omits it.
 func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	s := newStolenKey(t)
 	honest := strings.TrimSuffix(s.url, remote.LedgerPath("default"))
@@ -199,8 +199,8 @@ func TestKeysThatTheLogDoesNotShow(t *testing.T) {
 	}
 }
 
-// A receipt whose checkpoint only the retired key has signed is valid if the current key has signed
-// a later tree that contains the receipt's tree. A forged receipt is never valid.
+// A receipt signed only with the retired key is valid if the current key has signed a later tree
+// that extends the receipt's tree. A forged receipt is never valid.
 func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
 	_, forged := ledgertest.Send(t, "GET", s.forged+"/records/3/receipt", "", "")
@@ -236,8 +236,8 @@ func TestReceiptsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "--later")
 }
 
-// With --against, the audit reports a fork if the retired key has signed a different tree at a size at
-// which the key was still in use. It does not accept a checkpoint from the retired key for a larger
+// With --against, the audit reports a fork if the retired key has signed a different tree of a size at
+// which the key was still in use. It rejects a checkpoint that the retired key has signed for a larger
 // size.
 func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	s := newStolenKey(t)
@@ -261,8 +261,8 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 	require.Contains(t, o.stderr, "the checkpoint cannot be accepted")
 }
 
-// An audit can continue from a state that was saved before a key rotation, whether it is given only
-// the current key or both keys.
+// An audit can continue from a state that was saved before a key rotation, whether it is given the
+// current key or the previous one.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	url, stop := ledgertest.Serve(t, w.Data)
@@ -283,9 +283,8 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	}
 }
 
-// Once a newer key signs, a checkpoint signed only with an older key is not valid. The audit
-// neither saves such a checkpoint nor reports a fork because of it, whichever key the audit is
-// given.
+// Once a newer key signs, an older key alone cannot sign a checkpoint of a larger tree. The audit
+// does not save such a checkpoint or report a fork because of it, whichever key the audit is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	old, err := datadir.KeyFiles(w.Data).Load("default")

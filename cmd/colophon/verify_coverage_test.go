@@ -17,9 +17,9 @@ import (
 	"colophon/proofs"
 )
 
-// derivedReceipts returns receipts for all four kinds of records exactly as a server writes them,
-// including members that are derived from other events, and a receipt for a replayed record. It
-// also returns the verifier key.
+// derivedReceipts returns receipts for all four kinds of records and one for a replayed record,
+// exactly as a server writes them. They include members that are derived from other events.
+// derivedReceipts also returns the verifier key.
 func derivedReceipts(t *testing.T) (receipts map[string][]byte, key string) {
 	t.Helper()
 	url, key := exportedServer(t)
@@ -71,7 +71,7 @@ func TestEveryByteOfAServersReceiptCounts(t *testing.T) {
 					continue
 				}
 				before, after := covered(text, whole), covered(changed, r)
-				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the changed byte can be in the name of this member
+				maps.DeleteFunc(before, func(name string, _ any) bool { return name == "incomplete" && after[name] == nil }) // the changed byte can be in the name "incomplete"
 				require.Equal(t, before, after, "byte %d: %s", at, changed)
 			}
 		})

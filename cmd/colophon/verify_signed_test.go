@@ -42,7 +42,7 @@ func verifiedFile(t *testing.T, text []byte, key string) commandResult {
 	return commandLine(t.Context(), "verify", name, "--key", key)
 }
 
-// verify rejects signed bytes that are not a valid event.
+// The verify command rejects signed bytes that are not a valid event.
 func TestSignedNonsenseIsRefused(t *testing.T) {
 	const kind, ledger, time = "citation_set", "default", "2026-01-02T03:04:05.000006Z"
 	good := `"citations":[{"chunk_hash":"sha256:` + ledgertest.ZeroHash + `"}]`
@@ -85,8 +85,8 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 	require.Empty(t, o.stdout)
 }
 
-// verify accepts files of any size that export can write. The limit for audit packs is higher than
-// that for other files.
+// The verify command accepts files of any size that export can write. The size limit is higher for
+// audit packs than for other files.
 func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
 	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
@@ -101,7 +101,8 @@ func TestAuditPacksCanBeLarge(t *testing.T) {
 	require.NoFileExists(t, e.file)
 }
 
-// prove rejects proofs of a part other than the requested one, and proofs without evidence.
+// The prove command rejects a response that lacks a proof, or that proves a different record,
+// ledger, or part.
 func TestProofsOfAnotherPartAreRefused(t *testing.T) {
 	url, _ := exportedServer(t)
 	code, good, stderr := colophon(url, "prove", "3", "--citation", "1")

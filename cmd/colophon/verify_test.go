@@ -52,7 +52,7 @@ func TestKeysAreReadOnePerLine(t *testing.T) {
 	require.NotContains(t, err.Error(), "nonsense")
 }
 
-// A key that is given as text is used as a key even if there is a file of that name.
+// A verifier key that is given as an argument is used as a key even if a file of that name exists.
 func TestKeysAreNotFileNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key := func() string {

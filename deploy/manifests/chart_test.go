@@ -1,6 +1,6 @@
-// Package manifests_test loads the compose files the way Docker Compose does, lints the Helm chart,
-// and checks what the chart renders and the manifests in deploy/kubernetes against the Kubernetes
-// types and against the server.
+// Package manifests_test loads the compose files as Docker Compose does, and lints the Helm chart.
+// It checks the rendered chart and the manifests in deploy/kubernetes against the Kubernetes types.
+// It also checks that the server accepts the rendered settings.
 package manifests_test
 
 import (
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// several holds the values with which the chart renders the manifests in deploy/kubernetes/servers.
+// several contains the chart values that produce the manifests in deploy/kubernetes/servers.
 const several = `
 servers: 3
 insecure: true
@@ -151,8 +151,8 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// With insecure set and no other values, the chart renders the manifests in deploy/kubernetes. With the
-// values in several, it renders those in deploy/kubernetes/servers.
+// If insecure is the only value that is set, the chart renders the manifests in deploy/kubernetes. With
+// the values for several servers, it renders the manifests in deploy/kubernetes/servers.
 func TestChartEqualsManifests(t *testing.T) {
 	for name, c := range map[string]struct{ values, folder string }{
 		"one server":      {"insecure: true", manifests},
@@ -175,7 +175,8 @@ func TestChartEqualsManifests(t *testing.T) {
 	}
 }
 
-// plain returns the objects as sorted YAML, without the labels and settings that only the chart has.
+// plain returns the objects as sorted YAML, without the labels and settings that only the chart
+// adds.
 func plain(t *testing.T, objects []any) string {
 	t.Helper()
 	var texts []string
@@ -210,8 +211,8 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// The server accepts all flags that the chart sets. Each environment variable that the chart
-// sets belongs to a flag, a key, or a library.
+// The server accepts every flag that the chart sets, and has a flag for every COLOPHON_ variable
+// that the chart sets. Every volume mount in the chart refers to an existing volume.
 func TestServerAcceptsTheSettings(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "colophon")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "./cmd/colophon")

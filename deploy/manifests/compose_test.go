@@ -15,8 +15,8 @@ import (
 // signingKey contains characters that are special in an environment file.
 const signingKey = "PRIVATE+KEY+ledger.example.org/default+8bc471bd+AU7b0Gn6/fyEkNO151VWg5n3FLliaSd9ucGU5f5phM=="
 
-// load loads compose files from deploy/ together with a copy of servers.env.example that contains
-// the given key and password.
+// load loads compose files from deploy/. The environment is a copy of servers.env.example with the
+// given key and password filled in.
 func load(t *testing.T, key, password string, files ...string) (*types.Project, error) {
 	t.Helper()
 	text, err := os.ReadFile("../servers.env.example")
@@ -40,8 +40,8 @@ func TestCompose(t *testing.T) {
 	require.Equal(t, []string{"colophon", "grafana", "prometheus"}, sorted(p.ServiceNames()))
 }
 
-// Each server gets a volume, an address, the signing key, and the database URL from the second compose
-// file.
+// Each server gets its own volume and address, the signing key, and a database URL. The URL comes from
+// the compose file of the database.
 func TestComposeOfServers(t *testing.T) {
 	for file, c := range map[string]struct {
 		databases []string

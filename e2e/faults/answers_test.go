@@ -103,7 +103,7 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	return q.all, q.err
 }
 
-// queries collects the answers to queries, and the first error.
+// queries collects the answers to queries, and any errors.
 type queries struct {
 	all map[string]string
 	err error
@@ -196,7 +196,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, but the log has it %d times: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}
-		for i, e := range o.found[a.id] { // the rows are newest first
+		for i, e := range o.found[a.id] { // found is in the order of the log, but rows is newest first
 			if row := rows[len(rows)-1-i]; row.Seq != e.seq || row.EventHash != e.hash {
 				return fmt.Errorf("attempt %d, event %d, is listed as event %d", a.id, e.seq, row.Seq)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// tally counts the events of a round.
+// tally counts what happened in a round of faults.
 type tally struct {
 	faults   map[string]int // number of injected faults, keyed by kind
 	receipts int            // number of receipts that were compared with the log
@@ -39,8 +39,8 @@ func (t *tally) sum() (n int) {
 	return n
 }
 
-// A round injects faults into a new world and calls the oracle after each fault. It returns an
-// error if anything happened that must never happen.
+// A round injects faults into a new test server and calls the oracle after each fault. It returns
+// an error if the server broke a guarantee, for example by losing a record.
 type round func(t *testing.T, r *rand.Rand, name string) (tally, error)
 
 // lanes is the number of rounds that run at the same time.

@@ -20,9 +20,9 @@ import (
 )
 
 // A child is a process that runs this test binary as a server whose file operations can be made to
-// fail, so that a fault that stops the server does not stop the test. A child serves one session
-// after another. It exchanges messages with its parent, each on one line of JSON. roleVariable is
-// set in the environment of every child.
+// fail. Because the server has its own process, a fault that stops it does not stop the test. A
+// child serves one session after another. It exchanges messages with its parent, each on one line
+// of JSON. The environment of every child contains roleVariable.
 
 const roleVariable = "COLOPHON_FAULTS_ROLE"
 
@@ -38,7 +38,7 @@ type childMessage struct {
 	URL    string `json:",omitempty"` // URL of the server
 	Failed string `json:",omitempty"` // error from opening or closing the folder, after which the child exits
 	Closed bool   `json:",omitempty"` // the session has ended without an error
-	Hit    string `json:",omitempty"` // a call that has just failed as planned
+	Hit    string `json:",omitempty"` // call into which a fault has just been injected
 }
 
 // childMain serves the sessions that it reads from standard input, one after another. It returns the exit
@@ -97,8 +97,8 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	return n.close()
 }
 
-// fileClass returns the kind of a file: its extension or, if it has none, its name without its
-// number.
+// fileClass returns the kind of a file, such as *.sst, MANIFEST, or folder, so that faults can be
+// counted by kind.
 func fileClass(file string) string {
 	base := filepath.Base(file)
 	if class := filepath.Ext(base); class != "" && class != base {
@@ -152,15 +152,15 @@ func startChild(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// The reasons why a child sends no further messages.
+// These errors say why a child sends no further messages.
 var (
 	errEnded  = errors.New("the child has exited")
 	errSilent = errors.New("the child sends nothing")
 )
 
-// wait returns the next message that does not report a hit, and counts the hits before it. It
-// returns errEnded if the child has exited, or errSilent if no message arrives within the given
-// time.
+// wait returns the next message that does not report an injected fault, and counts the injected
+// faults reported before it. It returns errEnded if the child has exited, or errSilent if no
+// message arrives within the given time.
 func (c *child) wait(most time.Duration) (childMessage, error) {
 	late := time.After(most)
 	for {
@@ -181,7 +181,7 @@ func (c *child) wait(most time.Duration) (childMessage, error) {
 
 func (c *child) ask(line any) { _ = json.NewEncoder(c.stdin).Encode(line) } // ignore the error: if the child is dead, wait reports it
 
-// end kills the child and counts its remaining hits.
+// end kills the child and counts the injected faults in its unread messages.
 func (c *child) end() {
 	_ = c.stdin.Close()
 	_ = c.command.Process.Kill()

@@ -17,7 +17,7 @@ import (
 // patience is the maximum time that a request may take while the server is running.
 const patience = 30 * time.Second
 
-// client sends the requests of a history from several goroutines.
+// client sends requests from several goroutines and records the outcomes in a history.
 type client struct {
 	history *history
 	url     string // URL of the ledger
@@ -53,7 +53,7 @@ func (c *client) ask(ctx context.Context) {
 	case n < 6:
 		a := c.history.draw()
 		if !c.post(ctx, a) && c.history.oneIn(2) && ctx.Err() == nil {
-			c.post(ctx, a) // retry as real clients do; a record without a key may then be in the log twice
+			c.post(ctx, a) // retry as real clients do; without an idempotency key, this can append the record twice
 		}
 	case n < 8:
 		size := 1 + c.history.randomBelow(8)
@@ -241,7 +241,7 @@ func (c *client) read(ctx context.Context) {
 	}
 }
 
-// contentName returns the name of one of the pieces of content in the record of an attempt.
+// contentName returns the name of a piece of content in the attempt's record.
 func contentName(a *attempt) string {
 	switch a.path {
 	case "/ipc-records":

@@ -18,7 +18,7 @@ import (
 
 func TestClock(t *testing.T) { campaign(t, clockRound) }
 
-// clock is a clock whose every reading is wrong. course says in which way.
+// clock is a clock that is always wrong. course specifies how.
 type clock struct {
 	mu     sync.Mutex // guards the fields below
 	r      *rand.Rand
@@ -51,8 +51,8 @@ func (c *clock) read() time.Time {
 func clockRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 	for range 4 {
-		// After a session with a clock at the end of time, all later events have that time, which
-		// hides later faults. Such sessions are therefore rare.
+		// Rarely choose the clock at the end of time. Event times never decrease, so all later events have
+		// the same time, which hides later faults.
 		course := courses[r.IntN(len(courses)-1)]
 		if r.IntN(20) == 0 {
 			course = courses[len(courses)-1]

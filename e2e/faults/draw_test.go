@@ -15,10 +15,10 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// attempt is a request that posts a record or makes a change. Once it has been created, only the
-// fields guarded by mu change.
+// attempt is a request that posts a record or makes a change. It is immutable after creation,
+// except for the fields guarded by the history's mu.
 type attempt struct {
-	id     int // unique within a world; records contain it in the label "attempt"
+	id     int // unique within a history; stored in each record's label "attempt"
 	method string
 	path   string      // relative to the ledger's URL
 	kind   record.Kind // kind of the event that the request causes
@@ -44,14 +44,14 @@ type attempt struct {
 // keyed reports whether the attempt can safely be sent again.
 func (a *attempt) keyed() bool { return a.key != "" || a.runID != "" }
 
-// events returns the maximum number of events that sending the attempt once can write.
+// events returns the maximum number of events that the attempt writes each time it is sent.
 func (a *attempt) events() int { return max(1, len(a.targets)) }
 
 // isRecord reports whether the attempt posts a record rather than making a change.
 func (a *attempt) isRecord() bool { return a.contents != nil }
 
-// These are the numbers of distinct values from which random records choose. Because records share
-// texts, the content of many records is stored only once.
+// Each constant is the number of distinct values from which random records choose. Records with the
+// same text share its content, which is stored only once.
 const (
 	prompts  = 4
 	projects = 2
@@ -122,7 +122,7 @@ func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 		if r.IntN(2) == 0 {
 			members["branch"] = fmt.Sprintf("branch-%d", r.IntN(2))
 		}
-		if r.IntN(3) == 0 { // with a base, which must not be the build itself
+		if r.IntN(3) == 0 { // set a base, which must be a different build
 			members["base"] = fmt.Sprintf("build-%d", (build+1+r.IntN(builds-1))%builds)
 		}
 		passage := fmt.Sprintf("Passage %d", r.IntN(12))
@@ -147,7 +147,8 @@ func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 	return a
 }
 
-// randomText returns a text that starts with the given words and is otherwise hardly compressible.
+// randomText returns a text that starts with the given words and continues with random digits,
+// which compress badly.
 func randomText(r *rand.Rand, begin string, length int) string {
 	noise := make([]byte, length/2)
 	for i := range noise {

@@ -18,8 +18,8 @@ import (
 	"colophon/storage/faulty"
 )
 
-// In these tests, the server runs in a child process, and its calls to the file system of the log
-// or the index fail. It must exit if it cannot continue safely.
+// The tests in this file run the server in a child process and make its file operations on the log
+// or the index fail. The server must exit if it cannot continue safely.
 
 func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.Fail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) {
@@ -85,9 +85,9 @@ type fileWorld struct {
 }
 
 // session makes a child serve while clients use it, and waits until the session has ended or the
-// child has exited. ended is the number of processes that exited. The child may hang only if file
-// operations keep failing forever, because writing, opening, and closing a database wait until its
-// tables can be written.
+// child has exited. ended is the number of processes that exited. A child must not hang unless file
+// operations keep failing forever. In that case, the database waits until its tables can be
+// written.
 func (w *fileWorld) session(ctx context.Context, s session) (ended int, err error) {
 	w.counted = make(map[string]int)
 	if w.child == nil {
@@ -190,9 +190,9 @@ func copyFolder(from, to string) error {
 	return nil
 }
 
-// scratch creates a folder for many small files, in memory if enough is free. A folder in memory
-// suffices for faults that stop a process but not the machine, because their outcome does not
-// depend on syncs. done removes the folder.
+// scratch creates a folder for many small files, in memory if more than 1 GiB is free there. A
+// folder in memory suffices for faults that stop a process but not the machine, because their
+// outcome does not depend on syncs. done removes the folder.
 func scratch() (dir string, done func(), err error) {
 	const memory, room = "/dev/shm", 1 << 30
 	in := ""

@@ -9,11 +9,11 @@ import (
 	"colophon/proofs"
 )
 
-// history is what the clients of one world know: the requests that they sent, and the responses.
+// history records the requests that clients sent to a ledger, and the responses that they received.
 type history struct {
 	world string
-	// smallest and largest limit the lengths of the records' texts, in bytes. Most texts are short,
-	// unless smallest is large.
+	// smallest and largest limit the lengths of the records' texts, in bytes. If smallest is 0, most
+	// texts are short.
 	smallest, largest int
 	// complete means that every request received a response.
 	complete bool
@@ -64,7 +64,7 @@ func (h *history) records(n int) (list []*attempt) {
 	return list
 }
 
-// length returns a random text length in bytes. It is called with mu held.
+// length returns a random text length in bytes. The caller must hold h.mu.
 func (h *history) length() int {
 	least, most := h.smallest, max(h.smallest, 440)
 	if h.largest > 0 && (h.smallest > 0 || h.random.IntN(20) == 0) {
@@ -73,7 +73,7 @@ func (h *history) length() int {
 	return least + h.random.IntN(most-least+1)
 }
 
-// oneIn returns true in one of n calls on average.
+// oneIn returns true with probability 1/n.
 func (h *history) oneIn(n int) bool { return h.randomBelow(n) == 0 }
 
 // randomBelow returns a random number in [0, n).
@@ -147,8 +147,8 @@ func (h *history) randomAck() *ack {
 	return h.acks[h.random.IntN(len(h.acks))]
 }
 
-// until returns a copy of the history as of the time when only the first acks receipts had arrived.
-// The copy contains all attempts, because any of them may have been sent by then.
+// until returns a copy of the history that contains only the first acks receipts. It contains all
+// attempts, because any of them could have been sent before the last of these receipts arrived.
 func (h *history) until(acks int) *history {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -87,7 +87,7 @@ func (w *processWorld) killUnderLoad(ctx context.Context, s *server, after time.
 }
 
 // terminateRound starts one server after another on the same data folder and sends each of them
-// SIGTERM under load. A server must answer every request that it has accepted before it exits.
+// SIGTERM under load. Before a server exits, it must answer every request that it has accepted.
 func terminateRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {

@@ -36,8 +36,8 @@ type nodeConfig struct {
 	log   *slog.Logger
 }
 
-// node is a server that runs in the test process. It is put together in the same way as the server
-// of the serve command.
+// node is a server that runs in the test process. It has the same components as the server that the
+// serve command runs.
 type node struct {
 	database storage.Database
 	host     *ledger.Host
@@ -125,7 +125,7 @@ func (n *node) close() error {
 	return errors.Join(append(errs, n.database.Close())...)
 }
 
-// These sizes are so small that a few hundred records fill memory tables.
+// These sizes, in bytes, are so small that a few hundred records fill a memtable.
 const (
 	smallTable = 64 << 10
 	smallCache = 1 << 20

@@ -37,8 +37,8 @@ func (s hookedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 	return s.hook.commit(ctx, s.Store, old, b)
 }
 
-// usedBy returns a world in which clients have used a ledger whose store calls commit instead of
-// its own Commit method.
+// usedBy runs clients against a ledger whose store calls commit instead of its own Commit method.
+// It returns the database and the clients' history.
 func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error) *storeWorld {
 	t.Helper()
 	w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
@@ -52,7 +52,8 @@ func usedBy(t *testing.T, commit func(ctx context.Context, s storage.Store, old 
 	return w
 }
 
-// commitCorrectly is the control for the other commit functions: it commits correctly.
+// commitCorrectly calls Commit without interfering. It is the control for the faulty commit
+// functions.
 func commitCorrectly(ctx context.Context, s storage.Store, old storage.Head, b storage.Batch) error {
 	return s.Commit(ctx, old, b)
 }

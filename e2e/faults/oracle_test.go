@@ -26,7 +26,7 @@ type oracle struct {
 	node *node
 	*history
 	verifier *proofs.Verifier
-	verbs    map[string]int  // IDs of attempts that are not new records, keyed by the digest of their idempotency key or by their reason
+	verbs    map[string]int  // IDs of attempts that make changes, keyed by idempotency key digest or by reason
 	events   []event         // all events of the log, indexed by seq
 	found    map[int][]event // events that each attempt caused, keyed by attempt ID
 }
@@ -52,9 +52,9 @@ type event struct {
 	}
 }
 
-// check returns nil if nothing was lost or damaged: every event that was acknowledged to a client
-// is in the log, and every other attempt is either in the log completely or not at all. check also
-// submits a few records itself and adds them to the history.
+// check returns nil if nothing was lost or damaged. Every event that was acknowledged to a client
+// must be in the log. Every other attempt must be in the log either completely or not at all. check
+// also submits a few records itself and adds them to the history.
 //
 // If h.complete is set, the server shut down gracefully without interrupting a request. In that
 // case, everything in the log must also have been acknowledged.
@@ -217,9 +217,10 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	return proofs.VerifyConsistency(c.Size, head.Size, c.Root, head.Root, path)
 }
 
-// once checks that each attempt is in the log completely, at the seqs in its receipts, and no more
-// often than the ledger can have accepted it: at most once if it has an idempotency key. It also
-// checks that every event except the first was caused by an attempt.
+// once checks that each acknowledged attempt is in the log, at the seqs in its receipts. No attempt
+// is allowed in the log more often than the ledger can have accepted it. For an attempt with an
+// idempotency key, that is at most once. once also checks that every event except the first was
+// caused by an attempt.
 func (o *oracle) once() error {
 	acked := make(map[int]map[uint64]bool)
 	for _, a := range o.acks {
@@ -252,7 +253,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for _, e := range events {
 		switch {
-		case len(a.targets) > 0: // if only some targets were changed, the response does not state which
+		case len(a.targets) > 0: // if a change affected only some targets, the response does not say which ones
 			if !slices.Contains(a.targets, e.body.Record.RecordSeq) {
 				return fmt.Errorf("event %d changes the state of event %d", e.seq, e.body.Record.RecordSeq)
 			}
@@ -287,8 +288,8 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	return nil
 }
 
-// contents checks that the store holds exactly the content that records in the log need, byte for
-// byte: no content is orphaned, and redacted content is gone.
+// contents checks that the store contains the content that records in the log need, byte for byte.
+// Redacted content and content that no record needs must not be in the store.
 func (o *oracle) contents() error {
 	store := o.node.ledger.Reader()
 	needed := make(map[string]bool)
@@ -322,8 +323,8 @@ func (o *oracle) contents() error {
 	return nil
 }
 
-// most limits how many acknowledged attempts are submitted again and, separately, how many other
-// attempts. The latest attempts are chosen first.
+// most is the maximum number of acknowledged attempts that are submitted again. The same maximum
+// applies to unacknowledged attempts. The latest attempts are chosen first.
 const most = 4
 
 // again submits some attempts a second time. An attempt that is in the log must be answered as a
@@ -398,9 +399,9 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 	return ack, err
 }
 
-// index checks that the index answers every query just as a new index, built from the same log
-// without faults, would. It also checks that the answers agree with values computed directly from
-// the events.
+// index checks that the index gives the same answers as a new index that is built from the same log
+// without faults. It also checks that the answers agree with values computed directly from the
+// events.
 func (o *oracle) index() error {
 	follower, err := o.node.follow()
 	if err != nil {

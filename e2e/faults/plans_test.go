@@ -9,8 +9,8 @@ import (
 )
 
 // target is a kind of file system call on files that match the pattern path. log and index are the
-// approximate numbers of such calls that one session makes on the files of the log and on those of
-// the index; 0 means that it makes none.
+// approximate numbers of such calls in one session, on files of the log and of the index. 0 means
+// that a session makes no such call.
 type target struct {
 	call, path string
 	log, index int
@@ -46,8 +46,8 @@ var callsOf = map[faulty.Mode][]string{
 	faulty.FlipBit: {faulty.Read},
 }
 
-// drawPlan randomly chooses the calls that fail in a session, on the files of the index if index is
-// true and on those of the log otherwise.
+// drawPlan randomly chooses the calls that fail in a session. If index is true, they are calls on
+// files of the index. Otherwise, they are calls on files of the log.
 func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	plan := faulty.Plan{Mode: mode, Bit: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
 	for most := 0; most == 0; {

@@ -75,7 +75,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 		case 2:
 			time.AfterFunc(after, func() { _ = databaseServer.Kill() })
 			w.killUnderLoad(t.Context(), s, after)
-			time.Sleep(after) // in case the timer fires late
+			time.Sleep(after) // wait in case the timer that kills the database fires late
 			databaseServer.Stop()
 			if err := databaseServer.StartProcess(); err != nil {
 				return done, err
@@ -153,7 +153,7 @@ func (w *postgresWorld) migrateBothWays(t *testing.T, r *rand.Rand, done *tally)
 }
 
 // migrate runs the migrate command until the ledger has moved. It kills each of the first three
-// attempts after a random time of less than 400 ms, unless it has finished.
+// attempts after a random time of less than 400 ms, unless the attempt finishes earlier.
 func (w *postgresWorld) migrate(ctx context.Context, r *rand.Rand, from, to string, done *tally) error {
 	for attempt := 0; ; attempt++ {
 		command := exec.CommandContext(ctx, settings.binary, "migrate", "--from", from, "--to", to)

@@ -43,7 +43,7 @@ type cutter struct {
 	cuts []cut
 }
 
-// before is called before each operation of the file system.
+// before sometimes simulates a power failure before a file system operation.
 func (c *cutter) before(operation int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *cutter) before(operation int) {
 		return
 	}
 	percent := []int{0, 30, 50, 70, 100}[c.r.IntN(5)]
-	acks := c.history.acknowledgements() // counted before the files are copied, so that the copy must contain all of these receipts
+	acks := c.history.acknowledgements() // counted before the files are copied, so that the copy must contain the events of all these receipts
 	c.cuts = append(c.cuts, cut{c.files.AfterPowerCut(percent, c.r.Uint64()), acks, operation, percent})
 }
 

@@ -24,8 +24,8 @@ type server struct {
 	ended   chan struct{}
 	err     error // error from waiting for the process; set before ended is closed
 
-	// mu is held while the process is reaped. From then on, the process ID may belong to a
-	// different process.
+	// mu is held while the process is reaped. After that, the operating system can reuse the process
+	// ID.
 	mu     sync.Mutex
 	waited bool // guarded by mu
 }
@@ -83,7 +83,7 @@ func execServer(ctx context.Context, data string, environment []string, flags ..
 			}
 		}
 		close(ready)
-		s.mu.Lock() // the process has closed its output, so it exits soon
+		s.mu.Lock() // not held for long, because a process that has closed its output exits soon
 		defer s.mu.Unlock()
 		s.err = s.command.Wait()
 		s.waited = true

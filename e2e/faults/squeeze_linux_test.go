@@ -75,9 +75,9 @@ func (w *processWorld) runShortage(ctx context.Context, s *server, short, enough
 	return nil
 }
 
-// runShortages calls one several times. Each call causes a shortage and returns a description of it, or
-// "" if the server did not notice. runShortages restarts the server if it has exited, and calls the
-// oracle after each exit and at the end.
+// runShortages calls the function one several times. Each call causes a shortage and returns a
+// description of it, or "" if the server did not notice. If the server exits, runShortages calls the
+// oracle and restarts the server. It also calls the oracle at the end.
 func (w *processWorld) runShortages(ctx context.Context, done *tally, environment []string, flags []string,
 	one func(s *server) (what string, err error),
 ) (err error) {
@@ -216,8 +216,8 @@ func (s *server) memory(ctx context.Context) (float64, error) {
 	return value("go_memstats_sys_bytes") - value("go_memstats_heap_released_bytes"), nil
 }
 
-// memoryRound limits the address space of a server to what it already uses. The Go runtime exits
-// when it cannot get more.
+// memoryRound limits the address space of a server to its current size. The Go runtime exits when
+// it cannot allocate more.
 func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, remove, err := scratch()
 	if err != nil {
@@ -254,7 +254,7 @@ func memoryRound(t *testing.T, r *rand.Rand, name string) (done tally, err error
 // mountDisk mounts a 96 MiB file system at dir.
 func mountDisk(dir string) error { return unix.Mount("none", dir, "tmpfs", 0, "size=96m") }
 
-// diskRound fills the small disk that a server uses, either completely or almost.
+// diskRound fills the small disk of a server completely or almost completely.
 func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	dir, err := os.MkdirTemp("", "colophon-faults")
 	if err != nil {
@@ -268,8 +268,8 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	w := newProcessWorld(dir, name, r.Uint64())
 	w.history.largest = 50_000
 	ballast := filepath.Join(dir, "ballast")
-	// With a mark as low as 1 KiB, the server does not start to refuse writes until the disk itself
-	// is full.
+	// With --min-free-space set to only 1 KiB, the disk fills up before the server starts to refuse
+	// writes.
 	mark := []string{"8MiB", "1KiB"}[r.IntN(2)]
 	flags := []string{"--log-level", "error", "--min-free-space", mark}
 	return done, w.runShortages(t.Context(), &done, nil, flags, func(s *server) (string, error) {
@@ -287,8 +287,8 @@ func diskRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) 
 	})
 }
 
-// fillDisk creates a file in dir that fills the file system, leaving the given number of bytes
-// free.
+// fillDisk creates the file name, which fills the file system that contains dir except for leave
+// bytes.
 func fillDisk(dir, name string, leave int64) error {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

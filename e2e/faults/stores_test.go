@@ -40,7 +40,7 @@ func TestStoreHasWrongChecksums(t *testing.T) {
 	campaign(t, storeRound(faulty.FlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
-// used lists the storage calls that a server makes: all except Freeze and those that only audits
+// used lists the storage calls that a server makes. It omits Freeze and the calls that only audits
 // make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "CheckWritable", "Ledgers", "Ledger", "Create"}

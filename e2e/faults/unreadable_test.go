@@ -62,12 +62,12 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 }
 
 // If a table of the index cannot be opened or read, or if a read returns wrong bytes, queries that
-// need the table must fail. No answer may be wrong or incomplete.
+// need the table fail. No answer is wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
 	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.Slow, -1 // a zero pause has no effect, but the call is counted
+	count.Mode, count.Count = faulty.Slow, -1 // in mode Slow, a pause of zero has no effect except that the call is counted
 	reads, opening := faulty.New(count), 0
 	made := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })

@@ -24,8 +24,8 @@ const (
 	// maxOutage is the longest time that a ledger may go without an acknowledged write. Time during which the
 	// database itself accepts no writes does not count.
 	maxOutage = 10 * time.Second
-	// minCheckedRun is the duration of the shortest run that fails if maxOutage is exceeded. A shorter run only
-	// logs the outage, because the machine may be busy with other work.
+	// minCheckedRun is the minimum duration of a run in which an outage longer than maxOutage is an error. A
+	// shorter run only logs the outage, which other work on the machine can cause.
 	minCheckedRun = 5 * time.Minute
 	// settleTime is the time limit for everything to recover after a fault.
 	settleTime = 2 * time.Minute
@@ -97,7 +97,8 @@ func campaign(t *testing.T, p programs, seed uint64) {
 	}
 	require.Eventually(t, func() bool { return well(begin) }, settleTime, 50*time.Millisecond, "no write is acknowledged before the first fault")
 
-	// An audit exits if its first attempt fails, so that a wrong URL is noticed. It retries only after that.
+	// The audit command exits if its first attempt fails, but retries later ones. Wait until every audit has
+	// succeeded once.
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(audits, func(a *process) bool { return !strings.Contains(tail(a.log, 1<<20), ": clean") })
 	}, settleTime, 50*time.Millisecond, "an audit has not finished before the first fault")
@@ -184,8 +185,8 @@ func report(t *testing.T, c *clients, down []gap, from, to time.Time, count int)
 	}
 }
 
-// inspect compares the final state of the ledgers with what clients and witnesses know. It also runs the audit
-// and fsck commands.
+// inspect compares the final state of the ledgers with what clients and witnesses observed. It also runs the
+// audit and fsck commands.
 func inspect(t *testing.T, w *world, c *clients, keys []*proofs.Verifier, begin time.Time, binary string) {
 	t.Helper()
 	primary := w.database.primary()

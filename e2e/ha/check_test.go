@@ -16,7 +16,7 @@ import (
 // storedLog is the log of a ledger, read directly from the database.
 type storedLog struct {
 	events []proofs.Hash          // hash of each event, indexed by seq
-	roots  map[uint64]proofs.Hash // root hashes of the trees of the requested sizes, keyed by size
+	roots  map[uint64]proofs.Hash // root hash of the tree of each requested size, keyed by size
 	found  map[int]uint64         // seq of the event of each attempt, keyed by attempt ID
 }
 
@@ -93,8 +93,8 @@ func (c *compact) root() proofs.Hash {
 	return root
 }
 
-// compare compares what clients and witnesses know about a ledger with its log in the database. It
-// also requires that the history is linearizable.
+// compare compares the receipts and checkpoints that clients and witnesses received with the log in
+// the database. It also requires that the history is linearizable.
 func (h *history) compare(ctx context.Context, conn *pgx.Conn, key *proofs.Verifier, begin time.Time) error {
 	h.mu.Lock()
 	wrong := h.wrong

@@ -28,11 +28,12 @@ type database struct {
 	nodes []*node
 }
 
-// node is a PostgreSQL server together with the Patroni process that manages it. Connections from
-// the other nodes and from Colophon servers go through lines, which faults can disturb.
+// node is a PostgreSQL server together with the Patroni process that manages it. The other nodes
+// and the Colophon servers connect to it through lines, which are TCP relays that faults can
+// disturb.
 type node struct {
 	name       string
-	dir        string // folder; on its own small disk if one can be mounted
+	dir        string // node's folder, on its own small disk if one can be mounted
 	disk       bool   // whether dir is on its own disk
 	patroni    *process
 	sql, rest  string  // ports of PostgreSQL and of Patroni's REST API
@@ -95,8 +96,8 @@ LD_PRELOAD=%s FAKETIME_TIMESTAMP_FILE=%s FAKETIME_CACHE_DURATION=1 FAKETIME_DONT
 FAKETIME_START_AFTER_SECONDS=2 exec %s/postgres "$@"
 `
 
-// startDatabase starts etcd and three nodes, with a line to each node for every server, and waits until
-// both standbys are replicating.
+// startDatabase starts etcd and three nodes, and waits until both standbys are replicating. Each node
+// gets one line for each server.
 func startDatabase(t testing.TB, p programs, dir string, servers int) *database {
 	t.Helper()
 	client, peer := freePort(t), freePort(t)
@@ -295,8 +296,8 @@ func (d *database) clear() {
 	}
 }
 
-// probes are plain insertions with which the test itself finds out when the database accepts writes,
-// independently of Colophon, and whether it loses any.
+// probes inserts rows without using Colophon. The test thus learns when the database itself accepts
+// writes, and whether it loses any of them.
 type probes struct {
 	up   successTimes // times at which any node acknowledged a row
 	next atomic.Int64
@@ -346,11 +347,11 @@ func (p *probes) insert(conn *pgx.Conn, warned *atomic.Bool) error {
 	return nil
 }
 
-// lost returns how many of the acknowledged rows are missing from the primary, and how many rows
-// were acknowledged. If any are missing, the database itself has lost them, so no server that uses
-// it can keep its promises. Versions of Patroni before 3.1 can cause this: if a newly promoted node
-// does not renew its key in time, they go back to the previous primary, which lacks those commits
-// (Patroni pull request 2787).
+// lost returns the number of acknowledged rows that are missing from the primary, and the number of
+// all acknowledged rows. If any are missing, the database itself has lost data, so no server that
+// uses it can keep its promises. Versions of Patroni before 3.1 can cause this. If a newly promoted
+// node does not renew its key in time, Patroni goes back to the previous primary, which lacks the
+// new commits (Patroni pull request 2787).
 func (p *probes) lost(d *database) (lost, of int, err error) {
 	n := d.primary()
 	if n == nil {

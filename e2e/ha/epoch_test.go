@@ -14,10 +14,10 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// TestEpoch cancels a commit's wait for the standby, which makes the commit visible on the primary although
-// no standby has it. It then kills the primary and promotes the standby. A build that merely reads the head
-// to find out whether the commit was made, without raising the epoch, acknowledges the record, which is then
-// lost. The ordinary build does not acknowledge the record until the standby has it.
+// TestEpoch cancels a commit's wait for the standby, so the commit becomes visible on the primary although
+// no standby has it. It then kills the primary and promotes the standby. A build without epochs reads only
+// the head to find out whether the commit was made. It therefore acknowledges the record, which is then
+// lost. The ordinary build acknowledges the record only after the standby has it.
 func TestEpoch(t *testing.T) {
 	if installed, err := postgrestest.IsInstalled(); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,8 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// epochScene consists of a server and the primary that it uses, which has a synchronous standby.
+// epochScene is the setup of TestEpoch. It consists of a server, its primary, and a synchronous
+// standby.
 type epochScene struct {
 	t                *testing.T
 	primary, standby *postgrestest.Server
@@ -99,8 +100,8 @@ func (s *epochScene) wait(done <-chan struct{}, what string) {
 	}
 }
 
-// run performs the scenario and reports whether the record was acknowledged before a standby had
-// it.
+// run performs the steps that TestEpoch describes. It reports whether the record was acknowledged
+// before a standby had it.
 func (s *epochScene) run() (early bool) {
 	ctx, stop := context.WithCancel(context.Background())
 	var group sync.WaitGroup

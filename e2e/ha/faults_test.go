@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is a temporary failure. run causes it, returns after it has ended, and describes what happened.
+// fault is a kind of failure. run causes a failure, waits until it ends if it is temporary, and
+// describes what happened.
 type fault struct {
 	name string
 	run  func(w *world, r *rand.Rand) (what string)
@@ -60,8 +61,8 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(r.Int64N(int64(most-least)))).Round(time.Millisecond)
 }
 
-// victim returns a random node, usually the primary, together with the name by which log messages
-// refer to it.
+// victim returns a random node, usually the primary. It also returns the node's name for use in log
+// messages.
 func (w *world) victim(r *rand.Rand) (*node, string) {
 	n := pick(r, w.database.nodes)
 	primary := w.database.primary()
@@ -180,8 +181,8 @@ func fillFor(dir string, lasts time.Duration) string {
 	return fmt.Sprintf(" for %v", lasts)
 }
 
-// jumpServer sets a server's clock back, or ahead by less than one day, which is how much an audit
-// tolerates.
+// jumpServer sets a server's clock back, or ahead by less than one day. An audit rejects events
+// that are more than one day ahead.
 func jumpServer(w *world, r *rand.Rand) string {
 	s, jump := pick(r, w.servers), pick(r, jumps)
 	s.setClock(jump)
@@ -244,7 +245,7 @@ func isolateNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, time.Second, 20*time.Second)
 	lines := append([]*line{n.register, n.peers[0], n.peers[1]}, n.from...)
-	for _, m := range w.database.nodes { // the node must not be able to reach the others either
+	for _, m := range w.database.nodes { // the node must not be able to reach the other nodes either
 		if m != n {
 			lines = append(lines, m.peers...)
 		}

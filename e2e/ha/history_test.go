@@ -8,7 +8,7 @@ import (
 	"colophon/proofs"
 )
 
-// history is what clients and witnesses know about one ledger.
+// history records what clients and witnesses have observed about one ledger.
 type history struct {
 	ledger string
 
@@ -18,7 +18,7 @@ type history struct {
 	reads       []read
 	newest      uint64 // highest seq that was acknowledged or seen by a read
 	checkpoints map[uint64][]byte
-	wrong       []error // observations that must never happen
+	wrong       []error // errors about behavior that must never occur
 }
 
 // attempt is a record that a client posts until it is acknowledged.
@@ -80,8 +80,8 @@ func (h *history) counts() (sent, acknowledged int) {
 	return h.sent, len(h.appends)
 }
 
-// saw records the response to a read. From then on, every read asks for at least the size that this read
-// saw, because two servers need not show the same size at the same time.
+// saw records the response to a read. From then on, reads ask for at least the size that this read saw,
+// because the index of another server can be smaller.
 func (h *history) saw(r read) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +111,7 @@ func root(note []byte) (line string) {
 	return line
 }
 
-// broken records an observation that must never happen.
+// broken records an error about behavior that must never occur.
 func (h *history) broken(format string, arguments ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

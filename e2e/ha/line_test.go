@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stalled line must hold data back and deliver it after it is healed. A line that is cut must
-// close its connections.
+// A stalled line holds data back and delivers it after the line is healed. A line that is cut
+// closes its connections.
 func TestLine(t *testing.T) {
 	echo, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

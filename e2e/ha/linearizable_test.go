@@ -50,8 +50,8 @@ func (h *history) operations(begin time.Time) (all []porcupine.Operation) {
 const window = 2000
 
 // linearizable returns an error if the history of a log is not linearizable. The seqs determine the order of
-// all operations. The history is therefore linearizable if no operation begins after a later one has ended,
-// which the loop checks for the whole history, and if each window is linearizable, which porcupine checks.
+// all operations, so two checks suffice. The loop checks the whole history for an operation that begins
+// after a later one has ended. porcupine checks that each window is linearizable.
 func linearizable(all []porcupine.Operation) error {
 	order := func(o porcupine.Operation) uint64 { // a read that sees a length comes before the append that changes the length
 		s := o.Input.(step)

@@ -20,7 +20,7 @@ type line struct {
 	mu       sync.Mutex
 	listener net.Listener   // nil while the line is cut; guarded by mu
 	links    map[*link]bool // guarded by mu
-	slower   time.Duration  // guarded by mu
+	slower   time.Duration  // delay of all data; guarded by mu
 	open     chan struct{}  // closed unless the line is stalled; guarded by mu
 }
 
@@ -41,7 +41,7 @@ func (l *line) port() string {
 
 func (l *line) address() string { return l.listen }
 
-// start makes the line listen again if it is cut.
+// start makes the line listen, unless it already does.
 func (l *line) start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,15 +139,15 @@ func heal(lines ...*line) {
 	}
 }
 
-// state returns what send must wait for: open is closed unless the line is stalled, and slower is the
-// delay.
+// state returns a channel that is closed unless the line is stalled, and the delay for data on the
+// line.
 func (l *line) state() (open <-chan struct{}, slower time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open, l.slower
 }
 
-// link is a connection through a line.
+// link is a connection that a line relays to its target.
 type link struct {
 	line *line
 	ends [2]net.Conn
@@ -169,7 +169,7 @@ const (
 	chunks     = 128
 )
 
-// run forwards data in both directions and returns when both have ended.
+// run relays data between the two ends and returns when both directions are finished.
 func (k *link) run() {
 	var directions sync.WaitGroup
 	for i := range k.ends {

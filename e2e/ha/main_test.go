@@ -1,5 +1,5 @@
 // Package ha_test injects faults into three servers on a highly available PostgreSQL cluster. Patroni manages its
-// three nodes, of which one is the primary and another is the synchronous standby. Clients write continuously. No
+// three nodes. One node is the primary, and another is the synchronous standby. Clients write continuously. No
 // acknowledged write may be lost, and no two checkpoints may contradict each other.
 //
 //	make ha                                  ten minutes of faults

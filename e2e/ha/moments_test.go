@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// successTimes collects the times at which something succeeded.
+// successTimes records the times at which an operation succeeded.
 type successTimes struct {
 	mu    sync.Mutex
 	times []time.Time // guarded by mu
@@ -25,7 +25,7 @@ func (m *successTimes) after(t time.Time) bool {
 	return len(m.times) > 0 && m.times[len(m.times)-1].After(t)
 }
 
-// gap is a period without success.
+// gap is a period in which no operation succeeded.
 type gap struct{ from, to time.Time }
 
 func (g gap) length() time.Duration { return g.to.Sub(g.from) }

@@ -69,7 +69,7 @@ func tail(path string, most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// keep restarts the program whenever it exits, until it is no longer wanted.
+// keep restarts the program whenever it exits, until end is called.
 func (p *process) keep() {
 	for {
 		p.mu.Lock()
@@ -114,7 +114,8 @@ func (p *process) once() {
 	}
 	p.pid, p.starts = command.Process.Pid, p.starts+1
 	p.mu.Unlock()
-	// Wait for the process to exit but do not reap it yet, so that its ID is not reused while mu is not held.
+	// Wait for the process to exit, but do not reap it yet. Otherwise, its ID could be reused before p.pid is
+	// reset, and signal would hit another process.
 	_, _ = waitUntilEnded(command.Process.Pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 // missing, the test fails instead of being skipped.
 const requireVariable = "COLOPHON_REQUIRE_PATRONI"
 
-// programs holds the paths of the programs that the test needs, all of which are in Debian
-// packages.
+// programs holds the paths of the programs that the test needs. Debian has a package for each of
+// them.
 type programs struct {
 	patroni, etcd string
 	postgres      string // folder that contains PostgreSQL's programs
@@ -58,8 +58,8 @@ func findPrograms(t testing.TB) (p programs) {
 	return p
 }
 
-// account returns the user as whom all programs must run, because PostgreSQL refuses to run as root. It
-// returns nil if the test itself does not run as root.
+// account returns the unprivileged user that must run all programs, because PostgreSQL refuses to
+// run as root. It returns nil if the test itself does not run as root.
 func account(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -24,10 +24,10 @@ var ledgers = []string{"default", "second", "third"}
 type server struct {
 	*process
 	data  string
-	disk  bool // whether data is on its own small disk
+	disk  bool // whether the data folder is on a separate small disk
 	clock string
-	url   string // URL of the server itself, which bypasses its line
-	line  *line  // line through which clients and the other servers reach this one
+	url   string // URL that reaches the server directly, not through line
+	line  *line  // relay through which clients and the other servers reach this server
 }
 
 // clientURL returns the URL at which clients reach the server through its line.
@@ -83,7 +83,7 @@ func startServer(t testing.TB, binary, store string, dir, name string, prepare f
 	return s
 }
 
-// setClock sets the server's clock to the given duration ahead of the real time.
+// setClock sets the server's clock ahead of the real time by the given duration.
 func (s *server) setClock(ahead time.Duration) {
 	_ = os.WriteFile(s.clock, []byte(ahead.String()), 0o644) // #nosec G306 -- the server's user reads it
 }

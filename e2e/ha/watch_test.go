@@ -32,7 +32,7 @@ func watch(ctx context.Context, group *sync.WaitGroup, servers []*server, key *p
 }
 
 // checkpoint reads a ledger's checkpoint from a server and verifies it. The note is nil if the server
-// does not return a checkpoint or if it is invalid.
+// returns no checkpoint or an invalid one.
 func checkpoint(s *server, key *proofs.Verifier, h *history) (proofs.Checkpoint, []byte) {
 	note := get(s.url + "/v1/ledgers/" + h.ledger + "/log/checkpoint")
 	if note == nil {

@@ -138,8 +138,8 @@ func (c *clients) batch(s *server, ledger int, list []*attempt) {
 	}
 }
 
-// judge records the response to an attempt, which is an acknowledgement, a refusal that permits a
-// retry, or something that must never happen.
+// judge handles the response to an attempt. It records an acknowledgement, ignores a failure that
+// permits a retry, and reports any other response as an error.
 func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	h := c.histories[ledger]
 	switch status {
@@ -157,8 +157,8 @@ func (c *clients) judge(ledger int, a *attempt, status int, text []byte) {
 	}
 }
 
-// read sends a query to a random server and requires that the response covers the newest
-// acknowledged event. It passes that event's seq in the parameter after.
+// read queries a random server and records the size of its index. The parameter after makes the
+// server include the newest event that was acknowledged or read.
 func (c *clients) read(r *rand.Rand, h *history) {
 	s := c.servers[r.IntN(len(c.servers))]
 	one := read{sent: time.Now()}

@@ -69,8 +69,8 @@ func edited(t testing.TB, document, old, replacement string) string {
 }
 
 // withoutLines writes a copy of the contract without the schemas of NDJSON bodies, and returns its
-// path. OpenAPI 3.0 cannot describe NDJSON: the contract describes an array, but Prism sees a
-// string and would reject it. The server's own tests check each line.
+// path. OpenAPI 3.0 cannot describe NDJSON, so the contract describes an array. Prism would reject
+// the body, because it sees a string. The server's own tests check each line.
 func withoutLines(t testing.TB) string {
 	t.Helper()
 	var document yaml.Node
@@ -128,7 +128,7 @@ func behind(s *server, document string) *server {
 	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(time.Second / 10) {
 		select {
 		case err := <-ended:
-			ended <- err // so that the clean-up does not block
+			ended <- err // the clean-up receives from ended too
 			require.FailNow(s.t, "Prism has exited", "%v\n%s", err, &log)
 		default:
 		}
@@ -142,8 +142,8 @@ func behind(s *server, document string) *server {
 	return nil
 }
 
-// The proxy really does check: given a stricter contract, it rejects requests and responses that it
-// accepted before. (If Prism does not understand a schema, it silently checks nothing.)
+// With a stricter contract, the proxy rejects requests and responses that it accepted before. This
+// proves that Prism understands the schemas. Otherwise, it would silently check nothing.
 func TestProxyRefuses(t *testing.T) {
 	wantNode(t)
 	s := start(t)
@@ -208,8 +208,8 @@ func (s *server) event() string {
 	return event.Hash
 }
 
-// importAll imports the real input, if it is available (it is not part of the repository), followed
-// by someLines.
+// importAll imports the real input and then someLines. It skips the real input if the files are
+// missing, because they are not part of the repository.
 func (s *server) importAll() {
 	s.t.Helper()
 	files, err := filepath.Glob("../../../shared/data/*.ndjson.gz")

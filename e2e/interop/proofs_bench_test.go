@@ -85,7 +85,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// spend sends proofRequests requests, each to a path that it gets by calling path. It returns the
+// spend sends proofRequests requests and calls path to get the path of each. It returns the
 // server's CPU time and the elapsed time per request, both in microseconds.
 func (s *server) spend(path func() string) (processor, passed float64) {
 	credentials := ""

@@ -31,13 +31,13 @@ const (
 // another is a generation that differs from ipc in its run_id, model, and output.
 var another = strings.NewReplacer(`"m"`, `"n"`, `"r"`, `"q"`, `"o"`, `"p"`).Replace(ipc)
 
-// cacheKey returns the cache key that belongs to the hashes and versions in dimensions.
+// cacheKey returns the cache key for the hashes and versions in dimensions.
 func cacheKey() string {
 	key := sha256.Sum256([]byte(strings.Repeat(zeros+"|", 5) + "1|1|1"))
 	return hex.EncodeToString(key[:])
 }
 
-// someLines contains batch lines with records of every kind, one of them with a wrong claim.
+// someLines contains batch lines with records of every kind. One record claims a wrong hash.
 var someLines = strings.Join([]string{
 	`{"kind":"ipc_record","record":` + ipc + `}`,
 	`{"kind":"ipc_record","record":` + strings.Replace(strings.Replace(ipc, `"r"`, `"q"`, 1), `"o"`, `"o","output_hash":"`+zeros+`"`, 1) + `}`,
@@ -46,8 +46,8 @@ var someLines = strings.Join([]string{
 	`{"kind":"path_fingerprint","record":` + route + `}`, "",
 }, "\n")
 
-// writes contains requests that create everything that the requests in reads need. Records 1 and 6
-// have the same prompt, and records 2 and 5 have the same question.
+// writes contains requests that create the data for the requests in reads. Records 1 and 6 have the
+// same prompt, and records 2 and 5 have the same question.
 var writes = []request{
 	{route: "POST /v1/ledgers", path: "/v1/ledgers", body: `{"name":"c"}`, status: 201},
 	{route: "POST " + ofLedger + "/ipc-records", path: "~/ipc-records?derive=true", body: ipc, status: 201},

@@ -39,7 +39,7 @@ func start(t testing.TB) *server {
 	return s
 }
 
-// protect creates a token. From then on, a client without a token can read only a public log.
+// protect creates a token. Once a token exists, clients without one can read only public logs.
 func (s *server) protect() {
 	s.t.Helper()
 	made, err := exec.Command(tools.colophon, "token", "create", "--data", s.data, "--name", "all", "--ledger", "*",

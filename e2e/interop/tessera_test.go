@@ -20,9 +20,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// sizes lists the sizes at which a growing log is checked. They include those at which tiles become
-// full, on one level or on two, and those at which the path of a tile has two elements. No size is
-// 0, because a log's first entry records the creation of the ledger.
+// sizes lists the sizes at which a growing log is checked. At some of them, a tile becomes full, on
+// one level or on two, or the path of a tile gets a second element. No size is 0, because a log's
+// first entry records the creation of the ledger.
 var sizes = []uint64{1, 2, 255, 256, 257, 511, 512, 600, 65_535, 65_536, 65_537, 70_000, 256_256, 256_300}
 
 // patience is the time limit for each run of a tool, because some tools wait forever for missing
@@ -137,7 +137,7 @@ func (s *server) mirror(folder string, size uint64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	// If it has more workers than there are new entries, the mirror never exits.
+	// The mirror never exits if it has more workers than there are new entries.
 	command := exec.CommandContext(ctx, tools.mirror, "-storage_dir", folder, "-source_url", s.log().String(), "-num_workers", "1")
 	out, err := command.CombinedOutput()
 	require.NoError(s.t, err, "%s", out)
@@ -151,7 +151,7 @@ func (s *server) mirror(folder string, size uint64) {
 type tampered struct {
 	fsck.Fetcher
 	checkpoint, bundle bool
-	level              int // level of the changed tile; -1 for none
+	level              int // level of the changed tile; -1 if no tile is changed
 }
 
 func flipped(tamper bool, b []byte, err error) ([]byte, error) {

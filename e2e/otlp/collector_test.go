@@ -24,7 +24,7 @@ import (
 // route describes how telemetry gets from the SDK to a collector and from there to a server.
 type route struct {
 	name string
-	// start starts a collector that exports to a server with these addresses.
+	// start starts a collector that exports to the server at the given addresses.
 	start func(t *testing.T, http, grpc string) *collector
 	spans func(t *testing.T, c *collector) (*otlptrace.Exporter, error)
 	logs  func(t *testing.T, c *collector) (sdklog.Exporter, error)
@@ -92,8 +92,8 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// While the server is down because it was killed, a collector keeps what it cannot send, and sends
-// it again once the server has been restarted. Each generation is recorded exactly once.
+// While the server is down after it was killed, a collector keeps the data that it cannot send. It
+// sends the data once the server has been restarted. Each generation is recorded exactly once.
 func TestCollectorRepeatsWhatAKilledServerMissed(t *testing.T) {
 	const kills, part, last = 3, 200, 30 // part is the number of generations in each round; last is how many of those are made after the kill
 	for _, w := range routes {

@@ -221,7 +221,7 @@ func (s *server) recorded(t *testing.T, service string) {
 				Labels map[string]string
 			}
 		}
-		require.NoError(t, json.Unmarshal(entry[32:], &event)) // the body follows prev_event_hash
+		require.NoError(t, json.Unmarshal(entry[32:], &event)) // skips prev_event_hash, which precedes the body
 		require.Equal(t, service, event.Record.Labels["service"])
 		require.NotEmpty(t, event.Record.Hashes.Output)
 		outputs[event.Record.Hashes.Output] = true

@@ -112,11 +112,11 @@ func (p *process) size(t *testing.T) uint64 {
 // collector is an OpenTelemetry Collector in its own process.
 type collector struct {
 	command    *exec.Cmd
-	http, grpc string        // addresses on which it receives OTLP
+	http, grpc string        // addresses on which the collector receives OTLP
 	ended      chan struct{} // closed when the collector has closed its log
 
 	mu   sync.Mutex
-	text strings.Builder // its log; guarded by mu
+	text strings.Builder // collector's log; guarded by mu
 }
 
 // startCollector starts a collector that receives spans and log records and exports them through the
@@ -184,7 +184,7 @@ func (c *collector) log() string {
 	return c.text.String()
 }
 
-// stop tells the collector to send what it still has, and waits until it has exited.
+// stop tells the collector to send its remaining data, and waits until it has exited.
 func (c *collector) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, c.command.Process.Signal(syscall.SIGTERM))

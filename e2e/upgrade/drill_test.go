@@ -33,7 +33,7 @@ import (
 // built. If it is not set, the old servers are built from the same source, with a different version.
 const fromVariable = "DRILL_FROM"
 
-// patience is the time limit for each wait. It is not part of what is being tested.
+// patience is the time limit for each wait. The tests do not depend on its exact value.
 const patience = time.Minute
 
 // build builds the command from the source in dir, with the given version, and returns its path.
@@ -65,7 +65,7 @@ func programs(t *testing.T) (old, latest string) {
 	return build(t, source, "old"), build(t, top, "new")
 }
 
-// node is one of the servers: a data folder, and the process that serves it.
+// node is a data folder and the server process that uses it.
 type node struct {
 	*testing.T
 	data    string

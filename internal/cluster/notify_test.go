@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// never is a pause that is longer than any test takes.
+// never is a pause between polls that is longer than any test.
 const never = time.Hour
 
 // node is one of several servers that share a database in a test.
@@ -83,7 +83,7 @@ func (n node) grow(name string) {
 	require.NoError(n, err)
 }
 
-// shows waits until the server shows a ledger at the given size.
+// shows waits until the server reports the given size for a ledger.
 func (n node) shows(name string, size uint64) {
 	n.Helper()
 	require.Eventually(n, func() bool {
@@ -115,7 +115,7 @@ func TestNotified(t *testing.T) {
 	b.sees("two", true)
 	require.Equal(t, ledger.RoleWriter, a.host.Role("one"))
 	require.Equal(t, ledger.RoleReader, b.host.Role("one"))
-	// The same applies in the other direction.
+	// Server a also shows a ledger that server b creates.
 	b.create("three")
 	a.shows("three", 1)
 }
@@ -152,7 +152,7 @@ func TestNotifiedAfterBreak(t *testing.T) {
 	}
 }
 
-// Without notifications, servers poll. If the database refuses notifications, the log says so once.
+// Without notifications, servers poll. A server logs only once that the database refuses them.
 func TestPolling(t *testing.T) {
 	for name, without := range map[string]func(*postgrestest.Proxy){
 		"refused": (*postgrestest.Proxy).RefuseNotifications, "dropped": (*postgrestest.Proxy).DropNotifications,
@@ -208,7 +208,7 @@ func TestNotifiedOfSome(t *testing.T) {
 	for _, name := range names {
 		b.sees(name, true)
 	}
-	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after such a failure, the server reads all ledgers
+	for _, text := range []string{"cannot be read or renewed", "is broken"} { // after these failures, the server reads all ledgers anyway
 		if strings.Contains(b.log.String(), text) {
 			t.Skip(text)
 		}

@@ -31,8 +31,8 @@ func TestCheckFileLimit(t *testing.T) {
 func TestCheckMemory(t *testing.T) {
 	const gib = 1 << 30
 	with := func(l memory.Limits) func(*deployment) { return func(d *deployment) { d.machine.memory = l } }
-	// shown returns a function that adds a server on this machine whose metrics report limit as
-	// GOMEMLIMIT, which differs from the limit of this command.
+	// shown returns a function that adds a server on this machine. The server's metrics report limit as
+	// GOMEMLIMIT, while this command has a different limit.
 	shown := func(limit float64) func(*deployment) {
 		return func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib, Runtime: 700 << 20}

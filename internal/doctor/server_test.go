@@ -63,7 +63,7 @@ func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 func wireTime(t time.Time) wire.Time { return wire.Time(t.Format(time.RFC3339Nano)) }
 
 func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
-	// The ledger gets one event per hour for a long time, and then five per hour for a week.
+	// slow events arrive at one per hour. Then quick events arrive at five per hour, for a week.
 	const slow, quick = 1000, 840
 	week := testNow.AddDate(0, 0, -7)
 	timeOf := func(seq int) time.Time {

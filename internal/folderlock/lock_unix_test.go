@@ -13,8 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// Taking a lock neither truncates the lock file nor follows a symbolic link, even if the link
-// appears after the check.
+// Taking a lock neither truncates the lock file nor follows a symbolic link, even if the link is
+// created after the check for links.
 func TestLockFilesAreNotEmptied(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "LOCK")

@@ -16,15 +16,15 @@ import (
 	"colophon/internal/frames"
 )
 
-// Numbers of the logs that these tests write. The later log is written over the earlier one.
+// These are the numbers of the logs that the tests write. The later log overwrites the earlier one.
 const (
 	earlier = 16
 	later   = 17
 )
 
-// writeLog writes records into a log as Pebble does, over the given content, and syncs each
-// before it writes the next. It returns the content of the file and the offset at which the
-// records end. If ended is true, it closes the log properly.
+// writeLog writes records into a log as Pebble does when it reuses a file: they overwrite the
+// content over. It syncs each record before it writes the next. It returns the content of the file
+// and the offset at which the records end. If ended is true, it closes the log properly.
 func writeLog(t *testing.T, number int, over []byte, sizes []int, ended bool) (text []byte, end int) {
 	t.Helper()
 	files := vfs.NewMem()
@@ -85,8 +85,8 @@ func fill(n int, seed uint64) []byte {
 	return b
 }
 
-// eachBit calls f with copies of text that have a single flipped bit: one for each bit of the first
-// bytes, and one for each of a sample of the other bits. f must not retain damaged.
+// eachBit calls f with copies of text in which a single bit is flipped. It flips each bit of the
+// first 20 bytes, and a sample of the other bits. f must not retain damaged.
 func eachBit(text []byte, f func(bit int, damaged []byte)) {
 	damaged := bytes.Clone(text)
 	for bit := 0; bit < 8*len(text); bit++ {
@@ -146,8 +146,8 @@ func TestALogMayBeCutOff(t *testing.T) {
 	}
 }
 
-// Damage of more than one bit is detected if later data shows that a record was there. It is not
-// detected in the last block, where a lost header hides everything after it.
+// Damage of more than one bit is detected if later data proves that the damaged record was synced.
+// It can go undetected in the last block, because a lost header hides everything after it.
 func TestLostSectorsOfALog(t *testing.T) {
 	text, end := writeLog(t, later, nil, slices.Repeat([]int{400}, 300), false)
 	for at := 0; at+512 < end; at += 512 {
@@ -158,8 +158,8 @@ func TestLostSectorsOfALog(t *testing.T) {
 		}
 	}
 	damaged := bytes.Clone(text)
-	// The payload of a record is damaged, but not its header. The next one or two records may not
-	// show that it was synced, but later ones do.
+	// Damage the payload of a record, but not its header. The next one or two records may not show
+	// that the record was synced, but later ones do.
 	copy(damaged[end-4000:end-3900], fill(100, 0))
 	require.Error(t, frames.CheckWAL(damaged, later))
 }
@@ -220,7 +220,7 @@ func TestAManifestMayBeCutOff(t *testing.T) {
 }
 
 // A manifest that replaces another one begins with two records. In the first manifest of a
-// database, the second can be incomplete.
+// database, the second record can be incomplete.
 func TestAManifestHasASequenceNumber(t *testing.T) {
 	for name, sizes := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestAManifestHasASequenceNumber(t *testing.T) {
 	}
 }
 
-// The checks neither panic nor modify the text, whatever it contains.
+// The checks neither panic nor modify their input, whatever it contains.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{}, uint64(later))
 	f.Add(bytes.Repeat([]byte{9, 0, 0, 0, 1, 0, 9, 17}, 300), uint64(later))

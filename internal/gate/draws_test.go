@@ -53,7 +53,7 @@ type output struct {
 	features []int
 }
 
-// corpus holds the outputs that several conditions produced for the same inputs.
+// corpus holds the outputs that several conditions, such as models, produced for the same inputs.
 type corpus struct {
 	data       ComparedRuns        // assigns a number to each word
 	outputs    map[string][]output // keyed by condition and indexed by input
@@ -105,7 +105,7 @@ func (c *corpus) with(cases ...*Case) *ComparedRuns {
 	return &ComparedRuns{Cases: cases, numbers: c.data.numbers, words: c.data.words}
 }
 
-// drawOptions uses fewer random splits than the default, to save time.
+// drawOptions uses fewer random splits per permutation test than the default, to save time.
 var drawOptions = Options{Level: 0.05, Draws: 499}
 
 // verdicts calls draw draws times, judges each result, and counts each verdict.
@@ -156,7 +156,7 @@ func synthetic() *corpus {
 	return c
 }
 
-// choose picks n conditions at random, with repetition.
+// choose picks n conditions at random, with replacement.
 func choose(random *rand.Rand, conditions []string, n int) (chosen []string) {
 	for range n {
 		chosen = append(chosen, conditions[random.IntN(len(conditions))])
@@ -196,8 +196,8 @@ func TestDrawsOfSyntheticOutputs(t *testing.T) {
 	})
 }
 
-// realConditions lists the six conditions in the real data, in which each of 805 instructions was
-// answered once under each condition.
+// realConditions lists the six conditions in the real data. Each of 805 instructions was answered
+// once under each condition.
 var realConditions = []string{"gpt4_1106_preview", "gpt4_1106_preview_verbose", "gpt4_1106_preview_concise", "claude-2", "claude-2.1", "alpaca-7b"}
 
 func realCorpus(t *testing.T) *corpus {
@@ -254,7 +254,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 			return sample(random, 50, any, any)
 		})
 	})
-	// The two sets of a draw contain different inputs of the same condition.
+	// In each draw, both sets come from the same condition but contain different inputs.
 	for _, condition := range realConditions {
 		t.Run("no change: "+condition, func(t *testing.T) {
 			requireFewAlarms(t, func(random *rand.Rand) *ComparedRuns {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// texts returns a ComparedRuns with the given number of inputs. baseline and candidate return the
-// outputs for an input in each set.
+// texts returns a ComparedRuns with the given number of inputs. For each input, baseline and
+// candidate return the outputs of the two sets.
 func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRuns {
 	d := new(ComparedRuns)
 	for i := range inputs {
@@ -55,7 +55,7 @@ func TestFewInputsAreNotEvidence(t *testing.T) {
 	for n := range 12 {
 		r := Judge(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{Level: 0.05})
 		want := VerdictUndecided
-		if n >= 7 { // two two-sided tests: 2/2^n ≤ 5%/2
+		if n >= 7 { // two two-sided tests, so 2/2^n must be ≤ 5%/2
 			want = VerdictFail
 		}
 		require.Equal(t, want, r.Verdict, "%d inputs: %s", n, r.Summary)

@@ -57,7 +57,7 @@ func anyOf(v any) *commonpb.AnyValue {
 	panic(fmt.Sprintf("%T", v))
 }
 
-// structured decodes JSON into the value of an attribute that is not sent as a string.
+// structured decodes JSON into an attribute value that is sent as a structure, not as a string.
 func structured(t testing.TB, text string) any {
 	t.Helper()
 	var v any
@@ -95,8 +95,8 @@ func resourceLogs(records ...*logspb.LogRecord) []*logspb.ResourceLogs {
 	}}
 }
 
-// only requires that items contains exactly one item, whose record the ledger accepts. It returns
-// the item and its decoded record.
+// only requires that items contains exactly one item, and that the ledger accepts its record. It
+// returns the item and its decoded record.
 func only(t testing.TB, items []Item) (Item, map[string]any) {
 	t.Helper()
 	require.Len(t, items, 1)
@@ -118,7 +118,7 @@ func readLogs(records ...*logspb.LogRecord) []Item {
 	return slices.Collect(usual.ReadLogRecords(resourceLogs(records...)))
 }
 
-// The same chat results in the same record in all dialects.
+// Spans that describe the same chat in different dialects result in the same record.
 func TestDialectsAgree(t *testing.T) {
 	const (
 		messages = `[{"role":"user","parts":[{"type":"text","content":"Weather in Paris?"}]},

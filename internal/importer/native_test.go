@@ -49,7 +49,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 	const generation = `"payload":{"seed":1},"model":"m"`
 	for f, c := range map[formats.Format]struct {
 		files map[string]string
-		left  string // end of the reported position, followed by the member; empty if the member becomes content
+		left  string // position and member that the report must name; empty if the member becomes content
 	}{
 		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
 		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// phoenixRow has the columns of the file that pandas writes for a dataframe of Phoenix spans.
+// phoenixRow has the columns that pandas writes to a Parquet file for a dataframe of Phoenix spans.
 type phoenixRow struct {
 	Name     string           `parquet:"name"`
 	Kind     *string          `parquet:"span_kind,optional"`
@@ -63,7 +63,7 @@ func TestParquet(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, tally.Total().Accepted)
 
-	// A damaged file neither makes the import panic nor makes it fail as a whole.
+	// If a file is damaged, the import neither panics nor fails as a whole.
 	for at := 4; at < len(whole); at += 7 {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x55

@@ -52,7 +52,7 @@ func TestRowsOfADatabaseInUse(t *testing.T) {
 	}, rows)
 }
 
-// The tally lists the other tables of a database as left out.
+// The tally lists each table that is not imported as left out.
 func TestOtherTablesOfADatabase(t *testing.T) {
 	name := database(t, `CREATE TABLE providence_cache (id INTEGER PRIMARY KEY AUTOINCREMENT)`, `CREATE TABLE notes (id)`,
 		`INSERT INTO providence_cache VALUES (7)`)

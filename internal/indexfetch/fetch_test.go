@@ -140,7 +140,7 @@ func TestFetchResumes(t *testing.T) {
 	require.Equal(t, int64(peerParts), one.asked.Load())
 }
 
-// A response that does not match the log or the earlier parts is refused with the reason.
+// A response that does not match the log or the earlier parts causes an error that says why.
 func TestLyingServers(t *testing.T) {
 	at := func(n int, change func(p *wire.IndexPart)) func(int, *wire.IndexPart) {
 		return func(part int, p *wire.IndexPart) {
@@ -263,7 +263,7 @@ func TestSlowServers(t *testing.T) {
 	require.Equal(t, "1111111111", rows)
 }
 
-// Fetch refuses a snapshot if this server's own log does not have all its events.
+// Fetch refuses a snapshot of more events than this server's own log contains.
 func TestOwnLogIsShorter(t *testing.T) {
 	f := fetcher(t, new(peer))
 	f.Root = func(context.Context, string, uint64) (proofs.Hash, error) {

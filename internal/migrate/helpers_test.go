@@ -236,8 +236,8 @@ func (r *damagedReader) Content(ctx context.Context, digest storage.Hash) ([]byt
 	return content, err
 }
 
-// erasingReader reads a log. Just before it reads the at-th piece of content, counting from 1, it
-// calls erase.
+// erasingReader reads a log and calls erase just before it reads a certain piece of content. at is
+// the number of that piece, counting from 1.
 type erasingReader struct {
 	storage.Reader
 	at    int

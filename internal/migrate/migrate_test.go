@@ -108,8 +108,8 @@ func TestCopyContinues(t *testing.T) {
 	require.NoError(t, err)
 	runs, most := 0, 0
 	for mode := faulty.Fail; ; runs++ {
-		// Each run makes up to two commits, whose size differs from run to run. The next commit
-		// then either fails or succeeds but is reported as failed.
+		// In each run, up to two commits succeed. The next one then either fails, or succeeds but
+		// returns an error. The number of entries per commit differs from run to run.
 		mode = map[bool]faulty.Mode{true: faulty.FailAfterSuccess, false: faulty.Fail}[mode == faulty.Fail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.Default)
@@ -223,7 +223,7 @@ func (s *steps) next() error {
 	return nil
 }
 
-// stepped is a place whose methods fail before or after one of the steps of a move.
+// stepped is one side of a move. Its methods hold, leave, and arrive fail once no steps are left.
 type stepped struct {
 	place
 	*steps
@@ -267,7 +267,7 @@ func TestUndo(t *testing.T) {
 	stop()
 	require.Equal(t, http.StatusCreated, status)
 
-	// The ledgers are moved again, with the new records, and a server writes to them there.
+	// The ledgers are moved again, including the new record. A server then writes to the database.
 	require.NoError(t, run(l.Data, url, false), said)
 	at, stop = serve(t, l.Data, url)
 	require.Equal(t, l.Size+1, ledgertest.Head(t, at))
@@ -279,7 +279,7 @@ func TestUndo(t *testing.T) {
 	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
 	stop()
 
-	// The ledgers are moved back, that move is undone, and they are moved back again.
+	// The ledgers are moved back, and then that move is undone.
 	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
 	require.NoError(t, run(url, l.Data, false), said)
 	require.NoError(t, run(url, l.Data, true), said)
@@ -288,7 +288,7 @@ func TestUndo(t *testing.T) {
 	stop()
 }
 
-// Run refuses unsuitable arguments and places, and changes nothing.
+// Run refuses invalid arguments and unsuitable sources or targets, and changes nothing.
 func TestRefusedMoves(t *testing.T) {
 	l, other, url := ledgertest.New(t, 0, 0, 0), ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, _ := console()

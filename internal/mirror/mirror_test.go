@@ -118,7 +118,7 @@ const (
 	silent    fault = "silent"
 )
 
-// endpoint serves the folder of a copy over HTTP. It can be told to cause faults.
+// endpoint serves the folder of a copy over HTTP. It can inject faults.
 type endpoint struct {
 	server *httptest.Server
 
@@ -300,7 +300,7 @@ func TestMirror(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotHeld)
 }
 
-// A load reads only those tiles of level 0 in which a commit ends.
+// Of the level-0 tiles, a load reads only those in which one of its commits ends.
 func TestLoadReadsFewTiles(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(2000)
@@ -363,8 +363,8 @@ func TestLoadContinues(t *testing.T) {
 	r.shows(w)
 }
 
-// While the endpoint serves any of the objects incorrectly, the reader serves the last verified state. Once
-// the fault is gone, the reader serves the newest state.
+// While the endpoint serves an object incorrectly, the reader serves the last verified state. Once the
+// fault is gone, the reader serves the newest state.
 func TestFaults(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(700)
@@ -409,7 +409,7 @@ func TestRefusals(t *testing.T) {
 	r := follow(t, from, stored, key)
 	r.shows(w)
 	none := func(string) fault { return "" }
-	for range 2 { // before and after a restart
+	for range 2 { // once before and once after a restart
 		from.set(older.copy, none)
 		r.fails(rollback, 1000)
 		from.set(forked.copy, none)

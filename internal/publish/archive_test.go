@@ -23,10 +23,10 @@ import (
 	"colophon/storage/memory"
 )
 
-// archived is a log whose old entries are archived, together with its state before archiving.
+// archived is a log with archived entries. It keeps the entries and responses for comparison.
 type archived struct {
 	*node
-	database *memory.Database // the database without the bucket
+	database *memory.Database // the database alone, without the archived entries
 	keys     string
 	bucket   *buckettest.Memory
 	entries  [][]byte          // all entries
@@ -77,15 +77,15 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
 }
 
-// archiving returns options that archive all full tiles of entries except the newest. after is the minimum
-// number of entries that stay in the database.
+// archiving returns options that archive every full tile of entries, except those that contain any of the
+// newest after entries.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
 	o.Archive, o.ArchiveAfter = true, after
 	return o
 }
 
-// below returns the number of entries that may have been removed from the store.
+// below returns the seq below which the log's entries are archived.
 func (a *archived) below(t *testing.T) uint64 {
 	t.Helper()
 	store, err := a.database.Ledger(t.Context(), ledger.Default)
@@ -164,8 +164,7 @@ func TestArchive(t *testing.T) {
 	_, err = open(t, a.database, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "use --archive and --publish")
 
-	// If the settings now let fewer entries be archived than before, the archived entries stay
-	// archived.
+	// Archived entries stay archived, even if ArchiveAfter is increased later.
 	_, stop = again.publish(a.archiving(1400))
 	again.grow(1700)
 	again.wait(a.bucket)
@@ -209,7 +208,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 func TestArchiveEndsAtEveryStep(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
 		for skip := range 3 {
-			a := newArchived(t, 8*256*2+300) // enough for more than two steps
+			a := newArchived(t, 8*256*2+300) // enough for more than two archiving steps
 			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
 			n := a.reopen(t, faults)
 			_, stop := n.publish(a.archiving(1))
@@ -257,8 +256,8 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 	}
 }
 
-// A bucket that returns wrong bytes or has lost an object causes errors that name the object, and never a wrong
-// answer.
+// If the bucket returns wrong bytes or has lost an object, reading returns an error that names the object, and
+// never a wrong result.
 func TestArchiveThatLies(t *testing.T) {
 	a := newArchived(t, 900)
 	_, stop := a.reopen(t, nil).publish(a.archiving(1))

@@ -19,8 +19,8 @@ import (
 	"colophon/storage/memory"
 )
 
-// If a publication is interrupted before or after any step, the copy has everything that its checkpoint covers,
-// and the next publication completes the copy.
+// If a publication is interrupted before or after any step, the copy contains everything that its checkpoint
+// covers, and the next publication completes the copy.
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
 	n.grow(254)
@@ -98,7 +98,7 @@ func TestLag(t *testing.T) {
 		return buckettest.NoFault
 	}
 	p, _ := n.publish(options(b))
-	// The checkpoint is in the bucket before the publisher counts its events as published.
+	// Wait for this metric, because it changes only once the checkpoint is in the bucket.
 	const published = "colophon_publish_tree_size"
 	require.Eventually(t, func() bool { return values(t, p, published)[published+" default"] == 1 }, time.Minute, time.Millisecond)
 	down.Store(true)
@@ -248,7 +248,7 @@ func TestCloseDoesNotHang(t *testing.T) {
 	}
 	_, stop := n.publish(o)
 	n.grow(10)
-	stop() // if this waits, the test times out
+	stop() // if Close waits, the test times out
 }
 
 // A publisher does not replace the keys of another log, or a key history with more changes than its
@@ -274,8 +274,8 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	}
 }
 
-// If another server probes at the same time, the bucket is not mistaken for one that ignores conditions, even
-// if its tags are not digests.
+// The publisher recognizes that the bucket honours conditions, even if another server probes it at the same
+// time and the bucket's tags are not digests.
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
 	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}

@@ -94,13 +94,13 @@ func (n *node) write() error {
 	return err
 }
 
-// options returns options for publishing to b that wait at most a millisecond before a retry.
+// options returns options for publishing to b. Retries wait at most a millisecond.
 func options(b bucket.Bucket) publish.Options {
 	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
 }
 
 // publish publishes the node's ledgers until stop is called. If the bucket is a buckettest.Memory,
-// publish checks after each write of a checkpoint that the bucket has everything that the
+// publish checks after each write of a checkpoint that the bucket contains everything that the
 // checkpoint covers.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
@@ -119,7 +119,7 @@ func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	return p, stop
 }
 
-// wait waits until a bucket has the checkpoint of the ledger's head.
+// wait waits until a bucket contains the checkpoint of the ledger's head.
 func (n *node) wait(b *buckettest.Memory) {
 	n.t.Helper()
 	require.Eventually(n.t, func() bool {

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger"
 )
 
-// The copy has every byte that the server serves, at every size.
+// At every size, the copy is identical to the log that the server serves.
 func TestCopyEqualsLog(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))
@@ -23,8 +23,8 @@ func TestCopyEqualsLog(t *testing.T) {
 	}
 }
 
-// A log with full tiles at two levels is published into an empty bucket, and into a bucket with a
-// smaller copy.
+// A log with full tiles on two levels is published correctly, both to an empty bucket and to a
+// bucket with a smaller copy.
 func TestLargeCopy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test takes a minute")
@@ -45,7 +45,7 @@ func TestLargeCopy(t *testing.T) {
 	n.wantCopy(b.Objects())
 }
 
-// A key change is published together with the checkpoint that covers it.
+// The copy contains every key change that its checkpoint covers.
 func TestKeysArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))

@@ -42,7 +42,7 @@ func readFolder(t testing.TB, dir string) map[string][]byte {
 	return objects
 }
 
-// waitFolder waits until a folder has the checkpoint of the ledger's head, and returns the objects.
+// waitFolder waits until a folder contains the checkpoint of the head, and returns its objects.
 func (n *node) waitFolder(dir string) map[string][]byte {
 	n.t.Helper()
 	require.Eventually(n.t, func() bool {
@@ -52,7 +52,7 @@ func (n *node) waitFolder(dir string) map[string][]byte {
 	return readFolder(n.t, dir)
 }
 
-// A copy in a folder has every byte that the server serves.
+// A copy in a folder is identical to the log that the server serves.
 func TestFolder(t *testing.T) {
 	n, dir := newNode(t), filepath.Join(t.TempDir(), "copy")
 	b, err := bucket.Open("file://" + filepath.ToSlash(dir))
@@ -89,8 +89,8 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
-// every returns a function that chooses the given fault for every nth call, and no fault from the
-// 300th call on.
+// every returns a function that injects the given fault into every nth call, but only among the
+// first 299 calls.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {
 	calls := 0
 	return func(buckettest.Call) buckettest.Fault {
@@ -101,8 +101,8 @@ func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault
 	}
 }
 
-// A copy on a real S3 server has every byte that the server serves, even after the S3 server has
-// been killed and the publisher has been restarted.
+// A copy on a real S3 server is identical to the log that the server serves, even after the S3
+// server has been killed and the publisher has been restarted.
 func TestS3(t *testing.T) {
 	s := buckettest.StartS3(t)
 	n := newNode(t)
@@ -127,7 +127,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// Copies on emulators of Google's and Azure's services have every byte that the server serves.
+// Copies on emulators of Google's and Azure's services are identical to the log that is served.
 func TestClouds(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T) string{
 		"Google": func(t *testing.T) string { return buckettest.StartGCS(t).URL("copies/one") },
@@ -157,7 +157,7 @@ func TestClouds(t *testing.T) {
 	}
 }
 
-// mirrored records the names of the objects that are written.
+// mirrored is a bucket that records the names of the objects written to it.
 type mirrored struct {
 	bucket.Bucket
 	mu    sync.Mutex

@@ -14,7 +14,7 @@ import (
 
 const stranger = 54321 // the ID of another user
 
-// give changes the owner of a file. It skips the test if it does not run as root.
+// give changes the owner of a file. If the test does not run as root, give skips the test.
 func give(t *testing.T, path string, uid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -78,7 +78,7 @@ func TestModesOfFolders(t *testing.T) {
 	}
 }
 
-// No function reads or writes through a link or blocks on a pipe.
+// Read, ReadPrivate, and Create do not follow links and do not block on pipes.
 func TestOnlyRegularFiles(t *testing.T) {
 	for name, put := range map[string]func(path, other string) error{
 		"a link":            func(path, other string) error { return os.Symlink(other, path) },
@@ -123,8 +123,8 @@ func TestOnlyRegularFiles(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-// Files that belong to another user are refused, unless root reads a file in a folder that belongs
-// to the same user.
+// A file that belongs to another user is refused, unless root reads it in a folder that belongs to
+// that user.
 func TestOwners(t *testing.T) {
 	dir, path := made(t, 0o755, 0o600)
 	give(t, path, stranger)
@@ -153,8 +153,8 @@ func TestLinksOfOthers(t *testing.T) {
 	require.Error(t, CheckFolder(link), "a link in a folder of another user must be refused too")
 }
 
-// Every file that is opened or created in a root is inside that root, even if folders are swapped at the
-// same time.
+// OpenIn and CreateIn never leave the root, even if a folder in it is replaced by a link while the root
+// is open.
 func TestNothingOutsideOfARoot(t *testing.T) {
 	outside, other := made(t, 0o700, 0o600)
 	dir := t.TempDir()

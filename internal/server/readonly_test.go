@@ -16,8 +16,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// A read-only server needs neither write permission nor a signing key. It takes no lease, and is invisible
-// to the other servers.
+// A read-only server needs neither write permission nor a signing key. It takes no lease, and does not
+// register itself in the database.
 func TestReadOnlyOnAStore(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	schema := server.CreateSchema(t)
@@ -76,7 +76,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
 	require.NoError(t, followError())
 
-	// The server refuses a head that does not extend the one that it last served.
+	// The reader refuses a head that does not extend the last head it served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return followError() != nil }, time.Minute, time.Millisecond)
@@ -86,8 +86,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	require.Eventually(t, func() bool { return followError() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
 
-	// The server remembers which head it has served, even after a restart, and refuses an older
-	// one.
+	// Even after a restart, the reader refuses a head that is older than the last head it served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
 		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestServersShareTokens(t *testing.T) {
 	}
 	require.NoError(t, database.Close())
 
-	// A third folder has a token that the database does not know.
+	// A server does not start if its data folder has a token that the database does not know.
 	three := sharing(t, url)
 	_, err = access.Store{Dir: datadir.TokenFolder(three.Data), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
 	require.NoError(t, err)

@@ -33,8 +33,8 @@ func newOpenConnection(t *testing.T, url string, config *tls.Config, http2 bool)
 	return &openConnection{t, url, "", &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// actor returns the identity under which the server knows the client, or "" if the server refuses
-// the client. If fresh is set, the client first opens a new connection.
+// actor sends a request and returns the client's identity, or "" if the server refuses the client.
+// It requires that the connection is new if fresh is set, and reused otherwise.
 func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionState) {
 	o.t.Helper()
 	reused := false
@@ -79,8 +79,8 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 	}
 }
 
-// If an authority is removed from the file, its client certificates are refused on open
-// connections and on connections that resume a session.
+// If an authority is removed from the client CA file, its client certificates are refused, both on
+// open connections and on connections that resume a session.
 func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	s, other := authority.New(t), authority.New(t)
 	config := withCertificate(t, s, "server")
@@ -131,7 +131,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 		}
 	}
 
-	// A file with both authorities makes the first one trusted again.
+	// The first authority is trusted again when the file contains both authorities.
 	both := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: other.Cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Cert.Raw})...)
 	require.NoError(t, os.WriteFile(path, both, 0o600))
 	require.Eventually(t, func() bool { actor, _ := connections[0].actor(false); return actor == "mtls:pipe" }, time.Minute, 10*time.Millisecond)

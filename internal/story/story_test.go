@@ -80,7 +80,7 @@ func TestDiffShowsTheWords(t *testing.T) {
 
 var tagged = regexp.MustCompile(`<del>.*?</del>`)
 
-// If the deletions are removed from a diff that shows every paragraph, the later text remains.
+// If a diff shows every paragraph, removing its deletions leaves the later text.
 func TestDiffEndsWithTheLaterText(t *testing.T) {
 	word := rapid.SampledFrom([]string{"a", "b", "c", "door", "wall", "é"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -97,8 +97,8 @@ func TestDiffEndsWithTheLaterText(t *testing.T) {
 	})
 }
 
-// MarkdownDiff can compare texts that have more distinct words than there are runes below the
-// surrogates.
+// MarkdownDiff encodes each distinct word as a rune. It also works if there are more words than
+// runes below the surrogates.
 func TestDiffOfManyWords(t *testing.T) {
 	var words []string
 	for i := range 0xD900 {

@@ -74,7 +74,7 @@ func (r *receiver) types() (list []string) {
 	return list
 }
 
-// testServer is a server with a ledger that the hooks follow.
+// testServer is a server with a ledger whose events trigger webhooks.
 type testServer struct {
 	t     *testing.T
 	host  *ledger.Host
@@ -132,7 +132,7 @@ func run(id, model, output, more string) string {
 	return fmt.Sprintf(`{"run_id":%q,"payload":{"q":"Who?"},"output":%q,"model":%q,"temperature":0,"max_tokens":9,"seed":1%s}`, id, output, model, more)
 }
 
-// events posts one event for each type of message except trouble.
+// events sends requests that trigger one message of each type except trouble.
 func (w *testServer) events() {
 	const hash = `"0000000000000000000000000000000000000000000000000000000000000000"`
 	w.post("POST", "/ipc-records", run("a", "m1", "Ana.", ""))

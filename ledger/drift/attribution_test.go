@@ -154,7 +154,7 @@ func TestAttribution(t *testing.T) {
 	}
 }
 
-// If only one of the six variables differs, the cause has the name of that variable.
+// If only one variable outside the environment differs, the cause has the name of that variable.
 func TestEachVariableIsACause(t *testing.T) {
 	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
 		a, b := with(), with(string(cause), "another", "output", "other")
@@ -215,7 +215,7 @@ func drawRun(t *rapid.T, name string) event.IPC {
 	}
 }
 
-// For any two runs, CompareRuns returns one of Causes, and the same one if the runs are swapped.
+// CompareRuns always returns one of Causes. Swapping the runs does not change the cause.
 func TestAttributionIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawRun(t, "a"), drawRun(t, "b")

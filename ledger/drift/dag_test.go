@@ -61,9 +61,9 @@ func TestCompareStages(t *testing.T) {
 	require.Empty(t, change.FirstDivergence())
 }
 
-// No stage differs if and only if the lists are equal. OnlyInA and OnlyInB list the stages
-// that one list contains more often than the other. The first differing stage is where the
-// lists diverge.
+// CompareStages reports differing stages if and only if the lists differ. OnlyInA and OnlyInB list
+// the stages that occur more often in one list than in the other. The first differing stage is
+// where the lists diverge.
 func TestCompareStagesProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {

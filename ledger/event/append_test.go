@@ -56,7 +56,7 @@ func bodies(t *testing.T) map[string][]byte {
 // example with unknown members or white space, Encode returns different bytes.
 func TestEventsAreWrittenAgain(t *testing.T) {
 	var document pyjson.Document
-	var body event.Body // reused for all events, as in an audit
+	var body event.Body // reused for all events, because an audit does the same
 	written := func(text string) string {
 		require.NoError(t, document.Parse([]byte(text)))
 		body.Decode(document.Root())

@@ -13,7 +13,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// An arbitrary value of recordedTimes is either decoded completely or reported as damaged.
+// timesReader either decodes an arbitrary value completely or reports it as damaged.
 func FuzzRecordedTimes(f *testing.F) {
 	f.Add(binary.AppendVarint(binary.AppendVarint(nil, 1_700_000_000_000_000), -5))
 	f.Add([]byte("nonsense"))
@@ -34,7 +34,7 @@ func FuzzRecordedTimes(f *testing.F) {
 	})
 }
 
-// AppendTime encodes times so that the encodings sort in the order of the times.
+// The encodings that AppendTime produces sort in chronological order.
 func TestAppendTime(t *testing.T) {
 	drawTime := rapid.Custom(func(t *rapid.T) time.Time {
 		second := rapid.SampledFrom([]int64{-62167219200, -1, 0, 1, 1 << 40}).Draw(t, "second")

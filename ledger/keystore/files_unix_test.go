@@ -15,8 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// init sets a umask under which new folders are writable only by their owner, which the tests
-// need. With umask 002, their group could write too.
+// init sets a umask with which only the owner can write to new folders. With umask 002, the group
+// could write too, and the key store would refuse the folders.
 func init() { syscall.Umask(0o022) }
 
 // Keys and marks are refused if other users can write to their folder, or if the path is a symbolic

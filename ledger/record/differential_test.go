@@ -37,7 +37,7 @@ func compareRecords(t *testing.T, operation string, n int, generate func(g *cpyt
 	cpython.Compare(t, oracle, operation, bodies, compute)
 }
 
-// producerOf randomly returns either a producer member or "". No hash covers the producer.
+// producerOf randomly returns either a producer member or "". Hashes must not depend on it.
 func producerOf(g *cpython.Generator) string {
 	return g.OptionalMember("producer", func() string { return `{"id":"p` + fmt.Sprint(g.IntN(9)) + `","seq":` + fmt.Sprint(g.IntN(999)) + `}` })
 }

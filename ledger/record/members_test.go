@@ -16,8 +16,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// An event contains a digest, keyed with the ledger's secret, of each payload member except the
-// run's seed, as long as the payload is within the limits (spec: Payload members).
+// An event contains a digest of each payload member except the run's seed, if the payload is within
+// the limits (spec: Payload members). The digests are keyed with the ledger's secret.
 func TestPayloadMembers(t *testing.T) {
 	const axes = `"axes":{"mood":{"label":" calm","score":1}},"policy_hash":"p","world_id":"w","note":"dropped"`
 	axesForms := map[string]string{"/axes": `{"mood": {"label": "calm", "score": 1.0}}`, "/policy_hash": `"p"`, "/world_id": `"w"`}

@@ -71,8 +71,8 @@ func sha(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// StageHashes returns the hash of a stage's text as it is. For a stage that is computed from JSON,
-// it also returns the hash of the text's canonical form.
+// StageHashes returns the hash of the unchanged text. For a stage that is computed from JSON, it
+// also returns the hash of the text's canonical form.
 func TestTextsOfStages(t *testing.T) {
 	spaced := []byte(`{"a": 1}`)
 	for _, stage := range []string{"answer", "raw_answer", "render", "unknown"} {

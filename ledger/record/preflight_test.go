@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// A preflight payload of a different generation is hashed as it is, without added members, wherever
-// it appears in the record, and the event names the generation.
+// A preflight payload of a different generation is hashed as it is, without added members. It does
+// not matter where in the record it appears. The event names the generation.
 func TestPreflightOfOtherGenerations(t *testing.T) {
 	for payload, want := range map[string]struct{ generation, form string }{
 		`{"question_state":{"a": 1},"quantifier":"ALL","policy_state":null}`: {"legacy", `{"policy_state":null,"quantifier":"ALL","question_state":{"a":1}}`},

@@ -20,12 +20,12 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
 	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
-	// In a receipt, the event is nested one level deeper.
+	// Nest the event in an object, as a receipt does.
 	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
-// Usage that contains no text is part of the event, up to each limit.
+// Usage without text is part of the event if it is within every limit.
 func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	for _, usage := range []string{
 		`{}`,
@@ -44,7 +44,8 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 	}
 }
 
-// All other usage becomes content, byte for byte, and none of it is in the event.
+// Usage that contains text or exceeds a limit becomes content, byte for byte, and none of it is in
+// the event.
 func TestOtherUsageIsContent(t *testing.T) {
 	for _, usage := range []string{
 		`{"note": "a secret"}`,
@@ -90,7 +91,7 @@ func usageOf(size int) string {
 	return `{"a":[` + strings.Repeat("1,", (digits-1)/2) + strings.Repeat("1", digits-(digits-1)/2*2) + `]}`
 }
 
-// nested returns usage with the given number of nested brackets.
+// nested returns usage whose JSON has the given nesting depth.
 func nested(brackets int) string {
 	return `{"a":` + strings.Repeat("[", brackets-1) + strings.Repeat("]", brackets-1) + `}`
 }

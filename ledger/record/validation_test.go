@@ -15,7 +15,7 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// These are complete records, one of each kind. Each test case changes one part of one of them.
+// These constants are valid records, one of each kind. Each test case changes one of them.
 const (
 	goodIPC = `{"run_id":"r","payload":{"seed":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":10}`
 	goodDAG = `{"inputs":{"question_hash":"` + zeros + `","context_root":"` + zeros + `","conversation_hash":"` + zeros +

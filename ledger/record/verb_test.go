@@ -18,8 +18,8 @@ import (
 // pathBuild is the build of the path that verbOn validates.
 var pathBuild = "b2"
 
-// verbOn parses the body of a verb of the given kind. target is the source, the project of the
-// path, or a text whose length is the seq of the record.
+// verbOn parses the body of a verb of the given kind. target is the source's ID or the path's
+// project. For a verb on a record, the length of target is the record's seq.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
 	case RecordStateChanged:
@@ -62,7 +62,7 @@ func TestVerbEvents(t *testing.T) {
 	for _, c := range []struct {
 		kind           Kind
 		target, body   string
-		asked, present string // asked is what the digest covers; present is the event's record
+		asked, present string // asked is the JSON that the digest covers; present is the record in the event
 	}{
 		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,

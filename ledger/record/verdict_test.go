@@ -54,7 +54,7 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 	}
 }
 
-// Evidence may have more members than are required, and its claims are checked.
+// Evidence can have additional members, and its evidence_id and text_hash are checked.
 func TestEvidenceIsChecked(t *testing.T) {
 	id := string(rules.EvidenceID([]byte(zeros), []byte("3"), []byte("12")))
 	evidence := func(claims string) *Record {

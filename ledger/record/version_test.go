@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A version gives the same cache key, event, and digest whether it is sent as an integer or as its
+// The cache key, event, and digest are the same whether a version is sent as an integer or as its
 // decimal text.
 func TestIntegersAsVersions(t *testing.T) {
 	body := func(version string) *Record {

@@ -83,7 +83,7 @@ func TestLongTextsAreComparedInPart(t *testing.T) {
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
-	// The beginning and the end that the texts share do not count towards the limit.
+	// The common prefix and suffix of the texts do not count towards MaxAligned.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
 	require.False(t, f.Bounded)
 	require.InDelta(t, 1, f.Similarity, 0.001)
@@ -195,8 +195,8 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 	}
 }
 
-// On real data, Compare finds the expected median changes between two versions of a model, and
-// between prompts that request long or short answers and prompts that do not.
+// On real data, Compare finds the expected median changes between two versions of a model. It also
+// finds those between a plain prompt and prompts that request long or short answers.
 func TestRealInput(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "generations.ndjson.gz"))
 	if os.IsNotExist(err) {

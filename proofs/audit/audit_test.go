@@ -14,7 +14,7 @@ import (
 	"colophon/proofs"
 )
 
-// walked walks a stored log with the log's own key as the trusted key, and returns the report.
+// walked calls WalkLog on m, trusting only the log's own key, and returns the report.
 func walked(t testing.TB, m *memory) *Report {
 	t.Helper()
 	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{testSigner(t, testOrigin, 1).Verifier()}})
@@ -42,7 +42,7 @@ func TestSoundLogs(t *testing.T) {
 	require.Nil(t, walked(t, newMemory(t, 0)).Damage, "a signed checkpoint of an empty log")
 }
 
-// mutation is a way to damage a log, together with the damage that must be reported.
+// mutation describes how to damage a log, and the damage that must then be reported.
 type mutation struct {
 	name   string
 	change func(t *testing.T, m *memory)
@@ -166,8 +166,8 @@ func TestChangedEntries(t *testing.T) {
 	})
 }
 
-// If entries and their level-0 tiles have been rewritten but the tile above them still yields the
-// signed root, WalkLog reports the first entry below the changed hash.
+// If entries and their level-0 tiles have been rewritten but the level-1 tile still yields the
+// signed root, WalkLog reports the first entry that the mismatched level-1 hash covers.
 func TestRewrittenLog(t *testing.T) {
 	testDamage(t, 512, []mutation{{"from entry 302", func(t *testing.T, m *memory) {
 		above, signed := m.tiles[tileID{1, 0}], m.head.Checkpoint
@@ -223,7 +223,7 @@ func TestDamageNamesItsPlace(t *testing.T) {
 	require.EqualError(t, damaged(KindChain, 5, "why"), "chain: at entry 5: why")
 }
 
-// WalkLog also finds the damaged tile or entry in a log that has a full tile on level 1.
+// WalkLog finds the damaged tile or entry even in a log that has a full tile on level 1.
 func TestDamageInLargeLog(t *testing.T) {
 	testDamage(t, 65536+300, []mutation{
 		{"full tile of level 1", flipTile(1, 0, 200), KindTile, 200 * 256, "tile/1/000"},

@@ -8,8 +8,8 @@ import (
 	"colophon/proofs"
 )
 
-// ContentCache keeps the most recently used pieces that fit into its capacity, or a single piece
-// that is longer.
+// ContentCache keeps the most recently used pieces that fit into its capacity. It also keeps a
+// single piece that exceeds the capacity.
 func TestContentCache(t *testing.T) {
 	c := NewContentCache(10)
 	put := func(name byte, size int) { c.Put(proofs.Hash{name}, make([]byte, size)) }

@@ -14,7 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// published presents a memory log as a published log, without the data that only storage has.
+// published presents a memory log as a server publishes it, without the data that only the storage
+// contains.
 type published struct{ *memory }
 
 func (p published) Head(ctx context.Context) (Head, error) {
@@ -83,7 +84,7 @@ func positionText(t testing.TB, p Position) string {
 }
 
 // ExtendWalk finds the same damage in a published log as WalkLog does, except for damage to data
-// that only storage has.
+// that is not published.
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
@@ -207,8 +208,8 @@ func TestSeenByOthers(t *testing.T) {
 	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
-// A walk compares the uses of idempotency keys with those that earlier walks found, regardless of
-// the order in which they occur.
+// A walk checks each use of an idempotency key against the uses that earlier walks found. The order
+// of the uses does not matter.
 func TestKeysAcrossWalks(t *testing.T) {
 	base := newMemory(t, 300)
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
@@ -293,8 +294,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-// ExtendWalk returns an error if the tiles in the History do not have the root that the position
-// states.
+// If the tiles in the History do not yield the root in the position, ExtendWalk returns an error.
 func TestIncompleteHistory(t *testing.T) {
 	m := newMemory(t, 700)
 	a := newAuditor()
@@ -339,7 +339,7 @@ func TestDamagedEventFlags(t *testing.T) {
 	for _, flags := range []EventFlags{0, EventFlags(len(record.EventKinds)) + 1, 0x0f | hasContent} {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
-		a.past.(*memoryHistory).flags[114] = flags // event 120 redacts it
+		a.past.(*memoryHistory).flags[114] = flags // event 120 redacts record 114
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}

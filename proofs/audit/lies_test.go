@@ -77,7 +77,7 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 	}
 }
 
-// The walk reports damage that its source reports after the last entry.
+// If the source yields an error of type *Damage after the last entry, the walk reports that damage.
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
 	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}

@@ -130,7 +130,7 @@ type alteration struct {
 	alter func(any) (any, bool)
 }
 
-// dropped is a marker for replacedAt: if it is the new value, the old value is removed.
+// dropped makes replacedAt remove the old value instead of replacing it.
 type dropped struct{}
 
 // alterations lists every way to alter a value. Values are represented as in encoding/json, with
@@ -234,8 +234,8 @@ func otherText(s string) string {
 	return s + "x"
 }
 
-// words holds groups of values. A member of an event that can have one value of a group can also
-// have the others.
+// words lists groups of values. An event member that allows one value of a group allows the others
+// too.
 var words = [][]string{
 	{"match", "computed", "claimed", "mismatch"}, {"mismatch", "idempotency_key_conflict"}, {"strict", "equivalence_class"}, {"live", "failed", "stale", "quarantined"},
 	{"quote", "pointer", "reject", "unrecognised"}, {"available", "unavailable_legacy_run"}, {"HYBRID", "STRICT"}, {"answer", "context", "retrieval"}, {"introduced", "retired"},
@@ -261,7 +261,7 @@ func otherNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatUint(i+1, 10))
 }
 
-// places adds v, which is at pointer, and all values within it to found, keyed by JSON pointer.
+// places adds v and all values within it to found, keyed by JSON pointer. v itself is at pointer.
 func places(pointer string, v any, found map[string]any) {
 	found[pointer] = v
 	switch v := v.(type) {
@@ -349,8 +349,8 @@ func (m *memory) altered(t testing.TB, seq int, body []byte) *memory {
 	return c
 }
 
-// rebuild checks the event at seq as an audit with --content would if the event had the given body.
-// It returns the error that the audit would report, or nil if there is none.
+// rebuild checks an event at seq with the given body, as an audit with --content would. It returns
+// the error that the audit would report, or nil if there is none.
 func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	t.Helper()
 	root := bodyOf(t, slices.Concat(make([]byte, proofs.HashSize), body))
@@ -378,13 +378,12 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	return nil
 }
 
-// survivor describes alterations that the walk cannot detect: a pattern that matches their names,
-// and the reason.
+// survivor describes alterations that the walk does not detect at the altered event. pattern
+// matches their names, and why is the reason.
 type survivor struct{ pattern, why string }
 
-// onlyContentShows lists alterations that cannot be detected from the log alone, but that an audit
-// with --content detects, because the digest of a record covers the whole record and its hashes are
-// computed from the content.
+// onlyContentShows lists alterations that only an audit with --content detects. Such an audit
+// recomputes the hashes from the content and checks the digest, which covers the whole record.
 var onlyContentShows = []survivor{
 	{`^[^/]+/record/content/.*(sha256|size): another$`, "the content is beside the log"},
 	{`^ipc of an axis payload/record/content/usage: left out$`, "no hash in the event covers the usage"},
@@ -452,7 +451,7 @@ func TestEveryMemberIsChecked(t *testing.T) {
 	m, names := everyKind(t)
 	require.Nil(t, newAuditor().walk(t, m).Damage)
 	needed := make(map[string]bool)
-	events := make([]map[string]any, len(m.entries)) // all values of each event, keyed by JSON pointer; indexed by the event's seq
+	events := make([]map[string]any, len(m.entries)) // for each seq, the values in the event, keyed by JSON pointer
 	try := func(seq int, pointer, how string, altered any) {
 		entry := m.entries[seq]
 		body := redigest(t, canonicalJSON(t, replacedAt(events[seq][""], pointer, altered)), pointer)

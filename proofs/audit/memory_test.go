@@ -39,8 +39,8 @@ type memory struct {
 	tiles    map[tileID][]byte
 	contents map[proofs.Hash][]byte
 	keys     map[proofs.Hash]Claim
-	needs    map[proofs.Hash][]uint64 // the records that need each piece of content, in ascending order, keyed by the content's digest
-	redacted map[uint64]uint64        // the event that redacted each redacted record, keyed by the record's seq
+	needs    map[proofs.Hash][]uint64 // maps the digest of a piece of content to the records that need it, in ascending order
+	redacted map[uint64]uint64        // maps the seq of each redacted record to the seq of the event that redacted it
 	secret   []byte                   // secret that keys the digests of payload members; nil if missing
 	// fail, if set, is called before every read. If it returns an error, the read fails with that
 	// error.
@@ -135,8 +135,8 @@ func testKey(seq uint64) proofs.Hash {
 	return sha256.Sum256(fmt.Appendf(nil, "key %d", seq))
 }
 
-// redact erases the content of the given records and stores a redaction for each of them that names
-// by as the redacting event.
+// redact marks the given records as redacted by the event at by. It erases the content that no
+// other record needs.
 func (m *memory) redact(by uint64, seqs ...uint64) {
 	for _, seq := range seqs {
 		m.redacted[seq] = by

@@ -14,9 +14,9 @@ import (
 	"colophon/proofs"
 )
 
-// The walk checks that digests of payload members are computed with the ledger's secret, that the
-// first event commits to this secret, and that no event has payload members that it should not
-// have.
+// The walk checks that digests of payload members are computed with the ledger's secret and that
+// the first event commits to this secret. It reports digests that are missing or that an event must
+// not have.
 func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
@@ -82,7 +82,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 			}
 		})
 	}
-	// Without the secret, Rebuilder compares only the pointers.
+	// Without the secret, Rebuilder does not compare digests, only pointers.
 	for change, wrong := range map[string]bool{digest("/a") + "->" + other: false, `"/a"->"/aa"`: true} {
 		from, to, _ := strings.Cut(change, "->")
 		m := sound.clone()

@@ -21,8 +21,8 @@ func setRedacted(seq, by uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) { m.redacted[seq] = by }
 }
 
-// restored returns a change that stores the output of the record at seq again, together with a
-// reference to it from the record need. If need is 0, no reference is stored.
+// restored returns a change that stores the output of the record at seq again. Unless need is 0,
+// the change also stores a reference to the output from the record at need.
 func restored(seq int, need uint64) func(*testing.T, *memory) {
 	return func(_ *testing.T, m *memory) {
 		m.contents[outputOf(seq)] = fmt.Appendf(nil, "output %d", seq)

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Before the monitor fetches any content of an event, it checks the total size that the event
-// states for its content against a limit.
+// The monitor fetches none of an event's content if the sizes stated in the event add up to more
+// than maxRecordContent.
 func TestContentTooLargeInTotal(t *testing.T) {
 	event := func(sizes ...string) pyjson.Value {
 		var pieces []string

@@ -41,9 +41,9 @@ func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, s
 	return w.Read(t, w.Data), history.Verifiers(), state
 }
 
-// FuzzAuditState changes the state file and one byte of a file in the folder beside it. The audit
-// must refuse the state, fail or find damage after continuing from it, or reach the right position,
-// from which the next audit can continue.
+// FuzzAuditState changes the state file and one byte of a file in the folder beside it. An audit
+// must then refuse the state, report an error or damage in the log, or reach the correct position
+// and save a state that the next audit can use.
 func FuzzAuditState(f *testing.F) {
 	log, keys, sound := grownLog(f)
 	text, err := os.ReadFile(sound)
@@ -131,7 +131,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	published := openLog(t, log, keys)
 	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seenCheckpoints()})
 	require.NoError(t, err)
-	m.seen = nil // so that storeProgress does not need to fetch any tile
+	m.seen = nil // storeProgress then does not need to fetch tiles
 	require.NoError(t, a.storeProgress(t.Context(), published, end))
 	require.NoError(t, m.Close())
 	require.NotZero(t, looked())

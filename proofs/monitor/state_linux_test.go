@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If an audit without a state cannot begin, it leaves no temporary folder behind. Here it can
-// create the folder, but no file in it, because the file's path would be too long.
+// If an audit without a state file fails to start, it leaves no temporary folder behind. In this
+// test, it can create the folder but no files in it, because their paths would be too long.
 func TestFailedAuditLeavesNoFiles(t *testing.T) {
 	const (
 		longest = syscall.PathMax - 1 // longest possible path; the system also counts the terminating zero byte

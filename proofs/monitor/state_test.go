@@ -40,8 +40,9 @@ func stateOf(t testing.TB, state string) (s stateFile) {
 	return s
 }
 
-// stateOfSize audits a small log. It returns the path of the state file, the log's keys, and the
-// files in which damage must be detected, the state file first.
+// stateOfSize audits a small log with before additional records. It returns the path of the state
+// file, the log's keys, and the paths of all files in which damage must be detected. The state file
+// is the first of them.
 func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifier, files []string) {
 	t.Helper()
 	w := ledgertest.New(t, before, 0, 0)
@@ -58,7 +59,7 @@ func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifie
 	return state, keys, files
 }
 
-// requireDamaged requires that a state is refused as damaged.
+// requireDamaged requires that openState reports a state as damaged.
 func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ...any) {
 	t.Helper()
 	m, err := openState(state, keys)
@@ -68,7 +69,7 @@ func requireDamaged(t *testing.T, state string, keys []*proofs.Verifier, what ..
 	require.ErrorIs(t, err, ErrStateDamaged, what...)
 }
 
-// A state with a flipped bit or a missing part is refused as damaged.
+// An audit refuses a state with a flipped bit or a missing part as damaged.
 func TestDamagedStatesAreRefused(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	require.Greater(t, len(files), 5, "facts, tiles, keys")
@@ -78,7 +79,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 		write := func(b []byte) { require.NoError(t, os.WriteFile(file, b, 0o600)) }
 		for at := range sound {
 			for bit := range 8 {
-				if bit != at%8 && filepath.Base(file) != factsFile { // one bit of each byte is enough
+				if bit != at%8 && filepath.Base(file) != factsFile { // outside the facts file, one bit per byte is enough
 					continue
 				}
 				flipped := bytes.Clone(sound)
@@ -102,8 +103,8 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// The folder has one byte and one hash for each event, and 82 bytes for each use of a key, a
-// source, or a state.
+// The files that a state lists contain one byte and one hash per event. They also contain 82 bytes
+// for each use of an idempotency key, a source, or a record's state.
 func TestSizeOfTheStateFolder(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
@@ -119,11 +120,12 @@ func TestSizeOfTheStateFolder(t *testing.T) {
 			keys += file.Bytes
 		}
 	}
-	const others = 3 // the registration and the revocation of a source, and a change of state
+	const others = 3 // a source is registered and revoked, and a record's state changes
 	require.Equal(t, 82*int64(report.KeyUses+others), keys)
 }
 
-// Bytes that an interrupted audit left after the end of a file are not damage.
+// If an interrupted audit left extra bytes at the end of a file, the state is not reported as
+// damaged.
 func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	want := stateOf(t, state)
@@ -141,9 +143,9 @@ func TestExcessBytesOfAStateAreIgnored(t *testing.T) {
 	require.NoError(t, m.Close())
 }
 
-// A state that contains a file of another state is refused, whether the other state is that of
-// another ledger or of the same ledger at another time. The only exception is a file that merely
-// continues the right one.
+// A state is refused if one of its files comes from the state of another ledger, or from a state of
+// the same ledger at another time. The only exception is a file that begins with the contents of
+// the right file.
 func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 	state, keys, files := stateOfSize(t, 1)
 	other, otherKeys, _ := stateOfSize(t, 2)
@@ -158,7 +160,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 		sound, err := os.ReadFile(file)
 		require.NoError(t, err)
 		if bytes.HasPrefix(theirs, sound) {
-			continue // both logs have the same kinds of events in the same order
+			continue // theirs continues sound: both logs begin with the same kinds of events
 		}
 		require.NoError(t, os.WriteFile(file, theirs, 0o600))
 		if file != state {

@@ -20,8 +20,8 @@ func page(t testing.TB, p *Pack) []byte {
 	return html
 }
 
-// open loads html into p from a file and returns the page's verdict on the pack, checked with the
-// key that the pack itself contains.
+// open writes html to a file, loads it into p, and returns the page's verdict on the pack. The page
+// checks the pack with the key that the pack contains.
 func open(t testing.TB, p *browser.Page, html []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack.html")
@@ -86,7 +86,7 @@ func TestPageVerifies(t *testing.T) {
 	requireQuiet(t, p)
 }
 
-// The page shows each record, and a printout shows all of them in full.
+// The page shows each record, and a printout of the page shows all records in full.
 func TestPageShowsRecords(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	open(t, p, page(t, examplePack(t)))
@@ -163,7 +163,7 @@ func TestPageRefusesTamperedPacks(t *testing.T) {
 	require.Equal(t, "consistent", open(t, p, page(t, another(t))))
 }
 
-// A page whose data is damaged shows that it is not verified, and why.
+// A page whose data is damaged shows that verification failed, and why.
 func TestPageRefusesDamagedData(t *testing.T) {
 	p := browser.Start(t).NewPage(t)
 	for name, html := range damagedPages(t) {

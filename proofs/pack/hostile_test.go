@@ -11,8 +11,8 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// hostileTexts holds texts that try to escape from their context into the page's markup, its data,
-// or the surrounding text.
+// hostileTexts contains texts that try to break out into the page's markup or data, or to disturb
+// the surrounding text.
 var hostileTexts = []string{
 	`</script><script>hacked("script")</script>`,
 	`</SCRIPT ><svg onload="hacked('svg')">`,

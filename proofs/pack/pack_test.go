@@ -31,7 +31,7 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
 }
 
-// Add turns a receipt into the same record as the test's own implementation.
+// Pack.Add builds the same pack from receipts as the test's own function log.pack.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
@@ -65,15 +65,16 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashes, name)
 	}
-	// The page does not recompute the labels, but the record's digest covers them.
+	// Verify detects a changed label, because the record's digest covers the labels. The page does not
+	// recompute them.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
 	_, err := l.pack(nil, 1).Verify(key)
 	require.ErrorIs(t, err, ErrHashes)
 }
 
-// allSorts returns a log with records of many shapes, some of which have claims that cannot be
-// checked. recomputable is the number of records whose hashes can be recomputed.
+// allSorts returns a log with records of many shapes. Some of their claims cannot be checked.
+// recomputable is the number of records whose hashes can be recomputed.
 func allSorts(t testing.TB) (l *log, recomputable int) {
 	l = newLog(t, 1)
 	claim := `"` + strings.Repeat("ab", 32) + `"`
@@ -102,7 +103,8 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 			l.record(kind, posted)
 		}
 	}
-	// A hash of a text that is not in the event cannot be recomputed. The other hashes can.
+	// This schema version is too long for the event, so a hash that covers it cannot be recomputed. The
+	// other hashes can be.
 	l.record(record.RunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
 	recomputable = len(l.entries) - 1
 	return l, recomputable
@@ -117,8 +119,8 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	require.Zero(t, report.Missing)
 }
 
-// A report counts the claims that the content does not confirm. A wrong claim about the
-// answer is a mismatch in the event, and is not counted.
+// A report counts the claims that cannot be checked with the content in the pack. A wrong claim
+// about the answer is a mismatch in the event, so it is not counted.
 func TestClaimsAreCounted(t *testing.T) {
 	claim := `"` + strings.Repeat("ab", 32) + `"`
 	l := newLog(t, 1)
@@ -135,7 +137,7 @@ func TestClaimsAreCounted(t *testing.T) {
 }
 
 // twoCitations returns a citation set with two citations, as JSON. The first has a text and a false
-// claim; the second has only a claim. digits is the claimed hash in hexadecimal.
+// claim of its hash. The second has only a claim. digits is the claimed hash in hexadecimal.
 func twoCitations(digits string) string {
 	return `{"subject":"s","citations":[{"source_id":"x","text":"t","chunk_hash":"sha256:` + digits + `","weight":0},{"source_id":"y","chunk_hash":"sha256:` + digits + `","weight":1,"section":""}]}`
 }
@@ -205,7 +207,7 @@ func TestChangedPagesAreNotOwn(t *testing.T) {
 	}
 }
 
-// An HTML parser reads the data as a single text, and a JSON parser can decode that text.
+// An HTML parser reads a pack's data as a single text, which a JSON parser can decode.
 func TestDataIsSafeInAScript(t *testing.T) {
 	all := examplePack(t)
 	all.Exported = strings.Join(hostileTexts, "")

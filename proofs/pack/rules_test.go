@@ -19,8 +19,8 @@ import (
 	"colophon/proofs/pack/browser"
 )
 
-// vectors decodes the named file in testdata/vectors into the value that to points to. CPython
-// generated these files.
+// vectors decodes the named file in testdata/vectors into *to. CPython generated the files in this
+// folder.
 func vectors(t *testing.T, name string, to any) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "testdata", "vectors", name))

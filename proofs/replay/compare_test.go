@@ -23,7 +23,7 @@ type transport func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// When askAll returns, no question is in progress, so the reference can be closed.
+// When askAll returns, no question is in progress, so the caller can close the reference server.
 func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asking atomic.Int64
@@ -32,7 +32,7 @@ func TestNoQuestionOutlivesTheAuditor(t *testing.T) {
 			defer asking.Add(-1)
 			<-r.Context().Done()
 			if strings.HasSuffix(r.URL.Path, "/later") {
-				time.Sleep(time.Second) // in the synctest bubble's fake time: the request ends only some time after it is canceled
+				time.Sleep(time.Second) // fake time: the request ends one second after it is canceled
 			}
 			return nil, r.Context().Err()
 		})}, "", time.Hour, 4)

@@ -66,7 +66,7 @@ type comparedLedger struct {
 	questions *questionBuilder
 }
 
-// probe is an AnswerCheck that does not compare answers: it sends the walk to the test, and waits
+// probe is an AnswerCheck that does not compare answers. It sends the walk to the test and waits
 // until the test has finished.
 type probe struct {
 	*check
@@ -121,8 +121,8 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	return &comparedLedger{c, t, k, transport, questions}
 }
 
-// compareWith compares the answers to one question while lie changes the responses of the server. It returns
-// the finding, or nil if the comparison finds nothing.
+// compareWith compares the server's answer to one question with the reference's answer, while lie changes
+// the server's responses. It returns the finding, or nil if the comparison finds nothing.
 func (w *comparedLedger) compareWith(q question, lie func(*http.Request, *http.Response)) (finding *monitor.Finding, err error) {
 	w.transport.lie = lie
 	defer func() { w.transport.lie = nil }()
@@ -147,7 +147,7 @@ func (w *comparedLedger) lastRowsIn(q question, page *answerPage) bool {
 		q.extra = make(url.Values)
 	}
 	q.extra.Set("cursor", string(root.Member("next").Text()))
-	q.asOf = 0 // a cursor implies the size
+	q.asOf = 0 // the cursor already determines the size
 	next, err := w.first(w.t.Context(), q)
 	require.NoError(w.t, err)
 	rows := next.document.Root().Member("rows")
@@ -187,8 +187,8 @@ type changedAnswer struct {
 	headers map[string]string
 }
 
-// changesOf returns changed copies of an answer. Each copy has one change: a member, element, line, or
-// header that is dropped, changed, swapped, repeated, or added, or a different status.
+// changesOf returns changed copies of an answer. In each copy, either the status is different, or one
+// member, element, line, or header is dropped, changed, swapped, repeated, or added.
 func changesOf(t testing.TB, page *answerPage, lines, text bool) (list []changedAnswer) {
 	add := func(name string, body []byte) {
 		if !bytes.Equal(body, page.body) {
@@ -337,7 +337,7 @@ func plusOne(number string) string {
 // allowedChange reports whether a change concerns something that the log does not determine.
 // docs/audit.md lists such cases.
 func allowedChange(q question, name string) bool {
-	if strings.HasSuffix(name, "next changed") { // the last base64 digit can have unused bits
+	if strings.HasSuffix(name, "next changed") { // the change can affect only unused bits of the cursor
 		return true
 	}
 	if q.form == consistencyForm { // the log can have grown in the meantime
@@ -473,8 +473,8 @@ func TestEveryChangeOfALaterPageIsFound(t *testing.T) {
 	require.Greater(t, tried, 1000)
 }
 
-// The comparison detects rows that a server omits from filtered lists: run-DAGs filtered by
-// outcome, source, or evidence; groups of run-DAGs; effects of labels; and runs with a seed.
+// The comparison detects rows that a server omits from filtered lists, such as run-DAGs with a
+// given outcome, groups of run-DAGs, effects of labels, or runs with a seed.
 func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 	lied := make(map[string]int)
 	for seed := range 3 { // several ledgers, because a list of one ledger can be empty
@@ -490,7 +490,7 @@ func TestRowsLeftOutOfFilteredListsAreFound(t *testing.T) {
 // that the comparison detects it. lied counts the changed lists, keyed by the kind of list.
 func leaveRowsOut(t *testing.T, w *comparedLedger, lied map[string]int) {
 	t.Helper()
-	for _, q := range w.questions.all() { // as of the head, where few lists are empty
+	for _, q := range w.questions.all() { // these questions ask about the head, where few lists are empty
 		var lists []string
 		for _, name := range []string{"failure_stage", "audit_mode", "shape", "verifier_method", "document_root", "evidence_id"} {
 			if q.values.Has(name) && (q.path == "/run-dags" || q.path == "/records") {

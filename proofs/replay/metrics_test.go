@@ -54,7 +54,7 @@ func TestMetricsOfTheReference(t *testing.T) {
 	require.Equal(t, got.types, expected.types)
 }
 
-// The comparison detects every change to a line of the metrics whose value the log determines.
+// The comparison detects every change to a metric whose value the log determines.
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewPopulated(t, 10)
 	text := scraped(t, w)

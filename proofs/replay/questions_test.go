@@ -67,7 +67,7 @@ func TestSeedRepeatsTheQuestions(t *testing.T) {
 	require.Len(t, forms, 18, "/drift/groups is requested with and without each parameter")
 }
 
-// A new question changes neither the variations nor the order of the other questions.
+// Adding a question changes neither the random variations of the other questions nor their order.
 func TestNewQuestionsDoNotShiftOthers(t *testing.T) {
 	b := &questionBuilder{}
 	for i := range 100 {

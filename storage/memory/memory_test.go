@@ -32,8 +32,8 @@ func TestTamper(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
-// Each step of Entries overwrites the bytes yielded by the previous step, so that tests reveal callers
-// that keep them.
+// Each step of Entries overwrites the bytes that the previous step yielded, so that tests can detect
+// callers that keep these bytes.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
 	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)

@@ -92,10 +92,10 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkGrowth measures the storage cost of a record in a database that grows to b.N records, in
-// commits of 64. Run it with -benchtime=1000000x. It reports two numbers of bytes per committed
-// byte: written is how much the engine wrote to tables and value files, and disk is the size of the
-// folder at the end.
+// BenchmarkGrowth measures the storage cost of records in a database that grows to b.N records, in
+// commits of 64. Run it with -benchtime=1000000x. It reports two metrics per committed byte.
+// written/byte counts the bytes that the engine wrote to tables and value files. disk/byte is the
+// final size of the folder.
 func BenchmarkGrowth(b *testing.B) {
 	const commit = 64
 	text := prose(8 << 20)
@@ -128,8 +128,8 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // BenchmarkKeys looks up 64 new idempotency keys in a ledger of 300,000 records, with no memory for
-// a digest filter. It reports two numbers per key: blocks is the number of table blocks read,
-// including filter blocks, and unfiltered is the number of tables that no table filter excluded.
+// a digest filter. blocks/key is the number of table blocks read per key, including filter blocks.
+// unfiltered/key is the number of tables per key that no table filter excluded.
 func BenchmarkKeys(b *testing.B) {
 	const records, commit, asked = 300_000, 1000, 64
 	text := prose(8 << 20)

@@ -11,8 +11,8 @@ import (
 	"colophon/storage"
 )
 
-// A copy that is made during commits contains only whole commits, including all that returned
-// before the copy began. The copy can be opened and written to.
+// A copy that is made during commits contains only complete commits. It contains every commit that
+// returned before the copy began. The copy can be opened and written to.
 func TestCopiesUnderLoad(t *testing.T) {
 	files := vfs.NewMem()
 	db, l := newLedger(t, files)

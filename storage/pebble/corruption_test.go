@@ -137,8 +137,8 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	return failed
 }
 
-// Open does not mistake damage inside the write-ahead log for the log's end, which would silently
-// drop acknowledged commits. (In the last commit of a log, the two cannot be distinguished.)
+// Open does not mistake damage inside the write-ahead log for the end of the log. That would
+// silently drop acknowledged commits. Only damage to the last commit looks like the end.
 func TestDamagedLog(t *testing.T) {
 	crashable := vfs.NewCrashableMem()
 	db, l := newLedger(t, crashable)

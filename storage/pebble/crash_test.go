@@ -19,7 +19,7 @@ import (
 // history is a series of commits and the expected state after each of them. Tests simulate power
 // cuts while play runs it.
 type history struct {
-	batches []storage.Batch // batches[i] builds on heads[i], and heads[i+1] is the result
+	batches []storage.Batch // committing batches[i] changes the head from heads[i] to heads[i+1]
 	heads   []storage.Head
 
 	begun, acknowledged atomic.Int64 // numbers of steps begun and acknowledged; the first step is the creation of the ledger
@@ -169,7 +169,7 @@ func (h *history) checkLedger(ctx context.Context, store storage.Store, n int) e
 // total number of commits.
 func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n int) error {
 	b := h.batches[i]
-	erased := i%8 == 2 && i+1 < n // the next commit erases it
+	erased := i%8 == 2 && i+1 < n // the next commit redacts the content
 	var failed error
 	expect := func(what string, want bool, got []byte, err error, value []byte) {
 		switch {
@@ -190,11 +190,11 @@ func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n 
 	return failed
 }
 
-// cuts specifies before which operations the power is cut, and how much of the unsynced data
-// survives.
+// cuts selects the operations before which the power is cut, and says how much of the unsynced data
+// survives each cut.
 type cuts struct {
 	every    int   // cut before each operation whose number is a multiple of every
-	percents []int // each such operation gets one cut per percentage, which keeps about that share of the unsynced data
+	percents []int // approximate percentages of the unsynced data that survive; each operation gets one cut for each
 }
 
 // losses runs work and calls inspect before each operation that c selects. inspect calls cut to
@@ -218,7 +218,7 @@ func losses(
 		}
 	})
 	err := work()
-	files.BeforeEachOperation(nil) // from here on, made and wrong no longer change
+	files.BeforeEachOperation(nil) // made and wrong do not change after this call
 	require.NoError(t, err)
 	return made, wrong
 }
@@ -230,7 +230,7 @@ func lossesOf(t *testing.T, h *history, c cuts, durability *engine.WriteOptions)
 	ctx := t.Context()
 	work := func() error { return h.play(ctx, files.FS(), durability) }
 	return losses(t, files, c, work, func(cut func() vfs.FS) error {
-		acknowledged := h.acknowledged.Load() // read acknowledged before the cut, and begun after it
+		acknowledged := h.acknowledged.Load() // acknowledged must be read before the cut, and begun after it
 		left := cut()
 		return h.check(ctx, left, acknowledged, h.begun.Load())
 	})
@@ -248,8 +248,8 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 	require.Greater(t, h.flushes, int64(2), "power was cut in flushes too")
 }
 
-// No commit is lost or partial if the power fails during a commit of more than half a memory table,
-// which Pebble stores in a memory table of its own.
+// No commit is lost or partial if the power fails during a large commit. Pebble stores a commit of
+// more than half a memory table in a memory table of its own.
 func TestPowerCutInLargeCommit(t *testing.T) {
 	h := newHistory(1)
 	large := batch(h.heads[1], 10, memTableBytes/16)
@@ -260,7 +260,7 @@ func TestPowerCutInLargeCommit(t *testing.T) {
 	require.NoError(t, errors.Join(wrong...))
 }
 
-// If commits are not synced, check reports lost commits.
+// The power-cut tests report lost commits if commits are not synced.
 func TestPowerCutFindsMissingSync(t *testing.T) {
 	_, wrong := lossesOf(t, newHistory(6), cuts{every: 1, percents: []int{0}}, engine.NoSync)
 	require.NotEmpty(t, wrong)

@@ -18,8 +18,8 @@ func filterLookups(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// The digest filter contains the digests that this process has written. Once the filter has been
-// filled, it also contains those of earlier processes. Keys then looks up almost no unknown digest.
+// Once the digest filter has been filled, Keys looks up almost no unknown digests. The filter then
+// contains the digests that this process and earlier processes have written.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
 	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
@@ -85,8 +85,8 @@ func TestUnreadDigestsAreLookedUp(t *testing.T) {
 	require.True(t, ended.mayContain(never))
 }
 
-// If a read fails while a filter is being filled, mayContain returns true from then on, and
-// the filter holds no memory.
+// If a read fails while a filter is being filled, the filter releases its memory, and mayContain
+// always returns true after that.
 func TestFailedFillExcludesNothing(t *testing.T) {
 	const records = 4000
 	files := vfs.NewMem()

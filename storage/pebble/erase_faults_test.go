@@ -21,8 +21,8 @@ import (
 	"colophon/storage/pebble/internal/erase"
 )
 
-// marked creates a database whose last level holds redacted secrets that are not erased yet. Its
-// eraser is stopped, so that the test can call EraseMarked itself.
+// marked creates a database whose last level contains redacted secrets that have not been erased
+// yet. Its eraser is stopped, so that the test can call EraseMarked itself.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := newLedger(t, files)
 	db.eraser.Stop()
@@ -106,7 +106,7 @@ func TestCheckFindsErasedContent(t *testing.T) {
 	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
 }
 
-// A failed erasure is retried, and its marks stay until it succeeds.
+// A failed erasure is retried, and its marks remain until a retry succeeds.
 func TestErasureIsRetried(t *testing.T) {
 	for name, fault := range map[string]func(op errorfs.Op) bool{
 		"deleting a table": func(op errorfs.Op) bool {
@@ -170,7 +170,7 @@ func TestEraserRetries(t *testing.T) {
 	requireNowhere(t, s, memory)
 }
 
-// Marks stay until the iterator that needs the old tables is closed.
+// The marks of an erasure remain until no open iterator needs the old tables.
 func TestErasureWaitsForIterators(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	open, err := db.engine.NewIter(nil)
@@ -229,7 +229,7 @@ func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return usage, nil
 }
 
-// If the disk fills during an erasure, the erasure fails and does not wait.
+// If the disk fills up during an erasure, the erasure fails instead of waiting for free space.
 func TestErasureFillsTheDisk(t *testing.T) {
 	files := &fillingFS{FS: vfs.NewMem()}
 	db, _, s := marked(t, files)

@@ -15,9 +15,8 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// places returns functions that post secrets and then move them into a certain kind of file. Each
-// function returns the secrets and in, the argument that tells requireFound which kind of file to
-// expect.
+// places returns functions, each of which posts secrets and moves them into a certain kind of file.
+// The result in is the argument with which requireFound looks for the secrets in this kind of file.
 func places() map[string]func(c *clerk) (s *secrets, in string) {
 	return map[string]func(c *clerk) (*secrets, string){
 		"log": func(c *clerk) (*secrets, string) { return c.post(), ".log" },
@@ -30,7 +29,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			s := c.post()
 			c.flush()
 			c.commit(nil)
-			c.flush() // so that the engine reuses the log file that has the secrets
+			c.flush() // the engine then reuses the log file that contains the secrets
 			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
@@ -132,7 +131,7 @@ const (
 	// whereVariable is the environment variable that says which files contain the secrets when the
 	// process is killed. Its value is a suffix, inTables, or anywhere.
 	whereVariable = "COLOPHON_TEST_WHERE"
-	anywhere      = "anywhere" // at any time while the eraser works
+	anywhere      = "anywhere" // the process is killed while the eraser works
 	secretSeq     = 50
 )
 
@@ -176,7 +175,7 @@ func roleErase(dir string) error {
 	select {}
 }
 
-// When a piece of content is erased, its place and its mark are removed, too.
+// Erasing a piece of content also removes its mark and the key that records where it is stored.
 func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()

@@ -140,7 +140,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 	missed := make(chan error, 1)
 	go func() {
 		_, err := l.Content(context.Background(), digestOf(0))
-		for err == nil { // from here on, the engine can show the erasure at any time
+		for err == nil { // the engine can make the erasure visible at any time
 			_, err = l.Content(context.Background(), digestOf(0))
 		}
 		_, redacted := l.Redaction(context.Background(), 0)

@@ -165,7 +165,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Create does not reuse the number of a ledger, even if the stored last number is wrong.
+// Create does not reuse a ledger's number, even if the stored number of the last ledger is wrong.
 func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
@@ -176,7 +176,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	all, err := pebbletest.Dump(files, "db")
 	require.NoError(t, err)
 	for i := range all {
-		if all[i].Key[0] == 'l' { // the stored last number
+		if all[i].Key[0] == 'l' { // the number of the last ledger
 			all[i].Value = []byte{0, 0, 0, 0}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"colophon/storage"
 )
 
-// The set contains only digests that have been added and not removed, and its size is bounded.
+// recent contains only digests that were added and not removed, and its size is bounded.
 func TestRecent(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const limit = 4
@@ -44,8 +44,8 @@ func TestRecent(t *testing.T) {
 	})
 }
 
-// A digest that is looked up after each addition stays in the set. A digest that is not looked up
-// again is dropped.
+// recent keeps a digest that is looked up after each addition. It drops a digest that is not looked
+// up again.
 func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	set := newRecent(4)
 	prompt := digestOf(0)
@@ -57,8 +57,8 @@ func TestRecentKeepsLookedUpDigests(t *testing.T) {
 	require.False(t, set.has(digestOf(1)))
 }
 
-// Commit remembers the digest of content that was posted twice and does not look it up again. If the
-// content is erased in between, a later Commit stores it again.
+// If content has been posted twice, Commit remembers its digest and does not look it up again. If
+// the content is erased, a later Commit stores it again.
 func TestContentBeyondMemory(t *testing.T) {
 	_, l := newLedger(t, vfs.NewMem())
 	l.recent = newRecent(2)

@@ -61,7 +61,7 @@ func TestWritableWithoutAnswer(t *testing.T) {
 type lowFS struct {
 	vfs.FS
 	low      atomic.Bool
-	requests chan struct{} // receives an item on each call to GetDiskUsage while low is set, unless it is full
+	requests chan struct{} // unless full, receives an item on each call to GetDiskUsage while low is set
 	compacts atomic.Int64  // number of tables created by compactions while low was set
 }
 

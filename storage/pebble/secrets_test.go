@@ -20,8 +20,8 @@ import (
 	"colophon/storage/pebble/pebbletest"
 )
 
-// secrets holds the content of one event, in three pieces: one that does not compress; one that is
-// compressed, so that a plain search for its bytes does not find it; and one that is too short to
+// secrets contains the content of one event, in three pieces. The first does not compress. The
+// second is compressed, so a plain search for its bytes does not find it. The third is too short to
 // be stored apart from its key.
 type secrets struct {
 	contents []storage.Content // the three pieces
@@ -43,16 +43,16 @@ func newSecrets(seq uint64) *secrets {
 	return s
 }
 
-// keptContent returns content of the event at seq that the event's redaction does not erase. Because
-// of it, the engine must rewrite value files and cannot simply delete them.
+// keptContent returns content of the event at seq that is not erased when the event is redacted. The
+// engine must therefore rewrite the value files that contain it and cannot simply delete them.
 func keptContent(seq uint64) storage.Content {
 	kept := storage.Content{Digest: digestOf(1000*seq + 999), Seq: seq, Slot: 999, Bytes: make([]byte, 3000)}
 	fill(kept.Bytes, seq)
 	return kept
 }
 
-// redaction returns the redaction of the event that has the secrets. by is the seq of the redacting
-// event.
+// redaction returns the redaction of the event that contains the secrets. by is the seq of the
+// redacting event.
 func (s *secrets) redaction(by uint64) storage.Redaction {
 	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
 	for _, c := range s.contents {
@@ -73,7 +73,7 @@ func (s *secrets) found(ctx context.Context, files vfs.FS, dir string) (all [][]
 	return all, nil
 }
 
-// inTables is the value of requireFound's parameter in that stands for tables and value files.
+// inTables makes requireFound look for the secrets in tables and value files.
 const inTables = "tables"
 
 // requireFound requires that each secret is in at least one file whose name contains in. If in is

@@ -44,8 +44,8 @@ func writeFile(t *testing.T, files vfs.FS, name string, text []byte) {
 }
 
 // If a bit in the manifest or the write-ahead log of a database is flipped, Open refuses the
-// database and changes nothing in it: once the bit has been restored, every commit is there.
-// (Pebble alone would open it with fewer commits and delete the rest.)
+// database and does not change it. Once the bit has been restored, every commit can be read.
+// (Pebble alone would open the database with fewer commits and delete the rest.)
 func TestOneBit(t *testing.T) {
 	for _, pattern := range []string{"MANIFEST-*", "*.log"} {
 		for _, part := range []int{0, 1, 2, 3} {
@@ -111,8 +111,8 @@ func TestUnreadableLog(t *testing.T) {
 	require.NoError(t, left.Close())
 }
 
-// If the manifest is cut off at any byte, Open either reports damage or loses nothing: all commits can
-// be read, and so can a new one. Without this check, new writes could get lower internal sequence
+// If the manifest is cut off at any byte, Open either reports damage or loses nothing, so that old and
+// new commits can be read. If Open overlooked the damage, new writes could get lower internal sequence
 // numbers than stored ones, and the stored ones would hide them.
 func TestManifestThatIsCutOff(t *testing.T) {
 	files := vfs.NewMem()

@@ -49,8 +49,8 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 	}
 }
 
-// Filters contain the three keys of a record that have a digest, but not its four other keys, so
-// they stay small.
+// Filters stay small. A record has seven keys, and the filters contain only the three that have a
+// digest.
 func TestFiltersAreSmall(t *testing.T) {
 	const records = 4000
 	db, l := newLedger(t, vfs.NewMem())

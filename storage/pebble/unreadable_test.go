@@ -17,7 +17,7 @@ import (
 // shared is the number of pieces of content. Events n and shared+n both need piece n.
 const (
 	shared = 1500
-	every  = 100 // step between the events that the batch returned by following redacts, and between the pieces that it posts again
+	every  = 100 // following redacts every 100th of the first events and posts every 100th piece again
 )
 
 func pieceNo(n int) storage.Content {
@@ -60,8 +60,8 @@ func following(old storage.Head) storage.Batch {
 	return b
 }
 
-// requireNeeded checks which events need which piece. after means that the batch returned by
-// following has been committed.
+// requireNeeded checks that the right events need each piece of content. after is true if the batch
+// returned by following has been committed.
 func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 	t.Helper()
 	for n := 0; n < shared; n += every / 2 {
@@ -126,7 +126,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	for skip := opening; skip < all; skip++ {
 		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
 		db, store, err := open(faulty.NewFS(copied(), faults))
-		if err != nil { // possible, because the order of the reads can vary
+		if err != nil { // the order of the reads can vary, so opening can fail
 			require.NotErrorIs(t, err, storage.ErrNotFound)
 			require.NotErrorIs(t, err, storage.ErrFormat)
 			continue

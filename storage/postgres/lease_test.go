@@ -115,7 +115,8 @@ func TestResumedLease(t *testing.T) {
 }
 
 // If the database's clock is set back, the lease of a server that has stopped does not expire in
-// time. Another server that has seen no renewal can still take the lease by passing stale.
+// time. Another server that has seen no renewal can still take the lease if it passes the lease's
+// expiry time.
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")

@@ -35,8 +35,8 @@ func convertAsLaterBuild(t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-// If a later build converts the tables while this one is running, this one continues to write. This
-// build can also be restarted, and it leaves the version of the tables unchanged.
+// If a later build converts the tables while this build is running, this build continues to write.
+// It can also be restarted, and it leaves the version of the tables unchanged.
 func TestTablesOfLaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")

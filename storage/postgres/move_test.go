@@ -55,8 +55,8 @@ func TestValues(t *testing.T) {
 	require.Zero(t, version)
 }
 
-// A database that a migration has locked can only be opened by the migration, or for reading while
-// its ledgers are complete. Only the migration can take over its ledgers or create new ones.
+// After a migration has locked a database, others can open it only for reading, and only while its
+// ledgers are complete. Only the migration can take over the ledgers or create new ones.
 func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()

@@ -108,7 +108,7 @@ func TestNoNotifications(t *testing.T) {
 	a := member(t, url, "a")
 	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	a.leases.notices.Wait() // until its first notification has been refused
+	a.leases.notices.Wait() // waits until the first notification has been refused
 	l := listen(t, url)
 	<-l.ended
 	require.Empty(t, l.heard)

@@ -19,7 +19,7 @@ import (
 // faults determines how a proxy handles each COMMIT.
 type faults struct {
 	mu   sync.Mutex
-	next []postgrestest.Fault // faults for the next COMMITs; later ones get None
+	next []postgrestest.Fault // faults for the next COMMITs; later COMMITs get None
 }
 
 func (f *faults) take() postgrestest.Fault {
@@ -57,8 +57,8 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	return f, proxy, store, direct
 }
 
-// If the connection is cut before, during, or after a COMMIT, each commit is still made exactly once.
-// This also holds for the COMMIT of the transaction that raises the epoch.
+// If the connection is cut before, during, or after a COMMIT, each batch is still committed exactly
+// once, even if the connection is cut again at the COMMIT that raises the epoch.
 func TestCutDuringCommit(t *testing.T) {
 	const (
 		before = postgrestest.BeforeCommit
@@ -245,7 +245,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	b := batch(storage.Head{}, 2)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
-	// Notifications wait for the standby, too.
+	// waiting ignores notifications, which also wait for the standby.
 	waiting := func(except time.Time) (pid int, since time.Time) {
 		t.Helper()
 		require.Eventually(t, func() bool {
@@ -256,7 +256,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	}
 	pid, since := waiting(time.Time{})
 	exec(`SELECT pg_cancel_backend($1)`, pid)
-	waiting(since) // while the epoch is being raised
+	waiting(since) // raising the epoch now waits for the standby, too
 	require.Empty(t, committed)
 	exec(`ALTER SYSTEM RESET synchronous_standby_names`)
 	exec(`SELECT pg_reload_conf()`)
@@ -265,8 +265,8 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	requireLog(t, store, b.Head)
 }
 
-// If a commit is visible but not on the standby, because the wait for the standby was cancelled,
-// another server shows it only once it is durable.
+// If the wait for the standby is cancelled, a commit can be visible before it is on the standby.
+// Another server does not show such a commit until it is durable.
 func TestHeadThatIsNotDurable(t *testing.T) {
 	server := postgrestest.Start(t)
 	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
@@ -396,7 +396,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.NoError(t, server.StartProcess())
 		refused(name)
 		var setting *SettingError
-		_, err := db.Ledger(ctx, "default") // the outcome of a write in an earlier round can still be unknown
+		_, err := db.Ledger(ctx, "default") // reopen the ledger, because the outcome of an earlier write can be unknown
 		if err == nil {
 			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
 		}

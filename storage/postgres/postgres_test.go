@@ -75,7 +75,7 @@ func TestTamper(t *testing.T) {
 			store, err := db.Ledger(t.Context(), ledger)
 			require.NoError(t, err)
 			change(&tamperer{t: t, conn: connect(t, db.(*Database).url()), ledger: store.(*ledgerHandle).number})
-			return reopen(t, db) // a database that is open for writing does not read its head again
+			return reopen(t, db) // reopen, because a database that is open for writing does not read its head again
 		})
 }
 

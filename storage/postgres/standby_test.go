@@ -9,8 +9,8 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// With Config.Primary, which servers set, neither Open nor a later operation uses a connection to a
-// standby. Commands do not set it, so they can read from a standby.
+// If Config.Primary is set, neither Open nor a later operation uses a connection to a standby.
+// Servers set Config.Primary. Commands do not, so they can read from a standby.
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")

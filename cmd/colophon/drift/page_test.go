@@ -35,7 +35,7 @@ func TestHashesOfALabelAreOnAllPages(t *testing.T) {
 	} {
 		page := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/content/") { // the error can also show the first words of the texts, but does not need them
+			if strings.Contains(r.URL.Path, "/content/") { // the error can quote the texts, but does not need them
 				http.NotFound(w, r)
 				return
 			}

@@ -104,7 +104,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// If several writers write one object, exactly one succeeds.
+// If several writers put the same object under the same condition, exactly one succeeds.
 func TestOneWriterWins(t *testing.T) {
 	kinds(t, func(t *testing.T, b bucket.Bucket) {
 		require.NoError(t, b.Put(t.Context(), "object", []byte("first"), plain, bucket.IfAbsent()))
@@ -126,7 +126,7 @@ func TestOneWriterWins(t *testing.T) {
 	})
 }
 
-// A folder contains only the objects and an empty folder for incomplete files.
+// A folder used as a bucket contains only the objects and an empty folder for incomplete files.
 func TestFolderHasObjectsOnly(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, ".writing", "left")
@@ -154,7 +154,7 @@ func TestFolderHasObjectsOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0o644, info.Mode().Perm())
 
-	// If the folder has been removed, one of the next two calls to Put creates it again.
+	// After the folder has been removed, one call to Put can fail, but the next one succeeds.
 	require.NoError(t, os.RemoveAll(dir))
 	_ = b.Put(t.Context(), "a/b", []byte("one"), plain, bucket.IfAbsent())
 	require.NoError(t, os.MkdirAll(dir, 0o750))
@@ -306,7 +306,7 @@ func TestTransport(t *testing.T) {
 		client := http.Client{Transport: bucket.NewTransport(b)}
 		for path, want := range map[string]int{"/v1/a%20b": http.StatusOK, "/v1/none": http.StatusNotFound, "/v1": http.StatusNotFound, "/": http.StatusNotFound, "/v1/../../x": http.StatusNotFound} {
 			response, err := client.Get("http://any" + path)
-			if path == "/" || path == "/v1/../../x" { // these are not names of objects
+			if path == "/" || path == "/v1/../../x" { // neither path is an object name
 				if err != nil {
 					continue
 				}

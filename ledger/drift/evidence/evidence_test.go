@@ -10,7 +10,7 @@ import (
 	"colophon/ledger/drift/evidence"
 )
 
-// pairs returns the run counts of n inputs with one run in each set.
+// pairs returns run counts for n inputs, each with one baseline run and one candidate run.
 func pairs(n int) []evidence.RunCounts {
 	list := make([]evidence.RunCounts, n)
 	for i := range list {
@@ -19,8 +19,8 @@ func pairs(n int) []evidence.RunCounts {
 	return list
 }
 
-// differing returns the values 10 and 10 + d for each difference d, as the values of one pair of
-// runs.
+// differing returns one pair of values for each difference d: 10 for the baseline run and 10 + d
+// for the candidate run.
 func differing(differences ...float64) [][]float64 {
 	values := make([][]float64, len(differences))
 	for i, d := range differences {
@@ -63,8 +63,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// table returns a function for the distance between two runs of one input: 1 for the pairs in ones,
-// and 0 for all others.
+// table returns a distance function for the runs of one input. The distance is 1 for the pairs in
+// ones, and 0 for all other pairs.
 func table(ones ...[2]int) func(a, b int) float64 {
 	return func(a, b int) float64 {
 		for _, pair := range ones {
@@ -134,7 +134,7 @@ func TestWords(t *testing.T) {
 	require.Equal(t, 1.0, pValue(inputs, same))
 }
 
-// If only some runs of an input contain a word, the variance of the word is that of sampling
+// If only some runs of an input contain a word, the word's score uses the variance of sampling
 // without replacement.
 func TestWordsOfRepeats(t *testing.T) {
 	inputs := []evidence.RunCounts{{Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}, {Baseline: 2, Candidate: 3}}
@@ -161,7 +161,7 @@ func TestSmallestAndNeeded(t *testing.T) {
 	require.Equal(t, 5, evidence.InputsNeeded(upward, 0.05, one))
 	repeated := evidence.NewExcess([]evidence.RunCounts{two, two}, func(_, _, _ int) float64 { return 1 })
 	require.InDelta(t, 1.0/9, evidence.SmallestPValue(repeated), 1e-12)
-	require.Equal(t, 3, evidence.InputsNeeded(repeated, 0.05, two)) // the smallest p-value is 1/27
+	require.Equal(t, 3, evidence.InputsNeeded(repeated, 0.05, two)) // with 3 inputs, the smallest p-value is 1/27
 	require.Equal(t, 6, evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), 0.05, one))
 }
 
@@ -203,7 +203,7 @@ func TestBinomialTail(t *testing.T) {
 func TestBootstrap(t *testing.T) {
 	require.Equal(t, evidence.Interval{Low: 2, High: 2}, evidence.Bootstrap([]float64{2, 2, 2}, 0.05, 1))
 
-	// The interval is close to that of the normal distribution: 1.96 standard errors around the mean.
+	// The interval is close to the normal approximation: 1.96 standard errors on each side of the mean.
 	random := rand.New(rand.NewPCG(1, 2))
 	values := make([]float64, 400)
 	mean, square := 0.0, 0.0

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cache keeps the totals of the latest maxTotals queries, separately for each ledger and query.
+// The cache keeps the totals for the latest maxTotals combinations of a ledger and a query.
 func TestTotalsAreKept(t *testing.T) {
 	var kept Cache
 	keyOf := func(n int) totalsKey {

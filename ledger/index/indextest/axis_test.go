@@ -23,8 +23,8 @@ func axisBody(t tester, scene, seed int, model, output string) string {
 		`"world_id":"w"},"system_prompt":"kind","model":%q,"temperature":0.2,"max_tokens":64,"output":%q}`, scene+1, scene%2, seed, model, output))
 }
 
-// Payloads that differ only in the seed are treated as one input. If two such runs differ in
-// their outputs, the cause is the seed, and all such pairs are found as effects of the seed.
+// Payloads that differ only in the seed are treated as one input. If the outputs differ too, the
+// cause is the seed, and each pair of runs is found as an effect of the seed.
 func TestSeedsInPayloads(t *testing.T) {
 	var bodies []string
 	for scene := range 8 {

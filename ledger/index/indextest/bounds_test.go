@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index"
 )
 
-// timeBlockEvents is the number of events that share a time mark.
+// timeBlockEvents is the number of events whose times share one key, as in package index.
 const timeBlockEvents = 64
 
 // firstSince returns the first event that was recorded at the given time or later.
@@ -21,8 +21,8 @@ func firstSince(v *index.View, at time.Time) (uint64, error) {
 	return from, err
 }
 
-// Finding the first event at or after a time takes only a few reads, as of any size, even if many
-// events share that time.
+// Finding the first event at or after a time reads at most two keys, at any log size and even if
+// many events share that time.
 func TestRecordedFrom(t *testing.T) {
 	const events = 5*timeBlockEvents + 40
 	for _, sameTime := range []uint64{1, 7, 2 * timeBlockEvents, events} {

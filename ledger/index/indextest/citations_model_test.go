@@ -87,7 +87,7 @@ func naiveDrifts(events []citationEvent, subject string) []citations.Drift {
 	return list
 }
 
-// naiveConflicts returns the conflicts, oldest first.
+// naiveConflicts returns the chunks with several sources, oldest conflict first.
 func naiveConflicts(events []citationEvent) []citations.Conflict {
 	var order []string
 	sources := make(map[string][]citations.ChunkSource)
@@ -167,8 +167,8 @@ func naivePairs(s *citations.Set) map[naivePair]bool {
 	return pairs
 }
 
-// naiveLost returns the chunks that a set cites but that their sources do not list as of the given
-// events.
+// naiveLost returns the chunks that a set cites but that their sources, after the given events, do
+// not list.
 func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.LostChunk) {
 	for i, c := range set.Citations {
 		seen := slices.ContainsFunc(set.Citations[:i], func(d citations.Citation) bool { return d.SourceID == c.SourceID && d.ChunkHash == c.ChunkHash })
@@ -181,7 +181,7 @@ func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.Los
 	return lost
 }
 
-// naiveReregistered returns the sources whose lists of chunks differ between two sets.
+// naiveReregistered returns the cited sources whose list of chunks changed between two sets.
 func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []citations.Reregistration) {
 	var seen []string
 	for _, c := range slices.Concat(a.Citations, b.Citations) {
@@ -203,11 +203,10 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 
 type naivePair struct{ source, chunk string }
 
-// naiveStaleness finds stale citations by going through the events and, for each event, back
-// through all earlier events.
+// naiveStaleness finds stale citations by comparing each event with all earlier events.
 type naiveStaleness struct {
 	events []citationEvent
-	from   map[naivePair]uint64 // sets before this event are already stale
+	from   map[naivePair]uint64 // for each pair, the seq below which all citing sets are stale
 	stale  map[string][]citations.StaleCitation
 	count  uint64 // number of supersessions
 }
@@ -232,7 +231,7 @@ func naiveStale(events []citationEvent) *naiveStaleness {
 	return n
 }
 
-// cited returns the distinct pairs that the events in n.events[:before] cite.
+// cited returns the distinct pairs of source and chunk that the events in n.events[:before] cite.
 func (n *naiveStaleness) cited(before int) []naivePair {
 	var pairs []naivePair
 	for _, e := range n.events[:before] {
@@ -245,7 +244,8 @@ func (n *naiveStaleness) cited(before int) []naivePair {
 	return pairs
 }
 
-// naivePlaces returns the places of an event's citations, with the pairs cited at each.
+// naivePlaces returns the pairs that an event cites, keyed by place: a source with a section or
+// subject.
 func naivePlaces(e *citationEvent) map[string][]naivePair {
 	places := make(map[string][]naivePair)
 	for _, c := range e.Record.Citations {
@@ -354,7 +354,7 @@ func citationSet(subject string, citations ...string) string {
 	return citationSetOf(`"r"`, subject, citations...)
 }
 
-// citationSetOf is like citationSet, but takes the run_id, as JSON.
+// citationSetOf is like citationSet, but with the given run_id, which is JSON.
 func citationSetOf(run, subject string, citations ...string) string {
 	return rawBody("citation_set", "{}", fmt.Sprintf(`{"citations":[%s],"run_id":%s,"subject":%q}`, strings.Join(citations, ","), run, subject))
 }

@@ -23,8 +23,8 @@ import (
 
 var background = context.Background()
 
-// Every query about citations and sources agrees with the naive model, as of any size and with
-// pages of any length.
+// Every query about citations and sources agrees with the naive model, at any log size and with any
+// page length.
 func TestCitationsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -195,18 +195,18 @@ const (
 	intro     = `"intro"`
 )
 
-// When a set cites a place of a source without a chunk that an earlier set cited there, the
-// chunk is superseded in all sets that cite it, even at other places. A later set that cites
-// the chunk again is fresh.
+// If a set cites a place of a source but no longer cites a chunk that an earlier set cited there,
+// the chunk is superseded in all earlier sets that cite it, even at other places. A later set that
+// cites the chunk again is fresh.
 func TestRecitedChunksAreStale(t *testing.T) {
 	one, two := chunkOf("one"), chunkOf("two")
 	f, _ := foldBodies(t,
 		citationSet("x", citation("s", one, intro)),                                // event 1
-		citationSet("y", citation("s", one, noSection)),                            // event 2: cited at another place
-		citationSet("y", citation("other", one, intro)),                            // event 3: from another source
-		citationSet("y", citation("s", two, intro)),                                // event 4: supersedes one
-		citationSet("z", citation("s", one, noSection)),                            // event 5: cites one again, at a third place
-		citationSet("y", citation("s", two, noSection), citation("s", one, intro)), // event 6: supersedes both, and cites both
+		citationSet("y", citation("s", one, noSection)),                            // event 2: cites chunk one at another place
+		citationSet("y", citation("other", one, intro)),                            // event 3: cites chunk one in another source
+		citationSet("y", citation("s", two, intro)),                                // event 4: supersedes chunk one
+		citationSet("z", citation("s", one, noSection)),                            // event 5: cites chunk one again, at a third place
+		citationSet("y", citation("s", two, noSection), citation("s", one, intro)), // event 6: supersedes both chunks, and cites both again
 		citationSet("y"), // event 7: has no citations
 	)
 	v := viewOf(t, f, 8)
@@ -240,8 +240,8 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	f, _ := foldBodies(t,
 		citationSet("x", citation("s", one, noSection), citation("s", two, noSection)), // event 1
 		registration("s", ""),   // event 2: has no list of chunks
-		registration("s", list), // event 3: supersedes one
-		citationSet("y", citation("s", one, noSection), citation("t", one, noSection)), // event 4: stale at once
+		registration("s", list), // event 3: supersedes chunk one
+		citationSet("y", citation("s", one, noSection), citation("t", one, noSection)), // event 4: cites a stale chunk of s
 		registration("s", list),                         // event 5: supersedes nothing more
 		registration("s", ""),                           // event 6
 		citationSet("y", citation("s", one, noSection)), // event 7: fresh
@@ -320,7 +320,7 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	require.LessOrEqual(t, f.Fold().KeysRead-before, 100*3)
 }
 
-// Reading a row costs no more than in a small ledger, even if many sets cite the same chunk of one
+// Listing citations reads at most 20 keys per row, even if many sets cite the same chunk of one
 // source, or one chunk has many sources.
 func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	var bodies []string

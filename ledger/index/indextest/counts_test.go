@@ -20,7 +20,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// fullRecords are records that together have a check of every field that can be checked.
+// fullRecords are records that together contain almost every field that the ledger checks.
 var fullRecords = []struct {
 	kind record.Kind
 	text string
@@ -56,7 +56,7 @@ func TestFieldLabels(t *testing.T) {
 		r.Release()
 	}
 	for _, f := range counters.Fields {
-		// A repeated dimension is checked only if its hash is claimed twice.
+		// A cache dimension is checked only if the record also claims its hash elsewhere.
 		if !strings.HasPrefix(f, "cache_dimensions.") {
 			require.True(t, seen[f], f)
 		}
@@ -116,7 +116,7 @@ func TestRealInputTampered(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 
-	// The lists of records with a mismatch contain exactly these records.
+	// The lists of records with a mismatch contain exactly the expected records.
 	v, err := f.LatestView()
 	require.NoError(t, err)
 	listed := func(name, text string) (runs []string) {

@@ -12,16 +12,16 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Count returns the same totals with and without known totals at an earlier or later size. The
-// events between the two sizes include changes of state whose target is not a run, or is at or
-// beyond the view's size.
+// Count returns the same totals whether or not it starts from known totals at another size. Some
+// state changes between the two sizes have a target that is not a run, or whose seq is not below
+// the view's size.
 func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
 		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
-	for tokens := range 9 { // so that each model has as many ipc_ids as there are events between the sizes
+	for tokens := range 9 { // enough combinations for Count to start from known totals
 		bodies = append(bodies, limited("m", "yes", tokens), limited("n", "no", tokens)) // events 1 to 18
 	}
 	f, log := foldBodies(t, append(bodies,
@@ -109,21 +109,21 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	const seed = `"seed":7,`
 	bodies := []string{
 		run(`{"a":1,"b":1,"seed":7}`, "", "yes"),        // event 1
-		run(`{"a":2,"b":1}`, seed, "no"),                // event 2: the partner of 1
+		run(`{"a":2,"b":1}`, seed, "no"),                // event 2: forms a pair with event 1
 		run(`{"a":1,"b":1}`, seed, "well"),              // event 3: the second run with the same values as event 1
-		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // event 4: the partner of 3
+		run(`{"a":2,"b":1,"seed":7}`, "", "well"),       // event 4: forms a pair with event 3
 		run(`{"a":1,"b":2}`, seed, "yes"),               // event 5: another member differs
 		run(`{"a":2,"b":1}`, `"seed":8,`, "yes"),        // event 6: the seed differs
 		run(`{"a":2,"b":1,"c":null}`, seed, "yes"),      // event 7: has one more member
-		run(`{"b":1}`, seed, "yes"),                     // event 8: lacks the member
-		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed is not that of the run, so it is a member
+		run(`{"b":1}`, seed, "yes"),                     // event 8: lacks member a
+		run(`{"a":2,"b":1,"seed":8}`, seed, "yes"),      // event 9: the payload's seed differs from the run's seed, so it counts as a member
 		run(`{"a":2.0,"b":1}`, seed, "yes"),             // event 10: a different value of the member
 		run(`{"a":1,"b":1}`, `"seed":null,`, "yes"),     // event 11: no seed
-		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // event 12: the partner of 11
+		run(`{"a":2,"b":1}`, `"seed":null,`, "no"),      // event 12: forms a pair with event 11
 		run(`{"a":1,"b":1,"seed":0}`, "", "yes"),        // event 13
 		run(`{"seed":0,"b":1,"a":1}`, "", "yes"),        // event 14: the second run with the same values as event 13
-		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // event 15: the partner of 13
-		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // event 16: has no partner
+		run(`{"a":2,"b":1,"seed":0}`, "", "yes"),        // event 15: forms a pair with event 13
+		run(`{"a":1,"b":{"c":[1,2]},"seed":0}`, "", ""), // event 16: forms no pair
 	}
 	f, log := foldBodies(t, bodies...)
 	digest := func(value string) string {

@@ -15,8 +15,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// knownLabels returns the set of values that the labels of counters can have, except for field
-// names.
+// knownLabels returns label values that counters can have. It does not contain all stage names.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.OtherLabel: true}
 	for _, k := range record.Kinds {

@@ -79,8 +79,8 @@ type journal struct {
 	counted  [][]string     // for each entry, the counters that it increments according to the naive model
 	// sameTime is the number of events that share a timestamp; 0 means 1.
 	sameTime uint64
-	// forgetful means that the journal keeps no entries to check against; only the store has
-	// them.
+	// forgetful means that the journal does not keep the entries, and cannot be checked. Only the store
+	// contains them.
 	forgetful bool
 	index     *index.Store // the index that folds the journal; may be nil
 }
@@ -177,8 +177,8 @@ func (j *journal) refold() []string {
 	return all
 }
 
-// requireEvents fails unless the index, which has only one ledger, has one hash key for each event,
-// and a cursor if there are any events.
+// requireEvents fails unless an index with a single ledger contains one hash key for each event. If
+// there are events, the index must also contain a cursor.
 func requireEvents(t tester, s *index.Store, events uint64) {
 	t.Helper()
 	var hashes, cursors uint64

@@ -31,9 +31,9 @@ func latestFile(t *testing.T, files vfs.FS, pattern string) (name string, text [
 	return name, text
 }
 
-// An index is rebuilt if one bit of its manifest has changed. If it were not, the engine would
-// continue from the state before the changed record, with sequence numbers that are already
-// used, and old writes would hide new ones.
+// An index is rebuilt if one bit of its manifest has changed. Otherwise, the engine would continue
+// from the state before the changed record. It would reuse sequence numbers, and old writes would
+// hide new ones.
 func TestOneBitOfTheManifest(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 50)...)

@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// BenchmarkFoldMembers folds records whose payloads have a few members: one with a new value in
-// every record, one with many distinct values, and others with only a few. It runs once with events
-// that contain digests of the members and once with events that do not.
+// BenchmarkFoldMembers folds records whose payload members have different numbers of distinct
+// values. It runs once with events that contain digests of the members and once with events that do
+// not.
 func BenchmarkFoldMembers(b *testing.B) {
 	const events = 200_000
 	for _, digests := range []bool{false, true} {

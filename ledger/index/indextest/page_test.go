@@ -13,8 +13,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A page ends after a few MiB of events, regardless of its limit, and the next page continues from
-// there.
+// A page ends after a few MiB of events, even if it has not reached its row limit. The next page
+// continues from there.
 func TestAPageIsBoundedInBytes(t *testing.T) {
 	const sets = 2 * rowstore.PageBytes / (60 << 10)
 	padding := strings.Repeat("x", 60<<10)

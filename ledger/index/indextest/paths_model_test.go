@@ -47,16 +47,16 @@ type naivePath struct {
 // naiveVersion is a record of a path, or a validation of such a record.
 type naiveVersion struct {
 	paths.Version
-	of        *naiveVersion // the record that a validation is about
+	of        *naiveVersion // the record that a validation refers to; nil for a record
 	validated bool          // for a validation: true if it validates the record, and false if it ends the validation
-	build     *naiveBuild   // build of a record; nil if it has none
-	compared  *naiveVersion // the record that this one is compared with
-	repeated  *naiveVersion // the previous record in its build, if it has the same content
+	build     *naiveBuild   // the build of a record; nil if the record has no build
+	compared  *naiveVersion // the record that this record is compared with; may be nil
+	repeated  *naiveVersion // the previous record in the same build, if it has the same content
 	digest    string        // digest of the content of a record; empty if it had none
 }
 
-// compare returns the category of v when it is compared with another record of the same path, and
-// reports whether only the links changed.
+// compare returns the category of v relative to another record of the same path. It also reports
+// whether only the links changed.
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
@@ -78,8 +78,8 @@ func (v *naiveVersion) knownSame(other *naiveVersion) bool {
 	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
 }
 
-// span returns the first record of the span that a record belongs to. All records in a span share
-// their validations.
+// span returns the first record in v's chain of records with unchanged content. All records in the
+// chain share their validations.
 func (v *naiveVersion) span() *naiveVersion {
 	switch {
 	case v.Category == paths.Unchanged:
@@ -332,8 +332,8 @@ func orEmpty(text *string) string {
 
 const atHead = 1 << 62
 
-// current returns the latest row of each path in a project, or in one of its builds, that matches a
-// filter.
+// current returns the latest row of each path in a project, or in one of its builds, if the row
+// matches the filter.
 func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	of := anyBuild
 	if f.Build != nil {
@@ -350,8 +350,8 @@ func (p *naiveProject) current(f paths.Filter) []paths.Row {
 	return rows
 }
 
-// newestFirst returns the paths that have a record satisfying the predicate, sorted by the first
-// such record, newest first.
+// newestFirst returns the paths that have a matching record. The path whose first matching record
+// is newest comes first.
 func (p *naiveProject) newestFirst(matches func(v *naiveVersion) bool) []*naivePath {
 	var all []*naivePath
 	first := func(path *naivePath) int { return slices.IndexFunc(path.records, matches) }
@@ -452,8 +452,7 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 					d.Renamed = append(d.Renamed, paths.RenamedPath{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}
-			// The newest record with the content comes first. All later records of this path in
-			// the build have that content too.
+			// Renamed paths are sorted by their latest record in the build, newest first.
 			slices.SortFunc(d.Renamed, func(a, b paths.RenamedPath) int { return int(b.Seq) - int(a.Seq) })
 		}
 		if category == "" || category == d.Category {

@@ -167,10 +167,10 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		record("main3", `"branch":"main",`, "00000001"),                // event 5
 		validate("pr7", "00000002", 4, true),                           // event 6: does not apply to main
 		record("pr7", `"branch":"pr-7",`, "00000002"),                  // event 7: the build repeats its record
-		record("main4", `"branch":"main",`, "00000002"),                // event 8: the text of the pull request
-		record("main5", `"branch":"main",`, "00000001"),                // event 9: text that was validated before
+		record("main4", `"branch":"main",`, "00000002"),                // event 8: repeats the text of the pull request
+		record("main5", `"branch":"main",`, "00000001"),                // event 9: returns to text that was validated before
 		record("pr7b", `"branch":"pr-7",`, "00000002"),                 // event 10: its base is pr7
-		record("main5", `"branch":"main","base":"main3",`, "00000001"), // event 11: contradicts the base in the first record
+		record("main5", `"branch":"main","base":"main3",`, "00000001"), // event 11: contradicts the base in main5's first record
 		record("first", `"base":"unknown",`, "00000001"),               // event 12
 		validate("main3", "00000002", 5, true),                         // event 13: main3 has different content
 		validate("nowhere", "00000001", 5, true),                       // event 14
@@ -241,7 +241,7 @@ func TestHashVersionChanges(t *testing.T) {
 		record("2", "adr-005", door, `"0123456789abcdef"`),                                                         // event 3: only the version changes
 		record("3", "adr-005", "[x](y)"+door, `"0123456789abcdef"`),                                                // event 4: within a version, the fingerprint decides
 		record("4", "adr-005", wall, `"00000001"`),                                                                 // event 5
-		record("5", "adr-006", door, `"00000001"`),                                                                 // event 6: the digits belong to another version
+		record("5", "adr-006", door, `"00000001"`),                                                                 // event 6: the same digits as event 5, but another version
 		record("6", "adr-006", "", `"00000001"`),                                                                   // event 7: has only a fingerprint
 		record("7", "", "", `"00000001"`),                                                                          // event 8: neither this record nor the previous one has a text
 		record("8", "", door, `null`),                                                                              // event 9: the first text again, under the first version
@@ -269,8 +269,8 @@ func TestHashVersionChanges(t *testing.T) {
 	require.Equal(t, paths.Incomparable, differences[0].Category)
 }
 
-// If two routes have the same path_id, the one recorded later gets a longer path_id. Its path can
-// be found by the longer path_id and by the short one in its event.
+// If two routes have the same path_id, the route recorded later gets a longer path_id. The records
+// of that route can be found by either path_id.
 func TestPathIDsCollide(t *testing.T) {
 	f, log := foldBodies(t,
 		fingerprint(t, "p", `null`, colliding1, `null`, `null`),                  // event 1
@@ -299,8 +299,8 @@ func TestPathIDsCollide(t *testing.T) {
 	}
 }
 
-// GonePaths lists the paths that the previous build has and this build lacks, even if records of
-// the previous build arrive late.
+// GonePaths lists the paths that are in the previous build but not in the given one, even if
+// records of the previous build arrive late.
 func TestBuildsKeepAndLose(t *testing.T) {
 	a, b, c := `["a"]`, `["b"]`, `["c"]`
 	record := func(build, route string) string { return fingerprint(t, "p", build, route, `null`, `null`) }

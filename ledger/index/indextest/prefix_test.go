@@ -12,9 +12,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// Find finds the same hashes whether it reads the whole log or uses the index. It refuses a search
-// that exceeds its bounds, without reading any event if the index alone shows that there are too
-// many.
+// Find returns the same hashes whether it reads the whole log or uses the index. It refuses a
+// search that exceeds its bounds. If the index alone shows that there are too many hashes, Find
+// reads no events.
 func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	hash := func(first string) string { return first + strings.Repeat("0", 64-len(first)) }
 	chunk := "sha256:" + hash("cccccccc")

@@ -24,8 +24,7 @@ func produced(id string, number uint64) string {
 	return rawBody("ipc_record", "{}", fmt.Sprintf(`{"producer":{"id":%q,"seq":%d}}`, id, number))
 }
 
-// delivery holds what is known about the sequence numbers of a producer: its totals, gaps, and
-// duplicates.
+// delivery contains the totals, gaps, and duplicates in the sequence numbers of a producer.
 type delivery struct {
 	producers.Producer
 	gaps       []producers.Gap
@@ -54,7 +53,7 @@ func delivered(t tester, v *index.View, id string, limit int) delivery {
 func naiveDeliveries(t tester, entries [][]byte) []delivery {
 	t.Helper()
 	var order []string
-	first := make(map[string]map[uint64]uint64) // seq of the first record with each number, by producer
+	first := make(map[string]map[uint64]uint64) // for each producer, the seq of the first record with each number
 	all := make(map[string]*delivery)
 	for seq, entry := range entries {
 		var e struct {
@@ -127,7 +126,7 @@ func drawNumber(t *rapid.T) uint64 {
 	return rapid.Uint64Range(0, 12).Draw(t, "near")
 }
 
-// Queries about each producer agree with the naive model, as of any size.
+// Queries about each producer agree with the naive model, at any log size.
 func TestProducersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -202,7 +201,7 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.KeysRead()-before, 20*len(sparse.gaps))
 
-	// A gap that is filled later still appears in answers as of an earlier size.
+	// A gap that is filled later still appears in a view at an earlier size.
 	size := log.head.Size
 	log.append(produced("backwards", 300), produced("backwards", 1))
 	log.catchUp(f)
@@ -218,8 +217,8 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// One record can skip nearly 2^63 numbers. Three such records overflow a 64-bit counter; the sum
-// becomes correct again once the numbers are delivered.
+// One record can skip nearly 2^63 numbers, so the sum of missing numbers can exceed 64 bits. The
+// metric then stays at its maximum, but the index stores the exact sum.
 func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -233,7 +232,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
 		require.Equal(t, want, gauge())
 	}
-	// The upper half of the sum survives a restart too.
+	// The upper 64 bits of the sum survive a restart too.
 	require.NoError(t, s.RowStore().DB().Flush())
 	f.Close()
 	f = follow(t, s, log)

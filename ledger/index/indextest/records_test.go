@@ -74,7 +74,7 @@ func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) recor
 	return q
 }
 
-// For any filter, and as of any size, the lists agree with a naive loop over all events.
+// For any filter and at any log size, the lists agree with a naive loop over all events.
 func TestListsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -167,7 +167,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 	}
-	// A query as of an early size reads almost no keys of later records.
+	// A query at an early log size reads almost no keys of later records.
 	v, err := f.View(100)
 	require.NoError(t, err)
 	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})
@@ -178,7 +178,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Later events do not change any page as of an earlier size, not even where the page ends.
+// Later events do not change the pages of a view at an earlier size, not even where a page ends.
 func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log := newJournal(t, "default")
 	at := func(n int) string {

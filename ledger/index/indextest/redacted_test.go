@@ -63,7 +63,7 @@ func TestNotesAreListed(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// Redactions can be found by kind, as of any size, and appear in no other list.
+// Redactions can be found by kind, at any log size, and appear in no other list.
 func TestRedactionsAreListed(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))

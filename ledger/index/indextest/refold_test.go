@@ -135,8 +135,8 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 }
 
-// Rows that a refold has begun to replace never reappear, even if none of the new index has been
-// stored yet.
+// After a power failure, rows that a refold has begun to replace do not reappear, even if none of
+// the new index has been stored yet.
 func TestRefoldReplacesAtOnce(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
@@ -161,7 +161,8 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// No group is ranked twice, because SingleDelete requires that a key was set exactly once.
+// No group is queued for ranking twice, because SingleDelete requires that a key was set exactly
+// once.
 func TestGroupsAreRankedOnce(t *testing.T) {
 	log := newJournal(t, "default")
 	repeated := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)

@@ -292,7 +292,7 @@ func orNull(t *rapid.T, name string, texts ...string) string {
 	return fmt.Sprintf("%q", few(t, name, texts...))
 }
 
-// longStage is a stage name so long that the row of a question's latest run omits the stages, which
+// longStage is a stage name that is too long for the row of a question's latest run. The stages
 // must then be read from the log.
 var longStage = strings.Repeat("s", 1<<10)
 

@@ -20,8 +20,8 @@ import (
 	"colophon/storage"
 )
 
-// Every query about run-DAGs agrees with the naive model, as of any size, for live run-DAGs and for
-// run-DAGs in any state, with pages of any length.
+// Every query about run-DAGs agrees with the naive model, at any log size and with any page length.
+// This is true for live run-DAGs and for run-DAGs in any state.
 func TestRunDAGsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -48,8 +48,8 @@ func TestRunDAGsEqualModel(t *testing.T) {
 }
 
 // The lists of groups of run-DAGs agree with the naive model, even after state changes. ListGroups
-// sorts the groups by their first run-DAG, as of any size; ListRecentGroups sorts them by their last
-// one, at the head.
+// sorts the groups by their first run-DAG, at any log size. ListRecentGroups sorts them by their
+// last run-DAG, at the head.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -191,8 +191,8 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	require.Equal(t, want, got)
 }
 
-// A run-DAG is compared with the previous live one. A run-DAG that is no longer live is skipped,
-// but a divergence that was derived while it was live does not change.
+// A run-DAG is compared with the previous live run-DAG for the same question. If a run-DAG stops
+// being live, it is skipped, but divergences derived earlier do not change.
 func TestDivergenceOfAQuestion(t *testing.T) {
 	f, _ := foldBodies(t,
 		dagBody("why", node("question", "1"), node("answer", "1")), // event 1
@@ -354,8 +354,8 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
 }
 
-// Run-DAGs with an inconsistent verdict can be found by their flag and by the rule that they break,
-// and are counted by that rule. Broken rules are not counted as hash checks.
+// Run-DAGs with an inconsistent verdict can be found by the flag "inconsistent" and by the broken
+// rule. They are counted by that rule. Broken rules are not counted as hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
 		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+

@@ -39,7 +39,7 @@ func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naive
 // naiveDeadRanges returns the ranges of consecutive runs of a group that are not live as of the
 // given size.
 func (n *naiveGenerations) naiveDeadRanges(by, value string, size uint64) (ranges []naiveRange) {
-	follows := false // whether the previous run is not live
+	follows := false // the previous run is not live
 	for _, r := range n.group(by, value, true, size) {
 		gone := n.stateAt(r.seq, size) != "live"
 		switch {
@@ -120,8 +120,9 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 	})
 }
 
-// Changing the state of one more run reads only a few keys, regardless of how many runs of the
-// group are already dead, in which order they died, and whether the run dies or becomes live again.
+// Changing the state of one more run reads only a few keys. The cost depends neither on how many
+// runs of the group are dead nor on the order in which they died. The same holds if runs become
+// live again.
 func TestCostOfDeadRunsIsBounded(t *testing.T) {
 	const runs, groups = 3000, 6
 	order := rand.New(rand.NewPCG(3, 3)).Perm(runs)

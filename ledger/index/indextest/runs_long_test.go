@@ -78,7 +78,7 @@ type longQuery struct {
 	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
 }
 
-// rowsOf returns the number of rows in a page. It takes the results of a query that returns a page.
+// rowsOf converts the results of a query that returns a page to the number of rows in the page.
 func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
 
 var longQueries = []longQuery{
@@ -125,8 +125,8 @@ const longPage = 10
 // The cost of a query depends on the size of its answer, not on the size of the log. With a million
 // runs, fifty thousand of which have the same input, no page reads more than twenty keys per row.
 // The test logs the times for a million runs and for ten thousand, measured alternately. It
-// measures once with caches of the size that a server uses, which hold all of the small ledger and
-// part of the large one, and once with almost no caches, so that both ledgers are read from files.
+// measures once with a server's caches, which hold the whole small ledger and part of the large
+// one. It then measures with almost no caches, so that queries read from files.
 func TestMillion(t *testing.T) {
 	if os.Getenv("COLOPHON_LONG") == "" {
 		t.Skip("takes minutes; COLOPHON_LONG=1 runs it")
@@ -239,8 +239,8 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	return took, float64(v.KeysRead()) / float64(rows)
 }
 
-// ratioOf formats the ratio of the last side's time to the first side's time in the median round,
-// followed by both times in that round.
+// ratioOf finds the round with the median ratio of the last side's time to the first side's time.
+// It formats that ratio and the round's times.
 func ratioOf(rounds [][]time.Duration) string {
 	ratio := func(r []time.Duration) float64 { return float64(r[len(r)-1]) / float64(r[0]) }
 	slices.SortFunc(rounds, func(a, b []time.Duration) int { return cmp.Compare(ratio(a), ratio(b)) })

@@ -32,8 +32,7 @@ func sha256Hex(t tester, text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// naiveGroup returns the group that consists of the given runs (spec: Groups), or one with no runs
-// if the list is empty.
+// naiveGroup returns the group of the given runs (spec: Groups). The list of runs can be empty.
 func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	g := groups.Group{Value: value, Runs: uint64(len(runs))}
 	counts := make(map[string]uint64)
@@ -106,8 +105,8 @@ func (n *naiveGenerations) cause(a, b *naiveGeneration, size uint64) (cause stri
 	return "stochastic_or_model_internal", differing
 }
 
-// requireGroup fails unless two groups are equal. Entropies must agree to the six decimals that an
-// answer shows.
+// requireGroup fails the test unless two groups are equal. Entropies can differ by up to 1e-7,
+// because an answer shows only six decimals.
 func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
@@ -132,7 +131,7 @@ type runsUnderTest struct {
 	view     *index.View
 	follower *index.Follower
 	store    *index.Store
-	size     uint64 // size of the view
+	size     uint64 // number of events in view
 	any      bool
 	seeded   bool
 	limit    int
@@ -162,8 +161,8 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	check(u)
 }
 
-// query returns a random query for groups and the groups that match it according to the model,
-// newest first.
+// query returns a random query for groups. It also returns the groups that the query must find
+// according to the model, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
 		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), AnyState: u.any,
@@ -238,7 +237,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 	})
 }
 
-// isExcluded reports whether a run is left out because only runs with a seed are wanted.
+// isExcluded reports whether only runs with a seed are wanted and r has none.
 func (u *runsUnderTest) isExcluded(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
@@ -258,8 +257,8 @@ func (u *runsUnderTest) checkRun(want naiveGeneration, got questions.Run) {
 	require.Equal(u.T, record.State(u.naive.stateAt(want.seq, u.size)), got.State)
 }
 
-// checkOutputs compares the listed outputs of a group with the model. all contains the runs of the
-// group in any state.
+// checkOutputs compares the listed outputs of a group with the model. runs contains the group's
+// runs in the wanted states, and all contains its runs in any state.
 func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGeneration) {
 	var want []groups.Output
 	for _, first := range all {
@@ -335,8 +334,8 @@ func (u *runsUnderTest) checkAttribution(before, after *naiveGeneration, size ui
 	require.Equal(u.T, want, differing)
 }
 
-// Each run is compared with the latest run that was live when it was recorded, and its drift is
-// counted under the resulting cause. The same cause is derived as of any later size.
+// Each run is compared with the latest earlier run with the same input that was then live. The
+// cause of the difference is counted once, and it does not change as the log grows.
 func TestDriftEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
@@ -391,7 +390,7 @@ func TestEffectsEqualModel(t *testing.T) {
 			}
 			values := rapid.Permutation(u.naive.valuesOf(name)).Draw(t, "values")
 			for i := range values[:2] {
-				if variable[0] == '/' && !members.IsDigest([]byte(values[i])) { // for example, "none" is not a digest
+				if variable[0] == '/' && !members.IsDigest([]byte(values[i])) { // made-up words are not digests
 					values[i] = fmt.Sprintf("%032x", i)
 				}
 			}

@@ -23,7 +23,7 @@ type generations struct {
 	naive naiveGenerations
 	// narrow means that most records differ only in model, temperature, labels, and output.
 	narrow bool
-	claims []string // the ipc_ids so far, and one that no record has
+	claims []string // ipc_ids of earlier records, and one that no record has
 }
 
 func newGenerations(t *rapid.T) *generations {
@@ -32,7 +32,7 @@ func newGenerations(t *rapid.T) *generations {
 	return g
 }
 
-// few returns one of the given texts at random. In a narrow log, it usually returns the first one.
+// few returns one of the given texts at random. If narrow is set, it usually returns the first one.
 func (g *generations) few(name string, texts ...string) string {
 	if g.narrow && rapid.IntRange(0, 9).Draw(g.T, "wide "+name) > 0 {
 		return texts[0]
@@ -94,8 +94,8 @@ func (g *generations) citationSet() string {
 		strings.Join(citations, ","), few(g.T, "step", "a", "b", "c"))
 }
 
-// append appends random IPC records, changes to their states, and records of another kind that
-// share their labels.
+// append appends up to most random events: IPC records, state changes, and citation sets with the
+// same labels as the records.
 func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
 		switch what := rapid.IntRange(0, 11).Draw(g.T, "event"); {
@@ -117,7 +117,8 @@ func (g *generations) append(most int) {
 	}
 }
 
-// naiveGenerations holds what the entries of a log say about IPC records, in log order.
+// naiveGenerations contains the IPC records, state changes, and citation sets of a log, in log
+// order.
 type naiveGenerations struct {
 	records []naiveGeneration
 	changes []naiveStateChange
@@ -137,7 +138,7 @@ type naiveGeneration struct {
 	time   time.Time
 	hashes map[string]string // hashes that are not null
 	labels map[string]string
-	// values of the nine variables and of input_hash, keyed by name; unknown values are absent
+	// known values of the variables, input_hash, labels, and payload members, keyed by name
 	values     map[string]string
 	hasPayload bool
 	members    map[string]string // digests of the payload's members, keyed by JSON pointer; nil if they are unknown
@@ -216,8 +217,8 @@ func (n *naiveGenerations) read(t tester, entry []byte) {
 	}
 }
 
-// evidence returns the chunks and sources cited by the latest citation set of a record's run as of
-// the given size. It returns false if there is no such set.
+// evidence returns the chunks and sources that the latest citation set for r's run cites. It
+// considers only the first size events. It returns false if they contain no such set.
 func (n *naiveGenerations) evidence(r *naiveGeneration, size uint64) ([]string, bool) {
 	for _, set := range slices.Backward(n.sets) {
 		if set.seq < size && set.run == r.run && r.run != "" {
@@ -232,8 +233,8 @@ func (r *naiveGeneration) isRun() bool {
 	return r.hashes["input_hash"] != "" && r.hashes["output_hash"] != ""
 }
 
-// value returns the record's value of the variable, hash, or label by which runs are grouped. It
-// reports whether the record has such a value.
+// value returns the value of the given variable, hash, or label in the record. It reports whether
+// the record has such a value.
 func (r *naiveGeneration) value(by string) (string, bool) {
 	if by == "model" || by == "input" {
 		return r.values[by], true
@@ -281,8 +282,8 @@ func (n *naiveGenerations) group(by, value string, anyState bool, size uint64) [
 	})
 }
 
-// groupsBy returns the distinct values by which runs in any state are grouped, sorted by the first
-// run with each value, newest first.
+// groupsBy returns the distinct values by which runs in any state are grouped. Values that first
+// occur in later runs come first.
 func (n *naiveGenerations) groupsBy(by string, size uint64) []string {
 	var values []string
 	seen := make(map[string]bool)

@@ -14,7 +14,7 @@ import (
 	"colophon/ledger/index/runs"
 )
 
-// The effects of models and system prompts in the real input are exactly the expected ones.
+// Effects in the real input have the expected numbers of pairs and of changed outputs.
 func TestRealInputEffects(t *testing.T) {
 	f, log := foldBodies(t, realBodies(t, "generations")...)
 	view := viewOf(t, f, log.head.Size)

@@ -55,8 +55,8 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 	require.Equal(t, 1.0, g.Entropy)
 }
 
-// A run that stops being live leaves its groups as if it had never been recorded. If it
-// becomes live again, it returns to its earlier position.
+// When a run stops being live, its groups no longer count it. When it becomes live again, it
+// returns to its earlier position.
 func TestARunBecomesLiveAgain(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),     // event 1
@@ -102,20 +102,21 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
 }
 
-// The drift of each run, compared with the latest run that was live at that time, is counted once.
+// Each run is compared with the latest run that was live at the time. The cause of its drift is
+// counted once.
 func TestDriftIsCountedByCause(t *testing.T) {
 	f, _ := foldBodies(t,
 		runBody(t, "m", "yes", ""),                                   // event 1: the first run
-		runBody(t, "m", "yes", ""),                                   // event 2: its cause is identical
-		runBody(t, "n", "yes", ""),                                   // event 3: its cause is no_effect
-		runBody(t, "m", "no", ""),                                    // event 4: its cause is model
+		runBody(t, "m", "yes", ""),                                   // event 2: drift with the cause "identical"
+		runBody(t, "n", "yes", ""),                                   // event 3: drift with the cause "no_effect"
+		runBody(t, "m", "no", ""),                                    // event 4: drift with the cause "model"
 		stateOf(4, "failed"),                                         // event 5
-		runBody(t, "m", "no", `,"environment":{"model_digest":"d"}`), // event 6: its cause is model, compared with event 3
+		runBody(t, "m", "no", `,"environment":{"model_digest":"d"}`), // event 6: drift with the cause "model", compared with event 3
 		stateOf(6, "quarantined"),                                    // event 7
 		stateOf(6, "live"),                                           // event 8
-		runBody(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // event 9: its cause is stochastic
-		runBody(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // event 10: its cause is model_internal
-		runBody(t, "m", "z", ""),                                     // event 11: its cause is stochastic_or_model_internal
+		runBody(t, "m", "x", `,"environment":{"model_digest":"d"}`),  // event 9: drift with the cause "stochastic"
+		runBody(t, "m", "y", `,"environment":{"model_digest":"e"}`),  // event 10: drift with the cause "model_internal"
+		runBody(t, "m", "z", ""),                                     // event 11: drift with the cause "stochastic_or_model_internal"
 	)
 	got := make(map[string]uint64)
 	for s, n := range countsOf(f) {
@@ -130,8 +131,8 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	}
 }
 
-// Effects pair only runs whose ipc_id is the hash of their other fields. It makes no difference
-// whether another record claimed the ipc_id earlier.
+// Effects pair only runs whose ipc_id is the hash of their other fields. An earlier record that
+// merely claims the same ipc_id makes no difference.
 func TestEffectsOfClaimedIDs(t *testing.T) {
 	idOf := func(model string) string {
 		f, _ := foldBodies(t, runBody(t, model, "yes", ""))

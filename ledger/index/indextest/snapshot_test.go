@@ -63,7 +63,7 @@ func digestNow(t tester, f *index.Follower) [sha256.Size]byte {
 }
 
 // An index that starts from another server's snapshot has the same rows as one that folded all
-// events, even after further events. The rows of other ledgers do not change.
+// events. The rows stay equal after further events, and the rows of other ledgers do not change.
 func TestInstalledSnapshotIsTheFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
@@ -112,7 +112,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 	})
 }
 
-// snapshotRows returns the rows of parts, so that a test can change them.
+// snapshotRows returns copies of all rows in parts, which a test can then change.
 func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.Row) {
 	t.Helper()
 	for _, p := range parts {
@@ -293,7 +293,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, size, installed)
 		files.BeforeEachOperation(nil)
-		cuts = append(cuts, files.AfterPowerCut(0, 1)) // the install is durable
+		cuts = append(cuts, files.AfterPowerCut(0, 1)) // power loss after the install
 		require.NoError(t, s.Close())
 
 		whole, found := log.refold(), make(map[uint64]int)
@@ -490,7 +490,7 @@ func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 	}
 }
 
-// While a snapshot replaces the rows of an index, no answer is missing rows.
+// While a snapshot replaces the rows of an index, no query returns an incomplete answer.
 func TestReadsDuringAnInstall(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 300)...)

@@ -71,7 +71,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Prefix(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // the key of an event_hash
+	poison := rowstore.AppendSeq(append(testKeys.Prefix(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // only a rebuild removes this row
 	s := openTest(t, c)
 	require.NoError(t, s.RowStore().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
@@ -166,7 +166,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// An index that cannot be opened because of a fault outside the index is kept.
+// If an index cannot be opened because of a fault outside the index, such as too many open files,
+// it is kept.
 func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)

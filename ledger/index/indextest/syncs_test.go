@@ -12,7 +12,7 @@ import (
 // A fold does not sync, because events whose rows are lost in a crash are folded again. Only tables
 // are synced, one at a time, when they are written.
 func TestFoldsDoNotSync(t *testing.T) {
-	// A pause of zero length changes nothing, but it is counted.
+	// The plan adds a pause of zero length to each sync, only to count the syncs.
 	syncs := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: []string{faulty.Sync}, Count: -1})
 	c := testConfig(faulty.NewFS(vfs.NewMem(), syncs))
 	c.Rows.MemTableBytes, c.BatchEvents = 8<<20, 10

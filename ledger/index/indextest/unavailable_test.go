@@ -59,8 +59,8 @@ func (l *unavailableLog) Entries(ctx context.Context, from uint64) iter.Seq2[sto
 	}
 }
 
-// If the log is unavailable for a while, its follower does not fail. It continues by itself once
-// the log can be read again.
+// If the log is unavailable for a while, its follower does not fail. The follower resumes on its
+// own once the log can be read again.
 func TestUnavailableLog(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 200)...)

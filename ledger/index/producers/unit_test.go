@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// A set of numbers that is stored in blocks agrees with a map that serves as the model.
+// The set of numbers, which is stored in blocks, behaves like a map that serves as the model.
 func TestNumbersEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set, model := make(map[string]block), make(map[uint64]bool)

@@ -49,7 +49,7 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		encoded := listed.appendEncoded(decoded.appendEncoded(nil, size), &decoded)
 		gotRecord, gotSize, rest := decodeRecord(decoded.Seq, encoded)
 		gotListed := gotRecord.listed(rest)
-		clear(encoded) // the decoded record must not alias it
+		clear(encoded) // the decoded record must not alias encoded
 		require.Equal(t, decoded, gotRecord)
 		require.Equal(t, listed, gotListed)
 		require.Equal(t, size, gotSize)

@@ -9,10 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelRun is the version run that the cache is expected to return.
+// modelRun is a model of a version run: the versions of one row, ordered by seq.
 type modelRun []Version
 
-// add adds a version. It replaces a version with the same seq.
+// add appends a version, or replaces the last one if that has the same seq.
 func (m modelRun) add(seq uint64, value []byte) modelRun {
 	if last := len(m) - 1; m[last].Seq == seq {
 		m = m[:last:last]
@@ -52,8 +52,8 @@ func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	require.Equal(t, want[0].Seq, e.first)
 }
 
-// Rows that were kept or found since the rotation before the last one are cached with their latest
-// change. No other rows are cached.
+// The cache contains exactly the rows that were added or found since the second-to-last rotation,
+// each with its latest change.
 func TestRowCacheEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(0, 4000).Draw(t, "limit")
@@ -104,7 +104,7 @@ func TestRowCacheEqualsModel(t *testing.T) {
 	})
 }
 
-// The row cache reuses its memory, and frees the memory of single large values.
+// The row cache reuses its memory, and it does not keep the memory of occasional large values.
 func TestRowCacheIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	var cache rowCache
@@ -122,7 +122,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		keep(fmt.Sprintf("row %d", n), n, value)
 		require.LessOrEqual(t, cache.current.used, limit/2+1000*len(value)+1000)
 	}
-	for range 3 { // rotates without further large values
+	for range 3 { // fills the cache with small values only
 		for n := 0; !cache.full(limit); n++ {
 			keep(fmt.Sprintf("row %d", n), n, value)
 		}

@@ -23,8 +23,8 @@ func drawKey(t *rapid.T, name string, d Dimension) []byte {
 	return AppendVersion(append(k, row...), rapid.SampledFrom([]uint64{0, 1, 1 << 40, math.MaxUint64}).Draw(t, name+" version"))
 }
 
-// Keys are ordered by their bytes, and so are the parts of keys before the version. The engine
-// relies on both.
+// The comparer orders keys by their bytes, both with and without the version at the end. The engine
+// relies on both orders.
 func TestComparer(t *testing.T) {
 	c := testSchema.comparer()
 	require.NotEqual(t, engine.DefaultComparer.Name, c.Name, "an index with another comparer is refused")
@@ -61,7 +61,7 @@ func TestComparer(t *testing.T) {
 	})
 }
 
-// Later versions come first, and VersionOf returns the seq of a key.
+// Keys with later versions sort first, and VersionOf returns the seq in a key.
 func TestVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkVersionsOldestFirst reads rows with one to three versions, and rows that do not exist. It
-// compares reading short rows through the tables' filters with an iterator for each row.
+// compares two ways to read short rows: through the tables' filters, and with an iterator per row.
 //
 //	go test -run '^$' -bench VersionsOldestFirst ./ledger/index/rowstore
 func BenchmarkVersionsOldestFirst(b *testing.B) {

@@ -80,8 +80,8 @@ func (u *rowsUnderTest) between(name byte, from, below uint64) []Version {
 	return some
 }
 
-// Readers see what batches wrote, as of any size, in both directions, and from any position. This
-// holds no matter which versions share keys and when the cache drops rows.
+// A reader returns exactly the versions that batches wrote, for any size, direction, and position.
+// It does not matter which versions share a key or when the cache drops rows.
 func TestVersionsEqualModel(t *testing.T) {
 	s := openTestRows(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close(nil)) }()

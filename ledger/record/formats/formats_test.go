@@ -24,8 +24,8 @@ var berlin = func() *Options {
 	return &Options{Zone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
 }()
 
-// requireAccounted fails the test unless each value inside native is accounted for, either by
-// itself or as part of a value that contains it.
+// requireAccounted fails the test unless the conversions list each value inside native, or a value
+// that contains it.
 func requireAccounted(t require.TestingT, native []byte, conversions []Conversion) {
 	noted := make(map[string]bool)
 	for _, e := range conversions {

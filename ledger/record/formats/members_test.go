@@ -182,8 +182,8 @@ func TestLabelsAreBounded(t *testing.T) {
 }
 
 // Only IPC records can keep arrays and objects as content. In records of other kinds, an array or
-// object becomes one label that holds its JSON if that is short enough; otherwise each of its parts
-// becomes a label.
+// object becomes one label that contains its JSON. If the JSON is too long, each part becomes a
+// label of its own.
 func TestArraysAndObjectsAsLabels(t *testing.T) {
 	long := strings.Repeat("long ", 40)
 	const dag = `"dag":{"root":"r","nodes":[]},`
@@ -224,9 +224,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// A validation or state change that is imported with a record names the actor and the time given by
-// the other system. A record has no field for an actor, so an actor named in a record becomes a
-// label.
+// An imported validation or state change contains the actor and the time that the other system
+// recorded. Records have no field for an actor, so an actor in a record becomes a label.
 func TestOriginalActors(t *testing.T) {
 	const dag = `"dag":{"root":"r","nodes":[]},`
 	for _, c := range []struct {

@@ -31,7 +31,7 @@ func benchmarkBodies(t testing.TB) map[string][]byte {
 	}
 	floatHeavy := body("Short.", "Short.", `{"scores": [`+strings.Join(floats, ", ")+`], "seed": 42}`)
 
-	var escapes strings.Builder // text in which non-ASCII characters are escaped, as by Python's ensure_ascii
+	var escapes strings.Builder // text with non-ASCII characters escaped as by Python's json.dumps
 	for _, c := range strings.Repeat("Привет, тихий город! 静かな町 ", 13) {
 		if c < 0x80 {
 			escapes.WriteRune(c)

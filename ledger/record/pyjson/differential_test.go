@@ -11,7 +11,7 @@ import (
 	"colophon/ledger/record/cpython"
 )
 
-// forms contains the compact canonical form of a document and the spaced one.
+// forms contains the compact and the spaced canonical form of a document.
 type forms [2][]byte
 
 // canonicalForms returns the canonical forms of source, or nil if the parser refuses source.
@@ -55,8 +55,8 @@ func TestCanonicalAgainstCPython(t *testing.T) {
 	})
 }
 
-// TestNumbersBeyondStrconv compares numbers that strconv.ParseFloat alone would parse wrongly, or
-// whose exponents are at a limit.
+// TestNumbersBeyondStrconv compares parsed numbers with CPython. strconv.ParseFloat alone would
+// parse some of them wrongly. Others have an exponent at a limit.
 func TestNumbersBeyondStrconv(t *testing.T) {
 	oracle := cpython.Start(t)
 	zeros := func(n int) string { return string(slices.Repeat([]byte{'0'}, n)) }

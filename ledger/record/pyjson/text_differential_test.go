@@ -75,8 +75,8 @@ func TestCodePointsAgainstCPython(t *testing.T) {
 	compareText(t, oracle, texts[:40])
 }
 
-// TestLongCombiningRuns compares texts with long runs of combining characters. On its own, x/text
-// would insert U+034F into them.
+// TestLongCombiningRuns compares AppendNFC with CPython for texts with long runs of combining
+// characters. On its own, x/text would insert U+034F into these runs.
 func TestLongCombiningRuns(t *testing.T) {
 	oracle := cpython.Start(t)
 	g := cpython.NewGenerator(t, oracle)
@@ -86,7 +86,7 @@ func TestLongCombiningRuns(t *testing.T) {
 		if norm.NFC.Properties(text).CCC() != 0 {
 			marks = append(marks, c)
 		} else if len(nfc(append(text, "\u0301\u0323\u0327"...))) != len(text)+6 {
-			starters = append(starters, c) // composes with one of these marks, or decomposes
+			starters = append(starters, c) // c composes with U+0301, U+0323, or U+0327, or it decomposes
 		}
 	}
 	texts := make([][]byte, 1500)

@@ -139,8 +139,8 @@ func TestAppendFloatNotFinite(t *testing.T) {
 }
 
 func TestMembersAreSortedByCodePoint(t *testing.T) {
-	// In UTF-16 order, U+1F3B5 would come before U+E000. If the names were sorted in escaped form,
-	// they would be sorted by the backslashes.
+	// In UTF-16 order, U+1F3B5 would come before U+E000. If the names were compared in escaped form,
+	// their backslashes would affect the order.
 	source := `{"\ue000":1,"🎵":2,"\udfff":3,"\ud7ff":4,"é":5,"z":6,"\"":7,"\n":8,"":9,"zz":10,"aaaaaaaab":11,"aaaaaaaa":12,"a\u0000":13,"a":14}`
 	want := "{\"\":9,\"\\n\":8,\"\\\"\":7,\"a\":14,\"a\\u0000\":13,\"aaaaaaaa\":12,\"aaaaaaaab\":11,\"z\":6,\"zz\":10,\"é\":5," +
 		"\"\ud7ff\":4,\"\xed\xbf\xbf\":3,\"\ue000\":1,\"🎵\":2}"

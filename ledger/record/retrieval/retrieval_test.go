@@ -25,8 +25,8 @@ func TestRetrievalsAreBounded(t *testing.T) {
 	}
 }
 
-// A request may contain every argument that the service's own retrieval function accepts. top_k
-// defaults to 5.
+// A request can contain every argument of the service's own retrieval function, including arguments
+// that Decode ignores. top_k defaults to 5.
 func TestRetrievalsAsTheServiceCallsIt(t *testing.T) {
 	r, err := Decode([]byte(`{"query":"who?","seed":42,"sources":[{"id":"a","title":"t","score":0.5,"chunks":[{"text":"x","hash":"h","rank":1}]}]}`))
 	require.NoError(t, err)

@@ -229,7 +229,7 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
-// checkEvent checks an event as walks do, first on its own and then together with its content.
+// checkEvent checks an event as walks do: first the event alone, then the event with its content.
 func checkEvent(body []byte, contents map[proofs.Hash][]byte) (*Rebuilder, error) {
 	var d pyjson.Document
 	if err := d.Parse(body); err != nil {
@@ -261,8 +261,8 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 	})
 }
 
-// If the result of a check is changed, it contradicts the event's other fields, its record, or the
-// record's digest.
+// A changed check result is detected, because it contradicts the event's other fields, its record,
+// or the record's digest.
 func TestChangedChecksAreFound(t *testing.T) {
 	changed := 0
 	rapid.Check(t, func(t *rapid.T) {

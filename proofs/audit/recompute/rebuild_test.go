@@ -14,8 +14,8 @@ import (
 	"colophon/proofs"
 )
 
-// A run whose versions are too long for its event can be rebuilt, except for its cache key and
-// digest. Changes to the event are still detected.
+// If versions are too long for the event of a run, the run can be rebuilt except for its cache key
+// and digest. Changes to the event are still detected.
 func TestRunsWithUnknownTexts(t *testing.T) {
 	digits := strings.Repeat("0", 64)
 	dimensions := ""

@@ -48,7 +48,7 @@ func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 		}
 	}
 	stop()
-	url, stop = ledgertest.Serve(t, l.Data) // waits for the index
+	url, stop = ledgertest.Serve(t, l.Data) // waits until the log is indexed
 	defer stop()
 	key, err := proofs.ParseVerifier(l.Key)
 	require.NoError(t, err)

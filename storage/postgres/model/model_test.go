@@ -1,12 +1,12 @@
-// Package model checks the argument in the documentation of storage/postgres about unknown outcomes.
+// Package model checks the argument about unknown outcomes in the documentation of storage/postgres.
 // It searches all possible orders of events, up to a limit, in a small model: two Colophon servers,
 // a primary database server, and its synchronous standby. The package contains only tests.
 //
 // The model follows PostgreSQL. A transaction locks the head row, checks its condition, writes its
 // commit record, and waits for the standby. Until the wait ends, other transactions do not see the
-// new row and cannot lock it. If the wait is cancelled or the primary restarts, they see a row that
-// the standby may not have. The standby has a prefix of the primary's log. It can be promoted at any
-// time, whether the primary continues or is lost.
+// new row and cannot lock it. If the wait is cancelled or the primary restarts, other transactions
+// see a row that can be missing on the standby. The standby has a prefix of the primary's log. The
+// standby can be promoted at any time, whether the primary continues or is lost.
 package model
 
 import (
@@ -92,10 +92,10 @@ type writer struct {
 	phase phase
 	node  uint8 // the node that last answered
 	epoch uint8
-	log   log  // the log of the head, as the writer knows it
-	next  log  // the log that it has signed and whose commit is not known to have succeeded; 0 if there is none
+	log   log  // the log of the latest head that the writer knows
+	next  log  // a signed log that is not known to be committed; 0 if there is none
 	seen  row  // a row that was read too early (see variant.early)
-	early bool // whether seen holds such a row
+	early bool // whether seen is set
 }
 
 // state is the combined state of both nodes, both writers, and the clients.
@@ -110,7 +110,7 @@ type state struct {
 	writers  [2]writer
 
 	acknowledged log // the longest log for which clients have receipts
-	published    log // the longest log whose checkpoint clients have
+	published    log // the longest log for which clients have a checkpoint
 	entries      uint8
 
 	mishaps uint8 // number of mishaps that can still happen: cut connections, cancelled waits, and restarts

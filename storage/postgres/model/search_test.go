@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Limits on the search: the numbers of entries and mishaps.
+// These constants limit the numbers of entries and mishaps in a search.
 const (
 	maxEntries = 2
 	maxMishaps = 2 // a search with 3 mishaps takes minutes

@@ -10,7 +10,7 @@ import (
 
 var (
 	sqlComment = regexp.MustCompile(`(?m)^\s*--.*$`)
-	// additive matches statements that cannot break the statements of earlier builds.
+	// additive matches schema changes that cannot break the statements of earlier builds.
 	additive = regexp.MustCompile(`^(CREATE TABLE IF NOT EXISTS|CREATE INDEX IF NOT EXISTS|ALTER TABLE \w+ ADD COLUMN IF NOT EXISTS) `)
 )
 

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// Many servers that start at the same time can create the same tables, although they can collide at
-// every statement.
+// Many servers can start at the same time and create the same tables, even if they collide at every
+// statement.
 func TestServersCreateTablesTogether(t *testing.T) {
 	database := postgrestest.SharedServer(t)
 	pool, err := pgxpool.New(t.Context(), database.URL("search_path", database.CreateSchema(t), "pool_max_conns", "24"))

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CloseBefore closes ready connections that were started before the given time. It gives more time
-// to connections that are still being opened.
+// CloseBefore closes ready connections that were started before the given time. It closes a
+// connection that is not ready only if it was started more than openTime before that time.
 func TestCloseBefore(t *testing.T) {
 	set := New()
 	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
@@ -38,8 +38,8 @@ func TestCloseBefore(t *testing.T) {
 	require.Zero(t, set.CloseBefore(time.Now().Add(time.Hour)))
 }
 
-// Only maxOpening connections are opened at the same time. A connection that the server has accepted, one
-// that has failed, and one that takes longer than openTime make room for another.
+// At most maxOpening connections are being opened at the same time. Another connection can be opened once
+// the server has accepted one of them, one has failed, or one takes longer than openTime.
 func TestConcurrentOpeningsAreLimited(t *testing.T) {
 	synctest.Test(t, openOneAfterAnother)
 }
@@ -79,7 +79,7 @@ func openOneAfterAnother(t *testing.T) {
 	}
 	begin()
 	refused()
-	require.NoError(t, opening[0].Close()) // does not make room again
+	require.NoError(t, opening[0].Close()) // an accepted connection has already made room
 	refused()
 	require.NoError(t, opening[1].Close())
 	begin()
@@ -99,7 +99,7 @@ func openOneAfterAnother(t *testing.T) {
 	}
 }
 
-// After a host has accepted a connection, other hosts are tried only once a connection to this host
+// After a host has accepted a connection, other hosts are not tried until a connection to this host
 // has failed.
 func TestLastHost(t *testing.T) {
 	set := New()
@@ -120,7 +120,7 @@ func TestLastHost(t *testing.T) {
 	require.ErrorIs(t, err, errOtherHost)
 	failed, err := dial(t.Context(), "tcp", "b")
 	require.NoError(t, err)
-	require.NoError(t, b.Close()) // a connection that was open does not count as a failure
+	require.NoError(t, b.Close()) // closing an accepted connection does not count as a failure
 	_, err = dial(t.Context(), "tcp", "a")
 	require.ErrorIs(t, err, errOtherHost)
 	require.NoError(t, failed.Close())

@@ -92,7 +92,7 @@ func TestRanges(t *testing.T) {
 }
 
 // HasSeparateValues returns true only for the keys of entries and content. Its second result is a
-// greater key at which the first result can change, or nil if there is none.
+// greater key for which the first result can differ. It is nil if there is no such key.
 func TestHasSeparateValues(t *testing.T) {
 	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
@@ -129,7 +129,7 @@ func TestHasDigest(t *testing.T) {
 	}
 }
 
-// Keys of entries sort by sequence number, and EntrySeq accepts no other key.
+// Entry keys sort by sequence number, and EntrySeq accepts only entry keys.
 func TestEntryOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seqs := rapid.SliceOfN(rapid.Uint64(), 2, 20).Draw(r, "seqs")
@@ -151,7 +151,8 @@ func TestEntryOrder(t *testing.T) {
 	}
 }
 
-// Each function that reads a part of a key returns what was encoded, and refuses other keys.
+// Each function that extracts part of a key returns the encoded value and refuses other kinds of
+// keys.
 func TestKeyParts(t *testing.T) {
 	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
 	require.True(t, ok)
@@ -220,7 +221,7 @@ func FuzzDecode(f *testing.F) {
 		if info, err := keys.DecodeInfo(b); err == nil {
 			again, err := keys.EncodeInfo(info)
 			if err != nil {
-				return // in UTC, the year of the time has five digits
+				return // the year has five digits in UTC and cannot be encoded
 			}
 			same, err := keys.DecodeInfo(again)
 			require.NoError(t, err)
