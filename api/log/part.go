@@ -36,7 +36,7 @@ func (h *Handlers) NestedProof(c *call.Call) error {
 		return err
 	}
 	if (p.stage != "") == p.citationGiven {
-		return problem.InvalidParameter("stage", "use either \"stage\" or \"citation\" to choose the part of the record to prove")
+		return problem.InvalidParameter("stage", "use exactly one of the parameters \"stage\" and \"citation\" to choose the part of the record to prove")
 	}
 	if size > head.Size || seq >= size {
 		return problem.InvalidParameter("tree_size", "must be from %d to %d, the size of the ledger", seq+1, head.Size)

@@ -102,8 +102,8 @@ type Node struct {
 	Hash  string `json:"hash"`
 }
 
-// RunInputs holds the inputs from which the ledger builds a run-DAG. The run-DAG has the shape
-// pointer if EvidenceMapRoot is set, and the shape quote otherwise.
+// RunInputs holds the inputs from which the ledger builds a run-DAG. The shape of the run-DAG is
+// "pointer" if EvidenceMapRoot is set, and "quote" otherwise.
 type RunInputs struct {
 	QuestionHash      string            `json:"question_hash,omitempty"`
 	PreflightHash     string            `json:"preflight_hash,omitempty"`

@@ -103,7 +103,7 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 		return cli.Exitf(cli.ExitUsage, "%s: %w", dir, err)
 	}
 	if len(found) == 0 {
-		return cli.Exitf(cli.ExitUsage, "%s: the build has no paths; build the story first", dir)
+		return cli.Exitf(cli.ExitUsage, "%s: the folder contains no built paths; build the story first", dir)
 	}
 	texts, last, err := p.post(ctx, found)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/oauth2/google"
 )
 
-// gs is a bucket at Google Cloud Storage, accessed through its JSON API. The tag of an object is its
-// generation.
+// gs is a bucket in Google Cloud Storage. It uses the service's JSON API. The tag of an object is
+// its generation.
 //
 // Google's own client is not used. It would add gRPC and 27 MB to the program, but only three kinds
 // of requests are needed.

@@ -24,8 +24,8 @@ func IsCheckedField(name string) bool {
 	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }
 
-// inconsistentName is the name under which the rules that a run-DAG's verdict breaks are indexed.
-// inconsistent is the flag of a run-DAG that breaks at least one rule (spec: Verdicts).
+// A verdict can break rules (spec: Verdicts). inconsistentName is the name under which the broken
+// rules are indexed. inconsistent is the flag of a run-DAG whose verdict breaks at least one rule.
 const (
 	inconsistentName = "inconsistent"
 	inconsistent     = "inconsistent"

@@ -77,7 +77,7 @@ func (c *CommonFields) Check() error {
 	for i := range c.Contents {
 		switch named := &c.Contents[i]; {
 		case !rules.IsDigest(named.Digest):
-			return fmt.Errorf("the sha256 of the event's content %.100q is %.100q, which is not a SHA-256 in hexadecimal digits", named.Name, named.Digest)
+			return fmt.Errorf("the sha256 of the event's content %.100q is %.100q, which is not a hex-encoded SHA-256", named.Name, named.Digest)
 		case (named.Size == 0) != bytes.Equal(named.Digest, emptyDigest):
 			return fmt.Errorf("the event's content %.100q has the size %d, which contradicts its digest %s", named.Name, named.Size, named.Digest)
 		}

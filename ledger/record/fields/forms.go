@@ -32,7 +32,7 @@ func (f *forms) required(name string, text []byte, limit int) {
 	f.text(name, text, limit)
 }
 
-// filled checks a text that must be present and must not be empty.
+// filled checks that a required text is present, is not empty, and is within the limit.
 func (f *forms) filled(name string, text []byte, limit int) {
 	f.required(name, text, limit)
 	if text != nil && len(text) == 0 {

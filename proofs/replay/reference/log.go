@@ -19,9 +19,9 @@ import (
 	"colophon/storage"
 )
 
-// Log is a copy of a log in files, without content. Add appends entries, and Reference.AdvanceTo
-// makes them readable. Multiple goroutines may read readable entries and compute answers
-// concurrently. Add must not be called while a question is in progress. A Log implements index.Log
+// Log is a copy of a log, stored in files and without content. Add appends entries, and
+// Reference.AdvanceTo makes them readable. Multiple goroutines may read these entries and compute
+// answers concurrently. Add must not be called while an answer is being computed. A Log implements index.Log
 // and query.Log.
 type Log struct {
 	name    string        // name of the ledger
