@@ -54,7 +54,7 @@ func exampleQuestionForms(e *example) {
 	normal := joinedWords(pyjson.AppendNFC(nil, []byte(e.text("text"))))
 	e.computedText("nfc", normal)
 	e.computedText("lower", string(pyjson.AppendLower(nil, []byte(normal))))
-	require.Equal(e.t, sha256Hex([]byte(normal)), e.effective(record.RunDAG, `{"question":`+e.value("text")+`,"question_mode":"strict",`+minimalInputs, "question_hash"))
+	require.Equal(e.t, sha256Hex([]byte(normal)), e.effective(record.KindRunDAG, `{"question":`+e.value("text")+`,"question_mode":"strict",`+minimalInputs, "question_hash"))
 }
 
 func joinedWords(text []byte) string {
@@ -84,26 +84,26 @@ func exampleIPC(e *example) {
 	e.computed("output_hash", sha256Hex([]byte(output)))
 	e.computed("input_hash", sha256Hex([]byte(payload)))
 	for _, name := range []string{"system_prompt_hash", "output_hash", "input_hash"} {
-		require.Equal(e.t, e.value(name), e.effective(record.IPCRecord, body, name))
+		require.Equal(e.t, e.value(name), e.effective(record.KindIPCRecord, body, name))
 	}
 	joined := strings.Join([]string{e.value("input_hash"), e.value("system_prompt_hash"), e.text("model"), "0.0", "120", "7"}, ":")
 	e.computed("joined", joined)
-	e.computed("ipc_id", e.effective(record.IPCRecord, body, "ipc_id"))
+	e.computed("ipc_id", e.effective(record.KindIPCRecord, body, "ipc_id"))
 	require.Equal(e.t, sha256Hex([]byte(joined)), e.value("ipc_id"))
-	e.computed("ipc_id_advanced", e.effective(record.IPCRecord, body, "ipc_id_advanced"))
+	e.computed("ipc_id_advanced", e.effective(record.KindIPCRecord, body, "ipc_id_advanced"))
 }
 
 func exampleSeedless(e *example) {
 	const form = `{"scene": "door", "weights": [1, 0.5]}`
 	e.computed("form", form)
-	e.computed("seedless_input_hash", e.effective(record.IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "seedless_input_hash"))
+	e.computed("seedless_input_hash", e.effective(record.KindIPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "seedless_input_hash"))
 	require.Equal(e.t, sha256Hex([]byte(form)), e.value("seedless_input_hash"))
 }
 
 func exampleAxisPayload(e *example) {
 	form := `{"axes": {"mood": {"label": "calm", "score": 1.0}}, "policy_hash": "p1", "seed": 7, "world_id": "w1"}`
 	e.computed("form", form)
-	e.computed("input_hash", e.effective(record.IPCRecord, `{"payload_schema":"axis-payload-1","model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "input_hash"))
+	e.computed("input_hash", e.effective(record.KindIPCRecord, `{"payload_schema":"axis-payload-1","model":"m","temperature":0,"max_tokens":1,"payload":`+e.value("payload")+`}`, "input_hash"))
 	require.Equal(e.t, sha256Hex([]byte(form)), e.value("input_hash"))
 }
 
@@ -123,7 +123,7 @@ func exampleRunTree(e *example) {
 }
 
 func exampleStages(e *example) {
-	p := e.post(record.RunDAG, `{"inputs":`+e.value("inputs")+`,"question":`+e.value("question")+`,"messages":`+e.value("messages")+`,"source_roots":`+e.value("roots")+`}`)
+	p := e.post(record.KindRunDAG, `{"inputs":`+e.value("inputs")+`,"question":`+e.value("question")+`,"messages":`+e.value("messages")+`,"source_roots":`+e.value("roots")+`}`)
 	e.computed("retrieval", `[{"chunk_idx":null,"document_root":"d1","score":0.5,"source_role":null}]`)
 	e.computed("verify", `{"audit_mode":"HYBRID","claim_statuses":[],"failure_stage":"context","n_quotes":0,"n_verified":0,"verifier_method":"quote"}`)
 	e.computed("label", `{"audit_mode":"HYBRID","lookup_path":null,"verifier_method":"quote"}`)
@@ -143,7 +143,7 @@ func exampleStages(e *example) {
 }
 
 func exampleRejected(e *example) {
-	p := e.post(record.RunDAG, `{"reject_inputs":`+e.value("reject_inputs")+`}`)
+	p := e.post(record.KindRunDAG, `{"reject_inputs":`+e.value("reject_inputs")+`}`)
 	e.computed("label", `{"answer_text_hash":"`+sha256Hex(nil)+`","audit_mode":"UNGROUNDED","lookup_path":"preflight","rejection_reason":"no question","verifier_method":"claim_lattice_pointer"}`)
 	e.computed("final_label", p.Record.Nodes[2].Hash)
 	require.Equal(e.t, sha256Hex([]byte(e.value("label"))), e.value("final_label"))
@@ -152,21 +152,21 @@ func exampleRejected(e *example) {
 
 func examplePreflight(e *example) {
 	e.computed("form", `{"answer_contract":{},"classifier":{"intensity":"FEW"},"evidence_contract":{},"node_version":"preflight-node-v1","policy_refs":{},"prompt_contract":{},"question_state":{"logical_statuses":["well_formed"]},"stage":"preflight"}`)
-	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
+	e.computed("hash", e.effective(record.KindRunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
 	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
 }
 
 func examplePreflightLegacy(e *example) {
 	e.computed("form", `{"policy_state":null,"quantifier":"ALL","question_state":{"logical_statuses":[]}}`)
-	e.computed("hash", e.effective(record.RunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
+	e.computed("hash", e.effective(record.KindRunDAG, `{"question":"q","reject_inputs":{"rejection_reason":"r","preflight_payload":`+e.value("payload")+`}}`, "preflight_hash"))
 	require.Equal(e.t, sha256Hex([]byte(e.value("form"))), e.value("hash"))
 }
 
 func exampleQuestion(e *example) {
 	e.computedText("equivalence_class", "who is batman")
 	e.computedText("strict", "Who is THE Batman ?!")
-	e.computed("hash", e.effective(record.RunDAG, `{"question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
-	e.computed("hash_strict", e.effective(record.RunDAG, `{"question_mode":"strict","question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
+	e.computed("hash", e.effective(record.KindRunDAG, `{"question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
+	e.computed("hash_strict", e.effective(record.KindRunDAG, `{"question_mode":"strict","question":`+e.value("question")+`,`+minimalInputs, "question_hash"))
 	require.Equal(e.t, sha256Hex([]byte(e.text("equivalence_class"))), e.value("hash"))
 	require.Equal(e.t, sha256Hex([]byte(e.text("strict"))), e.value("hash_strict"))
 }
@@ -174,7 +174,7 @@ func exampleQuestion(e *example) {
 func exampleOtherRoots(e *example) {
 	inputs := minimalInputs[strings.Index(minimalInputs, `"inputs"`):]
 	body := `{"question":"q","messages":[],"source_roots":` + e.value("source_roots") + `,"evidence":` + e.value("evidence") + `,` + inputs
-	e.computed("context_root", e.effective(record.RunDAG, body, "context_root"))
+	e.computed("context_root", e.effective(record.KindRunDAG, body, "context_root"))
 	var evidence []struct {
 		Root       string `json:"chunk_root"`
 		Start, End int
@@ -182,12 +182,12 @@ func exampleOtherRoots(e *example) {
 	e.decode("evidence", &evidence)
 	id := "E" + sha256Hex(fmt.Appendf(nil, "%s:%d:%d", evidence[0].Root, evidence[0].Start, evidence[0].End))[:8]
 	e.computed("evidence_id", id)
-	e.computed("evidence_map_root", e.effective(record.RunDAG, body, "evidence_map_root"))
+	e.computed("evidence_map_root", e.effective(record.KindRunDAG, body, "evidence_map_root"))
 	require.Equal(e.t, sha256Hex([]byte("\x00"+id)), e.value("evidence_map_root"))
 }
 
 func exampleCacheKey(e *example) {
-	e.computed("cache_key", e.effective(record.RunDAG, `{"cache_dimensions":`+e.value("dimensions")+`,"dag":{"root":"`+zeroHash+`","nodes":[{"stage":"s","hash":"`+zeroHash+`"}]}}`, "cache_key"))
+	e.computed("cache_key", e.effective(record.KindRunDAG, `{"cache_dimensions":`+e.value("dimensions")+`,"dag":{"root":"`+zeroHash+`","nodes":[{"stage":"s","hash":"`+zeroHash+`"}]}}`, "cache_key"))
 }
 
 func exampleChunk(e *example) {
@@ -212,7 +212,7 @@ func examplePinnedRetrieval(e *example) {
 	r, err := retrieval.Decode([]byte(`{"sources":` + e.value("sources") + `,"required_chunk_hashes":` + e.value("required") + `,"top_k":` + e.value("top_k") + `}`))
 	require.NoError(e.t, err)
 	rows := []map[string]string{}
-	for _, c := range rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK) {
+	for _, c := range rules.SelectPinnedChunks(r.Chunks, r.RequiredHashes, r.TopK) {
 		rows = append(rows, map[string]string{"hash": string(c.Hash), "text": string(c.Text), "source_id": string(c.SourceID)})
 	}
 	e.computed("rows", compactJSON(e.t, rows))
@@ -223,7 +223,7 @@ func examplePathID(e *example) {
 	e.decode("route", &route)
 	joined := strings.Join(route, " → ")
 	e.computedText("joined", joined)
-	e.computed("path_id", e.effective(record.PathFingerprint, `{"project":"p","route":`+e.value("route")+`}`, "path_id"))
+	e.computed("path_id", e.effective(record.KindPathFingerprint, `{"project":"p","route":`+e.value("route")+`}`, "path_id"))
 	require.Equal(e.t, md5Digits(joined), e.value("path_id"))
 }
 
@@ -237,7 +237,7 @@ func exampleFingerprints(e *example) {
 	e.computedText("raw_form", "You see [[a lake|Lake]] and\n\n[a] boat [here](x.md).")
 	body := `{"project":"p","route":[],"content":` + e.value("content") + `}`
 	for hash, form := range map[string]string{"content_fingerprint": "form", "raw_content_fingerprint": "raw_form"} {
-		e.computed(hash, e.effective(record.PathFingerprint, body, hash))
+		e.computed(hash, e.effective(record.KindPathFingerprint, body, hash))
 		require.Equal(e.t, md5Digits(e.text(form)), e.value(hash), form)
 	}
 }

@@ -32,13 +32,13 @@ func exampleEvent(e *example) {
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
 	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed in the same way as in exampleIdempotency
-	body := r.AppendBody(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), Key: &key})
-	e.computed("body", string(record.AppendSuffix(body, seq, at)))
+	body := r.AppendBody(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), KeyDigest: &key})
+	e.computed("body", string(record.AppendBodySuffix(body, seq, at)))
 }
 
 func exampleMembers(e *example) {
 	key := e.hexBytes("secret")
-	secret, err := members.ReadSecret(key)
+	secret, err := members.ParseSecret(key)
 	require.NoError(e.t, err)
 	e.computed("member_secret_hash", sha256Hex(append([]byte("member_secret\x00"), key...)))
 	commitment := secret.Commitment()
@@ -50,7 +50,7 @@ func exampleMembers(e *example) {
 	}
 	e.computed("digest", digest(e.text("pointer"), e.value("value")))
 	e.computed("payload_members", `{"/axes":"`+e.value("digest")+`","/a~1b":"`+digest("/a~1b", "null")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
-	r, err := record.DefaultLimits().WithMemberSecret(secret).Parse(record.IPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
+	r, err := record.DefaultLimits().WithMemberSecret(secret).Parse(record.KindIPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
 	require.NoError(e.t, err)
 	defer r.Release()
 	require.Contains(e.t, string(r.AppendBody(nil, record.EventContext{})), `"payload_members":`+e.value("payload_members"))
@@ -69,15 +69,15 @@ func exampleIdempotency(e *example) {
 		s.ask(http.MethodPost, "/ipc-records", map[string]any{"payload": map[string]any{}, "model": "m", "temperature": 0, "max_tokens": 0, "run_id": e.text("run_id")}, &receipt, headers...)
 		return receipt.Event.Record.Key
 	}
-	require.EqualValues(e.t, record.IPCRecord, e.value("kind"))
+	require.EqualValues(e.t, record.KindIPCRecord, e.value("kind"))
 	e.computed("header_key", post("Idempotency-Key", e.text("header")))
 	require.Equal(e.t, sha256Hex([]byte("key\x00"+e.text("header"))), e.value("header_key"))
 	e.computed("run_key", post())
 	require.Equal(e.t, sha256Hex([]byte("run_id\x00ipc_record\x00"+e.text("run_id"))), e.value("run_key"))
 	require.Equal(e.t, sha256Hex([]byte(e.value("normalised"))), e.value("digest"))
-	e.computed("digest", e.post(record.IPCRecord, e.value("record")).Record.Digest)
+	e.computed("digest", e.post(record.KindIPCRecord, e.value("record")).Record.Digest)
 	ipc := e.all["event"].value("record")
-	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.IPCRecord, ipc).Record.Digest)
+	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.KindIPCRecord, ipc).Record.Digest)
 }
 
 func exampleStateChange(e *example) {
@@ -128,7 +128,7 @@ func exampleLog(e *example) (entries [][]byte, links []proofs.LinkedEntry) {
 		record.AppendLedgerCreated(nil, frame, signer.Origin(), signer.Verifier().String(), nil),
 		registration.AppendBody(nil, frame), revocation.AppendBody(nil, frame),
 	} {
-		body = record.AppendSuffix(body, uint64(seq), time.Date(2026, 1, 2, 3, 4, 5, 1000*seq, time.UTC))
+		body = record.AppendBodySuffix(body, uint64(seq), time.Date(2026, 1, 2, 3, 4, 5, 1000*seq, time.UTC))
 		entry := proofs.AppendEntry(nil, c.Tip, body)
 		link, err := c.Next(entry)
 		require.NoError(e.t, err)
@@ -143,7 +143,7 @@ func exampleTreeOf(e *example) *proofs.Tree {
 	require.NoError(e.t, err)
 	_, links := exampleLog(e)
 	for _, link := range links {
-		tree.Append(link.Leaf)
+		tree.Append(link.LeafHash)
 	}
 	return tree
 }
@@ -161,16 +161,16 @@ func exampleChain(e *example) {
 	e.computed("entry_1", hex.EncodeToString(entries[1]))
 	for i, link := range links {
 		e.computed(fmt.Sprintf("body_%d", i), string(link.Body))
-		e.computed(fmt.Sprintf("event_hash_%d", i), hex.EncodeToString(link.Event[:]))
+		e.computed(fmt.Sprintf("event_hash_%d", i), hex.EncodeToString(link.EventHash[:]))
 	}
 }
 
 func exampleTree(e *example) {
 	_, links := exampleLog(e)
 	for i, link := range links {
-		e.computed(fmt.Sprintf("leaf_%d", i), hex.EncodeToString(link.Leaf[:]))
+		e.computed(fmt.Sprintf("leaf_%d", i), hex.EncodeToString(link.LeafHash[:]))
 	}
-	node := proofs.NodeHash(links[0].Leaf, links[1].Leaf)
+	node := proofs.NodeHash(links[0].LeafHash, links[1].LeafHash)
 	e.computed("node_01", hex.EncodeToString(node[:]))
 	root := exampleTreeOf(e).Root()
 	e.computed("root_3", hex.EncodeToString(root[:]))
@@ -181,11 +181,11 @@ func exampleBundle(e *example) {
 	var bundle []byte
 	for _, entry := range entries {
 		var err error
-		bundle, err = proofs.AppendBundle(bundle, entry)
+		bundle, err = proofs.AppendBundleEntry(bundle, entry)
 		require.NoError(e.t, err)
 	}
 	e.computed("bundle", hex.EncodeToString(bundle))
-	e.computed("path", proofs.TilePath{Level: 1, Index: 1234067, Width: proofs.FullTile}.String())
+	e.computed("path", proofs.TilePath{Level: 1, Index: 1234067, Width: proofs.FullTileWidth}.String())
 }
 
 func exampleKey(e *example) {

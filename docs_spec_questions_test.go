@@ -35,9 +35,9 @@ type server struct {
 func newServer(t *testing.T) *server {
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
@@ -188,7 +188,7 @@ func exampleStageComparison(e *example) {
 		return stages
 	}
 	change := drift.CompareStages(read("a"), read("b"))
-	e.computed("differing", compactJSON(e.t, change.Differing))
+	e.computed("differing", compactJSON(e.t, change.DifferingStages))
 	e.computed("only_in_a", compactJSON(e.t, change.OnlyInA))
 	e.computed("only_in_b", compactJSON(e.t, change.OnlyInB))
 }
@@ -215,7 +215,7 @@ func exampleEvidence(e *example) {
 	}
 	change := drift.CompareCitations(read("a"), read("b"))
 	var other []string
-	for _, c := range change.OtherSources {
+	for _, c := range change.SourceChanges {
 		other = append(other, c.Chunk)
 	}
 	e.computed("added", compactJSON(e.t, change.Added))

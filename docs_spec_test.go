@@ -290,7 +290,7 @@ func TestSpecProgramsAgree(t *testing.T) {
 	for file, path := range map[string]string{"log.ndjson": "/events", "checkpoint": "/log/checkpoint", "key.json": "/log/key", "receipt.json": "/records/1/receipt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, file), s.get(path), 0o600))
 	}
-	keys, err := proofs.ParseLogKey(s.get("/log/key"))
+	keys, err := proofs.ParseKeyHistory(s.get("/log/key"))
 	require.NoError(t, err)
 	key, before := keys.Current().String(), keys.OverlapKey().String()
 	run := func(program string, arguments ...string) (string, error) {

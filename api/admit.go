@@ -32,18 +32,18 @@ func (s *Server) admit(c *call.Call) error {
 	}
 	if beyond {
 		return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
-			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
+			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Config.Connections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
 		return err
 	}
 	if r.ProtoMajor > 1 {
-		from, taken := s.shared.Limits.TakeStream(r)
+		from, taken := s.shared.Limits.TakeStreamSlot(r)
 		if !taken {
 			return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
-				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Load.Connections)
+				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Config.Connections)
 		}
-		c.HoldStream(from)
+		c.HoldStreamSlot(from)
 	}
 	return s.shared.Limits.Rates.TakeAddressToken(c.Address)
 }
@@ -61,7 +61,7 @@ func isMonitoringRoute(route string) bool {
 // because verification is expensive.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.RequiresIdentity() {
-		return s.shared.Unrestricted, nil
+		return s.shared.UnrestrictedIdentity, nil
 	}
 	address, verified := c.Address(), false
 	identity, err := s.shared.Access.AuthenticateLimited(c.Request(), func() bool {

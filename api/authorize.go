@@ -13,7 +13,7 @@ import (
 // valid credentials gets the same answer whether or not its ledger exists.
 func (s *Server) guard(r route) call.Handler {
 	handler := r.handler
-	if r.needs.On == call.NoLedger {
+	if r.needs.Target == call.TargetNone {
 		return handler
 	}
 	switch {
@@ -33,10 +33,10 @@ func (s *Server) guard(r route) call.Handler {
 		if err == nil {
 			c.SetIdentity(identity)
 		}
-		if err := s.shared.Limits.Rates.TakeIdentityToken(c.Caller); err != nil {
+		if err := s.shared.Limits.Rates.TakeIdentityToken(c.LimitKey); err != nil {
 			return err
 		}
-		if r.needs.On == call.PathLog && s.host.IsPublicLog(c.Param("ledger")) {
+		if r.needs.Target == call.TargetPathLog && s.host.IsPublicLog(c.Param("ledger")) {
 			allowOrigins(c)
 			return handler(c)
 		}
@@ -55,7 +55,7 @@ func (s *Server) guard(r route) call.Handler {
 
 // reads reports whether the handler reads a ledger and does not wait for a body.
 func (r route) reads() bool {
-	return r.method == http.MethodGet && r.needs.On != call.AllLedgers
+	return r.method == http.MethodGet && r.needs.Target != call.TargetAllLedgers
 }
 
 // hasUnescapedSlash reports whether a path parameter contains an unescaped slash. Echo puts the rest of

@@ -21,7 +21,7 @@ import (
 // callerWith returns a caller whose token grants the given scopes on the default ledger.
 func (g *gated) callerWith(name string, scopes ...string) caller {
 	g.t.Helper()
-	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.Default}, scopes).Text)}
+	return caller{name: name, authorization: bearer(g.token(name, []string{ledger.DefaultName}, scopes).Text)}
 }
 
 func (g *gated) admin() caller { return caller{authorization: bearer(g.root)} }
@@ -35,7 +35,7 @@ func TestHeadAndOptions(t *testing.T) {
 	for _, e := range expectations() {
 		method, _, _ := strings.Cut(e.route, " ")
 		for _, c := range []caller{g.admin(), {}} {
-			get, head := g.asks(c, http.MethodGet, e, ledger.Default), g.asks(c, http.MethodHead, e, ledger.Default)
+			get, head := g.asks(c, http.MethodGet, e, ledger.DefaultName), g.asks(c, http.MethodHead, e, ledger.DefaultName)
 			require.Equal(t, get.status, head.status, e.route)
 			require.Equal(t, get.header.Get("Content-Type"), head.header.Get("Content-Type"), e.route)
 			require.Empty(t, head.body)
@@ -44,7 +44,7 @@ func TestHeadAndOptions(t *testing.T) {
 			}
 		}
 		for _, c := range []caller{g.admin(), {}} {
-			a := g.asks(c, http.MethodOptions, e, ledger.Default).want(http.StatusNoContent)
+			a := g.asks(c, http.MethodOptions, e, ledger.DefaultName).want(http.StatusNoContent)
 			require.Contains(t, a.header.Get("Allow"), method, e.route)
 			require.Empty(t, a.header.Values("Access-Control-Allow-Origin"))
 		}
@@ -108,15 +108,15 @@ func (s *service) actorOf(name string, seq uint64) string {
 // Every event names the caller that wrote it.
 func TestActorIsTheTokensName(t *testing.T) {
 	g := startGated(t)
-	require.Equal(t, ledger.Anonymous, g.actorOf(ledger.Default, 0))
-	require.Equal(t, "root", g.actorOf(ledger.Default, 1))
+	require.Equal(t, ledger.AnonymousActor, g.actorOf(ledger.DefaultName, 0))
+	require.Equal(t, "root", g.actorOf(ledger.DefaultName, 1))
 	writer := g.callerWith("scribe-7", "write", "read", "admin")
 	write := func(c caller, actor, method, path, body string, status int) {
 		t.Helper()
 		size := g.size()
 		g.ask(c, method, atDefault+path, body).want(status)
 		require.Equal(t, size+1, g.size(), path)
-		require.Equal(t, actor, g.actorOf(ledger.Default, size), path)
+		require.Equal(t, actor, g.actorOf(ledger.DefaultName, size), path)
 	}
 	generations := map[string]string{
 		"~/otlp/v1/traces": inJSON(t, chatSpan(1)),
@@ -148,9 +148,9 @@ func TestActorIsTheTokensName(t *testing.T) {
 func TestOpenServerNamesNoCaller(t *testing.T) {
 	s := start(t)
 	s.post("/ipc-records", ipcBody("", "o"), "Authorization", "Bearer nonsense").want(http.StatusCreated)
-	require.Equal(t, ledger.Anonymous, s.actorOf(ledger.Default, 1))
+	require.Equal(t, ledger.AnonymousActor, s.actorOf(ledger.DefaultName, 1))
 	s.post(s.http.URL+"/v1/ledgers", `{"name":"new"}`).want(http.StatusCreated)
-	require.Equal(t, ledger.Anonymous, s.actorOf("new", 0))
+	require.Equal(t, ledger.AnonymousActor, s.actorOf("new", 0))
 	a := s.get("/log/tile/0/000.p/1").want(http.StatusOK)
 	require.Equal(t, "public, max-age=31536000, immutable", a.header.Get("Cache-Control"))
 	require.Empty(t, a.header.Values("Access-Control-Allow-Origin"), "pages of other origins must not read from a server on loopback")
@@ -165,7 +165,7 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	t.Cleanup(who.Close)
 	s := start(t, func(c *Config) { c.Access = who })
 	s.get("/stats").want(http.StatusOK)
-	made := g.token("first", []string{ledger.Default}, []string{"read"})
+	made := g.token("first", []string{ledger.DefaultName}, []string{"read"})
 	s.get("/stats").problem(http.StatusUnauthorized)
 	s.get("/stats", "Authorization", "Bearer "+made.Text).want(http.StatusOK)
 	const command = `curl -sS -H \"Authorization: Bearer $COLOPHON_TOKEN\" '`
@@ -211,7 +211,7 @@ func TestPublicLog(t *testing.T) {
 	for _, e := range expectations() {
 		if place, _, _ := e.place(); place != unlessPublic && place != "" {
 			method, _, _ := strings.Cut(e.route, " ")
-			require.Equal(t, http.StatusUnauthorized, g.asks(anonymous, method, e, ledger.Default).status, e.route)
+			require.Equal(t, http.StatusUnauthorized, g.asks(anonymous, method, e, ledger.DefaultName).status, e.route)
 		}
 	}
 	g.ask(anonymous, http.MethodGet, "/v1/ledgers/spare/log/key", "").problem(http.StatusUnauthorized)
@@ -254,26 +254,26 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(colophon.OpenAPI, &contract))
 	require.Len(t, contract.Security, 2)
 	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+call.UnauthorizedProblem().Detail+"\"\n", "the example of a 401")
-	places := map[call.Target]string{call.PathLedger: "ledger", call.PathLog: "log", call.AnyLedger: "any ledger", call.AllLedgers: "all ledgers"}
-	sentences := map[call.Target]string{call.PathLedger: " on the ledger.", call.PathLog: " on the ledger, unless its log is public.",
-		call.AnyLedger: " on any ledger.", call.AllLedgers: " on all ledgers."}
+	places := map[call.Target]string{call.TargetPathLedger: "ledger", call.TargetPathLog: "log", call.TargetAnyLedger: "any ledger", call.TargetAllLedgers: "all ledgers"}
+	sentences := map[call.Target]string{call.TargetPathLedger: " on the ledger.", call.TargetPathLog: " on the ledger, unless its log is public.",
+		call.TargetAnyLedger: " on any ledger.", call.TargetAllLedgers: " on all ledgers."}
 	for _, r := range start(t).http.Config.Handler.(*Server).routes() {
 		method, path, _ := strings.Cut(r.name(), " ")
 		of := contract.Paths[path]
 		o := map[string]*operation{http.MethodGet: of.Get, http.MethodPost: of.Post, http.MethodPut: of.Put, http.MethodDelete: of.Delete}[method]
 		require.NotNil(t, o, r.name())
-		if r.needs.On == call.NoLedger {
+		if r.needs.Target == call.TargetNone {
 			require.Nil(t, o.Scopes, r.name())
 			require.NotNil(t, o.Security, r.name())
 			require.Empty(t, *o.Security, r.name())
 			continue
 		}
 		require.NotNil(t, o.Scopes, r.name())
-		require.Equal(t, places[r.needs.On], o.Scopes.On, r.name())
-		require.ElementsMatch(t, r.needs.Any.Names(), slices.Concat(o.Scopes.Any), r.name())
-		require.ElementsMatch(t, r.needs.All.Names(), slices.Concat(o.Scopes.All), r.name())
-		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.On]), "%s: %s", r.name(), o.Description)
-		require.Equal(t, r.needs.On == call.PathLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
+		require.Equal(t, places[r.needs.Target], o.Scopes.On, r.name())
+		require.ElementsMatch(t, r.needs.AnyOf.Names(), slices.Concat(o.Scopes.Any), r.name())
+		require.ElementsMatch(t, r.needs.AllOf.Names(), slices.Concat(o.Scopes.All), r.name())
+		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.Target]), "%s: %s", r.name(), o.Description)
+		require.Equal(t, r.needs.Target == call.TargetPathLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
 		for _, status := range []string{"401", "403"} {
 			require.Contains(t, o.Responses, status, r.name())
 		}
@@ -301,6 +301,6 @@ func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 		if granted != "" {
 			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.ScopeRead}}
 		}
-		require.ErrorContains(t, call.RequiredScopes{On: call.AllLedgers, All: access.ScopeAdmin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.RequiredScopes{Target: call.TargetAllLedgers, AllOf: access.ScopeAdmin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
 	}
 }

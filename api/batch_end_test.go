@@ -36,7 +36,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 			for range 20 {
 				request, err := http.NewRequest(http.MethodPost, server.URL+"/v1/ledgers/default/batch", strings.NewReader(body))
 				require.NoError(t, err)
-				request.Header.Set("Content-Type", call.NDJSON)
+				request.Header.Set("Content-Type", call.NDJSONMediaType)
 				request.Header.Set("Content-Encoding", "gzip")
 				response, err := http.DefaultClient.Do(request)
 				if err != nil {

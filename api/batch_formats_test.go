@@ -115,7 +115,7 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 		`{"format":"citations","subject":"s","record":{"x":"[` + strings.Repeat("0,", tooManyNativeValues) + `0]","by_section":{"` + strings.Repeat("s", 1<<20) + `":[` + strings.Repeat("{},", 100) + `{}]}}}`: {422, "/record"},
 		`{"kind":"ipc_record","record":{"format":1}}`: {400, "/record/format"},
 	} {
-		answer := s.do(http.MethodPost, "/batch", line, "Content-Type", call.NDJSON).want(http.StatusOK).parsed()
+		answer := s.do(http.MethodPost, "/batch", line, "Content-Type", call.NDJSONMediaType).want(http.StatusOK).parsed()
 		require.Len(t, answer, 1)
 		require.Equal(t, want.status, answer[0].Status, line[:min(len(line), 100)])
 		require.Equal(t, want.pointer, answer[0].Errors[0].Pointer, line[:min(len(line), 100)])

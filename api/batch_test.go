@@ -27,7 +27,7 @@ import (
 
 func (s *service) batch(body string, headers ...string) answer {
 	s.t.Helper()
-	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", call.NDJSON}, headers...)...).want(http.StatusOK)
+	return s.do(http.MethodPost, "/batch", body, append([]string{"Content-Type", call.NDJSONMediaType}, headers...)...).want(http.StatusOK)
 }
 
 // lineAnswer decodes the answer to one batch line, which is either a receipt or a problem.
@@ -36,7 +36,7 @@ type lineAnswer struct {
 	Status  int
 	Line    int
 	Detail  string
-	Errors  []problem.Place
+	Errors  []problem.ErrorDetail
 	Receipt json.RawMessage
 }
 
@@ -101,18 +101,18 @@ func TestVerbsAreLines(t *testing.T) {
 		`{"kind":"note","record":{"record_seq":1,"topic":""}}` + "\n" +
 		`{"kind":"source_revoked","record":{"source_id":"x"}}` + "\n"
 	for i, asked := range []string{"", "?derive=true"} {
-		a := s.do(http.MethodPost, "/batch"+asked, body, "Content-Type", call.NDJSON, "Prefer", "return=representation").want(http.StatusOK)
+		a := s.do(http.MethodPost, "/batch"+asked, body, "Content-Type", call.NDJSONMediaType, "Prefer", "return=representation").want(http.StatusOK)
 		var statuses []int
 		for _, l := range a.parsed() {
 			statuses = append(statuses, l.Status)
 		}
 		require.Equal(t, []int{0, 0, 0, 0, 409, 404, 404, 422, 422}, statuses)
 		lines := a.lines()
-		require.Equal(t, string(record.RecordStateChanged), s.verify(lines[0]).Kind)
+		require.Equal(t, string(record.KindRecordStateChanged), s.verify(lines[0]).Kind)
 		require.Equal(t, i > 0, s.verify(lines[0]).Replayed)
 		require.True(t, s.verify(lines[3]).Replayed)
 		noted := s.verify(lines[2])
-		require.Equal(t, string(record.Note), noted.Kind)
+		require.Equal(t, string(record.KindNote), noted.Kind)
 		require.Contains(t, string(noted.Proof.Event), `"original_actor":"Ana Varga","record_seq":2,"text":"Good.","timestamp":"2025-11-30T12:00:00Z","topic":"review"`)
 	}
 	minimal := s.batch(stale)
@@ -138,14 +138,14 @@ func TestValidationsAreLines(t *testing.T) {
 	body := validate(``) + path("1", "A door.") + validate(`,"reason":"read"`+origin) + path("2", "A wall.") + path("2", "A gate.") +
 		validate(`,"build":"2","content_fingerprint":"`+fingerprintOf("A gate.")+`"`) + validate(`, "build":"2","content_fingerprint":"00000000"`) +
 		validate(`,"build":"3"`) + validate(`,"reason":"read"`+origin) + validate(`,"reason":"Read"`+origin) + `{"kind":"path_validated","record":{"validated":true}}` + "\n"
-	answer := s.do(http.MethodPost, "/batch", body, "Content-Type", call.NDJSON, "Prefer", "return=representation").want(http.StatusOK)
+	answer := s.do(http.MethodPost, "/batch", body, "Content-Type", call.NDJSONMediaType, "Prefer", "return=representation").want(http.StatusOK)
 	var statuses []int
 	for _, l := range answer.parsed() {
 		statuses = append(statuses, l.Status)
 	}
 	require.Equal(t, []int{404, 0, 0, 0, 0, 0, 409, 404, 0, 409, 422}, statuses)
 	validated := s.verify(answer.lines()[2])
-	require.Equal(t, string(record.PathValidated), validated.Kind)
+	require.Equal(t, string(record.KindPathValidated), validated.Kind)
 	require.Contains(t, string(validated.Proof.Event), `"build":"1","content_fingerprint":"`+fingerprintOf("A door.")+`"`)
 	require.Contains(t, string(validated.Proof.Event), `"original_actor":"Ana Varga","path_id":"a6122a65","project":"p","reason":"read","record_seq":1,"timestamp":"2025-11-30T12:00:00Z"`)
 	require.True(t, s.verify(answer.lines()[8]).Replayed)
@@ -168,7 +168,7 @@ func fingerprintOf(text string) string {
 func TestBatchRefusesMismatchesWhenAsked(t *testing.T) {
 	s := start(t)
 	got := s.do(http.MethodPost, "/batch?on_mismatch=reject", `{"kind":"ipc_record","record":`+claimedWrong+"}\n"+ipcLine("a", "1"),
-		"Content-Type", call.NDJSON).want(http.StatusOK).parsed()
+		"Content-Type", call.NDJSONMediaType).want(http.StatusOK).parsed()
 	require.Equal(t, 422, got[0].Status)
 	require.NotEmpty(t, got[0].Receipt)
 	require.NotNil(t, got[1].Seq)
@@ -204,9 +204,9 @@ func TestCompressedBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, s.batch(string(encoder.EncodeAll([]byte(ipcLine("b", "2")), nil)), "Content-Encoding", "zstd").parsed(), 1)
 	require.EqualValues(t, 3, s.size())
-	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSON, "Content-Encoding", "br").problem(http.StatusUnsupportedMediaType)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSONMediaType, "Content-Encoding", "br").problem(http.StatusUnsupportedMediaType)
 	s.do(http.MethodPost, "/batch", "x", "Content-Type", "application/json").problem(http.StatusUnsupportedMediaType)
-	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSON, "Idempotency-Key", "k").problem(http.StatusBadRequest)
+	s.do(http.MethodPost, "/batch", "x", "Content-Type", call.NDJSONMediaType, "Idempotency-Key", "k").problem(http.StatusBadRequest)
 }
 
 func TestBrokenCompressionLosesNoGoodLine(t *testing.T) {
@@ -235,7 +235,7 @@ func TestDroppedConnection(t *testing.T) {
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	require.NoError(t, err)
 	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s",
-		call.NDJSON, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
+		call.NDJSONMediaType, ipcLine("a", "1"), strings.TrimSuffix(ipcLine("b", "2"), "\n"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return s.size() == 2 }, patience, time.Millisecond)
 	require.NoError(t, connection.Close())
@@ -246,10 +246,10 @@ func TestDroppedConnection(t *testing.T) {
 // If the spool cannot store the results, the server cuts the response off, so that it does not look
 // complete.
 func TestSpoolThatFails(t *testing.T) {
-	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = "/nonexistent", 1 })
+	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolBufferBytes = "/nonexistent", 1 })
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", strings.NewReader(ipcLine("a", "1")))
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -271,7 +271,7 @@ func TestBatchIsFullDuplex(t *testing.T) {
 	r, w := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", r)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -292,12 +292,12 @@ func TestBatchIsFullDuplex(t *testing.T) {
 // read yet wait in a file, which is removed afterwards.
 func TestClientThatReadsLast(t *testing.T) {
 	spoolDir := t.TempDir()
-	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = spoolDir, 64<<10 })
+	s := start(t, func(c *Config) { c.SpoolDir, c.SpoolBufferBytes = spoolDir, 64<<10 })
 	connection, err := net.Dial("tcp", s.http.Listener.Addr().String())
 	require.NoError(t, err)
 	defer connection.Close()
 	const lines = 100_000
-	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", call.NDJSON)
+	_, err = fmt.Fprintf(connection, "POST /v1/ledgers/default/batch HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n", call.NDJSONMediaType)
 	require.NoError(t, err)
 	out := bufio.NewWriterSize(connection, 64<<10)
 	for i := range lines {
@@ -332,25 +332,25 @@ func TestClientThatReadsLast(t *testing.T) {
 // long lines and short lines do not block each other.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
-	for range cap(s.server().shared.Limits.Parsing) {
-		s.server().shared.Limits.Parsing <- struct{}{}
+	for range cap(s.server().shared.Limits.ParseSlots) {
+		s.server().shared.Limits.ParseSlots <- struct{}{}
 	}
 	answered := make(chan answer, 1)
 	go func() { answered <- s.batch(ipcLine("a", "short")) }()
 	require.Len(t, s.batch(ipcLine("b", strings.Repeat("long", 256<<10))).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().shared.Limits.Parsing
+	<-s.server().shared.Limits.ParseSlots
 	require.Len(t, (<-answered).parsed(), 1)
-	for range cap(s.server().shared.Limits.Parsing) - 1 {
-		<-s.server().shared.Limits.Parsing
+	for range cap(s.server().shared.Limits.ParseSlots) - 1 {
+		<-s.server().shared.Limits.ParseSlots
 	}
 
-	for range cap(s.server().shared.Limits.Heavy.Cores) {
-		s.server().shared.Limits.Heavy.Cores <- struct{}{}
+	for range cap(s.server().shared.Limits.HeavyWork.Slots) {
+		s.server().shared.Limits.HeavyWork.Slots <- struct{}{}
 	}
 	go func() { answered <- s.batch(ipcLine("c", strings.Repeat("long", 256<<10))) }()
 	require.Len(t, s.batch(ipcLine("d", "short")).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().shared.Limits.Heavy.Cores
+	<-s.server().shared.Limits.HeavyWork.Slots
 	require.Len(t, (<-answered).parsed(), 1)
 }

@@ -16,7 +16,7 @@ func TestEveryAnswerStatesItsCaching(t *testing.T) {
 	for _, c := range []caller{g.admin(), g.callerWith("writer", "write"), g.callerWith("reader", "read"), {name: "anonymous"}} {
 		for _, e := range expectations() {
 			method, path, _ := strings.Cut(e.route, " ")
-			a := g.asks(c, method, e, ledger.Default)
+			a := g.asks(c, method, e, ledger.DefaultName)
 			kept := a.header.Get("Cache-Control")
 			switch {
 			case a.status >= http.StatusBadRequest:

@@ -57,7 +57,7 @@ var parsedContract = sync.OnceValues(func() (*openapi3.T, error) {
 	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/css", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)
-	openapi3filter.RegisterBodyDecoder(otlp.Protobuf, openapi3filter.FileBodyDecoder)
+	openapi3filter.RegisterBodyDecoder(otlp.ProtobufMediaType, openapi3filter.FileBodyDecoder)
 	return openapi3.NewLoader().LoadFromData(colophon.OpenAPI)
 })
 
@@ -205,12 +205,12 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	s := &server{contract: loadContract(t), disk: &disk{Database: memory.New()}}
 	host, err := ledger.OpenHost(t.Context(), s.disk, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	derived, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	derived, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
-		IndexWait: time.Minute, BadRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRate: tests send many bad requests
+		IndexWait: time.Minute, BadRequestRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRate: tests send many bad requests
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {

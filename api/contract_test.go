@@ -105,7 +105,7 @@ func answerExample(o *openapi3.Operation, media, name string) *openapi3.Example 
 // encode encodes an example in the given media type.
 func encode(t testing.TB, media string, value any) []byte {
 	t.Helper()
-	if media == otlp.Protobuf {
+	if media == otlp.ProtobufMediaType {
 		return []byte(value.(string))
 	}
 	var b bytes.Buffer

@@ -46,19 +46,19 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
 	require.Equal(t, wire.DerivedMembers{}, s.derived("/run-dags", filled))
-	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunDAGIdentical}, s.derived("/run-dags", filled).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunDAGCauseIdentical}, s.derived("/run-dags", filled).Divergence)
 	other := strings.Replace(filled, `"11`, `"22`, 1)
-	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunDAGUnknown}, s.derived("/run-dags", other).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunDAGCauseUnknown}, s.derived("/run-dags", other).Divergence)
 	keyed := func(body, schema, chunking string) string {
 		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
 	}
 	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
-	require.Equal(t, wire.RunDAGUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
-	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunDAGNoDimension, DifferingDimensions: []string{}},
+	require.Equal(t, wire.RunDAGCauseUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
+	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunDAGCauseNoDimension, DifferingDimensions: []string{}},
 		cause(keyed(other, `"1"`, `"1"`)))
 	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
 		cause(keyed(filled, `"1"`, `"2"`)))
-	require.Equal(t, wire.RunDAGConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
+	require.Equal(t, wire.RunDAGCauseConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
 	var again wire.RecordRow
 	s.get("/records/6?derive=true").want(http.StatusOK).json(&again)
 	require.Equal(t, wire.RunDAGCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")

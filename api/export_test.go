@@ -61,7 +61,7 @@ func (s *service) pagesOf(question, separator string) (rows []string) {
 }
 
 func TestExportsHaveAllRows(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.MaxPage = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxPageRows = 4 })
 	for i := range 30 {
 		s.post("/ipc-records", ipcBody(fmt.Sprintf("run/%d", i), fmt.Sprintf("<output> & %d", i%7))).want(http.StatusCreated)
 	}
@@ -69,7 +69,7 @@ func TestExportsHaveAllRows(t *testing.T) {
 	for _, question := range []string{"/records?kind=ipc_record", "/drift/groups?by=output_hash", "/producers?", "/records?run_id=run%2F7"} {
 		rows, m, rest := s.exported(question, size)
 		require.Equal(t, s.pagesOf(question, "&"), rows, question)
-		require.Equal(t, uint64(len(rows)), m.Rows)
+		require.Equal(t, uint64(len(rows)), m.RowCount)
 		require.Equal(t, size, m.Size)
 		require.Contains(t, rest, fmt.Sprintf(`"as_of":%d`, size))
 	}
@@ -80,7 +80,7 @@ func TestExportsHaveAllRows(t *testing.T) {
 	require.JSONEq(t, string(s.get("/records/3").body), rows[0])
 	require.Equal(t, "{}", rest)
 	require.Equal(t, "/records/3", m.Question)
-	require.Equal(t, proofs.Hash(sha256.Sum256([]byte("{}"))), m.Rest)
+	require.Equal(t, proofs.Hash(sha256.Sum256([]byte("{}"))), m.RestDigest)
 
 	// Neither later events nor the order of the parameters change an export at an earlier size.
 	before, manifest, _ := s.exported("/records?kind=ipc_record&model=m", size)

@@ -57,7 +57,7 @@ func (s *Server) fail(err error, c *call.Call) {
 	h.Set(echo.HeaderContentType, media)
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		h.Set("Retry-After", retryAfter(p.Wait))
+		h.Set("Retry-After", retryAfter(p.RetryAfter))
 	case http.StatusUnauthorized:
 		h.Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}

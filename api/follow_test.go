@@ -154,7 +154,7 @@ func TestFollow(t *testing.T) {
 	s.requireEvents(6, end.events(1))
 	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
 	s.requireEvents(7, head.events(1))
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Followers.InUse() == 6 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.FollowerSlots.InUse() == 6 }, patience, time.Millisecond)
 	s.metrics().require(t, 6, "colophon_followers")
 }
 
@@ -186,13 +186,13 @@ func TestFollowRefusals(t *testing.T) {
 	require.NoError(t, err)
 	head.Header.Set("Accept", eventStream)
 	require.Equal(t, eventStream, s.send(head).want(http.StatusOK).header.Get("Content-Type"))
-	require.Zero(t, s.server().shared.Limits.Followers.InUse())
+	require.Zero(t, s.server().shared.Limits.FollowerSlots.InUse())
 }
 
 // Followers that start at any event and at any time, even during writes, get every event exactly
 // once and in order.
 func TestFollowersMissNothing(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.HeartbeatInterval = time.Millisecond })
 	const writers, each, followers = 4, 50, 20
 	var writing, following sync.WaitGroup
 	for w := range writers {
@@ -218,7 +218,7 @@ func TestFollowersMissNothing(t *testing.T) {
 }
 
 func TestHeartbeats(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.HeartbeatInterval = time.Millisecond })
 	l := s.listen("")
 	for range 10 {
 		require.Equal(t, sent{comment: true}, l.next())
@@ -253,19 +253,19 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 // refused.
 func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeWrite | access.ScopeLog}}})
+	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.DefaultName}, Scopes: access.ScopeWrite | access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.ServerLimits.Heartbeat = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Access, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
 	body, send := io.Pipe()
 	defer send.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	request.Header.Set("Authorization", "Bearer "+made.Text)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
@@ -295,12 +295,12 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 // A stream also ends if its token is still valid but has lost the required scope.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.Default}, Scopes: access.ScopeLog}}})
+	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.DefaultName}, Scopes: access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.ServerLimits.Heartbeat = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Access, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(1)
 	file := filepath.Join(store.Dir, "tokens.json")
@@ -333,7 +333,7 @@ func TestFollowersAtOnce(t *testing.T) {
 	refused("192.0.2.4")
 	require.EqualValues(t, 3, s.refusals(limits.RefusedFollowers))
 	leave()
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Followers.InUse() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.FollowerSlots.InUse() == 3 }, patience, time.Millisecond)
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 
@@ -379,7 +379,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 // A follower that has used up its share of the rate limit gets heartbeats but no events until its
 // next turn.
 func TestFollowersWaitForTheirTurn(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.Heartbeat = 1, time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.FollowRate, c.ServerLimits.HeartbeatInterval = 1, time.Millisecond })
 	const events = 20 // more than the limiter's burst allows
 	s.batch(strings.Repeat(wide(), events))
 	l := s.listen("?from=0")
@@ -398,7 +398,7 @@ func TestFollowersWaitForTheirTurn(t *testing.T) {
 func TestFollowDamage(t *testing.T) {
 	s := start(t)
 	s.batch(strings.Repeat(ipcLine("", "x"), 40))
-	tamper, err := s.database.Tamperer(ledger.Default)
+	tamper, err := s.database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteEntry(20))
 	l := s.listen("?from=30")

@@ -79,7 +79,7 @@ func newForwarder(s *Server) *forwarder {
 
 // writes reports whether the handler writes to the ledger named in the path.
 func (r route) writes() bool {
-	return r.method != http.MethodGet && r.needs.On == call.PathLedger && (r.needs.Any|r.needs.All)&(access.ScopeWrite|access.ScopeAdmin) != 0
+	return r.method != http.MethodGet && r.needs.Target == call.TargetPathLedger && (r.needs.AnyOf|r.needs.AllOf)&(access.ScopeWrite|access.ScopeAdmin) != 0
 }
 
 // wrap forwards writes, and reads that need a signature, if another server writes the ledger.
@@ -92,7 +92,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 	}
 	return func(c *call.Call) error {
 		err := handler(c)
-		if !errors.Is(err, storage.ErrNotHeld) || c.Response().Committed {
+		if !errors.Is(err, storage.ErrLeaseNotHeld) || c.Response().Committed {
 			return err
 		}
 		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
@@ -109,10 +109,10 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 }
 
 // write handles a write on this server, or forwards it to the server that writes the ledger. While
-// the ledger moves from one server to another, write waits for up to ServerLimits.Wait.
+// the ledger moves from one server to another, write waits for up to ServerLimits.MaxWait.
 func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
 	ctx := c.Request().Context()
-	deadline := time.Now().Add(f.shared.Limits.Load.Wait)
+	deadline := time.Now().Add(f.shared.Limits.Config.MaxWait)
 	for {
 		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
 		if !elsewhere {
@@ -135,9 +135,9 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 // unsent returns the error to report for a request that reached no server. err is the error that
 // send returned.
 func (f *forwarder) unsent(c *call.Call, address string, err error) error {
-	if errors.Is(err, storage.ErrNotHeld) {
+	if errors.Is(err, storage.ErrLeaseNotHeld) {
 		f.requests.WithLabelValues("no_holder").Inc()
-		return storage.ErrNotHeld
+		return storage.ErrLeaseNotHeld
 	}
 	f.requests.WithLabelValues("broken").Inc()
 	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
@@ -151,7 +151,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
 	if !ok || address == "" {
-		return false, storage.ErrNotHeld
+		return false, storage.ErrLeaseNotHeld
 	}
 	target, err := url.Parse(address)
 	if err != nil {
@@ -161,7 +161,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	defer cancel()
 	w := &forwarding{call: c, controller: http.NewResponseController(c.Response().Writer)}
 	if batch {
-		if err := w.stream(f.shared.Limits.Load.BatchIdle); err != nil {
+		if err := w.stream(f.shared.Limits.Config.BatchIdleTimeout); err != nil {
 			return true, err
 		}
 	}
@@ -197,7 +197,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 		return false, err
 	}
 	f.requests.WithLabelValues("broken").Inc()
-	if problem := w.unreadable(f.shared.Limits.Load.BodyTimeout); problem != nil {
+	if problem := w.unreadable(f.shared.Limits.Config.BodyTimeout); problem != nil {
 		return true, problem
 	}
 	f.config.Log.Warn("the server that writes the ledger did not answer a request", "ledger", c.Param("ledger"), "server", address, "error", err)
@@ -396,7 +396,7 @@ func (w *forwarding) end() {
 	_ = w.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, r.Body, limits.DrainBytes)
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
-		limits.EndConnection(r)
+		limits.EndConnectionAfter(r)
 		if r.ProtoMajor == 1 {
 			_ = r.Body.Close() // see batch.exchange
 		}

@@ -25,7 +25,7 @@ import (
 
 // startForwarding starts a server that forwards writes to the address that holder returns.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
-	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, 100*time.Millisecond })
+	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.MaxWait = holder, 100*time.Millisecond })
 }
 
 // holderOf starts another server with the given handler, and returns a Config.WriterAddress that
@@ -95,7 +95,7 @@ func TestForwardWaits(t *testing.T) {
 		}
 		return address(name)
 	}
-	s := start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.Wait = holder, time.Hour })
+	s := start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.MaxWait = holder, time.Hour })
 	s.post("/ipc-records", "{}").want(http.StatusOK)
 	asked.Store(0)
 	s.do(http.MethodPost, "/ipc-records", "{}", forwardedHeader, "1").want(http.StatusOK)
@@ -135,7 +135,7 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	} {
 		s := startForwarding(t, func(string) (string, bool) { return c.address, true })
 		server := s.http.Config.Handler.(*Server)
-		read := server.forward.wrap(route{method: http.MethodGet}, func(*call.Call) error { return fmt.Errorf("signing: %w", storage.ErrNotHeld) })
+		read := server.forward.wrap(route{method: http.MethodGet}, func(*call.Call) error { return fmt.Errorf("signing: %w", storage.ErrLeaseNotHeld) })
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
 		p, _ := problem.FromError(read(server.shared.NewCall(echo.New().NewContext(r, w), w, r)))
 		require.Equal(t, http.StatusServiceUnavailable, p.Status)
@@ -236,7 +236,7 @@ func TestForwardOfABatch(t *testing.T) {
 	s := startForwarding(t, holderOf(t, func(w http.ResponseWriter, r *http.Request) {
 		controller := http.NewResponseController(w)
 		_ = controller.EnableFullDuplex()
-		w.Header().Set("Content-Type", call.NDJSON)
+		w.Header().Set("Content-Type", call.NDJSONMediaType)
 		w.WriteHeader(http.StatusOK)
 		_ = controller.Flush()
 		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
@@ -248,7 +248,7 @@ func TestForwardOfABatch(t *testing.T) {
 		body, feed := io.Pipe()
 		r, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 		require.NoError(t, err)
-		r.Header.Set("Content-Type", call.NDJSON)
+		r.Header.Set("Content-Type", call.NDJSONMediaType)
 		answered, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answered.StatusCode)
@@ -273,7 +273,7 @@ func TestForwardOfABatch(t *testing.T) {
 		fmt.Fprint(w, "not now")
 	}))
 	for range 3 {
-		a := early.do(http.MethodPost, "/batch", string(bytes.Repeat([]byte("line\n"), 1<<10)), "Content-Type", call.NDJSON)
+		a := early.do(http.MethodPost, "/batch", string(bytes.Repeat([]byte("line\n"), 1<<10)), "Content-Type", call.NDJSONMediaType)
 		a.want(http.StatusServiceUnavailable)
 		require.Equal(t, "not now", string(a.body))
 		early.get(early.url).want(http.StatusOK)

@@ -38,12 +38,12 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	database := memory.New()
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
-	config.ServerLimits.BadRate = 1e6 // tests send many bad requests
+	config.ServerLimits.BadRequestRate = 1e6 // tests send many bad requests
 	for _, f := range change {
 		f(&config)
 	}
@@ -142,7 +142,7 @@ func (s *service) verify(text []byte) *proofs.Receipt {
 
 func (s *service) ledger() *ledger.Ledger {
 	s.t.Helper()
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(s.t, err)
 	return l
 }

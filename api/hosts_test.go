@@ -14,7 +14,7 @@ import (
 // A request with an unknown Host header gets 421. Otherwise, a web page whose host name resolves to
 // a loopback address could read data (DNS rebinding).
 func TestHostsThatAreAnswered(t *testing.T) {
-	s := start(t, func(c *Config) { c.Hosts = AllowedHosts{"Ledger.example.org"} })
+	s := start(t, func(c *Config) { c.AllowedHosts = AllowedHosts{"Ledger.example.org"} })
 	for host, status := range map[string]int{
 		"127.0.0.1": 200, "127.0.0.1:1": 200, "localhost": 200, "LOCALHOST:8080": 200, "localhost.": 200, "[::1]": 200, "[::1]:8080": 200,
 		"127.9.9.9": 200, "ledger.example.org": 200, "ledger.EXAMPLE.org.:443": 200,

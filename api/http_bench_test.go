@@ -78,7 +78,7 @@ func BenchmarkBatchLine(b *testing.B) {
 	}
 	r, err := http.NewRequest(http.MethodPost, s.url+"/batch", &body)
 	require.NoError(b, err)
-	r.Header.Set("Content-Type", call.NDJSON)
+	r.Header.Set("Content-Type", call.NDJSONMediaType)
 	b.ReportAllocs()
 	b.ResetTimer()
 	report := cpu(b)
@@ -112,7 +112,7 @@ func BenchmarkShortBatch(b *testing.B) {
 			b.ResetTimer()
 			report := cpu(b)
 			for _, body := range bodies {
-				answer := s.do(http.MethodPost, "/batch", string(body), "Content-Type", call.NDJSON, "Content-Encoding", encoding)
+				answer := s.do(http.MethodPost, "/batch", string(body), "Content-Type", call.NDJSONMediaType, "Content-Encoding", encoding)
 				require.Equal(b, lines, bytes.Count(answer.body, []byte(`"leaf_hash"`)))
 			}
 			report()

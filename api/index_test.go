@@ -33,7 +33,7 @@ func (s *service) indexPart(query string) (part wire.IndexPart) {
 // An index part states its tree size, root hash, and layout, and the digest of its rows.
 func TestIndexPart(t *testing.T) {
 	s, part := indexed(t)
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	head := l.Head()
 	require.Equal(t, uint64(2), part.AsOf)
@@ -78,7 +78,7 @@ func TestIndexPartAtALaterSize(t *testing.T) {
 // the secret itself.
 func TestIndexPartsHaveNoSecret(t *testing.T) {
 	s, part := indexed(t)
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	secret := l.MemberSecret().Bytes()
 	require.Len(t, secret, 32)

@@ -17,7 +17,7 @@ func TestKeysRotateAndRetire(t *testing.T) {
 	keysOf := prefix + "/keys"
 	step := func(name string) call { return verb(http.MethodPost, keysOf, `{"step":"`+name+`"}`) }
 	history := func() *proofs.KeyHistory {
-		h, err := proofs.ParseLogKey(s.do(t, call{method: http.MethodGet, route: keyOf, path: map[string]string{"ledger": "default"}}, http.StatusOK).body)
+		h, err := proofs.ParseKeyHistory(s.do(t, call{method: http.MethodGet, route: keyOf, path: map[string]string{"ledger": "default"}}, http.StatusOK).body)
 		require.NoError(t, err)
 		return h
 	}

@@ -206,7 +206,7 @@ func TestWeightBoundsTheMemoryOfBodies(t *testing.T) {
 		if media == ndjson || strings.HasPrefix(e.route, "/v1/compute/") { // the test posts the same records to other routes
 			continue
 		}
-		if media == otlp.Protobuf {
+		if media == otlp.ProtobufMediaType {
 			t.Run(e.method+" "+e.route+" in Protobuf", func(t *testing.T) {
 				s := newServerFor(t, 8<<20)
 				for name, f := range messages(strings.HasSuffix(e.route, "/logs")) {

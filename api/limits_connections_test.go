@@ -67,7 +67,7 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	other.ask("/healthz").want(http.StatusOK)
 	other.ask("/version").want(http.StatusOK)
 	require.EqualValues(t, 1, counterOf(t, s, limits.RefusedConnections))
-	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Load))
+	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Config))
 }
 
 // A trusted proxy can use all connections. While few connections remain, each connection is closed

@@ -16,7 +16,7 @@ import (
 // fillHeavy occupies all cores for heavy work and all read turns until the returned function is
 // called.
 func (s *service) fillHeavy() (release func()) {
-	cores := s.server().shared.Limits.Heavy.Cores
+	cores := s.server().shared.Limits.HeavyWork.Slots
 	endTurns := s.fillTurns(s.server())
 	for range cap(cores) {
 		cores <- struct{}{}
@@ -34,7 +34,7 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	var turns []*limits.ReadTurn
 	for range runtime.GOMAXPROCS(0) {
 		turn := new(limits.ReadTurn)
-		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }))
+		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }))
 		turns = append(turns, turn)
 	}
 	return func() {
@@ -59,24 +59,24 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	}
 	release()
 	require.Len(t, (<-answered).lines(), 2)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadScheduler.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // heavyBody returns a record that needs a slot for heavy work.
 func heavyBody(run string) string {
-	return ipcBody(run, strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies))
+	return ipcBody(run, strings.Repeat("x", limits.HeavyThresholdBytes/limits.BodyMemoryFactor))
 }
 
 // While all cores and read turns are occupied, reads and heavy writes are refused after a bounded
 // wait. All other requests are answered.
 func TestHeavyWorkIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait = time.Millisecond })
 	s.post("/ipc-records", heavyBody("a")).want(http.StatusCreated)
 	s.post("/citation-sets", `{"run_id":"b","subject":"s","citations":[{"source_id":"a","text":"x","weight":1}]}`).want(http.StatusCreated)
 	compute := func(body string) answer {
 		return s.do(http.MethodPost, strings.TrimSuffix(s.url, "/v1/ledgers/default")+"/v1/compute/ipc_record", body, "Content-Type", "application/json")
 	}
-	retrieval := `{"top_k":1,"sources":[{"id":"a","chunks":[{"text":"` + strings.Repeat("x", limits.HeavyMemory/limits.BodyCopies) + `"}]}]}`
+	retrieval := `{"top_k":1,"sources":[{"id":"a","chunks":[{"text":"` + strings.Repeat("x", limits.HeavyThresholdBytes/limits.BodyMemoryFactor) + `"}]}]}`
 	heavy := map[string]func() answer{
 		"page":      func() answer { return s.get("/records?limit=100") },
 		"content":   func() answer { return s.get("/records/1/content/output") },
@@ -102,17 +102,17 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 		require.Regexp(t, "^too many (large requests are|requests are waiting)", refused.problem(http.StatusServiceUnavailable).Detail, name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
-	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavy))
+	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavyWork))
 	s.post("/ipc-records", ipcBody("c", "small")).want(http.StatusCreated)
 	s.batch(ipcLine("d", "1"))
 	release()
 	for name, ask := range heavy {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
-	work := &s.server().shared.Limits.Heavy
-	require.Eventually(t, func() bool { return len(work.Cores) == 0 && s.server().shared.Limits.Reads.InUse() == 0 }, patience, time.Millisecond)
+	work := &s.server().shared.Limits.HeavyWork
+	require.Eventually(t, func() bool { return len(work.Slots) == 0 && s.server().shared.Limits.ReadScheduler.InUse() == 0 }, patience, time.Millisecond)
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.Reading.InUse() == 0 && s.server().shared.Limits.Writing.InUse() == 0
+		return s.server().shared.Limits.ReadMemory.InUse() == 0 && s.server().shared.Limits.WriteMemory.InUse() == 0
 	}, patience, time.Millisecond)
 }
 
@@ -120,24 +120,24 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 // that waits for memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
-	work := s.server().shared.Limits.Reads
+	work := s.server().shared.Limits.ReadScheduler
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == size }, patience, time.Millisecond)
 	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
 	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
 
 	c := contextFrom(s, hog+":1")
-	require.NoError(t, c.BeginAnswer(limits.HeavyMemory))
+	require.NoError(t, c.BeginAnswer(limits.HeavyThresholdBytes))
 	require.Equal(t, 1, work.InUse())
-	require.NoError(t, c.HoldReadMemory(limits.HeavyMemory/2))
+	require.NoError(t, c.HoldReadMemory(limits.HeavyThresholdBytes/2))
 	require.Equal(t, 1, work.InUse(), "the request keeps its turn")
-	require.NoError(t, c.HoldReadMemory(2*limits.HeavyMemory))
+	require.NoError(t, c.HoldReadMemory(2*limits.HeavyThresholdBytes))
 	require.Zero(t, work.InUse(), "a request that might wait for memory holds no turn")
-	require.NoError(t, c.BeginAnswer(2*limits.HeavyMemory))
+	require.NoError(t, c.BeginAnswer(2*limits.HeavyThresholdBytes))
 	_, err := io.WriteString(c.Writer(), "x")
 	require.NoError(t, err)
 	require.Zero(t, work.InUse(), "a request that might wait for its client holds no turn")
@@ -147,7 +147,7 @@ func TestWaitingRequestsHoldNoCore(t *testing.T) {
 // Once a response has begun, its request can no longer be refused. Instead of giving up after the
 // usual wait, it waits until a read turn is free.
 func TestAnswersThatHaveBegunAreNotRefused(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait = time.Millisecond })
 	release := s.fillHeavy()
 	c := contextFrom(s, hog+":1")
 	require.Error(t, c.BeginRead())

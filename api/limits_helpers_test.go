@@ -90,8 +90,8 @@ func (s *service) quiet() {
 	http.DefaultClient.CloseIdleConnections()
 	l := s.server().shared.Limits
 	require.Eventually(s.t, func() bool {
-		return l.Connections.Open.Load() == 0 && l.Batches.InUse() == 0 && l.Followers.InUse() == 0 &&
-			l.Writing.InUse() == 0 && l.Reading.InUse() == 0 && l.Spools.Taken.Load() == 0 &&
+		return l.Connections.Open.Load() == 0 && l.BatchSlots.InUse() == 0 && l.FollowerSlots.InUse() == 0 &&
+			l.WriteMemory.InUse() == 0 && l.ReadMemory.InUse() == 0 && l.SpoolSpace.TakenBytes.Load() == 0 &&
 			!isRunning("net/http.(*conn).serve(") && !isRunning("colophon/api/batch.(*batch)")
 	}, patience, time.Millisecond)
 }

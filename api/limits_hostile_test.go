@@ -19,7 +19,7 @@ import (
 
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
-	bomb := strings.Repeat("\x00", limits.UncheckedOutput+16<<20)
+	bomb := strings.Repeat("\x00", limits.UncheckedOutputBytes+16<<20)
 	for encoding, body := range map[string]string{
 		"gzip": bodies.Gzip(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
 		"zstd": bodies.Zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
@@ -36,7 +36,7 @@ func TestDecompressionBombs(t *testing.T) {
 
 func TestZstdWindows(t *testing.T) {
 	s := start(t)
-	wide := bodies.Zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
+	wide := bodies.Zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxZstdWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
 	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
 }
@@ -45,9 +45,9 @@ func TestZstdWindows(t *testing.T) {
 func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	s := start(t)
 	smuggler := s.dial()
-	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSON)
+	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSONMediaType)
 	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Batches.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
 	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, smuggler.SetReadDeadline(time.Now().Add(patience)))
 	rest, _ := io.ReadAll(smuggler.answers)
@@ -61,9 +61,9 @@ func TestDeepAndWideRecords(t *testing.T) {
 	refused := func(payload string) string {
 		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
 		var err error
-		cost := bodies.AllocatedBytes(func() { _, err = bounds.Parse(record.IPCRecord, body) })
+		cost := bodies.AllocatedBytes(func() { _, err = bounds.Parse(record.KindIPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.Values), "the cost must be at most proportional to the limit on values")
+		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.JSONValues), "the cost must be at most proportional to the limit on values")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
@@ -81,7 +81,7 @@ func TestURLs(t *testing.T) {
 	s := start(t)
 	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", limits.MaxURL)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
 	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", limits.MaxURL/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
-	require.Contains(t, s.get("/records?"+strings.Repeat("a&", limits.MaxParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
+	require.Contains(t, s.get("/records?"+strings.Repeat("a&", limits.MaxQueryParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
 	require.EqualValues(t, 3, s.refusals(limits.RefusedURL))
 	require.Contains(t, s.get("/records?limit=1;x").problem(http.StatusBadRequest).Detail, "malformed")
 	require.Contains(t, s.get("/records?limit=%zz").problem(http.StatusBadRequest).Detail, "malformed")
@@ -106,7 +106,7 @@ func TestSizesAreCounted(t *testing.T) {
 	for status, count := range map[string]float64{"413": 1, "201": 2, "200": 1, "409": 1} {
 		m.require(t, count, "colophon_batch_lines_total", "status", status)
 	}
-	for _, why := range limits.Reasons {
+	for _, why := range limits.RefusalReasons {
 		if why != limits.RefusedSize {
 			m.require(t, 0, "colophon_refusals_total", "reason", string(why))
 		}
@@ -118,8 +118,8 @@ func TestSizesAreCounted(t *testing.T) {
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := bodies.Zstandard(t, nil, ipcLine("", "1"))
-	for held := int64(limits.MaxWindow); held <= 2*limits.MaxWindow; held += limits.MaxWindow {
-		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", call.NDJSON, line)
+	for held := int64(limits.MaxZstdWindow); held <= 2*limits.MaxZstdWindow; held += limits.MaxZstdWindow {
+		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", call.NDJSONMediaType, line)
 		s.underWay(held)
 	}
 	refused := s.batch(line, "Content-Encoding", "zstd").parsed()

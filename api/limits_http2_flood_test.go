@@ -129,14 +129,14 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	<-ended
 	s.http.Client().CloseIdleConnections()
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.Requests.InUse() == 0 && s.server().shared.Limits.Reading.InUse() == 0
+		return s.server().shared.Limits.StreamSlots.InUse() == 0 && s.server().shared.Limits.ReadMemory.InUse() == 0
 	}, patience, time.Millisecond)
 }
 
 // The number of requests in progress on a connection is bounded. The server refuses further streams
 // and keeps the connection open.
 func TestStreamsOfAConnectionAreBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Heartbeat = time.Hour }).secured()
+	s := start(t, func(c *Config) { c.ServerLimits.HeartbeatInterval = time.Hour }).secured()
 	f := s.frames()
 	for range maxStreams + 1 {
 		f.stream += 2
@@ -147,13 +147,13 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.NotNil(t, frame, "the connection stays open")
 	require.Equal(t, f.stream, frame.Header().StreamID)
 	require.Equal(t, http2.ErrCodeRefusedStream, frame.(*http2.RSTStreamFrame).ErrCode)
-	require.LessOrEqual(t, s.server().shared.Limits.Followers.InUse(), maxStreams)
+	require.LessOrEqual(t, s.server().shared.Limits.FollowerSlots.InUse(), maxStreams)
 }
 
 // All HTTP/2 connections of an address together can use at most half of the request slots that
 // other addresses leave free.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
-	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.Heartbeat = 8, time.Hour })
+	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.HeartbeatInterval = 8, time.Hour })
 	s := plain.secured()
 	f := s.frames()
 	for range 4 {
@@ -168,7 +168,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Equal(t, "200", f.status(f.stream), "monitoring requests are still answered")
 	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
 	_ = f.conn.Close()
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Requests.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // The server refuses a header that is too long, in one frame or in many. It closes the connection
@@ -213,20 +213,20 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {
-		c.ServerLimits.WriteTimeout, c.ServerLimits.Wait, c.ServerLimits.AnswerMemory = 10*soon, time.Millisecond, 48<<20
+		c.ServerLimits.WriteTimeout, c.ServerLimits.MaxWait, c.ServerLimits.AnswerMemory = 10*soon, time.Millisecond, 48<<20
 		c.MaxBody, c.MaxLine = size+64<<10, size+64<<10
 	})
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	plain := s
 	s = s.secured()
 	f := s.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	read := func() int64 { return s.server().shared.Limits.Reading.InUse() }
+	read := func() int64 { return s.server().shared.Limits.ReadMemory.InUse() }
 	for range 50 {
 		require.NoError(t, f.get("/v1/ledgers/default/records/1/content/output"))
 	}
 	require.Eventually(t, func() bool { return read() >= size }, patience, time.Millisecond)
 	require.LessOrEqual(t, read(), int64(48<<20))
-	other := limits.MemoryShare{Budget: s.server().shared.Limits.Reading, Who: limits.Holder{Name: "other"}}
+	other := limits.MemoryShare{Budget: s.server().shared.Limits.ReadMemory, Holder: limits.Holder{Name: "other"}}
 	require.Eventually(t, func() bool { return other.Take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
 	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)

@@ -28,15 +28,15 @@ func (s *service) secured() *service {
 // event stream has no timeout.
 func TestStreamsOverHTTP2(t *testing.T) {
 	s := start(t, func(c *Config) {
-		c.ServerLimits.WriteTimeout, c.BodyTimeout, c.ServerLimits.BatchIdle = soon, soon, 3*soon
-		c.ServerLimits.Heartbeat = time.Hour
+		c.ServerLimits.WriteTimeout, c.BodyTimeout, c.ServerLimits.BatchIdleTimeout = soon, soon, 3*soon
+		c.ServerLimits.HeartbeatInterval = time.Hour
 	}).secured()
 	l := s.listen("?from=0")
 	l.events(1)
 	body, send := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	response, err := s.http.Client().Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()

@@ -16,14 +16,16 @@ import (
 // small returns a change to the configuration that limits the memory for bodies to the given number
 // of bytes. Requests do not wait for memory to become free.
 func small(bytes int64) func(*Config) {
-	return func(c *Config) { c.ServerLimits.BodyMemory, c.ServerLimits.Wait = size.Bytes(bytes), time.Millisecond }
+	return func(c *Config) {
+		c.ServerLimits.BodyMemory, c.ServerLimits.MaxWait = size.Bytes(bytes), time.Millisecond
+	}
 }
 
 // underWay waits until writes in progress together hold at least the given number of bytes of
 // memory for their bodies.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.server().shared.Limits.Writing.InUse() >= bytes }, patience, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.server().shared.Limits.WriteMemory.InUse() >= bytes }, patience, time.Millisecond)
 }
 
 // The memory for bodies in progress is limited. If too little memory is free, a request is refused with a
@@ -33,7 +35,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	body := ipcBody("", strings.Repeat("x", 15_000))
 	slow := s.dial()
 	slow.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:14_000])
-	s.underWay(limits.BodyCopies * 14_000)
+	s.underWay(limits.BodyMemoryFactor * 14_000)
 
 	refused := s.post("/ipc-records", body)
 	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too much memory for bodies is in use")
@@ -45,7 +47,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	slow.say("%s", body[14_000:])
 	slow.hear().want(http.StatusCreated)
 	s.post("/ipc-records", body).want(http.StatusCreated)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Writing.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.WriteMemory.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // A body with many values reserves more memory than its length in bytes.
@@ -54,7 +56,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
 	wide := `{"payload":{"list":[` + strings.Repeat("1,", 5_000) + `1]},"output":"x","model":"m","temperature":0,"max_tokens":9}`
 	for i, n := range []int64{100_000, 50_000} {
-		other := limits.MemoryShare{Budget: s.server().shared.Limits.Writing, Who: limits.Holder{Name: string(rune('a' + i))}}
+		other := limits.MemoryShare{Budget: s.server().shared.Limits.WriteMemory, Holder: limits.Holder{Name: string(rune('a' + i))}}
 		require.NoError(t, other.Take(t.Context(), n))
 		defer other.Release()
 	}
@@ -66,13 +68,13 @@ func TestManyValuesTakeMemory(t *testing.T) {
 // Responses that clients have not read yet are charged to a separate memory budget, so that writes
 // are still accepted.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
-	s.server().shared.Limits.Reading = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
+	s.server().shared.Limits.ReadMemory = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == size }, patience, time.Millisecond)
 	s.get("/records/1/content/output").problem(http.StatusServiceUnavailable)
 	s.get("/records?events=true").problem(http.StatusServiceUnavailable)
 	require.EqualValues(t, 2, s.refusals(limits.RefusedAnswerMemory))
@@ -88,18 +90,18 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 // returned function is called.
 func (s *service) fillReading() (release func()) {
 	s.t.Helper()
-	reading := s.server().shared.Limits.Reading
+	reading := s.server().shared.Limits.ReadMemory
 	var shares []*limits.MemoryShare
 	for i := range 64 {
-		one := &limits.MemoryShare{Budget: reading, Who: limits.Holder{Name: string(rune('A' + i))}}
-		left := reading.Limit - reading.InUse()
+		one := &limits.MemoryShare{Budget: reading, Holder: limits.Holder{Name: string(rune('A' + i))}}
+		left := reading.MaxBytes - reading.InUse()
 		if left == 0 {
 			break
 		}
 		require.NoError(s.t, one.Take(s.t.Context(), max(left/2, 1)))
 		shares = append(shares, one)
 	}
-	require.Equal(s.t, reading.Limit, reading.InUse())
+	require.Equal(s.t, reading.MaxBytes, reading.InUse())
 	return func() {
 		for _, one := range shares {
 			one.Release()
@@ -110,7 +112,7 @@ func (s *service) fillReading() (release func()) {
 // A committed write gets its receipt, no matter how much memory other responses hold. Queries wait,
 // and are then refused.
 func TestCommittedWritesAreAnswered(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait = time.Millisecond })
 	var citations strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&citations, `{"source_id":"s%d","text":"chunk %d","weight":1},`, i, i)
@@ -141,7 +143,7 @@ func TestRefusalsHoldNoMemory(t *testing.T) {
 		s.post("/ipc-records", "{}", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site").want(http.StatusForbidden)
 		s.get("/records", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
 	}
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == 0 }, patience, time.Millisecond)
 	release := s.fillReading()
 	defer release()
 	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // a response this small reserves no memory

@@ -88,19 +88,19 @@ func TestFailedAuthentications(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.FailureRate = negligibleRate }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
-	for range limits.FailureBurst {
+	for range limits.AuthFailureBurst {
 		ask("192.0.2.1", "wrong").problem(http.StatusUnauthorized)
 	}
-	for range 2 * limits.FailureBurst {
+	for range 2 * limits.AuthFailureBurst {
 		require.NotEmpty(t, ask("192.0.2.1", "wrong").want(http.StatusTooManyRequests).header.Get("Retry-After"))
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
 		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // missing credentials do not count as invalid ones
 	}
-	require.EqualValues(t, 2*limits.FailureBurst, counterOf(t, s, limits.RefusedCredentials))
+	require.EqualValues(t, 2*limits.AuthFailureBurst, counterOf(t, s, limits.RefusedCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
@@ -117,7 +117,7 @@ func TestFailedSignatures(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.FailureRate = negligibleRate }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Access = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -128,12 +128,12 @@ func TestFailedSignatures(t *testing.T) {
 	expired["exp"] = time.Now().Add(-time.Hour).Unix()
 	old := i.token(jose.ES256, i.key, expired)
 
-	for range limits.FailureBurst {
+	for range limits.AuthFailureBurst {
 		ask("192.0.2.1", old).problem(http.StatusUnauthorized)
 	}
 	ask("192.0.2.1", old).problem(http.StatusTooManyRequests)
 	ask("192.0.2.1", good).want(http.StatusOK) // none of the signatures so far was invalid
-	for range limits.FailureBurst {
+	for range limits.AuthFailureBurst {
 		ask("192.0.2.2", forged).problem(http.StatusUnauthorized)
 	}
 	require.NotEmpty(t, ask("192.0.2.2", forged).want(http.StatusTooManyRequests).header.Get("Retry-After"))
@@ -161,7 +161,7 @@ func TestLinesOfABatchWait(t *testing.T) {
 	defer send.Close()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	response, err := http.DefaultClient.Do(request) // the only request that the rate limit allows
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -180,12 +180,12 @@ func TestCallers(t *testing.T) {
 	s := start(t)
 	for _, remote := range []string{"192.0.2.1:1", "[2001:db8::1%eth0]:1", "nonsense"} {
 		c := contextFrom(s, remote)
-		name := c.Caller()
+		name := c.LimitKey()
 		require.NotRegexp(t, `^([a-z0-9][a-z0-9._-]{0,63}|oidc:.*|mtls:.*)$`, name)
 		c.SetIdentity(&access.Identity{Actor: "writer"})
-		require.Equal(t, "writer", c.Caller())
-		c.SetIdentity(&access.Identity{Actor: ledger.Anonymous})
-		require.Equal(t, name, c.Caller())
+		require.Equal(t, "writer", c.LimitKey())
+		c.SetIdentity(&access.Identity{Actor: ledger.AnonymousActor})
+		require.Equal(t, name, c.LimitKey())
 	}
 	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
 }
@@ -193,7 +193,9 @@ func TestCallers(t *testing.T) {
 // If an address sends too many bad requests, the responses to them are delayed. The responses to
 // its other requests are not delayed, even if they are 404s.
 func TestAnswersToBadRequestsAreHeld(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.BadRate, c.ServerLimits.BadHold = negligibleRate, time.Hour })
+	s := start(t, func(c *Config) {
+		c.ServerLimits.BadRequestRate, c.ServerLimits.MaxBadRequestDelay = negligibleRate, time.Hour
+	})
 	s.post("/ipc-records", "{").problem(http.StatusBadRequest)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := make(chan error, 1)

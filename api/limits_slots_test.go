@@ -17,11 +17,11 @@ func TestBatchesAtOnce(t *testing.T) {
 	body, send := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
-	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", call.NDJSON)
+	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", call.NDJSONMediaType)
 	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are open")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	require.EqualValues(t, 1, s.refusals(limits.RefusedBatches))
@@ -29,7 +29,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	require.NoError(t, send.Close())
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.Batches.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
 	s.batch(ipcLine("a", "1"))
 }
 
@@ -40,13 +40,13 @@ func TestBatchesAreShared(t *testing.T) {
 	defer send.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
-	request.Header.Set("Content-Type", call.NDJSON)
+	request.Header.Set("Content-Type", call.NDJSONMediaType)
 	request.Header.Set("X-Forwarded-For", "192.0.2.1")
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	from := func(address string) answer {
-		return s.do(http.MethodPost, "/batch", ipcLine("", "1"), "Content-Type", call.NDJSON, "X-Forwarded-For", address)
+		return s.do(http.MethodPost, "/batch", ipcLine("", "1"), "Content-Type", call.NDJSONMediaType, "X-Forwarded-For", address)
 	}
 	from("192.0.2.1").problem(http.StatusServiceUnavailable)
 	from("192.0.2.2").want(http.StatusOK)

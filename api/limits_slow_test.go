@@ -55,10 +55,10 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 
 // A batch whose client sends nothing for BatchIdle ends with 408. Its complete lines are answered.
 func TestIdleBatches(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle = soon })
+	s := start(t, func(c *Config) { c.ServerLimits.BatchIdleTimeout = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {
 		idle := s.dial()
-		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", call.NDJSON, ipcLine("", "1"), half)
+		idle.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000\r\n\r\n%s%s", call.NDJSONMediaType, ipcLine("", "1"), half)
 		lines := idle.hear().want(http.StatusOK).parsed()
 		require.Len(t, lines, 2)
 		require.NotNil(t, lines[0].Seq)
@@ -91,9 +91,9 @@ func TestAnswersThatAreNotRead(t *testing.T) {
 // file is left and no memory is held.
 func TestResultsThatAreNotRead(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, func(c *Config) { c.ServerLimits.BatchIdle, c.SpoolDir, c.SpoolMemory = soon, dir, 1<<10 })
+	s := start(t, func(c *Config) { c.ServerLimits.BatchIdleTimeout, c.SpoolDir, c.SpoolBufferBytes = soon, dir, 1<<10 })
 	deaf := s.dial()
-	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
+	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSONMediaType)
 	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
 	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
 	deaf.ended()
@@ -106,17 +106,17 @@ func TestResultsThatAreNotRead(t *testing.T) {
 // Clients that never read cannot fill the disk. Spool files are limited per batch and in total.
 func TestSpoolsAreBounded(t *testing.T) {
 	for name, bound := range map[string]func(*limits.ServerLimits){
-		"of one batch": func(l *limits.ServerLimits) { l.BatchSpool = 1 << 20 },
-		"together":     func(l *limits.ServerLimits) { l.Spool = 1 << 20 },
+		"of one batch": func(l *limits.ServerLimits) { l.MaxBatchSpool = 1 << 20 },
+		"together":     func(l *limits.ServerLimits) { l.MaxSpool = 1 << 20 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolMemory = dir, 1<<10; bound(&c.ServerLimits) })
+			s := start(t, func(c *Config) { c.SpoolDir, c.SpoolBufferBytes = dir, 1<<10; bound(&c.ServerLimits) })
 			deaf := s.dial()
-			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSON)
+			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSONMediaType)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
 			require.Eventually(t, func() bool { // if the socket buffers absorb all spooled results, the refusal follows at once
-				return s.server().shared.Limits.Spools.Taken.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
+				return s.server().shared.Limits.SpoolSpace.TakenBytes.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")
 			// The client reads what was sent, and sees that the answer is incomplete.

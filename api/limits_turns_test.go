@@ -14,11 +14,11 @@ import (
 // Redactions of one ledger run one at a time, and a redaction that waits too long is refused. Redactions of
 // another ledger are not affected.
 func TestRedactionsTakeTurns(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait = time.Millisecond })
 	_, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
 	const body = `{"reason":"because","seqs":[0]}`
-	done, err := s.server().shared.Limits.Redactions.Take(t.Context(), ledger.Default)
+	done, err := s.server().shared.Limits.RedactionTurns.Take(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	for _, dry := range []string{body, `{"reason":"because","seqs":[0],"dry_run":false,"as_of":1}`} {
 		refused := s.post("/redactions", dry)
@@ -47,7 +47,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 		{"/paths/p/validations", `"validated":true,"build":"b1"`},
 	} {
 		use := func(turns *limits.ReadScheduler, held int) (release func()) {
-			s.server().shared.Limits.Reads = turns
+			s.server().shared.Limits.ReadScheduler = turns
 			taken := make([]limits.ReadTurn, held)
 			for i := range taken {
 				require.NoError(t, taken[i].Take(t.Context(), turns, func() limits.Holder { return limits.Holder{Name: "other"} }))
@@ -72,7 +72,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 
 // MaxSelected limits how many records a filter can select.
 func TestFiltersSelectABoundedNumber(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.MaxSelected = 2 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxSelectedRecords = 2 })
 	for _, at := range []string{"1", "2", "3"} {
 		s.post("/run-dags", `{"timestamp":"2025-11-30T12:00:0`+at+`Z",`+dagBody[1:]).want(http.StatusCreated)
 	}

@@ -54,7 +54,7 @@ func startGated(t testing.TB) *gated {
 	t.Cleanup(who.Close)
 	g.service = start(t, func(c *Config) {
 		c.Access, c.Log = who, log
-		c.ServerLimits.FailureRate = 1e9 // the matrix sends many invalid credentials
+		c.ServerLimits.AuthFailureRate = 1e9 // the matrix sends many invalid credentials
 	})
 	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)
 	g.tls.TLS = &tls.Config{ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: g.authority.pool}
@@ -103,7 +103,7 @@ func (g *gated) ask(c caller, method, path, body string) answer {
 	}
 	switch {
 	case strings.Contains(path, "/batch"):
-		r.Header.Set("Content-Type", call.NDJSON)
+		r.Header.Set("Content-Type", call.NDJSONMediaType)
 	case body != "":
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -137,7 +137,7 @@ func (g *gated) asks(c caller, method string, e expectation, name string) answer
 	number := decimal(uint64(g.number))
 	path := strings.ReplaceAll(e.url, "~", "/v1/ledgers/"+name)
 	path = strings.ReplaceAll(strings.ReplaceAll(path, "NUMBER", number), "EVENT", g.event())
-	if method == http.MethodDelete && strings.Contains(path, "/sources/") && name == ledger.Default {
+	if method == http.MethodDelete && strings.Contains(path, "/sources/") && name == ledger.DefaultName {
 		g.ask(caller{authorization: bearer(g.root)}, http.MethodPut, path, "{}").want(http.StatusCreated)
 	}
 	return g.ask(c, method, path, strings.ReplaceAll(e.body, "NUMBER", number))
@@ -180,7 +180,7 @@ func TestMatrix(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, e := range lines {
 				method, _, _ := strings.Cut(e.route, " ")
-				a := g.asks(c, method, e, ledger.Default)
+				a := g.asks(c, method, e, ledger.DefaultName)
 				want := e.want(c)
 				require.Equal(t, want, a.status, "%s: %.500s", e.route, a.body)
 				switch want {

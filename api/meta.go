@@ -48,7 +48,7 @@ func (s *Server) healthz(c *call.Call) error {
 func (s *Server) readyz(c *call.Call) error {
 	for _, l := range s.host.Ledgers() {
 		// If another server writes the ledger, this server can still serve reads.
-		if err := l.CheckWritable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrNotHeld) {
+		if err := l.CheckWritable(c.Request().Context()); err != nil && !errors.Is(err, storage.ErrLeaseNotHeld) {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Server) version(c *call.Call) error {
 // ledger.
 func (s *Server) signIn(c *call.Call) error {
 	options := s.config.Access.SignInMethods()
-	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, Tokens: options.Tokens, Certificates: options.Certificates,
+	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, Tokens: options.AcceptsTokens, Certificates: options.AcceptsCertificates,
 		ReadOnly: s.config.ReadOnly, OIDC: []wire.SignInIssuer{}}
 	for _, o := range options.Issuers {
 		answer.OIDC = append(answer.OIDC, wire.SignInIssuer{Issuer: o.Issuer, ClientID: o.ConsoleClientID})
@@ -89,11 +89,13 @@ func (s *Server) openAPI(c *call.Call) error {
 }
 
 // example sends a few example records as lines that can be imported into an empty ledger.
-func (s *Server) example(c *call.Call) error { return c.AnswerSharedText(call.NDJSON, example.Lines) }
+func (s *Server) example(c *call.Call) error {
+	return c.AnswerSharedText(call.NDJSONMediaType, example.BatchBody)
+}
 
 // docsPage sends the OpenAPI document as a web page.
 func (s *Server) docsPage(c *call.Call) error {
-	c.Response().Header().Set("Content-Security-Policy", reference.Policy)
+	c.Response().Header().Set("Content-Security-Policy", reference.ContentSecurityPolicy)
 	return c.AnswerSharedText(echo.MIMETextHTMLCharsetUTF8, reference.Page)
 }
 
@@ -101,9 +103,9 @@ func (s *Server) docsPage(c *call.Call) error {
 func (s *Server) docsFile(c *call.Call) error {
 	switch c.Param("file") {
 	case "rapidoc-min.js":
-		return c.AnswerSharedText(javaScript, reference.Script)
+		return c.AnswerSharedText(javaScript, reference.RapiDocScript)
 	case "theme.js":
-		return c.AnswerSharedText(javaScript, reference.Theme)
+		return c.AnswerSharedText(javaScript, reference.ThemeScript)
 	case "openapi.json":
 		contract, err := reference.OpenAPIJSON(c.Request(), s.config.Access.RequiresIdentity())
 		if err != nil {

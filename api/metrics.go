@@ -76,7 +76,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 
 		telemetry: otlp.NewMetrics(),
 	}
-	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.Refused, m.load.Lines, m.telemetry.Items,
+	registry.MustRegister(m.requests, m.underWay, m.duration, m.appended, m.events, m.commit, m.load.Refusals, m.load.BatchLines, m.telemetry.Items,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -95,12 +95,12 @@ func (m *Metrics) Handler() http.Handler {
 // metrics handles /metrics. Each request holds a slot until its response has been sent. A caller
 // gets at most half of the slots that others leave free, so that slow callers cannot block others.
 func (s *Server) metrics(c *call.Call) error {
-	who := c.Caller()
-	if !s.shared.Limits.Scrapes.TakeShare(who) {
+	who := c.LimitKey()
+	if !s.shared.Limits.ScrapeSlots.TakeShare(who) {
 		return limits.NewRejectedError(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
 			"too many metrics requests are in progress, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
-	defer s.shared.Limits.Scrapes.Release(who)
+	defer s.shared.Limits.ScrapeSlots.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	return nil
 }
@@ -150,7 +150,7 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		// The index may already be ahead of the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))
-		if err := l.CheckWritable(context.Background()); !errors.Is(err, storage.ErrNotHeld) { // otherwise the server that writes the ledger exports this metric
+		if err := l.CheckWritable(context.Background()); !errors.Is(err, storage.ErrLeaseNotHeld) { // otherwise the server that writes the ledger exports this metric
 			gauge(writable, gaugeOf(err == nil))
 		}
 	}

@@ -36,7 +36,7 @@ const (
 // idempotency keys.
 func TestBenchmarkOTLPPostsTheSameRecords(t *testing.T) {
 	s := start(t)
-	s.do(http.MethodPost, "/batch", string(benchLines(otlpSpans)), "Content-Type", call.NDJSON).want(http.StatusOK)
+	s.do(http.MethodPost, "/batch", string(benchLines(otlpSpans)), "Content-Type", call.NDJSONMediaType).want(http.StatusOK)
 	require.Nil(t, s.export(string(benchSpans(t, otlpSpans))))
 	require.EqualValues(t, 1+2*otlpSpans, s.size())
 	record := func(seq uint64) (key any, members map[string]any) {
@@ -82,14 +82,14 @@ func BenchmarkOTLP(b *testing.B) {
 					s.send(path, kind, body)
 				}
 			})
-			require.NoError(b, s.derived.Follower(ledger.Default).WaitForSize(b.Context(), s.ledger.Head().Size))
+			require.NoError(b, s.derived.Follower(ledger.DefaultName).WaitForSize(b.Context(), s.ledger.Head().Size))
 			took := time.Since(begin)
 			require.EqualValues(b, otlpClients*otlpBodies*otlpSpans, s.ledger.Head().Size-before, "records of a round")
 			return float64(s.ledger.Head().Size-before) / took.Seconds()
 		}
-		batch := func() float64 { return round("/batch", call.NDJSON, benchLines) }
+		batch := func() float64 { return round("/batch", call.NDJSONMediaType, benchLines) }
 		export := func() float64 {
-			return round("/otlp/v1/traces", otlp.Protobuf, func(first int) []byte { return benchSpans(b, first) })
+			return round("/otlp/v1/traces", otlp.ProtobufMediaType, func(first int) []byte { return benchSpans(b, first) })
 		}
 		batch() // warm-up
 		export()

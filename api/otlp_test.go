@@ -105,8 +105,8 @@ func gzipped(t testing.TB, text string) string {
 // if no span was rejected.
 func (s *service) export(body string, headers ...string) *collecttraces.ExportTracePartialSuccess {
 	s.t.Helper()
-	a := s.do(http.MethodPost, "/otlp/v1/traces", body, append([]string{"Content-Type", otlp.Protobuf}, headers...)...).want(http.StatusOK)
-	require.Equal(s.t, otlp.Protobuf, a.header.Get("Content-Type"))
+	a := s.do(http.MethodPost, "/otlp/v1/traces", body, append([]string{"Content-Type", otlp.ProtobufMediaType}, headers...)...).want(http.StatusOK)
+	require.Equal(s.t, otlp.ProtobufMediaType, a.header.Get("Content-Type"))
 	var answer collecttraces.ExportTraceServiceResponse
 	require.NoError(s.t, proto.Unmarshal(a.body, &answer))
 	return answer.PartialSuccess
@@ -234,7 +234,7 @@ func TestOTLPLogs(t *testing.T) {
 		t.Helper()
 		body := marshal(t, &collectlogs.ExportLogsServiceRequest{ResourceLogs: []*logspb.ResourceLogs{{
 			Resource: &resourcepb.Resource{Attributes: textAttributes("service.name", "chat-web")}, ScopeLogs: []*logspb.ScopeLogs{{LogRecords: records}}}}})
-		a := s.do(http.MethodPost, "/otlp/v1/logs", body, "Content-Type", otlp.Protobuf).want(http.StatusOK)
+		a := s.do(http.MethodPost, "/otlp/v1/logs", body, "Content-Type", otlp.ProtobufMediaType).want(http.StatusOK)
 		require.Empty(t, a.body)
 	}
 	export(&logspb.LogRecord{EventName: "gen_ai.client.inference.operation.details", TimeUnixNano: 5, TraceId: span.TraceId, SpanId: span.SpanId, Attributes: span.Attributes},
@@ -261,7 +261,7 @@ func TestOTLPFailures(t *testing.T) {
 		require.Equal(t, code, gotCode)
 		require.Contains(t, gotMessage, message)
 	}
-	protobuf := []string{"Content-Type", otlp.Protobuf}
+	protobuf := []string{"Content-Type", otlp.ProtobufMediaType}
 	status(s.do("POST", "/otlp/v1/traces", "\xff", protobuf...).want(400), 3, "as OTLP in Protobuf")
 	status(s.do("POST", "/otlp/v1/traces", strings.Repeat("x", 9<<20), protobuf...).want(413), 8, "longer than")
 	status(s.do("POST", "/otlp/v1/traces", gzipped(t, strings.Repeat("\x0a\x00", 5<<20)), append(protobuf, "Content-Encoding", "gzip")...).want(413), 8, "longer than")
@@ -295,7 +295,7 @@ func TestOTLPFailures(t *testing.T) {
 		require.Contains(t, inJSON.Message, pointer)
 	}
 	require.EqualValues(t, 1, s.size())
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, l.Freeze(t.Context()))
 	status(s.do("POST", "/otlp/v1/traces", marshal(t, tracesOf(chatSpan(1))), protobuf...).want(403), 7, "frozen")
@@ -318,7 +318,7 @@ func TestOTLPWrongPaths(t *testing.T) {
 		"/v1/metrics":                              "does not record metrics",
 		"/nothing":                                 "/docs lists all routes",
 	} {
-		for _, media := range []string{otlp.Protobuf, otlp.JSON} {
+		for _, media := range []string{otlp.ProtobufMediaType, otlp.JSONMediaType} {
 			p := s.do(http.MethodPost, s.http.URL+path, "{}", "Content-Type", media).problem(http.StatusNotFound)
 			require.Contains(t, p.Detail, advice, path)
 			require.Contains(t, p.Detail, "no route matches this path and method", path)
@@ -339,10 +339,10 @@ func otlpStatus(t testing.TB, b []byte) (code int, message string) {
 // A request with more records than the rate allows is recorded in full. The client's next request
 // then gets 429 with a Retry-After header.
 func TestOTLPRate(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.RequestRate, c.ServerLimits.RateBurst = 10, 10e9 })
+	s := start(t, func(c *Config) { c.ServerLimits.RequestRate, c.ServerLimits.BurstDuration = 10, 10e9 })
 	require.Nil(t, s.export(marshal(t, tracesOf(chats(250)...))))
 	require.EqualValues(t, 251, s.size())
-	a := s.do("POST", "/otlp/v1/traces", marshal(t, tracesOf(chatSpan(1000))), "Content-Type", otlp.Protobuf).want(http.StatusTooManyRequests)
+	a := s.do("POST", "/otlp/v1/traces", marshal(t, tracesOf(chatSpan(1000))), "Content-Type", otlp.ProtobufMediaType).want(http.StatusTooManyRequests)
 	wait, err := strconv.Atoi(a.header.Get("Retry-After"))
 	require.NoError(t, err)
 	require.Greater(t, wait, 5)
@@ -354,10 +354,10 @@ func TestOTLPRate(t *testing.T) {
 func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 	s := start(t)
 	body := marshal(t, tracesOf(chats(3)...))
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	a := s.do("POST", "/otlp/v1/traces", body, "Content-Type", otlp.Protobuf).want(http.StatusServiceUnavailable)
+	a := s.do("POST", "/otlp/v1/traces", body, "Content-Type", otlp.ProtobufMediaType).want(http.StatusServiceUnavailable)
 	require.NotEmpty(t, a.header.Get("Retry-After"))
 	code, _ := otlpStatus(t, a.body)
 	require.Equal(t, 14, code)

@@ -27,7 +27,7 @@ func filled(t *testing.T, records int) *service {
 	for i := range records {
 		batch.WriteString(ipcLine(fmt.Sprint(i), fmt.Sprint("output ", i)))
 	}
-	a := s.do(http.MethodPost, "/batch", batch.String(), "Content-Type", call.NDJSON).want(http.StatusOK)
+	a := s.do(http.MethodPost, "/batch", batch.String(), "Content-Type", call.NDJSONMediaType).want(http.StatusOK)
 	require.Len(t, a.lines(), records)
 	require.EqualValues(t, records+1, s.size())
 	return s
@@ -38,7 +38,7 @@ func TestRecordAndContent(t *testing.T) {
 	s.post("/ipc-records", ipcBody("r", "o<script>")).want(http.StatusCreated)
 	var r questions.RecordAnswer
 	s.get("/records/1").want(http.StatusOK).json(&r)
-	require.Equal(t, record.Live, r.State)
+	require.Equal(t, record.StateLive, r.State)
 	require.EqualValues(t, 2, r.AsOf)
 	a := s.get("/records/1/content/output").want(http.StatusOK)
 	require.Equal(t, "o<script>", string(a.body))

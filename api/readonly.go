@@ -17,7 +17,7 @@ import (
 // read can use all other routes.
 func (r route) changes() bool {
 	const changing = access.ScopeWrite | access.ScopeAdmin
-	return r.method != http.MethodGet && (r.needs.All&changing != 0 || r.needs.Any != 0 && r.needs.Any&^changing == 0)
+	return r.method != http.MethodGet && (r.needs.AllOf&changing != 0 || r.needs.AnyOf != 0 && r.needs.AnyOf&^changing == 0)
 }
 
 // readOnly wraps a handler of a read-only server so that requests that change something are
@@ -33,10 +33,10 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 		if c.Response().Committed {
 			return err
 		}
-		if errors.Is(err, storage.ErrNotHeld) {
+		if errors.Is(err, storage.ErrLeaseNotHeld) {
 			return elsewhere(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
 		}
-		if errors.Is(err, ledger.ErrUnknown) && s.config.FollowError != nil {
+		if errors.Is(err, ledger.ErrUnknownLedger) && s.config.FollowError != nil {
 			if behind := s.config.FollowError(); behind != nil {
 				return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "this server might not have received the ledger yet: %v", behind)
 			}

@@ -68,9 +68,9 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	database := stuckDatabase{memory.New(), new(sync.RWMutex), new(sync.RWMutex), make(chan struct{}, 1), make(chan struct{}, 1)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
@@ -102,10 +102,10 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 		var turns []*limits.ReadTurn
 		for range max(1, runtime.GOMAXPROCS(0)-1) {
 			turns = append(turns, new(limits.ReadTurn))
-			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limits.Reads, func() limits.Holder { return limits.Holder{} }), name)
+		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
 		cancel()
 		for _, turn := range turns {
 			turn.Release()
@@ -116,7 +116,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s.post("/ipc-records", `{"malformed`).want(http.StatusBadRequest)
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
-	c.Writer().BeginWrite(handler.shared.Limits.Reads)
+	c.Writer().BeginWriteRequest(handler.shared.Limits.ReadScheduler)
 	c.Response().WriteHeader(http.StatusCreated) // ends the write, even if no client reads it
 	s.fillTurns(handler)()                       // no write is in progress anymore
 	c.End()
@@ -166,7 +166,7 @@ func TestAnswersAreOfThePublishedHead(t *testing.T) {
 	answered := make(chan int)
 	go func() { answered <- s.post("/ipc-records", ipcBody("", "y")).status }()
 	<-database.stored
-	follower := handler.config.Index.Follower(ledger.Default)
+	follower := handler.config.Index.Follower(ledger.DefaultName)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, follower.WaitForSize(ctx, 3), context.DeadlineExceeded)

@@ -14,6 +14,6 @@ import (
 func TestAcceptOfEvents(t *testing.T) {
 	s := start(t)
 	a := s.get("/events", "Accept", "text/event-stream;q=0").want(http.StatusOK)
-	require.Equal(t, call.NDJSON, a.header.Get("Content-Type"))
+	require.Equal(t, call.NDJSONMediaType, a.header.Get("Content-Type"))
 	s.listen("?from=0", "Accept", "application/json;q=0.5, text/event-stream").events(1)
 }

@@ -225,7 +225,7 @@ func TestRedactionByFilter(t *testing.T) {
 	dry := s.redacting(`{"reason":"because","filter":{"label:user":"ann"}}`)
 	require.Equal(t, redaction{RedactionResult: wire.RedactionResult{
 		AsOf: 8, DryRun: true, Records: 2, AlreadyRedacted: 1,
-		Erased: wire.PieceCount{Pieces: 2, Bytes: 16}, Kept: wire.PieceCount{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
+		Erased: wire.ContentCount{Pieces: 2, Bytes: 16}, Kept: wire.ContentCount{Pieces: 2, Bytes: uint64(len(`{"seed":1}`) + len("Be brief."))}, NeededBy: 3,
 		FirstSeqs: []uint64{1, 5}, FirstAlreadyRedacted: []wire.RedactedRecord{{Seq: 3, RedactedBy: 7}},
 	}}, dry)
 	require.EqualValues(t, 8, s.size(), "a dry run records nothing")

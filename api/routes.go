@@ -34,7 +34,7 @@ func (s *Server) routes() []route {
 
 // serverRoutes returns the routes that concern the server itself.
 func (s *Server) serverRoutes() []route {
-	nothing := call.RequiredScopes{On: call.NoLedger}
+	nothing := call.RequiredScopes{Target: call.TargetNone}
 	list := []route{
 		{http.MethodGet, "/", nothing, s.home},
 		{http.MethodGet, "/ui/:version/:file", nothing, s.consoleFile},
@@ -46,14 +46,14 @@ func (s *Server) serverRoutes() []route {
 		{http.MethodGet, "/openapi.yaml", nothing, s.openAPI},
 		{http.MethodGet, "/docs", nothing, s.docsPage},
 		{http.MethodGet, "/docs/:file", nothing, s.docsFile},
-		{http.MethodPost, "/v1/snapshots", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.MakeSnapshot},
-		{http.MethodPost, "/v1/compute/:kind", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeHashes},
-		{http.MethodPost, "/v1/compute/cache-key", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeCacheKey},
-		{http.MethodPost, "/v1/compute/question-hash", call.RequiredScopes{On: call.AnyLedger, Any: access.ScopeWrite | access.ScopeRead}, s.records.ComputeQuestionHash},
+		{http.MethodPost, "/v1/snapshots", call.RequiredScopes{Target: call.TargetAllLedgers, AnyOf: access.ScopeAdmin}, s.admin.MakeSnapshot},
+		{http.MethodPost, "/v1/compute/:kind", call.RequiredScopes{Target: call.TargetAnyLedger, AnyOf: access.ScopeWrite | access.ScopeRead}, s.records.ComputeHashes},
+		{http.MethodPost, "/v1/compute/cache-key", call.RequiredScopes{Target: call.TargetAnyLedger, AnyOf: access.ScopeWrite | access.ScopeRead}, s.records.ComputeCacheKey},
+		{http.MethodPost, "/v1/compute/question-hash", call.RequiredScopes{Target: call.TargetAnyLedger, AnyOf: access.ScopeWrite | access.ScopeRead}, s.records.ComputeQuestionHash},
 	}
 	if !s.config.NoMetricsRoute {
 		// The metrics reveal the names of all ledgers.
-		metrics := call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeMetrics}
+		metrics := call.RequiredScopes{Target: call.TargetAllLedgers, AnyOf: access.ScopeMetrics}
 		list = append(list, route{http.MethodGet, "/metrics", metrics, s.metrics})
 	}
 	return list
@@ -62,17 +62,17 @@ func (s *Server) serverRoutes() []route {
 // ledgerRoutes returns the routes that concern ledgers as a whole. The description of a ledger
 // reveals no more than any of its receipts, so any scope is enough to read it.
 func (s *Server) ledgerRoutes() []route {
-	admin := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeAdmin}
+	admin := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeAdmin}
 	return []route{
-		{http.MethodGet, "/v1/ledgers", call.RequiredScopes{On: call.AnyLedger, Any: access.AllScopes}, s.admin.ListLedgers},
-		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{On: call.AllLedgers, Any: access.ScopeAdmin}, s.admin.CreateLedger},
-		{http.MethodGet, ofLedger, call.RequiredScopes{On: call.PathLedger, Any: access.AllScopes}, s.admin.DescribeLedger},
-		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.questions.Stats},
+		{http.MethodGet, "/v1/ledgers", call.RequiredScopes{Target: call.TargetAnyLedger, AnyOf: access.AllScopes}, s.admin.ListLedgers},
+		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{Target: call.TargetAllLedgers, AnyOf: access.ScopeAdmin}, s.admin.CreateLedger},
+		{http.MethodGet, ofLedger, call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.AllScopes}, s.admin.DescribeLedger},
+		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.questions.Stats},
 		// Reading the whole index reveals the same data as queries, but costs more than a query.
-		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{On: call.PathLedger, All: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
+		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
 		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
 		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
-		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.ChangeUnregisteredSources},
+		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.SetUnregisteredSourcePolicy},
 		{http.MethodPut, ofLedger + "/otlp-content", admin, s.admin.SetOTLPContentPolicy},
 		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
 		{http.MethodDelete, ofLedger + "/records/:seq/content", admin, s.records.Redact},
@@ -82,36 +82,36 @@ func (s *Server) ledgerRoutes() []route {
 
 // writeRoutes returns the routes that add records and events to a ledger.
 func (s *Server) writeRoutes() []route {
-	write := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeWrite}
+	write := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeWrite}
 	list := []route{
-		{http.MethodPost, ofLedger + "/batch", write, s.batch.Batch},
+		{http.MethodPost, ofLedger + "/batch", write, s.batch.PostBatch},
 		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.ExportHandler(otlp.Traces)},
 		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.ExportHandler(otlp.Logs)},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
 		// The response reveals how many records a filter selects.
-		{http.MethodPost, ofLedger + "/state-changes", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.admin.ChangeStates},
+		{http.MethodPost, ofLedger + "/state-changes", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeWrite | access.ScopeRead}, s.admin.ChangeStates},
 		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.AddNote},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
 		// The response reveals paths and their status.
-		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{On: call.PathLedger, All: access.ScopeWrite | access.ScopeRead}, s.records.ValidateSelectedPaths},
+		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeWrite | access.ScopeRead}, s.records.ValidateSelectedPaths},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}
-	for _, kind := range record.Kinds {
-		list = append(list, route{http.MethodPost, ofLedger + records.Paths[kind], write, s.records.WriteHandler(kind)})
+	for _, kind := range record.RecordKinds {
+		list = append(list, route{http.MethodPost, ofLedger + records.WritePaths[kind], write, s.records.WriteHandler(kind)})
 	}
 	return list
 }
 
 // recordRoutes returns the routes that read single records and events.
 func (s *Server) recordRoutes() []route {
-	follow := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeLog | access.ScopeRead}
+	follow := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeLog | access.ScopeRead}
 	return []route{
 		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.Receipt},
 		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.NestedProof},
-		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeContent}, s.questions.Content},
-		{http.MethodGet, ofLedger + "/member-secret", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeContent}, s.questions.MemberSecret},
-		{http.MethodGet, ofLedger + "/live", call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}, s.log.LiveSummary},
+		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.Content},
+		{http.MethodGet, ofLedger + "/member-secret", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.MemberSecret},
+		{http.MethodGet, ofLedger + "/live", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.log.LiveSummary},
 		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
 		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.EventByHash},
 	}
@@ -119,17 +119,17 @@ func (s *Server) recordRoutes() []route {
 
 // queryRoutes returns the routes that read the index (spec: Index and as_of).
 func (s *Server) queryRoutes() []route {
-	read := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeRead}
+	read := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}
 	// A document contains the texts of citations. The texts require ScopeContent, unlike their
 	// weights and sources.
-	document := call.RequiredScopes{On: call.PathLedger, All: access.ScopeRead | access.ScopeContent}
+	document := call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeRead | access.ScopeContent}
 	list := []route{
 		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.CompareRerun},
 		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
 		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
 		{http.MethodGet, ofLedger + "/diff", document, s.questions.Diff},
-		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.questions.LookUp},
+		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.questions.LookUpRunDAG},
 		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
 	}
 	for _, q := range query.Questions() {
@@ -143,8 +143,8 @@ func (s *Server) queryRoutes() []route {
 // the routes that tlog-tiles clients need are public. Their answers are cheap and cacheable,
 // and the tiles contain all entries.
 func (s *Server) logRoutes() []route {
-	follow := call.RequiredScopes{On: call.PathLedger, Any: access.ScopeLog | access.ScopeRead}
-	public := call.RequiredScopes{On: call.PathLog, Any: access.ScopeLog | access.ScopeRead}
+	follow := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeLog | access.ScopeRead}
+	public := call.RequiredScopes{Target: call.TargetPathLog, AnyOf: access.ScopeLog | access.ScopeRead}
 	return []route{
 		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.InclusionProof},
 		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.ConsistencyProof},
@@ -158,7 +158,7 @@ func (s *Server) logRoutes() []route {
 func (s *Server) register() {
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, handlerFunc(s.guard(r)))
-		if r.needs.On == call.PathLog {
+		if r.needs.Target == call.TargetPathLog {
 			s.echo.OPTIONS(r.path, handlerFunc(s.preflight))
 		}
 	}

@@ -37,9 +37,9 @@ type Config struct {
 	// Access decides what a caller is allowed to do. If it is nil or requires no credentials,
 	// every caller is allowed to do everything.
 	Access *access.Authenticator
-	// Hosts lists the names that are allowed in Host headers if the server requires no
+	// AllowedHosts lists the names that are allowed in Host headers if the server requires no
 	// authentication.
-	Hosts AllowedHosts
+	AllowedHosts AllowedHosts
 	// NoMetricsRoute removes the route /metrics. It is set if the metrics are served at another
 	// address.
 	NoMetricsRoute bool
@@ -98,12 +98,12 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	s := &Server{config: config, host: config.Host, echo: echo.New(), origins: http.NewCrossOriginProtection(), shared: config.shared()}
-	s.records = &records.Handlers{ServerState: s.shared, Appended: config.Metrics.appended}
+	s.records = &records.Handlers{ServerState: s.shared, AppendDuration: config.Metrics.appended}
 	s.batch = &batch.Handlers{ServerState: s.shared, Records: s.records, SpoolDir: config.SpoolDir}
-	s.otlp = &otlp.Handlers{ServerState: s.shared, Counts: config.Metrics.telemetry}
+	s.otlp = &otlp.Handlers{ServerState: s.shared, Metrics: config.Metrics.telemetry}
 	s.log = log.New(s.shared)
-	s.questions = &questions.Handlers{ServerState: s.shared, Figures: figures.NewCache()}
-	s.admin = &admin.Handlers{ServerState: s.shared, Frozen: s.log.NotifyFrozen, Snapshots: config.Snapshot}
+	s.questions = &questions.Handlers{ServerState: s.shared, FiguresCache: figures.NewCache()}
+	s.admin = &admin.Handlers{ServerState: s.shared, OnFrozen: s.log.NotifyFrozen, Snapshot: config.Snapshot}
 	if config.WriterAddress != nil && !config.ReadOnly {
 		s.forward = newForwarder(s)
 		config.Metrics.Register(s.forward.requests)
@@ -121,11 +121,11 @@ func New(config Config) (*Server, error) {
 func (c Config) shared() *call.ServerState {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	return &call.ServerState{
-		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.ServerLimits), Counts: c.Metrics.load,
-		Access:        c.Access,
-		Unrestricted:  &access.Identity{Actor: ledger.Anonymous, Grants: []access.Grant{everything}},
-		ClientAddress: limits.AddressExtractor(c.ServerLimits.TrustedProxies),
-		Values:        c.ServerLimits.RecordLimits(),
+		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.ServerLimits), LimitMetrics: c.Metrics.load,
+		Access:               c.Access,
+		UnrestrictedIdentity: &access.Identity{Actor: ledger.AnonymousActor, Grants: []access.Grant{everything}},
+		ClientAddress:        limits.AddressExtractor(c.ServerLimits.TrustedProxies),
+		RecordLimits:         c.ServerLimits.RecordLimits(),
 	}
 }
 
@@ -137,7 +137,7 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	}
 	committed := s.log.OpenStream(l)
 	l.OnCommit(func(c ledger.Commit) {
-		if c.Elsewhere {
+		if c.ByOtherServer {
 			s.noteFrozen(l.Name())
 		} else {
 			s.config.Metrics.observeCommit(l.Name(), c)
@@ -176,7 +176,7 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "refused: the request comes from a web page on a different origin")
 	}
-	if err := s.config.Hosts.Check(r); err != nil && !s.shared.Access.RequiresIdentity() {
+	if err := s.config.AllowedHosts.Check(r); err != nil && !s.shared.Access.RequiresIdentity() {
 		return err
 	}
 	return nil
@@ -197,7 +197,7 @@ func (s *Server) HTTPServer() *http.Server {
 // GRPCServer returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
 // limits with the server that HTTPServer returns.
 func (s *Server) GRPCServer() *http.Server {
-	server := s.serverOf(otlp.GRPCHandler{Next: s, Patience: s.shared.Limits.Load.BodyTimeout})
+	server := s.serverOf(otlp.GRPCHandler{Next: s, MessageTimeout: s.shared.Limits.Config.BodyTimeout})
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // needed to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)
@@ -213,7 +213,7 @@ func (s *Server) serverOf(handler http.Handler) *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext:       limits.WithConnection,
-		ConnState:         limits.OnStateChange,
+		ConnState:         limits.OnConnStateChange,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 }

@@ -22,7 +22,7 @@ type oneValue struct {
 	fault   error
 }
 
-func (v *oneValue) Version(ctx context.Context, name string) (int64, error) {
+func (v *oneValue) ValueVersion(ctx context.Context, name string) (int64, error) {
 	_, version, err := v.Value(ctx, name)
 	return version, err
 }
@@ -45,9 +45,9 @@ func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) 
 // 503, and not 401, because the token might be valid.
 func TestUnreadableSharedTokens(t *testing.T) {
 	tokens := new(oneValue)
-	made, err := access.Store{Shared: tokens, Now: time.Now}.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
+	made, err := access.Store{SharedStore: tokens, Now: time.Now}.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
-	who, err := access.Open(access.Config{Dir: t.TempDir(), Shared: &tokensOnly{tokens}})
+	who, err := access.Open(access.Config{Dir: t.TempDir(), SharedStore: &tokensOnly{tokens}})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
 	s := start(t, func(c *Config) { c.Access = who })

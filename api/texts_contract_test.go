@@ -65,7 +65,7 @@ func TestFiguresOfTexts(t *testing.T) {
 		Similarity: &wire.Quartiles{Q1: 0.444444, Median: 0.444444, Q3: 0.444444}, LengthChange: &wire.Quartiles{Q1: -0.25, Median: -0.25, Q3: -0.25},
 		WordsA: &wire.Quartiles{Q1: 4, Median: 4, Q3: 4}, WordsB: &wire.Quartiles{Q1: 3, Median: 3, Q3: 3},
 		SimilarityHistogram: []uint64{4: 1, 9: 0},
-		WordsHistogram:      []wire.WordsInterval{{From: 0, Below: 1}, {From: 1, Below: 2}, {From: 2, Below: 3}, {From: 3, Below: 4, B: 1}, {From: 4, Below: 5, A: 1}},
+		WordsHistogram:      []wire.WordCountBucket{{From: 0, Below: 1}, {From: 1, Below: 2}, {From: 2, Below: 3}, {From: 3, Below: 4, B: 1}, {From: 4, Below: 5, A: 1}},
 		MostChanged:         []wire.ChangedPair{{A: 1, B: 3, Similarity: 0.444444, LengthChange: decimal(-0.25)}},
 	}, effects.Text)
 
@@ -83,15 +83,15 @@ func TestFiguresOfTexts(t *testing.T) {
 	require.Equal(t, uint64(8), p.RedactedBy)
 	attribution = wire.Attribution{}
 	s.do(t, get(attributionOf).asking("?a=1&b=3&text=true"), http.StatusOK).decode(t, &attribution)
-	require.Equal(t, wire.TextChange{Unavailable: wire.TextRedacted}, attribution.Text.Output)
+	require.Equal(t, wire.TextChange{Unavailable: wire.UnavailableRedacted}, attribution.Text.Output)
 	effects = wire.EffectsAnswer{}
 	s.do(t, get(effectsOf).asking(effectsOfModel), http.StatusOK).decode(t, &effects)
-	require.Equal(t, wire.TextChange{Unavailable: wire.TextRedacted}, *effects.Rows[0].Text)
-	require.Equal(t, &wire.EffectTextSummary{Unavailable: 1, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsInterval{}, MostChanged: []wire.ChangedPair{}}, effects.Text)
+	require.Equal(t, wire.TextChange{Unavailable: wire.UnavailableRedacted}, *effects.Rows[0].Text)
+	require.Equal(t, &wire.EffectTextSummary{Unavailable: 1, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordCountBucket{}, MostChanged: []wire.ChangedPair{}}, effects.Text)
 
 	// Event 7 has no output.
 	s.do(t, get(attributionOf).asking("?a=1&b=7&text=true"), http.StatusOK).decode(t, &attribution)
-	require.Equal(t, wire.TextChange{Unavailable: wire.TextNotPosted}, attribution.Text.Output)
+	require.Equal(t, wire.TextChange{Unavailable: wire.UnavailableNotPosted}, attribution.Text.Output)
 }
 
 // With text=true, figures cover only the first 1,000 pairs. With totals=first, the totals also

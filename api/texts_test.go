@@ -50,7 +50,7 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 	long := strings.Repeat("a ", 1<<20)
 	s.post("/ipc-records", ipcBody("", long+"x")).want(http.StatusCreated)
 	s.post("/ipc-records", ipcBody("", long+"y")).want(http.StatusCreated)
-	require.Contains(t, s.get("/diff?a=1&b=2").problem(http.StatusUnprocessableEntity).Detail, fmt.Sprint(figures.MaxDiff))
+	require.Contains(t, s.get("/diff?a=1&b=2").problem(http.StatusUnprocessableEntity).Detail, fmt.Sprint(figures.MaxDiffBytes))
 	var answer struct {
 		Text struct {
 			Output struct{ Similarity float64 }
@@ -63,7 +63,7 @@ func TestTextsThatAreTooLongForADiff(t *testing.T) {
 // A request that reads texts holds memory and a core. It is refused if no memory or no core is
 // free.
 func TestTextsHoldMemoryAndACore(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Wait = time.Millisecond })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxWait = time.Millisecond })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("o ", 1<<18))).want(http.StatusCreated)
 	s.get("/records/1?after=1").want(http.StatusOK)
 	for _, path := range []string{"/diff?a=1&b=1", "/drift/attribution?a=1&b=1&after=1&text=true"} {
@@ -74,6 +74,6 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "too much memory for answers is in use", path)
 		release()
 		s.get(path).want(http.StatusOK)
-		require.Eventually(t, func() bool { return s.server().shared.Limits.Reading.InUse() == 0 }, patience, time.Millisecond, path)
+		require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == 0 }, patience, time.Millisecond, path)
 	}
 }

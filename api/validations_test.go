@@ -32,7 +32,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	for _, seq := range []string{"5", "6"} {
 		require.Regexp(t, `"original_actor":"Ana Varga",.*"timestamp":"2025-11-30T12:00:00Z"`, string(s.get("/records/"+seq).want(http.StatusOK).body))
 	}
-	require.Equal(t, []wire.RefusedPath{{PathID: c, Reason: wire.PathChanged}}, done.Refused)
+	require.Equal(t, []wire.RefusedPath{{PathID: c, Reason: wire.ReasonPathChanged}}, done.Refused)
 	require.Equal(t, []wire.ValidatedPath{
 		{PathID: b, RecordSeq: 2, ContentFingerprint: plan.Paths[1].ContentFingerprint, Seq: 5},
 		{PathID: a, RecordSeq: 1, ContentFingerprint: plan.Paths[2].ContentFingerprint, Seq: 6}}, done.Paths)
@@ -43,7 +43,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	again := validate(`{"validated":true,"build":"b1","dry_run":false,"as_of":7,"paths":[{"path_id":"`+a+`"},{"path_id":"ffffffff"},{"path_id":"`+c+`","content_fingerprint":"00000000"}]}`, http.StatusOK)
 	require.Empty(t, again.Paths)
 	require.Equal(t, uint64(1), again.Unchanged)
-	require.Equal(t, []wire.RefusedPath{{PathID: "ffffffff", Reason: wire.PathUnknown}, {PathID: c, Reason: wire.PathChanged}}, again.Refused)
+	require.Equal(t, []wire.RefusedPath{{PathID: "ffffffff", Reason: wire.ReasonPathUnknown}, {PathID: c, Reason: wire.ReasonPathChanged}}, again.Refused)
 	require.Equal(t, uint64(7), s.size())
 	require.Len(t, validate(`{"validated":false,"build":"b1","status":"new"}`, http.StatusOK).Paths, 2)
 	require.Empty(t, validate(`{"validated":false,"build":"b1","status":"modified"}`, http.StatusOK).Paths)

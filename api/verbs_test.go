@@ -36,7 +36,7 @@ func (s *service) recordOf(a answer) map[string]any {
 func (s *service) audited() {
 	s.t.Helper()
 	report, err := audit.WalkLog(context.Background(), storeaudit.NewSource(s.ledger().Reader()),
-		audit.Options{Verifiers: []*proofs.Verifier{s.verifier()}, Ledger: ledger.Default})
+		audit.Options{Verifiers: []*proofs.Verifier{s.verifier()}, Ledger: ledger.DefaultName})
 	require.NoError(s.t, err)
 	require.Nil(s.t, report.Damage)
 	require.Equal(s.t, s.size(), report.Size)

@@ -57,9 +57,9 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	database := held{memory.New(), new(sync.RWMutex)}
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := New(Config{Host: host, Index: folded, Version: "test", ServerLimits: limits.ServerLimits{IndexWait: time.Millisecond}})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 		require.NoError(t, folded.Close())
 		require.NoError(t, host.Close())
 	})
-	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 1))
+	require.NoError(t, folded.Follower(ledger.DefaultName).WaitForSize(t.Context(), 1))
 
 	database.walks.Lock()
 	unlock := sync.OnceFunc(database.walks.Unlock)
@@ -94,7 +94,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 		require.Equal(t, want, string(s.get(s.http.URL+path).want(http.StatusOK).body))
 	}
 	unlock()
-	require.NoError(t, folded.Follower(ledger.Default).WaitForSize(t.Context(), 2))
+	require.NoError(t, folded.Follower(ledger.DefaultName).WaitForSize(t.Context(), 2))
 	s.get("/records?after=1").want(http.StatusOK)
 	s.get("/events/" + receipt.EventHash).want(http.StatusOK)
 }

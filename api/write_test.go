@@ -176,7 +176,7 @@ func TestFrozenLedgerIsReadOnly(t *testing.T) {
 	s := start(t)
 	s.post("/freeze", "").want(http.StatusOK)
 	s.post("/ipc-records", ipcBody("r", "o")).problem(http.StatusForbidden)
-	a := s.do(http.MethodPost, "/batch", ipcLine("r", "o"), "Content-Type", call.NDJSON).want(http.StatusOK)
+	a := s.do(http.MethodPost, "/batch", ipcLine("r", "o"), "Content-Type", call.NDJSONMediaType).want(http.StatusOK)
 	require.Contains(t, string(a.body), `"status":403`)
 	s.get("/log/checkpoint").want(http.StatusOK)
 	require.EqualValues(t, 1, s.size())

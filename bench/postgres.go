@@ -302,7 +302,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 			return err
 		}
 		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(max(1, int(t.time.Seconds())))
-		command := exec.CommandContext(ctx, c.Program("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
+		command := exec.CommandContext(ctx, c.ProgramPath("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
 			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.URL())
 		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
 		if out, err := command.CombinedOutput(); err != nil {

@@ -22,13 +22,13 @@ import (
 // BatchLine is one line of a batch: either a Record with its key, or a Text.
 type BatchLine struct {
 	Record wire.Record
-	// IdempotencyKey has the same meaning as in [WriteOptions]. The default is the record's run_id or, without one, a
+	// IdempotencyKey has the same meaning as in [PostOptions]. The default is the record's run_id or, without one, a
 	// random key.
 	IdempotencyKey string
-	// Text, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST /batch expects it. It must
+	// RawJSON, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST /batch expects it. It must
 	// contain an idempotency_key or a run_id, because PostBatch sends it again after a failed connection. The server
 	// validates it; the client does not. The caller must not change Text before the result of the line arrives.
-	Text []byte
+	RawJSON []byte
 	// Tag is not sent to the server. It is returned in the Line of the result, and can contain, for example,
 	// the line's position in a file.
 	Tag any
@@ -39,28 +39,28 @@ type BatchLineResult struct {
 	Index   int // index of the line, from 0
 	Line    BatchLine
 	Receipt *wire.Receipt
-	// Text is the receipt exactly as the server sent it. With BatchOptions.RawReceipts, it is set instead of Receipt.
+	// RawReceipt is the receipt exactly as the server sent it. With BatchOptions.RawReceipts, it is set instead of Receipt.
 	// It is valid only until the next result.
-	Text []byte
-	// Err is an *[Error] if the server refused the line, a [ReceiptError], [ErrUnanswered], or an error from
+	RawReceipt []byte
+	// Err is an *[Error] if the server refused the line, a [ReceiptError], [ErrLineUnanswered], or an error from
 	// encoding the line. It is nil if the line succeeded.
 	Err error
 }
 
 // BatchOptions are the options of [RecordsService.PostBatch]. A nil pointer means the defaults.
 type BatchOptions struct {
-	OnMismatch   string // see [WriteOptions]
-	Derive       bool   // see [WriteOptions]
+	OnMismatch   string // see [PostOptions]
+	Derive       bool   // see [PostOptions]
 	FullReceipts bool   // request full receipts instead of minimal ones; implied if the client verifies receipts
 	Gzip         bool   // compress the lines
-	// RawReceipts makes PostBatch set BatchLineResult.Text instead of BatchLineResult.Receipt. Use it if you need only
+	// RawReceipts makes PostBatch set BatchLineResult.RawReceipt instead of BatchLineResult.Receipt. Use it if you need only
 	// a few members of each receipt, because decoding a receipt costs more than sending a line. It has no effect if
 	// the client verifies receipts.
 	RawReceipts bool
-	// MaxLines and MaxBytes limit the lines that PostBatch has read but that the server has not yet answered, and
+	// MaxPendingLines and MaxPendingBytes limit the lines that PostBatch has read but that the server has not yet answered, and
 	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
 	// sent, whatever its length.
-	MaxLines, MaxBytes int
+	MaxPendingLines, MaxPendingBytes int
 }
 
 // PostBatch posts a sequence of records and returns one result for each, in order: POST /batch. It sends and receives at
@@ -70,10 +70,10 @@ type BatchOptions struct {
 // A receipt means that its record is durable. A line that fails does not affect other lines, and the loop continues.
 // PostBatch reconnects and sends the unanswered lines again if the connection fails, if it makes no progress within the
 // limit of [WithTimeout], or if the server temporarily refuses a line. It never resends a line that has neither a key
-// nor a run_id; the result of such a line is [ErrUnanswered]. The sequence ends after the first non-nil error. The
+// nor a run_id; the result of such a line is [ErrLineUnanswered]. The sequence ends after the first non-nil error. The
 // records of lines without a result might have been recorded.
 //
-// If MaxLines or MaxBytes is reached before the first answer arrives, PostBatch ends the request body. It begins the
+// If MaxPendingLines or MaxPendingBytes is reached before the first answer arrives, PostBatch ends the request body. It begins the
 // next request after the server has answered all lines of the current one. A batch therefore also works through a
 // proxy that reads a whole request before forwarding it.
 func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine], o *BatchOptions) iter.Seq2[*BatchLineResult, error] {
@@ -85,11 +85,11 @@ func (s *RecordsService) PostBatch(ctx context.Context, lines iter.Seq[BatchLine
 		if o != nil {
 			b.options = *o
 		}
-		if b.options.MaxLines <= 0 {
-			b.options.MaxLines = 8192
+		if b.options.MaxPendingLines <= 0 {
+			b.options.MaxPendingLines = 8192
 		}
-		if b.options.MaxBytes <= 0 {
-			b.options.MaxBytes = 16 << 20
+		if b.options.MaxPendingBytes <= 0 {
+			b.options.MaxPendingBytes = 16 << 20
 		}
 		context.AfterFunc(ctx, func() { b.change(func() { b.stopped = true }) })
 		go b.read(lines)
@@ -153,7 +153,7 @@ func (b *batch) read(lines iter.Seq[BatchLine]) {
 func (b *batch) push(line *batchLine) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for !b.stopped && len(b.queue) > 0 && (len(b.queue) >= b.options.MaxLines || b.bytes+len(line.text) > b.options.MaxBytes) {
+	for !b.stopped && len(b.queue) > 0 && (len(b.queue) >= b.options.MaxPendingLines || b.bytes+len(line.text) > b.options.MaxPendingBytes) {
 		b.readerWaiting = true
 		b.arrived.Broadcast()
 		b.room.Wait()
@@ -167,10 +167,10 @@ func (b *batch) push(line *batchLine) bool {
 
 func (b *batch) encode(index int, line BatchLine) *batchLine {
 	l := &batchLine{result: BatchLineResult{Index: index, Line: line}}
-	if line.Text != nil {
-		l.text, l.repeat = withoutLineEnds(line.Text), true
+	if line.RawJSON != nil {
+		l.text, l.repeat = withoutLineEnds(line.RawJSON), true
 		if b.ledger.hasVerifiers() {
-			l.want = expectText(line.Text)
+			l.want = expectText(line.RawJSON)
 		}
 		return l
 	}
@@ -250,14 +250,14 @@ func (b *batch) waitForLine() bool {
 	return len(b.queue) > 0 && !b.stopped
 }
 
-// giveUp sets ErrUnanswered for each line that was sent and must not be sent again.
+// giveUp sets ErrLineUnanswered for each line that was sent and must not be sent again.
 func (b *batch) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, line := range b.queue {
 		if line.sent && !line.repeat && line.text != nil {
 			b.bytes -= len(line.text)
-			line.text, line.result.Err = nil, ErrUnanswered
+			line.text, line.result.Err = nil, ErrLineUnanswered
 		}
 	}
 }
@@ -427,7 +427,7 @@ func (b *batch) send(pipe *io.PipeWriter) {
 
 // take marks up to cap(texts) queued lines as sent and returns their texts. If no line is ready, it returns none
 // or, if wait is true, waits for a line. If wait is true and take returns none, the request body must end: the
-// input has ended, MaxLines or MaxBytes is reached before the server has begun to answer, the next line must not
+// input has ended, MaxPendingLines or MaxPendingBytes is reached before the server has begun to answer, the next line must not
 // be sent, or the connection has ended.
 func (b *batch) take(texts [][]byte, wait bool) [][]byte {
 	b.mu.Lock()
@@ -479,7 +479,7 @@ type batchAnswer struct {
 func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
-		query: (&WriteOptions{OnMismatch: b.options.OnMismatch, Derive: b.options.Derive}).values()}
+		query: (&PostOptions{OnMismatch: b.options.OnMismatch, IncludeDerived: b.options.Derive}).values()}
 	if b.options.Gzip {
 		r.header["Content-Encoding"] = "gzip"
 	}
@@ -505,7 +505,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 		case line == nil && a.problem != nil:
 			return answered, a.problem // the problem concerns the whole body, not one line
 		case line == nil:
-			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrUnexpectedAnswer)
+			return answered, fmt.Errorf("%w: the server has answered more lines than were sent", ErrUnexpectedResponse)
 		case a.problem != nil && a.problem.Temporary() && line.repeat:
 			return answered, a.problem // the line will be sent again
 		}
@@ -535,7 +535,7 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 		wire.Problem
 	}
 	if err := decode(text, &line); err != nil {
-		return a, fmt.Errorf("%w to a line of a batch: %w", ErrUnexpectedAnswer, err)
+		return a, fmt.Errorf("%w to a line of a batch: %w", ErrUnexpectedResponse, err)
 	}
 	switch {
 	case line.Status != 0:
@@ -555,6 +555,6 @@ func (b *batch) result(line *batchLine, a batchAnswer) *BatchLineResult {
 		line.result.Receipt = a.receipt
 		line.result.Err = b.ledger.accept(a.receipt, line.want)
 	}
-	line.result.Text = a.text
+	line.result.RawReceipt = a.text
 	return &line.result
 }

@@ -66,7 +66,7 @@ func TestBatchResumesAfterBrokenAnswers(t *testing.T) {
 	}}
 	c := connect(t, s.URL, cut.option())
 	var results []*client.BatchLineResult
-	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(300), &client.BatchOptions{MaxLines: 50}) {
+	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(300), &client.BatchOptions{MaxPendingLines: 50}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		results = append(results, result)
@@ -92,10 +92,10 @@ func TestBatchWithoutKeysSendsOnce(t *testing.T) {
 	}}
 	c := connect(t, s.URL, cut.option(), client.WithoutIdempotencyKeys())
 	var unanswered, receipts int
-	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(40), &client.BatchOptions{MaxLines: 10}) {
+	for result, err := range c.Ledger("default").Records.PostBatch(t.Context(), numbered(40), &client.BatchOptions{MaxPendingLines: 10}) {
 		require.NoError(t, err)
 		switch {
-		case errors.Is(result.Err, client.ErrUnanswered):
+		case errors.Is(result.Err, client.ErrLineUnanswered):
 			unanswered++
 		default:
 			require.NoError(t, result.Err)
@@ -129,10 +129,10 @@ func TestBatchFailures(t *testing.T) {
 		"token revoked":             {[]http.HandlerFunc{text(minimalReceipt), problem(401)}, 1, 2, client.ErrUnauthorized},
 		"answers end early":         {[]http.HandlerFunc{text(minimalReceipt)}, 3, 3, nil},
 		"no answers":                {[]http.HandlerFunc{text()}, 0, 5, client.ErrUnreachable},
-		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrUnexpectedAnswer},
-		"not JSON":                  {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrUnexpectedAnswer},
-		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrUnexpectedAnswer},
-		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrUnexpectedAnswer},
+		"too many answers":          {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, minimalReceipt)}, 3, 1, client.ErrUnexpectedResponse},
+		"not JSON":                  {[]http.HandlerFunc{text("hello")}, 0, 1, client.ErrUnexpectedResponse},
+		"another type":              {[]http.HandlerFunc{text(`{"seq":"1"}`)}, 0, 1, client.ErrUnexpectedResponse},
+		"an endless line":           {[]http.HandlerFunc{text(strings.Repeat("x", 1<<16))}, 0, 1, client.ErrUnexpectedResponse},
 		"a redirect":                {[]http.HandlerFunc{problem(307, "Location", "/elsewhere")}, 0, 1, nil},
 		"a refusal of the body":     {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, busyLine)}, 3, 1, nil},
 		"a pause that was too long": {[]http.HandlerFunc{text(minimalReceipt, minimalReceipt, minimalReceipt, strings.Replace(busyLine, "503", "408", 1))}, 3, 1, nil},
@@ -209,7 +209,7 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)
-		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
 		receipts := 0
 		var last error
 		for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {

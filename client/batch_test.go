@@ -54,7 +54,7 @@ func outputs(t *testing.T, l *client.Ledger, n int) {
 
 func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	for name, o := range map[string]*client.BatchOptions{
-		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxLines: 7, FullReceipts: true}, "one line": {MaxBytes: 1, Gzip: true},
+		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxPendingLines: 7, FullReceipts: true}, "one line": {MaxPendingBytes: 1, Gzip: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
@@ -84,7 +84,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 				require.Equal(t, n, result.Index)
 				switch n {
 				case 3, 199:
-					require.ErrorIs(t, result.Err, client.ErrInvalid)
+					require.ErrorIs(t, result.Err, client.ErrUnprocessable)
 					require.ErrorContains(t, result.Err, fmt.Sprintf("line %d of a batch: 422 /record/", n))
 				case 5:
 					require.ErrorIs(t, result.Err, wire.ErrInvalidText)
@@ -144,7 +144,7 @@ func TestBatchOfTexts(t *testing.T) {
 	}
 	lines := func(yield func(client.BatchLine) bool) {
 		for _, text := range texts {
-			if !yield(client.BatchLine{Text: []byte(text)}) {
+			if !yield(client.BatchLine{RawJSON: []byte(text)}) {
 				return
 			}
 		}
@@ -157,7 +157,7 @@ func TestBatchOfTexts(t *testing.T) {
 		n := 0
 		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{RawReceipts: true}) {
 			require.NoError(t, err)
-			require.Equal(t, texts[n], string(result.Line.Text))
+			require.Equal(t, texts[n], string(result.Line.RawJSON))
 			if n++; n == 3 {
 				require.ErrorIs(t, result.Err, client.ErrBadRequest)
 				continue
@@ -165,7 +165,7 @@ func TestBatchOfTexts(t *testing.T) {
 			require.NoError(t, result.Err)
 			require.Equal(t, verified, result.Receipt != nil)
 			if !verified {
-				require.Contains(t, string(result.Text), fmt.Sprintf(`"seq":%d,`, n))
+				require.Contains(t, string(result.RawReceipt), fmt.Sprintf(`"seq":%d,`, n))
 			}
 		}
 		require.Equal(t, 3, n)
@@ -198,7 +198,7 @@ func TestBatchUsesOneRequest(t *testing.T) {
 		}
 	}
 	n := 0
-	for result, err := range l.Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxLines: 3}) {
+	for result, err := range l.Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxPendingLines: 3}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		if n++; n == 1 {
@@ -233,7 +233,7 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	}))
 	defer proxy.Close()
 	n := 0
-	for result, err := range connect(t, proxy.URL).Ledger("default").Records.PostBatch(t.Context(), numbered(95), &client.BatchOptions{MaxLines: 10}) {
+	for result, err := range connect(t, proxy.URL).Ledger("default").Records.PostBatch(t.Context(), numbered(95), &client.BatchOptions{MaxPendingLines: 10}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 		n++
@@ -242,7 +242,7 @@ func TestBatchWorksThroughBufferingProxies(t *testing.T) {
 	require.Equal(t, int32(10), requests.Load())
 }
 
-// MaxLines limits the lines that are sent but not answered, even if the caller reads the results
+// MaxPendingLines limits the lines that are sent but not answered, even if the caller reads the results
 // slowly.
 func TestBatchIsBounded(t *testing.T) {
 	var taken atomic.Int64
@@ -254,7 +254,7 @@ func TestBatchIsBounded(t *testing.T) {
 		}
 	}
 	n := int64(0)
-	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxLines: 20}) {
+	for _, err := range connect(t, serve(t).URL).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{MaxPendingLines: 20}) {
 		require.NoError(t, err)
 		n++
 		require.LessOrEqual(t, taken.Load()-n, int64(20+2)) // 2: one line is being encoded, and one is being queued
@@ -332,7 +332,7 @@ func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
 		server, requests := answersLines(10)
-		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
 		lines := func(yield func(client.BatchLine) bool) {
 			for i := range 6 {
 				if i == 1 {
@@ -422,8 +422,8 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 // PostBatch continues after the server has ended a request because the input paused.
 func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
-	l := connect(t, server.URL, client.WithRetries(client.Retries{Attempts: 1})).Ledger("default")
-	for result, err := range l.Records.PostBatch(t.Context(), numbered(3), &client.BatchOptions{MaxLines: 1}) {
+	l := connect(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
+	for result, err := range l.Records.PostBatch(t.Context(), numbered(3), &client.BatchOptions{MaxPendingLines: 1}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)
 	}
@@ -455,7 +455,7 @@ func TestBatchOfVerbs(t *testing.T) {
 		kinds = append(kinds, result.Receipt.Kind)
 	}
 	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote, wire.KindPathFingerprint, wire.KindPathValidated}, kinds)
-	row, err := l.Records.Get(t.Context(), first.Seq, &client.GetOptions{QueryOptions: client.QueryOptions{After: first.Seq + 2}})
+	row, err := l.Records.Get(t.Context(), first.Seq, &client.RecordGetOptions{QueryOptions: client.QueryOptions{AfterSeq: first.Seq + 2}})
 	require.NoError(t, err)
 	require.Equal(t, wire.StateStale, row.State)
 }

@@ -74,7 +74,7 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 }
 
 func (c *Client) unreachable(err error) error {
-	if errors.Is(err, ErrUnexpectedAnswer) {
+	if errors.Is(err, ErrUnexpectedResponse) {
 		return err // the caller's own transport has rejected the response
 	}
 	if cause := (*url.Error)(nil); errors.As(err, &cause) {
@@ -128,7 +128,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: the answer is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: the answer is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedResponse, r.method, r.path, limit)
 	}
 	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
@@ -154,12 +154,12 @@ func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 
 // Request is a request for [Client.Do].
 type Request struct {
-	Method    string            // "" means GET
-	Path      string            // escaped; begins with a slash and can have a query
-	Query     url.Values        // added to the path
-	Header    map[string]string // in addition to the client's headers
-	Body      []byte            // JSON; nil means no body
-	MaxAnswer int64             // maximum length of the response body in bytes; 0 means the limit of [WithMaxResponseBytes]
+	Method           string            // "" means GET
+	Path             string            // escaped; begins with a slash and can have a query
+	Query            url.Values        // added to the path
+	Header           map[string]string // in addition to the client's headers
+	Body             []byte            // JSON; nil means no body
+	MaxResponseBytes int64             // maximum length of the response body in bytes; 0 means the limit of [WithMaxResponseBytes]
 }
 
 // Response is a response with a success status, 200 to 299. Its body has been read completely.
@@ -177,7 +177,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	method := cmp.Or(r.Method, http.MethodGet)
 	return c.do(ctx, request{method: method, path: r.Path, query: r.Query, header: r.Header, body: r.Body,
-		repeat: method == http.MethodGet, maxAnswer: r.MaxAnswer})
+		repeat: method == http.MethodGet, maxAnswer: r.MaxResponseBytes})
 }
 
 // answer makes a request and decodes the JSON of the response body.
@@ -188,7 +188,7 @@ func answer[T any](ctx context.Context, c *Client, r request) (*T, error) {
 	}
 	value := new(T)
 	if err := decode(text, value); err != nil {
-		return nil, fmt.Errorf("%w to %s %s: %w", ErrUnexpectedAnswer, r.method, r.path, err)
+		return nil, fmt.Errorf("%w to %s %s: %w", ErrUnexpectedResponse, r.method, r.path, err)
 	}
 	return value, nil
 }
@@ -257,12 +257,12 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 // QueryOptions are options of queries. They select the tree size at which the server answers, and what each answer
 // contains. A nil pointer means the defaults. The server refuses an option that the query does not support.
 type QueryOptions struct {
-	AsOf   uint64 // tree size at which the server answers; 0 means the size of the index
-	After  uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
-	Proofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
-	Limit  int    // rows per page, 1 to 1,000; 0 means 100; for lists only
-	Text   bool   // add figures about texts; only for Attribution, Timeline and Effects, and only if the token has the content scope
-	Names  bool   // add readable names for hashes; only for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs
+	AsOf               uint64 // tree size at which the server answers; 0 means the size of the index
+	AfterSeq           uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
+	IncludeProofs      bool   // add an inclusion proof to each row, and the checkpoint to the answer
+	Limit              int    // rows per page, 1 to 1,000; 0 means 100; for lists only
+	IncludeTextFigures bool   // add figures about texts; only for Attribution, Timeline and Effects, and only if the token has the content scope
+	IncludeNames       bool   // add readable names for hashes; only for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -271,11 +271,11 @@ func (o *QueryOptions) values() url.Values {
 		return q
 	}
 	setCount(q, "as_of", o.AsOf)
-	setCount(q, "after", o.After)
+	setCount(q, "after", o.AfterSeq)
 	setCount(q, "limit", uint64(max(0, o.Limit)))
-	setFlag(q, "proofs", o.Proofs)
-	setFlag(q, "text", o.Text)
-	setFlag(q, "names", o.Names)
+	setFlag(q, "proofs", o.IncludeProofs)
+	setFlag(q, "text", o.IncludeTextFigures)
+	setFlag(q, "names", o.IncludeNames)
 	return q
 }
 
@@ -299,7 +299,7 @@ func (o *StateOptions) values() url.Values {
 // GenerationOptions are options of queries about runs.
 type GenerationOptions struct {
 	StateOptions
-	Seeded bool // leave out runs without a seed
+	SeededOnly bool // leave out runs without a seed
 }
 
 func (o *GenerationOptions) values() url.Values {
@@ -307,7 +307,7 @@ func (o *GenerationOptions) values() url.Values {
 		return make(url.Values)
 	}
 	q := o.StateOptions.values()
-	if o.Seeded {
+	if o.SeededOnly {
 		q.Set("seeded", "true")
 	}
 	return q
@@ -374,16 +374,16 @@ func withCursor(query url.Values, name, cursor string) url.Values {
 	return q
 }
 
-// A CursorTrail detects a list whose pages never end because their cursors form a cycle. It remembers one cursor at a
+// A CursorCycleDetector detects a list whose pages never end because their cursors form a cycle. It remembers one cursor at a
 // time, at doubling distances (Brent's algorithm). The zero value is ready for use.
-type CursorTrail struct {
+type CursorCycleDetector struct {
 	mark            string
 	steps, distance int
 }
 
 // Repeats reports whether the cursors form a cycle. Call it with the Next cursor of each page, in order. It returns
 // false for the empty cursor, which ends a list.
-func (t *CursorTrail) Repeats(cursor string) bool {
+func (t *CursorCycleDetector) Repeats(cursor string) bool {
 	repeats := cursor != "" && cursor == t.mark
 	if t.steps++; t.steps >= t.distance {
 		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
@@ -394,14 +394,14 @@ func (t *CursorTrail) Repeats(cursor string) bool {
 // pages iterates over pages until one has no next cursor. It stops with an error if the cursors form a cycle.
 func pages[P any](page func(cursor string) (*P, error), next func(*P) string) iter.Seq2[*P, error] {
 	return func(yield func(*P, error) bool) {
-		trail := new(CursorTrail)
+		trail := new(CursorCycleDetector)
 		for cursor := ""; ; {
 			p, err := page(cursor)
 			if err == nil {
 				cursor = next(p)
 			}
 			if err == nil && trail.Repeats(cursor) {
-				err = fmt.Errorf("%w: the page cursors form a cycle", ErrUnexpectedAnswer)
+				err = fmt.Errorf("%w: the page cursors form a cycle", ErrUnexpectedResponse)
 			}
 			if err != nil {
 				yield(nil, err)

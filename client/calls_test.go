@@ -128,11 +128,11 @@ func TestEveryCall(t *testing.T) {
 	l := c.Ledger("default")
 	ctx := t.Context()
 	w := newWorld(t, l)
-	all := &client.QueryOptions{After: w.at["path"], Proofs: true, Limit: 50}
+	all := &client.QueryOptions{AfterSeq: w.at["path"], IncludeProofs: true, Limit: 50}
 	state := &client.StateOptions{QueryOptions: *all, AnyState: true}
-	seeded := &client.GenerationOptions{StateOptions: *state, Seeded: true}
-	point := &client.QueryOptions{After: w.at["path"], Proofs: true}
-	bare := &client.QueryOptions{After: w.at["path"]}
+	seeded := &client.GenerationOptions{StateOptions: *state, SeededOnly: true}
+	point := &client.QueryOptions{AfterSeq: w.at["path"], IncludeProofs: true}
+	bare := &client.QueryOptions{AfterSeq: w.at["path"]}
 
 	// call marks an operation as called. Unless value is nil, it also checks that decoding the
 	// response into value dropped no members.
@@ -158,14 +158,14 @@ func TestEveryCall(t *testing.T) {
 	for kind, operation := range map[wire.Kind]string{wire.KindIPCRecord: "postIPCRecord", wire.KindRunDAG: "postRunDAG",
 		wire.KindCitationSet: "postCitationSet", wire.KindPathFingerprint: "postPathFingerprint"} {
 		record := map[wire.Kind]wire.Record{
-			wire.KindIPCRecord: generation("Ana!"), wire.KindRunDAG: &wire.RunDAG{Question: new("Q?"), RejectInputs: &wire.RejectInputs{RejectionReason: "r",
+			wire.KindIPCRecord: generation("Ana!"), wire.KindRunDAG: &wire.RunDAG{Question: new("Q?"), RejectInputs: &wire.RejectedRunInputs{RejectionReason: "r",
 				PreflightPayload: &wire.PreflightPayload{Classifier: json.RawMessage(`{"a": 1}`)}}},
 			wire.KindCitationSet:     &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("Ana  Varga."), Weight: 1}}},
 			wire.KindPathFingerprint: &wire.PathFingerprint{Project: "p", Build: new("2"), Route: []string{"End"}, Content: new("The end.")},
 		}[kind]
-		receipt, err := l.Records.Post(ctx, record, &client.WriteOptions{IdempotencyKey: string(kind), OnMismatch: "accept", Derive: true})
+		receipt, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerived: true})
 		call(operation, receipt, err)
-		again, err := l.Records.Post(ctx, record, &client.WriteOptions{IdempotencyKey: string(kind), OnMismatch: "accept", Derive: true})
+		again, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerived: true})
 		call(operation, again, err)
 		require.True(t, again.Replayed)
 		require.Equal(t, receipt.Seq, again.Seq)
@@ -184,10 +184,10 @@ func TestEveryCall(t *testing.T) {
 	receipt, err = l.Records.AddNote(ctx, w.at["secret"], wire.Note{Topic: "review", Text: new("Good."), ActionOrigin: wire.ActionOrigin{OriginalActor: "ana", Timestamp: "2025-11-30T12:00:00Z"}}, nil)
 	call("postNote", receipt, err)
 	states := wire.StateChangeRequest{StateChange: wire.StateChange{State: wire.StateStale, Reason: "r"}, Seqs: []uint64{w.at["secret"]}}
-	changes, err := l.Records.ChangeStates(ctx, states)
+	changes, err := l.Records.SetStates(ctx, states)
 	call("postStateChanges", changes, err)
 	states.State, states.Filter, states.Seqs, states.DryRun, states.AsOf = wire.StateLive, map[string]any{"run_id": "absent"}, nil, new(false), &changes.AsOf
-	changes, err = l.Records.ChangeStates(ctx, states)
+	changes, err = l.Records.SetStates(ctx, states)
 	call("postStateChanges", changes, err)
 	receipt, err = l.Sources.Register(ctx, "a/../b", wire.SourceRegistration{}, nil)
 	call("putSource", receipt, err)
@@ -195,21 +195,21 @@ func TestEveryCall(t *testing.T) {
 	call("deleteSource", receipt, err)
 	receipt, err = l.Paths.Validate(ctx, "p", w.path, wire.PathValidation{Validated: true, Reason: new("read")}, nil)
 	call("putValidation", receipt, err)
-	plan, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
+	plan, err := l.Paths.ValidateMany(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Reason: new("read")})
 	call("postValidations", plan, err)
 	require.NotEmpty(t, plan.Paths)
 	listed := []wire.ExpectedPath{{PathID: plan.Paths[0].PathID, ContentFingerprint: plan.Paths[0].ContentFingerprint}, {PathID: "00000000"}}
-	validated, err := l.Paths.ValidateAll(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
+	validated, err := l.Paths.ValidateMany(ctx, "p", wire.PathValidationsRequest{Validated: true, Build: "2", Paths: listed, DryRun: new(false), AsOf: &plan.AsOf})
 	call("postValidations", validated, err)
 	require.NotZero(t, validated.Paths[0].Seq)
-	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.PathUnknown}}, validated.Refused)
+	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.ReasonPathUnknown}}, validated.Refused)
 
 	secret, err := l.MemberSecret(ctx)
 	call("getMemberSecret", secret, err)
-	part, err := l.IndexPart(ctx, client.IndexPartQuery{})
+	part, err := l.IndexPage(ctx, client.IndexPageQuery{})
 	call("getIndexPart", part, err)
 	require.Empty(t, part.Next)
-	again, err := l.IndexPart(ctx, client.IndexPartQuery{AsOf: part.AsOf, DigestOnly: true})
+	again, err := l.IndexPage(ctx, client.IndexPageQuery{AsOf: part.AsOf, DigestOnly: true})
 	call("getIndexPart", again, err)
 	require.Equal(t, part.Digest, again.Digest)
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
@@ -219,23 +219,23 @@ func TestEveryCall(t *testing.T) {
 	call("deleteContent", receipt, err)
 	_, err = l.Records.Content(ctx, w.at["secret"], "output")
 	require.ErrorIs(t, err, client.ErrGone)
-	dry, err := l.Records.RedactAll(ctx, wire.RedactionRequest{Reason: "r", Filter: map[string]any{"run_id": "dag2"}})
+	dry, err := l.Records.RedactMany(ctx, wire.RedactionRequest{Reason: "r", Filter: map[string]any{"run_id": "dag2"}})
 	call("postRedactions", dry, err)
 	require.True(t, dry.DryRun)
-	done, err := l.Records.RedactAll(ctx, wire.RedactionRequest{Reason: "r", Seqs: []uint64{w.at["dag2"], w.at["secret"]}, DryRun: new(false), AsOf: &dry.AsOf})
+	done, err := l.Records.RedactMany(ctx, wire.RedactionRequest{Reason: "r", Seqs: []uint64{w.at["dag2"], w.at["secret"]}, DryRun: new(false), AsOf: &dry.AsOf})
 	call("postRedactions", done, err)
 	require.Len(t, done.Receipts, 1)
 
 	last := receipt.Seq
 	for _, o := range []*client.QueryOptions{all, point, bare, &state.QueryOptions} {
-		o.After = last
+		o.AfterSeq = last
 	}
-	records := l.Records.List(&client.RecordFilter{QueryOptions: *all, Clock: "recorded", State: "", Events: true})
+	records := l.Records.List(&client.RecordFilter{QueryOptions: *all, Clock: "recorded", State: "", IncludeEvents: true})
 	do("listRecords")(first(t, records))
 	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.StateLive, Where: map[string]string{"run_id": "run/1"}})))
 	do("listRun")(first(t, l.Records.ByRun("run/1", &client.ByRunOptions{QueryOptions: *all, State: wire.StateLive})))
 	for name, seq := range w.at {
-		row, err := l.Records.Get(ctx, seq, &client.GetOptions{QueryOptions: *point, Derive: true})
+		row, err := l.Records.Get(ctx, seq, &client.RecordGetOptions{QueryOptions: *point, IncludeDerived: true})
 		call("getRecord", row, err)
 		event, err := wire.ParseEvent(row.Event)
 		require.NoError(t, err, name)
@@ -247,11 +247,11 @@ func TestEveryCall(t *testing.T) {
 	}
 	proof, err := l.Records.TlogProof(ctx, w.at["first"], 0)
 	call("getReceipt", proof, err)
-	nested, err := l.Records.ProveStage(ctx, w.at["dag"], "answer", w.at["path"]+1)
+	nested, err := l.Records.StageProof(ctx, w.at["dag"], "answer", w.at["path"]+1)
 	call("getNestedProof", nested, err)
 	_, err = proofs.ParseNestedProof(seen.body)
 	require.NoError(t, err)
-	nested, err = l.Records.ProveCitation(ctx, w.at["set"], 0, 0)
+	nested, err = l.Records.CitationProof(ctx, w.at["set"], 0, 0)
 	call("getNestedProof", nested, err)
 
 	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
@@ -277,7 +277,7 @@ func TestEveryCall(t *testing.T) {
 	few, err := effects.GetWithPartialCount(ctx)
 	call("listEffects", few, err)
 	require.Equal(t, changed, few, "GetFirst must return all pairs if there are fewer than 1,000")
-	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{Text: true, Names: true}}}
+	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{IncludeTextFigures: true, IncludeNames: true}}}
 	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
 	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
@@ -301,16 +301,16 @@ func TestEveryCall(t *testing.T) {
 	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
 	dimensions, err := json.Marshal(cached.CacheDimensions)
 	require.NoError(t, err)
-	found, err := l.RunDAGs.LookUp(ctx, wire.LookupRequest{Question: "who keeps  the light", CacheDimensions: dimensions}, point)
+	found, err := l.RunDAGs.Lookup(ctx, wire.LookupRequest{Question: "who keeps  the light", CacheDimensions: dimensions}, point)
 	call("lookUpRunDAG", found, err)
 	require.Equal(t, "equivalence_class", found.QuestionMode)
 	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
 	call("getStageProof", stage, err)
 	require.NoError(t, l.Verify(&stage.Receipt))
-	failures, err := l.RunDAGs.Failures(ctx, &client.FailureFilter{StateOptions: client.StateOptions{QueryOptions: *bare, AnyState: true}})
+	failures, err := l.RunDAGs.Failures(ctx, &client.FailuresOptions{StateOptions: client.StateOptions{QueryOptions: *bare, AnyState: true}})
 	call("countFailures", failures, err)
 	require.Empty(t, failures.Periods)
-	failures, err = l.RunDAGs.Failures(ctx, &client.FailureFilter{Periods: true, Step: 24 * time.Hour})
+	failures, err = l.RunDAGs.Failures(ctx, &client.FailuresOptions{IncludePeriods: true, Step: 24 * time.Hour})
 	require.NoError(t, err)
 	require.Equal(t, uint64(86400), failures.Step)
 	require.NotEmpty(t, failures.Periods)
@@ -320,8 +320,8 @@ func TestEveryCall(t *testing.T) {
 	do("listStale")(first(t, l.Citations.StaleSets("y", all)))
 	_, err = first(t, l.Citations.StaleSets("", all))
 	require.NoError(t, err)
-	do("listByChunk")(first(t, l.Citations.ByChunk("sha256:"+zeroHash, all)))
-	do("listBySource")(first(t, l.Citations.BySource("y", all)))
+	do("listByChunk")(first(t, l.Citations.ListByChunk("sha256:"+zeroHash, all)))
+	do("listBySource")(first(t, l.Citations.ListBySource("y", all)))
 	document, err := l.Citations.Document(ctx, w.at["set"], bare)
 	call("getCitationsDocument", document, err)
 	pinned, err := l.Citations.PinnedRetrieval(ctx, w.at["set"], wire.RetrievalRequest{TopK: new(uint64(3)),
@@ -362,8 +362,8 @@ func TestEveryCall(t *testing.T) {
 	requireRows(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	requireRows(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
 	requireRows(t, "stale", l.Citations.StaleSets("y", &single).All(ctx))
-	requireRows(t, "by chunk", l.Citations.ByChunk("sha256:"+zeroHash, &single).All(ctx))
-	requireRows(t, "by source", l.Citations.BySource("y", &single).All(ctx))
+	requireRows(t, "by chunk", l.Citations.ListByChunk("sha256:"+zeroHash, &single).All(ctx))
+	requireRows(t, "by source", l.Citations.ListBySource("y", &single).All(ctx))
 	requireRows(t, "sources", l.Sources.List(&single).All(ctx))
 	requireRows(t, "projects", l.Paths.Projects(&single).All(ctx))
 	requireRows(t, "paths", l.Paths.List("p", &client.PathFilter{QueryOptions: single}).All(ctx))
@@ -412,7 +412,7 @@ func TestEveryCall(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, rows)
 	require.Equal(t, rows, exported)
-	require.JSONEq(t, `{"as_of":9}`, string(export.Rest))
+	require.JSONEq(t, `{"as_of":9}`, string(export.AnswerWithoutRows))
 	called["exportQuestion"] = true
 
 	checkpoint, err := l.Log.Checkpoint(ctx)
@@ -445,14 +445,14 @@ func TestEveryCall(t *testing.T) {
 	call("getLedger", description, err)
 	description, err = notes.SetVisibility(ctx, "public")
 	call("putVisibility", description, err)
-	description, err = notes.SetUnregisteredSources(ctx, "reject")
+	description, err = notes.SetUnregisteredSourcePolicy(ctx, "reject")
 	call("putUnregistered", description, err)
 	require.Equal(t, "reject", description.UnregisteredSources)
-	description, err = notes.SetOTLPContent(ctx, "hashes")
+	description, err = notes.SetOTLPContentPolicy(ctx, "hashes")
 	call("putOTLPContent", description, err)
 	require.Equal(t, "hashes", description.OTLPContent)
 	for _, step := range []string{"rotate", "retire"} {
-		receipt, err := notes.ChangeKeys(ctx, step)
+		receipt, err := notes.AdvanceKeyRotation(ctx, step)
 		call("changeKeys", receipt, err)
 		event, err := wire.ParseEvent(receipt.Event)
 		require.NoError(t, err)

@@ -30,14 +30,14 @@ func (s *CitationsService) StaleSets(sourceID string, o *QueryOptions) *PagedLis
 	return list[wire.StaleCitationRow](s.ledger, "/citation-sets/stale", q)
 }
 
-// ByChunk lists the sets that cite a chunk: GET /citation-sets/by-chunk/{hash}.
-func (s *CitationsService) ByChunk(chunkHash string, o *QueryOptions) *PagedList[wire.CitingRow] {
-	return list[wire.CitingRow](s.ledger, join("citation-sets", "by-chunk", chunkHash), o.values())
+// ListByChunk lists the sets that cite a chunk: GET /citation-sets/by-chunk/{hash}.
+func (s *CitationsService) ListByChunk(chunkHash string, o *QueryOptions) *PagedList[wire.CitingSetRow] {
+	return list[wire.CitingSetRow](s.ledger, join("citation-sets", "by-chunk", chunkHash), o.values())
 }
 
-// BySource lists the sets that cite a source: GET /citation-sets/by-source/{source_id}.
-func (s *CitationsService) BySource(sourceID string, o *QueryOptions) *PagedList[wire.CitingRow] {
-	return list[wire.CitingRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
+// ListBySource lists the sets that cite a source: GET /citation-sets/by-source/{source_id}.
+func (s *CitationsService) ListBySource(sourceID string, o *QueryOptions) *PagedList[wire.CitingSetRow] {
+	return list[wire.CitingSetRow](s.ledger, join("citation-sets", "by-source", sourceID), o.values())
 }
 
 // Document returns the citations of a set, both as one list and grouped by section: GET

@@ -24,7 +24,7 @@ type Client struct {
 	userAgent  string
 	timeout    time.Duration // per attempt
 	maxAnswer  int64         // maximum length of a response body or line, in bytes
-	retries    Retries
+	retries    RetryPolicy
 	randomKeys bool // generate a random idempotency key for each write that has neither a key nor a run_id
 	verifiers  map[string][]*proofs.Verifier
 
@@ -38,12 +38,12 @@ type Client struct {
 	Server *ServerService
 }
 
-// Retries controls how calls are repeated. The client repeats a call after a failed connection or a response with
+// RetryPolicy controls how calls are repeated. The client repeats a call after a failed connection or a response with
 // status 408, 429, 502, 503, or 504, but only if the call is a read, or a write with an idempotency key or a
 // run_id. The pause between attempts doubles each time and has random jitter, but is never shorter than the
 // server's Retry-After. If Retry-After is longer than LongestPause, the call returns the error at once.
-type Retries struct {
-	Attempts     int           // maximum number of attempts; 1 means that calls are never repeated; default 5
+type RetryPolicy struct {
+	MaxAttempts  int           // maximum number of attempts; 1 means that calls are never repeated; default 5
 	FirstPause   time.Duration // maximum pause before the second attempt, unless Retry-After is longer; default 250 ms
 	LongestPause time.Duration // maximum pause before any attempt; default 30 s
 	// Notify, if it is not nil, is called before each pause, with the last error, the number of consecutive failures,
@@ -68,7 +68,7 @@ func WithToken(token string) Option {
 
 // WithHTTPClient makes the client use the transport, cookie jar and timeout of h. The client never follows redirects,
 // even if h.CheckRedirect permits them. A timeout in h also limits batches and streams of events. If the transport
-// fails with an error that wraps [ErrUnexpectedAnswer], the call returns that error and is not repeated. The same
+// fails with an error that wraps [ErrUnexpectedResponse], the call returns that error and is not repeated. The same
 // applies if reading a response body fails with such an error.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) error {
@@ -121,10 +121,10 @@ func WithMaxResponseBytes(bytes int64) Option {
 }
 
 // WithRetries replaces the default retries. Zero fields of r keep their defaults.
-func WithRetries(r Retries) Option {
+func WithRetries(r RetryPolicy) Option {
 	return func(c *Client) error {
-		if r.Attempts != 0 {
-			c.retries.Attempts = r.Attempts
+		if r.MaxAttempts != 0 {
+			c.retries.MaxAttempts = r.MaxAttempts
 		}
 		if r.FirstPause > 0 {
 			c.retries.FirstPause = r.FirstPause
@@ -189,7 +189,7 @@ func New(server string, options ...Option) (*Client, error) {
 	}
 	c := &Client{
 		base: strings.TrimRight(u.String(), "/"), http: new(http.Client), userAgent: userAgent(), timeout: time.Minute, maxAnswer: 64 << 20,
-		retries: Retries{Attempts: 5, FirstPause: 250 * time.Millisecond, LongestPause: 30 * time.Second}, randomKeys: true,
+		retries: RetryPolicy{MaxAttempts: 5, FirstPause: 250 * time.Millisecond, LongestPause: 30 * time.Second}, randomKeys: true,
 		verifiers: make(map[string][]*proofs.Verifier), sleep: sleep, now: time.Now,
 	}
 	for _, option := range options {
@@ -246,7 +246,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // pause waits before the next attempt. failures is the number of consecutive failures. If no attempt may follow,
 // pause returns last, or an error that wraps it.
 func (c *Client) pause(ctx context.Context, failures int, last error) error {
-	if failures >= c.retries.Attempts {
+	if failures >= c.retries.MaxAttempts {
 		return last
 	}
 	wait := min(c.retries.FirstPause<<min(failures-1, 20), c.retries.LongestPause)

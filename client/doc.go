@@ -60,7 +60,7 @@
 //
 // A response with an error status becomes an *[Error] with the status, the detail, and the places in the request that
 // are wrong. To distinguish errors, use [errors.Is] with values such as [ErrNotFound] and [ErrConflict].
-// [ErrUnreachable] means that no complete response arrived, and [ErrUnexpectedAnswer] means that the response does
+// [ErrUnreachable] means that no complete response arrived, and [ErrUnexpectedResponse] means that the response does
 // not conform to the API. [WithMaxResponseBytes] limits the length of responses. The client does not follow
 // redirects, so the token goes only to the server.
 package client

@@ -109,9 +109,9 @@ func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *PagedLi
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// Effects is a query for pairs of runs that differ in only one variable. Creating an Effects sends no
+// EffectsQuery is a query for pairs of runs that differ in only one variable. Creating an Effects sends no
 // request.
-type Effects struct {
+type EffectsQuery struct {
 	client *Client
 	path   string
 	query  url.Values
@@ -120,29 +120,29 @@ type Effects struct {
 // Effects returns a query for pairs of runs that differ only in the given variable, whose value is a in one run
 // and b in the other. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens,
 // seed, ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
-func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *Effects {
+func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *EffectsQuery {
 	q := setPair(o.values(), a, b)
 	q.Set("variable", variable)
-	return &Effects{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
+	return &EffectsQuery{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}
 }
 
 // Get reads the totals and the first page of pairs: GET /drift/effects.
-func (e *Effects) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
+func (e *EffectsQuery) Get(ctx context.Context) (*wire.EffectsAnswer, error) { return e.page(ctx, "") }
 
 // GetWithPartialCount is like Get, but counts only the first 1,000 pairs. The first full count can be slow on a large ledger.
-func (e *Effects) GetWithPartialCount(ctx context.Context) (*wire.EffectsAnswer, error) {
+func (e *EffectsQuery) GetWithPartialCount(ctx context.Context) (*wire.EffectsAnswer, error) {
 	query := maps.Clone(e.query)
 	query.Set("totals", "first")
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, query))
 }
 
 // Pairs iterates over the pairs on all pages.
-func (e *Effects) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
+func (e *EffectsQuery) Pairs(ctx context.Context) iter.Seq2[*wire.EffectPair, error] {
 	return rows(pages(func(cursor string) (*wire.EffectsAnswer, error) { return e.page(ctx, cursor) },
 		func(page *wire.EffectsAnswer) string { return page.Next }), func(page *wire.EffectsAnswer) []wire.EffectPair { return page.Rows })
 }
 
-func (e *Effects) page(ctx context.Context, cursor string) (*wire.EffectsAnswer, error) {
+func (e *EffectsQuery) page(ctx context.Context, cursor string) (*wire.EffectsAnswer, error) {
 	return answer[wire.EffectsAnswer](ctx, e.client, get(e.path, withCursor(e.query, "cursor", cursor)))
 }
 

@@ -25,7 +25,7 @@ var (
 	ErrConflict        = errors.New("client: conflict")           // 409: for example, the idempotency key was already used for a different record
 	ErrGone            = errors.New("client: content was erased") // 410
 	ErrTooLarge        = errors.New("client: request too large")  // 413
-	ErrInvalid         = errors.New("client: invalid values")     // 422: for example, mismatched hashes, if the request or the ledger rejects them
+	ErrUnprocessable   = errors.New("client: invalid values")     // 422: for example, mismatched hashes, if the request or the ledger rejects them
 	ErrTooManyRequests = errors.New("client: too many requests")  // 429
 	ErrUnavailable     = errors.New("client: unavailable")        // 503
 )
@@ -35,16 +35,16 @@ var (
 	// ErrUnreachable means that the server could not be reached, or that the connection broke before the response was
 	// complete. A write might have been recorded.
 	ErrUnreachable = errors.New("client: no answer from the server")
-	// ErrMisdirected means that every connection will fail until the URL or a certificate changes: the server does
+	// ErrTLSMismatch means that every connection will fail until the URL or a certificate changes: the server does
 	// not speak TLS, the URL lacks https, or the server's certificate is not valid. The call is not repeated.
-	ErrMisdirected = errors.New("client: the URL or the certificate does not match the server")
-	// ErrUnexpectedAnswer means that a response does not conform to the API, or is longer than
+	ErrTLSMismatch = errors.New("client: the URL or the certificate does not match the server")
+	// ErrUnexpectedResponse means that a response does not conform to the API, or is longer than
 	// [WithMaxResponseBytes] allows. A write might have been recorded.
-	ErrUnexpectedAnswer = errors.New("client: unexpected answer")
-	// ErrUnanswered means that the connection broke before the server answered a line of a batch, and that the
+	ErrUnexpectedResponse = errors.New("client: unexpected answer")
+	// ErrLineUnanswered means that the connection broke before the server answered a line of a batch, and that the
 	// line cannot safely be sent again because it has neither an idempotency key nor a run_id. The record might
 	// have been recorded.
-	ErrUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
+	ErrLineUnanswered = errors.New("client: the connection ended before the line was answered; the record might have been recorded")
 	// ErrNoVerifierKeys means that the client has no verifier keys for the ledger.
 	ErrNoVerifierKeys = errors.New("client: no verifier keys for this ledger; pass them to New with WithVerifierKeys")
 )
@@ -52,7 +52,7 @@ var (
 var kinds = map[error]int{
 	ErrBadRequest: http.StatusBadRequest, ErrUnauthorized: http.StatusUnauthorized, ErrForbidden: http.StatusForbidden,
 	ErrNotFound: http.StatusNotFound, ErrConflict: http.StatusConflict, ErrGone: http.StatusGone, ErrTooLarge: http.StatusRequestEntityTooLarge,
-	ErrInvalid: http.StatusUnprocessableEntity, ErrTooManyRequests: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
+	ErrUnprocessable: http.StatusUnprocessableEntity, ErrTooManyRequests: http.StatusTooManyRequests, ErrUnavailable: http.StatusServiceUnavailable,
 }
 
 // Error is a response with an error status (RFC 9457). If the response is not a problem document, for example because
@@ -97,13 +97,13 @@ func oneLine(text string) string {
 }
 
 // Is reports whether the error is of the given kind, such as [ErrNotFound]. It compares the status, and for
-// [ErrFrozen] and [ErrMisdirected] also the detail.
+// [ErrFrozen] and [ErrTLSMismatch] also the detail.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrFrozen:
 		// A frozen ledger and a missing scope have the same status and differ only in the detail.
 		return e.Status == http.StatusForbidden && strings.HasPrefix(e.Detail, "the ledger is frozen")
-	case ErrMisdirected:
+	case ErrTLSMismatch:
 		return e.Status == http.StatusBadRequest && e.Detail == wantsTLS
 	}
 	status, known := kinds[target]
@@ -190,7 +190,7 @@ func repeatable(err error) bool {
 	if problem := (*Error)(nil); errors.As(err, &problem) {
 		return problem.Temporary()
 	}
-	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrMisdirected)
+	return errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrTLSMismatch)
 }
 
 // unreachableError matches [ErrUnreachable] and wraps the cause. Its message names the server.
@@ -209,7 +209,7 @@ func (e *unreachableError) Is(target error) bool {
 	switch target {
 	case ErrUnreachable:
 		return true
-	case ErrMisdirected:
+	case ErrTLSMismatch:
 		certificate, record := (*tls.CertificateVerificationError)(nil), tls.RecordHeaderError{}
 		return errors.As(e.cause, &certificate) || errors.As(e.cause, &record) || errors.Is(e.cause, http.ErrSchemeMismatch) ||
 			strings.Contains(e.cause.Error(), `malformed HTTP response "\x15\x03`) // the server sent a TLS alert

@@ -33,7 +33,7 @@ func (s *EventsService) Get(ctx context.Context, eventHash string) (*wire.EventL
 		return nil, err
 	}
 	if _, err := checkLine(line); err != nil || line.EventHash != eventHash {
-		return nil, errors.Join(fmt.Errorf("%w: the returned event does not match the requested hash %.64s", ErrUnexpectedAnswer, eventHash), err)
+		return nil, errors.Join(fmt.Errorf("%w: the returned event does not match the requested hash %.64s", ErrUnexpectedResponse, eventHash), err)
 	}
 	return line, nil
 }
@@ -136,7 +136,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	if !r.known {
 		size, err := strconv.ParseUint(response.Header.Get("Colophon-As-Of"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: the event stream has no valid Colophon-As-Of header", ErrUnexpectedAnswer)
+			return fmt.Errorf("%w: the event stream has no valid Colophon-As-Of header", ErrUnexpectedResponse)
 		}
 		r.next, r.known = size, true
 	}
@@ -156,7 +156,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: an empty page links to a next page", ErrUnexpectedAnswer)
+		return fmt.Errorf("%w: an empty page links to a next page", ErrUnexpectedResponse)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (r *eventReader) readStream(lines *lineScanner) error {
 			data = append(data, value...)
 		}
 		if int64(len(data)) > r.service.ledger.client.maxAnswer {
-			return fmt.Errorf("%w: a server-sent event is longer than WithMaxResponseBytes allows", ErrUnexpectedAnswer)
+			return fmt.Errorf("%w: a server-sent event is longer than WithMaxResponseBytes allows", ErrUnexpectedResponse)
 		}
 	}
 	if lines.Err() != nil {
@@ -206,7 +206,7 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 		return errComplete
 	case "closing", "refused":
 		if err := decode(data, &farewell); err != nil {
-			return fmt.Errorf("%w: parsing the server-sent event %s: %w", ErrUnexpectedAnswer, name, err)
+			return fmt.Errorf("%w: parsing the server-sent event %s: %w", ErrUnexpectedResponse, name, err)
 		}
 		e := &Error{Request: "GET " + r.service.ledger.path + "/events"}
 		e.Status, e.Detail = http.StatusServiceUnavailable, farewell.Detail
@@ -223,16 +223,16 @@ func (r *eventReader) dispatch(name string, data []byte) error {
 func (r *eventReader) event(text []byte) error {
 	line := new(wire.EventLine)
 	if err := decode(text, line); err != nil {
-		return fmt.Errorf("%w: parsing event %d: %w", ErrUnexpectedAnswer, r.next, err)
+		return fmt.Errorf("%w: parsing event %d: %w", ErrUnexpectedResponse, r.next, err)
 	}
 	prev, err := checkLine(line)
 	switch {
 	case err != nil:
 		return err
 	case line.Seq != r.next:
-		return fmt.Errorf("%w: the server sent event %d instead of event %d", ErrUnexpectedAnswer, line.Seq, r.next)
+		return fmt.Errorf("%w: the server sent event %d instead of event %d", ErrUnexpectedResponse, line.Seq, r.next)
 	case r.tip != nil && prev != *r.tip:
-		return fmt.Errorf("%w: event %d does not link to the previous event", ErrUnexpectedAnswer, line.Seq)
+		return fmt.Errorf("%w: event %d does not link to the previous event", ErrUnexpectedResponse, line.Seq)
 	}
 	tip, _ := proofs.ParseHash(line.EventHash) // checkLine has already parsed it
 	r.next, r.tip = line.Seq+1, &tip
@@ -246,10 +246,10 @@ func (r *eventReader) event(text []byte) error {
 func checkLine(line *wire.EventLine) (prev proofs.Hash, err error) {
 	prev, body, err := proofs.SplitEntry(line.Entry)
 	if err != nil {
-		return prev, fmt.Errorf("%w: parsing the entry of event %d: %w", ErrUnexpectedAnswer, line.Seq, err)
+		return prev, fmt.Errorf("%w: parsing the entry of event %d: %w", ErrUnexpectedResponse, line.Seq, err)
 	}
 	if hash := proofs.EventHash(prev, body); hex.EncodeToString(hash[:]) != line.EventHash || !bytes.Equal(body, line.Event) {
-		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrUnexpectedAnswer, line.Seq)
+		return prev, fmt.Errorf("%w: event %d: the entry does not match the event_hash or the event", ErrUnexpectedResponse, line.Seq)
 	}
 	return prev, nil
 }
@@ -279,7 +279,7 @@ func (s *lineScanner) Err() error {
 	case err == nil:
 		return nil
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedAnswer, s.client.maxAnswer)
+		return fmt.Errorf("%w: a line is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedResponse, s.client.maxAnswer)
 	}
 	return s.client.unreachable(err)
 }

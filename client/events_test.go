@@ -146,7 +146,7 @@ func TestEventsAreChecked(t *testing.T) {
 					last = err
 					n++
 				}
-				require.ErrorIs(t, last, client.ErrUnexpectedAnswer)
+				require.ErrorIs(t, last, client.ErrUnexpectedResponse)
 				require.ErrorContains(t, last, test.says)
 				require.Equal(t, 2, n)
 				n = 0
@@ -154,7 +154,7 @@ func TestEventsAreChecked(t *testing.T) {
 					last = err
 					n++
 				}
-				require.ErrorIs(t, last, client.ErrUnexpectedAnswer)
+				require.ErrorIs(t, last, client.ErrUnexpectedResponse)
 				require.Equal(t, 2, n)
 			}
 		})
@@ -173,9 +173,9 @@ func TestFollowFailures(t *testing.T) {
 		"a newer event":  {text("event: other", `data: {}`, "", "event: frozen", ""), 1, nil},
 		"silence":        {text(":", ""), 5, client.ErrUnreachable},
 		"an idle ledger": {inTurn(text(": events from 0 on", "", ":", ""), 20, text("event: frozen", "")), 21, nil},
-		"endless event":  {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrUnexpectedAnswer},
-		"endless line":   {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrUnexpectedAnswer},
-		"endless pages":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrUnexpectedAnswer},
+		"endless event":  {text(strings.Repeat("data: xxxxxxxxxxxx\n", 10_000)), 1, client.ErrUnexpectedResponse},
+		"endless line":   {text("data: " + strings.Repeat("x", 1<<16)), 1, client.ErrUnexpectedResponse},
+		"endless pages":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Link", "</>; rel=next") }, 1, client.ErrUnexpectedResponse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, requests := answering(t, test.handler)

@@ -109,7 +109,7 @@ func ExamplePagedList_All() {
 		}
 	}
 	records := l.Records.List(&client.RecordFilter{
-		QueryOptions: client.QueryOptions{After: last.Seq, Limit: 1}, // wait until the index contains the last record
+		QueryOptions: client.QueryOptions{AfterSeq: last.Seq, Limit: 1}, // wait until the index contains the last record
 		Where:        map[string]string{"model": "m1"},
 	})
 	for record, err := range records.All(ctx) {
@@ -164,7 +164,7 @@ func ExampleError() {
 	l := c.Ledger("default")
 	_, err = l.Records.Post(ctx, &wire.CitationSet{Subject: "answer", Citations: []wire.Citation{{SourceID: "book", Text: new("A text."), Weight: 2}}}, nil)
 	problem := (*client.Error)(nil)
-	if errors.Is(err, client.ErrInvalid) && errors.As(err, &problem) {
+	if errors.Is(err, client.ErrUnprocessable) && errors.As(err, &problem) {
 		for _, place := range problem.Errors {
 			fmt.Println(place.Pointer, "-", place.Detail)
 		}

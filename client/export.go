@@ -13,9 +13,9 @@ import (
 // ExportTrailer contains the signed manifest of an export, which proves the rows, and the answer without its rows.
 // It also contains the leaf hashes of the rows.
 type ExportTrailer struct {
-	Manifest string          // signed note that contains a proofs.ExportManifest
-	Rest     json.RawMessage // the answer without its rows
-	Leaves   []proofs.Hash   // RFC 6962 leaf hash of each row, in order
+	Manifest          string          // signed note that contains a proofs.ExportManifest
+	AnswerWithoutRows json.RawMessage // the answer without its rows
+	LeafHashes        []proofs.Hash   // RFC 6962 leaf hash of each row, in order
 }
 
 // Export reads all rows of a list or query at one tree size: GET /export. question is a path relative to the path of
@@ -41,16 +41,16 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 		var line wire.ExportLine
 		switch err := json.Unmarshal(lines.Bytes(), &line); {
 		case e.Manifest != "":
-			return nil, fmt.Errorf("%w: the export continues after its manifest", ErrUnexpectedAnswer)
+			return nil, fmt.Errorf("%w: the export continues after its manifest", ErrUnexpectedResponse)
 		case err != nil:
-			return nil, fmt.Errorf("%w: line %d of the export is malformed: %w", ErrUnexpectedAnswer, len(e.Leaves)+1, err)
+			return nil, fmt.Errorf("%w: line %d of the export is malformed: %w", ErrUnexpectedResponse, len(e.LeafHashes)+1, err)
 		case (line.Manifest == "") == (line.Row == nil):
-			return nil, fmt.Errorf("%w: line %d of the export must have either a row or the manifest", ErrUnexpectedAnswer, len(e.Leaves)+1)
+			return nil, fmt.Errorf("%w: line %d of the export must have either a row or the manifest", ErrUnexpectedResponse, len(e.LeafHashes)+1)
 		case line.Manifest != "":
-			e.Manifest, e.Rest = line.Manifest, line.Rest
+			e.Manifest, e.AnswerWithoutRows = line.Manifest, line.Rest
 			continue
 		}
-		e.Leaves = append(e.Leaves, proofs.LeafHash(line.Row))
+		e.LeafHashes = append(e.LeafHashes, proofs.LeafHash(line.Row))
 		if err := row(line.Row); err != nil {
 			return nil, err
 		}
@@ -73,5 +73,5 @@ func (e *ExportTrailer) verify(keys []*proofs.Verifier) error {
 	if err != nil {
 		return err
 	}
-	return m.VerifyRows(e.Leaves, e.Rest)
+	return m.VerifyRows(e.LeafHashes, e.AnswerWithoutRows)
 }

@@ -85,7 +85,7 @@ func TestHostileAnswers(t *testing.T) {
 				require.ErrorIs(t, err, client.ErrNotFound)
 				require.Less(t, len(err.Error()), 200)
 			default:
-				require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+				require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 				require.Less(t, len(err.Error()), 400)
 			}
 		})
@@ -109,7 +109,7 @@ func TestSlowServers(t *testing.T) {
 		<-r.Context().Done()
 	}
 	server, requests := answering(t, hang)
-	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetries(client.Retries{Attempts: 2})).Ledger("default")
+	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetries(client.RetryPolicy{MaxAttempts: 2})).Ledger("default")
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Equal(t, int32(2), requests.Load())
@@ -124,7 +124,7 @@ func TestEndlessLists(t *testing.T) {
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(t.Context()) {
 		if n++; err != nil {
-			require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+			require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 		}
 	}
 	require.Equal(t, 2, n)
@@ -140,7 +140,7 @@ func TestCursorCyclesEndLists(t *testing.T) {
 	n := 0
 	for _, err := range connect(t, server.URL).Ledger("default").Records.List(nil).All(ctx) {
 		n++
-		require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+		require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 	}
 	require.Equal(t, 1, n)
 	require.Less(t, requests.Load(), int32(10))
@@ -154,7 +154,7 @@ func TestAnswersWithTooManyElementsAreRefused(t *testing.T) {
 		for _, answer := range []string{`{"rows":[` + many + element + `]}`, `{"rows":[{"event":{"a\"]":{},"b":[` + many + element + `]}}]}`} {
 			server, _ := answering(t, text(answer))
 			_, err := connect(t, server.URL).Ledger("default").Records.List(nil).ReadPage(t.Context(), "")
-			require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+			require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 			require.ErrorContains(t, err, "elements")
 		}
 	}
@@ -197,7 +197,7 @@ func TestDo(t *testing.T) {
 	require.Equal(t, int32(3), requests.Load())
 }
 
-// Do refuses a response that is longer than MaxAnswer. A large Content-Length alone does not make
+// Do refuses a response that is longer than MaxResponseBytes. A large Content-Length alone does not make
 // the client allocate memory.
 func TestDoIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
@@ -209,15 +209,15 @@ func TestDoIsBounded(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, long)
 	})
-	c := connect(t, server.URL, client.WithMaxResponseBytes(1<<40), client.WithRetries(client.Retries{Attempts: 1}))
+	c := connect(t, server.URL, client.WithMaxResponseBytes(1<<40), client.WithRetries(client.RetryPolicy{MaxAttempts: 1}))
 	answer, err := c.Do(t.Context(), client.Request{Path: "/long"})
 	require.NoError(t, err)
 	require.Equal(t, long, string(answer.Body))
-	answer, err = c.Do(t.Context(), client.Request{Path: "/long", MaxAnswer: 3 << 20})
+	answer, err = c.Do(t.Context(), client.Request{Path: "/long", MaxResponseBytes: 3 << 20})
 	require.NoError(t, err)
 	require.Len(t, answer.Body, 3<<20)
-	_, err = c.Do(t.Context(), client.Request{Path: "/long", MaxAnswer: 3<<20 - 1})
-	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+	_, err = c.Do(t.Context(), client.Request{Path: "/long", MaxResponseBytes: 3<<20 - 1})
+	require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 	_, err = c.Do(t.Context(), client.Request{Path: "/short"})
 	require.ErrorIs(t, err, client.ErrUnreachable)
 }
@@ -258,7 +258,7 @@ func TestHeaders(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
 	c := connect(t, server.URL, client.WithToken("t"), client.WithUserAgent("test/1"), client.WithTLS(&tls.Config{RootCAs: roots}))
-	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.WriteOptions{Minimal: true})
+	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.PostOptions{MinimalReceipt: true})
 	require.NoError(t, err)
 	header := headers.all()[0]
 	require.Equal(t, "Bearer t", header.Get("Authorization"))
@@ -307,16 +307,16 @@ func TestRequestsThatAreNotRepeated(t *testing.T) {
 	}
 	for _, url := range []string{strings.Replace(plain.URL, "http:", "https:", 1), secret.URL, strings.Replace(secret.URL, "https:", "http:", 1), proxy.URL, "http://" + alert.Addr().String()} {
 		waited, err := paused(url)
-		require.ErrorIs(t, err, client.ErrMisdirected, url)
+		require.ErrorIs(t, err, client.ErrTLSMismatch, url)
 		require.False(t, waited, "%s: %v", url, err)
 	}
 	require.Equal(t, int32(1), handshakes.Load())
 	rejecting := roundTrip(func(r *http.Request) (*http.Response, error) {
-		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrUnexpectedAnswer)))
+		body := io.NopCloser(iotest.ErrReader(fmt.Errorf("%w: no", client.ErrUnexpectedResponse)))
 		return &http.Response{StatusCode: http.StatusOK, Body: body, Request: r}, nil
 	})
 	waited, err := paused("http://ledger.example", client.WithHTTPClient(&http.Client{Transport: rejecting}))
-	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 	require.NotErrorIs(t, err, client.ErrUnreachable)
 	require.False(t, waited)
 }
@@ -339,7 +339,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 		*r = wire.Receipt{}
 		require.NoError(t, json.Unmarshal(text, r))
 	}
-	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrField, "a receipt of another ledger")
+	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrFieldMismatch, "a receipt of another ledger")
 	for name, test := range map[string]struct {
 		change func(*wire.Receipt)
 		err    error
@@ -348,12 +348,12 @@ func TestReceiptsAreVerified(t *testing.T) {
 		"proof":        {func(r *wire.Receipt) { r.Inclusion.Hashes[0] = zeroHash }, proofs.ErrInclusion},
 		"event hash":   {func(r *wire.Receipt) { r.EventHash = zeroHash }, proofs.ErrChainLink},
 		"no proof":     {func(r *wire.Receipt) { r.Event, r.Inclusion, r.Checkpoint = nil, nil, "" }, proofs.ErrNoProof},
-		"hashes":       {func(r *wire.Receipt) { r.Hashes["output_hash"] = new(zeroHash) }, proofs.ErrField},
-		"checks":       {func(r *wire.Receipt) { r.Checks = wire.CheckMap{} }, proofs.ErrField},
-		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrField},
-		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrField},
-		"other record": {func(r *wire.Receipt) { replace(earlierText, r) }, proofs.ErrField},
-		"other kind":   {func(r *wire.Receipt) { replace(stateText, r) }, proofs.ErrField},
+		"hashes":       {func(r *wire.Receipt) { r.Hashes["output_hash"] = new(zeroHash) }, proofs.ErrFieldMismatch},
+		"checks":       {func(r *wire.Receipt) { r.Checks = wire.CheckMap{} }, proofs.ErrFieldMismatch},
+		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrFieldMismatch},
+		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrFieldMismatch},
+		"other record": {func(r *wire.Receipt) { replace(earlierText, r) }, proofs.ErrFieldMismatch},
+		"other kind":   {func(r *wire.Receipt) { replace(stateText, r) }, proofs.ErrFieldMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lying := roundTrip(func(q *http.Request) (*http.Response, error) {
@@ -371,7 +371,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 				return response, nil
 			})
 			l := connect(t, s.URL, client.WithVerifierKeys("default", s.key()), client.WithHTTPClient(&http.Client{Transport: lying})).Ledger("default")
-			receipt, err := l.Records.Post(t.Context(), generation(name), &client.WriteOptions{Minimal: true})
+			receipt, err := l.Records.Post(t.Context(), generation(name), &client.PostOptions{MinimalReceipt: true})
 			unverified := (*client.ReceiptError)(nil)
 			require.ErrorAs(t, err, &unverified)
 			require.ErrorIs(t, err, test.err)
@@ -415,7 +415,7 @@ func TestReceiptsOfOtherEvents(t *testing.T) {
 	_, err := l.Records.Receipt(t.Context(), 1, 0)
 	require.NoError(t, err)
 	_, err = l.Records.Receipt(t.Context(), 2, 0)
-	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+	require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 	_, err = l.Records.Post(t.Context(), wire.RawRecord{Kind: "note", JSON: []byte(`{}`)}, nil)
 	require.ErrorContains(t, err, "not a kind of record")
 }
@@ -425,7 +425,7 @@ func TestNestedProofsAreVerified(t *testing.T) {
 	honest := connect(t, s.URL, client.WithVerifierKeys("default", s.key())).Ledger("default")
 	set, err := honest.Records.Post(t.Context(), &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("t"), Weight: 1}}}, nil)
 	require.NoError(t, err)
-	proof, err := honest.Records.ProveCitation(t.Context(), set.Seq, 0, 0)
+	proof, err := honest.Records.CitationProof(t.Context(), set.Seq, 0, 0)
 	require.NoError(t, err)
 	for name, change := range map[string]func(*wire.NestedProof){
 		"other chunk": func(p *wire.NestedProof) { p.Citation.ChunkHash = "sha256:" + zeroHash },
@@ -440,7 +440,7 @@ func TestNestedProofsAreVerified(t *testing.T) {
 		text, err = json.Marshal(changed)
 		require.NoError(t, err)
 		server, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
-		_, err = connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.ProveCitation(t.Context(), set.Seq, 0, 0)
+		_, err = connect(t, server.URL, client.WithVerifierKeys("default", s.key())).Ledger("default").Records.CitationProof(t.Context(), set.Seq, 0, 0)
 		require.Error(t, err, name)
 	}
 }
@@ -448,12 +448,12 @@ func TestNestedProofsAreVerified(t *testing.T) {
 func TestNestedProofsOfOtherEvents(t *testing.T) {
 	server, _ := answering(t, text(`{"format":"colophon-nested-proof@1","receipt":`+minimalReceipt+`}`))
 	c := connect(t, server.URL)
-	_, err := c.Ledger("default").Records.ProveCitation(t.Context(), 1, 0, 0)
+	_, err := c.Ledger("default").Records.CitationProof(t.Context(), 1, 0, 0)
 	require.NoError(t, err)
-	_, err = c.Ledger("default").Records.ProveCitation(t.Context(), 2, 0, 0)
-	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
-	_, err = c.Ledger("other").Records.ProveStage(t.Context(), 1, "answer", 0)
-	require.ErrorIs(t, err, client.ErrUnexpectedAnswer)
+	_, err = c.Ledger("default").Records.CitationProof(t.Context(), 2, 0, 0)
+	require.ErrorIs(t, err, client.ErrUnexpectedResponse)
+	_, err = c.Ledger("other").Records.StageProof(t.Context(), 1, "answer", 0)
+	require.ErrorIs(t, err, client.ErrUnexpectedResponse)
 }
 
 func TestTokensAreNotPrinted(t *testing.T) {
@@ -481,11 +481,11 @@ func TestSuccessorKeysVerify(t *testing.T) {
 	s := serve(t)
 	old := s.key()
 	l := connect(t, s.URL, client.WithVerifierKeys("default", old)).Ledger("default")
-	_, err := l.ChangeKeys(t.Context(), "rotate")
+	_, err := l.AdvanceKeyRotation(t.Context(), "rotate")
 	require.NoError(t, err)
 	_, err = l.Records.Post(t.Context(), generation("both"), nil)
 	require.NoError(t, err)
-	_, err = connect(t, s.URL).Ledger("default").ChangeKeys(t.Context(), "retire")
+	_, err = connect(t, s.URL).Ledger("default").AdvanceKeyRotation(t.Context(), "retire")
 	require.NoError(t, err)
 	_, err = l.Records.Post(t.Context(), generation("new key"), nil)
 	require.ErrorIs(t, err, proofs.ErrWrongKey)

@@ -87,18 +87,18 @@ func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
 	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// IndexPartQuery selects one part of the index. The zero value selects the first part at the current tree
+// IndexPageQuery selects one part of the index. The zero value selects the first part at the current tree
 // size.
-type IndexPartQuery struct {
+type IndexPageQuery struct {
 	AsOf   uint64
 	Cursor string // Next from the previous part; if set, AsOf must equal the AsOf of that part
 	// DigestOnly requests the digest of the rows without the rows.
 	DigestOnly bool
 }
 
-// IndexPart returns one part of the server's index: GET /index. It requires the admin and read
+// IndexPage returns one part of the server's index: GET /index. It requires the admin and read
 // scopes.
-func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
+func (l *Ledger) IndexPage(ctx context.Context, q IndexPageQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
 	setCount(query, "as_of", q.AsOf)
 	setText(query, "cursor", q.Cursor)
@@ -120,23 +120,23 @@ func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDes
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
-// SetUnregisteredSources makes the ledger accept or reject citation sets with sources that are not registered: PUT
+// SetUnregisteredSourcePolicy makes the ledger accept or reject citation sets with sources that are not registered: PUT
 // /unregistered-sources. policy is accept or reject. The call is not repeated after a failure.
-func (l *Ledger) SetUnregisteredSources(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
+func (l *Ledger) SetUnregisteredSourcePolicy(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/unregistered-sources"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.UnregisteredSourcesChange{UnregisteredSources: policy})
 }
 
-// SetOTLPContent makes the ledger keep the content of generations that arrive over OTLP, or only its hashes:
+// SetOTLPContentPolicy makes the ledger keep the content of generations that arrive over OTLP, or only its hashes:
 // PUT /otlp-content. content is keep or hashes. The call is not repeated after a failure.
-func (l *Ledger) SetOTLPContent(ctx context.Context, content string) (*wire.LedgerDescription, error) {
+func (l *Ledger) SetOTLPContentPolicy(ctx context.Context, content string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/otlp-content"}
 	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
 }
 
-// ChangeKeys performs one step of a key rotation: POST /keys. step is rotate or retire. The call is not repeated
+// AdvanceKeyRotation performs one step of a key rotation: POST /keys. step is rotate or retire. The call is not repeated
 // after a failure. After retire, receipts verify with the new key only.
-func (l *Ledger) ChangeKeys(ctx context.Context, step string) (*wire.Receipt, error) {
+func (l *Ledger) AdvanceKeyRotation(ctx context.Context, step string) (*wire.Receipt, error) {
 	return l.write(ctx, change{method: http.MethodPost, path: "/keys", body: wire.KeyRotationStep{Step: step}, kind: wire.KindKeyRotated, unkeyed: true})
 }
 

@@ -34,9 +34,9 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	if err != nil {
 		return nil, err
 	}
-	history, err := proofs.ParseLogKey(text)
+	history, err := proofs.ParseKeyHistory(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrUnexpectedAnswer, err)
+		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrUnexpectedResponse, err)
 	}
 	return history, nil
 }
@@ -45,8 +45,8 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 // checks the length of a hash tile, but not the hashes.
 func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := s.ledger.client.call(ctx, get(s.ledger.path+"/log/"+path.String(), nil))
-	if err == nil && !path.Entries && len(tile) != path.Width*proofs.HashSize {
-		return nil, fmt.Errorf("%w: tile %s has %d bytes instead of %d", ErrUnexpectedAnswer, path, len(tile), path.Width*proofs.HashSize)
+	if err == nil && !path.IsEntryBundle && len(tile) != path.Width*proofs.HashSize {
+		return nil, fmt.Errorf("%w: tile %s has %d bytes instead of %d", ErrUnexpectedResponse, path, len(tile), path.Width*proofs.HashSize)
 	}
 	return tile, err
 }
@@ -54,16 +54,16 @@ func (s *LogService) Tile(ctx context.Context, path proofs.TilePath) ([]byte, er
 // Entries reads the entries of one bundle: GET /log/tile/entries/{index}. width is the number of entries: 256, or
 // fewer for the last bundle of the tree. Entries does not verify them.
 func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]byte, error) {
-	bundle, err := s.Tile(ctx, proofs.TilePath{Entries: true, Index: index, Width: width})
+	bundle, err := s.Tile(ctx, proofs.TilePath{IsEntryBundle: true, Index: index, Width: width})
 	if err != nil {
 		return nil, err
 	}
 	entries, err := proofs.ParseBundle(bundle)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrUnexpectedAnswer, index, err)
+		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrUnexpectedResponse, index, err)
 	}
 	if len(entries) != width {
-		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrUnexpectedAnswer, index, len(entries), width)
+		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrUnexpectedResponse, index, len(entries), width)
 	}
 	return entries, nil
 }

@@ -76,9 +76,9 @@ func (s *PathsService) Validate(ctx context.Context, project, pathID string, v w
 	return s.ledger.write(ctx, change{method: http.MethodPut, path: join("paths", project, pathID, "validation"), body: v, kind: wire.KindPathValidated}.with(o))
 }
 
-// ValidateAll validates many paths of a build: POST /paths/{project}/validations. In a dry run, it only
+// ValidateMany validates many paths of a build: POST /paths/{project}/validations. In a dry run, it only
 // reports what it would do. The client does not retry this call, and only ctx limits its duration.
-func (s *PathsService) ValidateAll(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {
+func (s *PathsService) ValidateMany(ctx context.Context, project string, r wire.PathValidationsRequest) (*wire.PathValidationsResult, error) {
 	return exchange[wire.PathValidationsResult](ctx, s.ledger.client, request{method: http.MethodPost, path: s.ledger.path + join("paths", project, "validations"), slow: true}, r)
 }
 

@@ -15,8 +15,8 @@ import (
 // RecordsService posts and reads records, and changes their states.
 type RecordsService struct{ ledger *Ledger }
 
-// WriteOptions are the options for posting a record. A nil pointer means the defaults.
-type WriteOptions struct {
+// PostOptions are the options for posting a record. A nil pointer means the defaults.
+type PostOptions struct {
 	// IdempotencyKey identifies the record for as long as the ledger exists. If the same record is posted again with
 	// the same key, the server returns the first receipt. If a different record is posted with the key, Post returns
 	// an error that matches [ErrConflict]. A key has at most 1,024 bytes. The default is the record's run_id or,
@@ -25,30 +25,30 @@ type WriteOptions struct {
 	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
 	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// Derive adds to the receipt the members that the server derives from earlier events. The server
+	// IncludeDerived adds to the receipt the members that the server derives from earlier events. The server
 	// waits for its index before it responds.
-	Derive bool
-	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
+	IncludeDerived bool
+	// MinimalReceipt omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
 	// receipts.
-	Minimal bool
+	MinimalReceipt bool
 }
 
-func (o *WriteOptions) values() url.Values {
+func (o *PostOptions) values() url.Values {
 	q := make(url.Values)
 	setText(q, "on_mismatch", o.OnMismatch)
-	setFlag(q, "derive", o.Derive)
+	setFlag(q, "derive", o.IncludeDerived)
 	return q
 }
 
 // ChangeOptions are the options for writes that do not post a record. A nil pointer means the
 // defaults.
 type ChangeOptions struct {
-	// IdempotencyKey identifies the request, just as [WriteOptions.IdempotencyKey] identifies a record. The
+	// IdempotencyKey identifies the request, just as [PostOptions.IdempotencyKey] identifies a record. The
 	// default is a random key.
 	IdempotencyKey string
-	// Minimal omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
+	// MinimalReceipt omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
 	// receipts.
-	Minimal bool
+	MinimalReceipt bool
 }
 
 // change describes a write and the kind of event that it creates.
@@ -87,7 +87,7 @@ func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 
 func (w change) with(o *ChangeOptions) change {
 	if o != nil {
-		w.key, w.minimal = o.IdempotencyKey, o.Minimal
+		w.key, w.minimal = o.IdempotencyKey, o.MinimalReceipt
 	}
 	return w
 }
@@ -99,11 +99,11 @@ var routes = map[wire.Kind]string{
 
 // Post posts a record: POST /ipc-records, /run-dags, /citation-sets or /path-fingerprints. When it returns a receipt,
 // the record is durable. If the receipt fails verification, Post returns both the receipt and a [ReceiptError]. After
-// [ErrUnreachable] or [ErrUnexpectedAnswer], the record might have been recorded. To find out, post it again with the
+// [ErrUnreachable] or [ErrUnexpectedResponse], the record might have been recorded. To find out, post it again with the
 // same idempotency key or run_id.
-func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteOptions) (*wire.Receipt, error) {
+func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *PostOptions) (*wire.Receipt, error) {
 	if o == nil {
-		o = new(WriteOptions)
+		o = new(PostOptions)
 	}
 	kind := record.RecordKind()
 	route, known := routes[kind]
@@ -111,7 +111,7 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *WriteO
 		return nil, fmt.Errorf("client: %.60q is not a kind of record; use wire.KindIPCRecord, wire.KindRunDAG, wire.KindCitationSet, or wire.KindPathFingerprint", kind)
 	}
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
-		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.Minimal})
+		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.MinimalReceipt})
 }
 
 // SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The reason is stored in the
@@ -120,10 +120,10 @@ func (s *RecordsService) SetState(ctx context.Context, seq uint64, c wire.StateC
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: join("records", decimal(seq), "state"), body: c, kind: wire.KindRecordStateChanged}.with(o))
 }
 
-// ChangeStates sets the state of many records: POST /state-changes. In a dry run, it only reports what it would
+// SetStates sets the state of many records: POST /state-changes. In a dry run, it only reports what it would
 // do. The client does not retry this call, and only ctx limits its duration. If the client has keys, it verifies
-// the receipts. If a receipt fails verification, ChangeStates returns both the result and a [ReceiptError].
-func (s *RecordsService) ChangeStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
+// the receipts. If a receipt fails verification, SetStates returns both the result and a [ReceiptError].
+func (s *RecordsService) SetStates(ctx context.Context, r wire.StateChangeRequest) (*wire.StateChangeResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.StateChangeResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/state-changes", slow: true}, r)
 	if err != nil {
@@ -149,10 +149,10 @@ func (s *RecordsService) Redact(ctx context.Context, seq uint64, reason string, 
 		body: wire.ContentRedaction{Reason: reason}, kind: wire.KindContentRedacted}.with(o))
 }
 
-// RedactAll withdraws the content of many records: POST /redactions. In a dry run, it only reports what it would
+// RedactMany withdraws the content of many records: POST /redactions. In a dry run, it only reports what it would
 // do. The client does not retry this call, and only ctx limits its duration. If the client has keys, it verifies
-// the receipts. If a receipt fails verification, RedactAll returns both the result and a [ReceiptError].
-func (s *RecordsService) RedactAll(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
+// the receipts. If a receipt fails verification, RedactMany returns both the result and a [ReceiptError].
+func (s *RecordsService) RedactMany(ctx context.Context, r wire.RedactionRequest) (*wire.RedactionResult, error) {
 	l := s.ledger
 	done, err := exchange[wire.RedactionResult](ctx, l.client, request{method: http.MethodPost, path: l.path + "/redactions", slow: true}, r)
 	if err != nil {
@@ -173,9 +173,9 @@ type RecordFilter struct {
 	State wire.State // "" means any
 	// Clock selects the time that Since, Until and the sort order use: recorded (the default) for the time
 	// of the event, or occurred for the record's own timestamp.
-	Clock        string
-	Since, Until time.Time // Since is inclusive, Until is exclusive; zero means no limit
-	Events       bool      // include the whole event in each row
+	Clock         string
+	Since, Until  time.Time // Since is inclusive, Until is exclusive; zero means no limit
+	IncludeEvents bool      // include the whole event in each row
 	// Where holds further filters of GET /records, keyed by parameter name, such as run_id, subject, project,
 	// model, label:NAME, source_id, flag, mismatch, inconsistent, chunk_hash, stage:NAME, producer, producer_seq,
 	// path_id, or the name of any hash. record_seq and topic select notes. Only records that match all filters
@@ -193,7 +193,7 @@ func (f *RecordFilter) values() url.Values {
 	setText(q, "clock", f.Clock)
 	setTime(q, "since", f.Since)
 	setTime(q, "until", f.Until)
-	setFlag(q, "events", f.Events)
+	setFlag(q, "events", f.IncludeEvents)
 	for name, value := range f.Where {
 		q.Set(name, value)
 	}
@@ -226,19 +226,19 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", setPair(o.values(), a, b)))
 }
 
-// GetOptions are the options of [RecordsService.Get].
-type GetOptions struct {
+// RecordGetOptions are the options of [RecordsService.Get].
+type RecordGetOptions struct {
 	QueryOptions
-	Derive bool // include the members that the server derives from earlier events
+	IncludeDerived bool // include the members that the server derives from earlier events
 }
 
 // Get reads a record or any other event: GET /records/{seq}.
-func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetOptions) (*wire.RecordRow, error) {
+func (s *RecordsService) Get(ctx context.Context, seq uint64, o *RecordGetOptions) (*wire.RecordRow, error) {
 	if o == nil {
-		o = new(GetOptions)
+		o = new(RecordGetOptions)
 	}
 	q := o.QueryOptions.values()
-	setFlag(q, "derive", o.Derive)
+	setFlag(q, "derive", o.IncludeDerived)
 	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
 }
 
@@ -257,7 +257,7 @@ func (s *RecordsService) Receipt(ctx context.Context, seq, treeSize uint64) (*wi
 		return nil, err
 	}
 	if receipt.Seq != seq {
-		return nil, fmt.Errorf("%w: the receipt is for event %d, not %d", ErrUnexpectedAnswer, receipt.Seq, seq)
+		return nil, fmt.Errorf("%w: the receipt is for event %d, not %d", ErrUnexpectedResponse, receipt.Seq, seq)
 	}
 	return receipt, s.ledger.accept(receipt, expected{kind: receipt.Kind})
 }
@@ -270,17 +270,17 @@ func (s *RecordsService) TlogProof(ctx context.Context, seq, treeSize uint64) ([
 	return s.ledger.client.call(ctx, r)
 }
 
-// ProveStage reads a proof of one stage of a run-DAG: GET /records/{seq}/proof?stage=. If several stages have the
+// StageProof reads a proof of one stage of a run-DAG: GET /records/{seq}/proof?stage=. If several stages have the
 // same name, the second is called name#2. If the client has keys, it verifies the proof. The caller must check that
 // the proof is for this stage.
-func (s *RecordsService) ProveStage(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
+func (s *RecordsService) StageProof(ctx context.Context, seq uint64, stage string, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// ProveCitation reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is its index
+// CitationProof reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is its index
 // in the set, starting at 0. If the client has keys, it verifies the proof. The caller must check that the proof is
 // for this citation.
-func (s *RecordsService) ProveCitation(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
+func (s *RecordsService) CitationProof(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
 	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
 }
 

@@ -64,9 +64,12 @@ func TestRepeatedRequests(t *testing.T) {
 			return err
 		}, true},
 		"freeze": {func(ctx context.Context, l *client.Ledger) error { _, err := l.Freeze(ctx); return err }, false},
-		"keys":   {func(ctx context.Context, l *client.Ledger) error { _, err := l.ChangeKeys(ctx, "rotate"); return err }, false},
+		"keys": {func(ctx context.Context, l *client.Ledger) error {
+			_, err := l.AdvanceKeyRotation(ctx, "rotate")
+			return err
+		}, false},
 		"redaction": {func(ctx context.Context, l *client.Ledger) error {
-			_, err := l.Records.RedactAll(ctx, wire.RedactionRequest{})
+			_, err := l.Records.RedactMany(ctx, wire.RedactionRequest{})
 			return err
 		}, false},
 	} {
@@ -119,7 +122,7 @@ func TestKeysStayTheSame(t *testing.T) {
 		_, err := l.Records.Post(t.Context(), generation("x"), nil)
 		require.NoError(t, err)
 	}
-	_, err := l.Records.Post(t.Context(), generation("x"), &client.WriteOptions{IdempotencyKey: "mine"})
+	_, err := l.Records.Post(t.Context(), generation("x"), &client.PostOptions{IdempotencyKey: "mine"})
 	require.NoError(t, err)
 	keys := seen.all()
 	require.Len(t, keys, 6)
@@ -139,7 +142,7 @@ func TestPausesGrow(t *testing.T) {
 		noticed = append(noticed, pause)
 		require.Len(t, noticed, failures)
 	}
-	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.Retries{Attempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
 	_, err := l.Describe(t.Context())
 	require.Equal(t, *pauses, noticed)
 	require.ErrorIs(t, err, client.ErrUnavailable)
@@ -196,7 +199,7 @@ func TestNoPauseBeyondTheDeadline(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(ok)
 	server.Close()
-	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.Retries{Attempts: 2}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 2}))
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Len(t, *pauses, 1)

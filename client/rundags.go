@@ -63,9 +63,9 @@ func (s *RunDAGsService) ListGroups(by string, f *RunDAGGroupFilter) *PagedList[
 	return list[wire.RunDAGGroup](s.ledger, "/run-dags/groups", q)
 }
 
-// LookUp returns the latest live run-DAG with the given question and cache dimensions, and its answer: POST
+// Lookup returns the latest live run-DAG with the given question and cache dimensions, and its answer: POST
 // /run-dags/lookup. If there is no such run-DAG, the error matches [ErrNotFound].
-func (s *RunDAGsService) LookUp(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.LookupAnswer, error) {
+func (s *RunDAGsService) Lookup(ctx context.Context, r wire.LookupRequest, o *QueryOptions) (*wire.LookupAnswer, error) {
 	q := request{method: http.MethodPost, path: s.ledger.path + "/run-dags/lookup", query: o.values(), repeat: true}
 	return exchange[wire.LookupAnswer](ctx, s.ledger.client, q, r)
 }
@@ -96,25 +96,25 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }
 
-// FailureFilter selects run-DAGs by when they were recorded. A nil pointer selects all live ones.
-type FailureFilter struct {
+// FailuresOptions selects run-DAGs by when they were recorded. A nil pointer selects all live ones.
+type FailuresOptions struct {
 	StateOptions
 	Since, Until time.Time // zero means no limit
-	// Periods also requests counts for consecutive periods of length Step. If Step is 0, the server chooses the
+	// IncludePeriods also requests counts for consecutive periods of length Step. If Step is 0, the server chooses the
 	// length.
-	Periods bool
-	Step    time.Duration
+	IncludePeriods bool
+	Step           time.Duration
 }
 
 // Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A nil f selects all live
 // run-DAGs.
-func (s *RunDAGsService) Failures(ctx context.Context, f *FailureFilter) (*wire.FailuresAnswer, error) {
+func (s *RunDAGsService) Failures(ctx context.Context, f *FailuresOptions) (*wire.FailuresAnswer, error) {
 	q := make(url.Values)
 	if f != nil {
 		q = f.StateOptions.values()
 		setTime(q, "since", f.Since)
 		setTime(q, "until", f.Until)
-		if f.Periods {
+		if f.IncludePeriods {
 			q.Set("periods", "true")
 			setCount(q, "step", uint64(f.Step/time.Second))
 		}

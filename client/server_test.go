@@ -38,10 +38,10 @@ func start(dir string, change ...func(*api.Config)) (*testServer, func(), error)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.Default, Origin: "ledger.example/default"}); err != nil {
+	if _, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName, Origin: "ledger.example/default"}); err != nil {
 		return nil, nil, err
 	}
-	folded, err := query.Open(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,7 +74,7 @@ func serve(t testing.TB, change ...func(*api.Config)) *testServer {
 }
 
 func (s *testServer) key() string {
-	l, err := s.host.Ledger(ledger.Default)
+	l, err := s.host.Ledger(ledger.DefaultName)
 	if err != nil {
 		panic(err)
 	}

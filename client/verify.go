@@ -67,7 +67,7 @@ func (l *Ledger) Verify(receipt *wire.Receipt) error {
 		return err
 	}
 	if r.Ledger != l.name {
-		return fmt.Errorf("%w: the receipt is for ledger %.100q, not %q", proofs.ErrField, r.Ledger, l.name)
+		return fmt.Errorf("%w: the receipt is for ledger %.100q, not %q", proofs.ErrFieldMismatch, r.Ledger, l.name)
 	}
 	return r.Verify(verifiers...)
 }
@@ -93,7 +93,7 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 // acceptNested checks that a proof is for the requested event, and verifies it if the client has keys.
 func (l *Ledger) acceptNested(proof *wire.NestedProof, seq uint64) (*wire.NestedProof, error) {
 	if proof.Receipt.Seq != seq || proof.Receipt.Ledger != l.name {
-		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrUnexpectedAnswer, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
+		return nil, fmt.Errorf("%w: the proof is for event %d of ledger %.100q, not for event %d of %q", ErrUnexpectedResponse, proof.Receipt.Seq, proof.Receipt.Ledger, seq, l.name)
 	}
 	if !l.hasVerifiers() {
 		return proof, nil
@@ -122,10 +122,10 @@ func (want expected) match(receipt *wire.Receipt) error {
 		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
 	if receipt.Kind != want.kind {
-		return fmt.Errorf("%w: the event is of kind %.60q, but the request was of kind %q", proofs.ErrField, receipt.Kind, want.kind)
+		return fmt.Errorf("%w: the event is of kind %.60q, but the request was of kind %q", proofs.ErrFieldMismatch, receipt.Kind, want.kind)
 	}
 	if want.digest != "" && event.Record.IdempotencyKey != want.digest {
-		return fmt.Errorf("%w: the event's idempotency key differs from the request's", proofs.ErrField)
+		return fmt.Errorf("%w: the event's idempotency key differs from the request's", proofs.ErrFieldMismatch)
 	}
 	return nil
 }

@@ -67,8 +67,8 @@ func startStandby(t *testing.T, primary string, environ []string) {
 // the primary is lost, the commands in that file let the standby take over without losing a record.
 func TestStandbyTakesOver(t *testing.T) {
 	primary := postgrestest.Start(t)
-	dir := filepath.Dir(primary.Socket())
-	environ := append(os.Environ(), "PATH="+filepath.Dir(primary.Program("psql"))+":"+os.Getenv("PATH"), "PGHOST="+dir,
+	dir := filepath.Dir(primary.SocketPath())
+	environ := append(os.Environ(), "PATH="+filepath.Dir(primary.ProgramPath("psql"))+":"+os.Getenv("PATH"), "PGHOST="+dir,
 		"POSTGRES_USER=colophon", "POSTGRES_DB=postgres", "POSTGRES_PASSWORD=secret", "PGPASSWORD=secret")
 	setup := exec.Command("sh", "postgres/primary.sh")
 	setup.Env = append(environ, "PGDATA="+filepath.Join(dir, "data"))

@@ -35,7 +35,7 @@ func TestAllocationsOfABatch(t *testing.T) {
 		for _, ticket := range tickets {
 			ack, err := ticket.Wait()
 			require.NoError(t, err)
-			require.Equal(t, ledger.Appended, ack.Outcome)
+			require.Equal(t, ledger.OutcomeAppended, ack.Outcome)
 		}
 	})
 	require.Less(t, allocations/records, 1.0)

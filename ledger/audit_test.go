@@ -37,7 +37,7 @@ func walk(t testing.TB, l *ledger.Ledger) error {
 
 func examine(log storage.Reader, verifier *proofs.Verifier) (*audit.Report, error) {
 	return audit.WalkLog(context.Background(), storeaudit.NewSource(log),
-		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.Default})
+		audit.Options{Verifiers: []*proofs.Verifier{verifier}, Ledger: ledger.DefaultName})
 }
 
 // An audit reports each direct change to the stored data, with the kind of damage and the seq of
@@ -49,37 +49,37 @@ func TestDamageIsReported(t *testing.T) {
 		seq    uint64
 		change func(t *testing.T, x *memory.Tamperer, s storage.Store)
 	}{
-		{"changed entry", audit.KindEntry, 100, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed entry", audit.DamageEntry, 100, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := entry(t, s, 100)
 			b[len(b)/2] ^= 1
 			require.NoError(t, x.SetEntry(100, b))
 		}},
-		{"changed tile", audit.KindTile, 7, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed tile", audit.DamageTile, 7, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[32*7] ^= 1
 			require.NoError(t, x.SetTile(0, 0, b))
 		}},
-		{"changed upper tile", audit.KindTile, 0, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed upper tile", audit.DamageTile, 0, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 1, 0)
 			b[0] ^= 1
 			require.NoError(t, x.SetTile(1, 0, b))
 		}},
-		{"swapped pair", audit.KindEntry, 50, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"swapped pair", audit.DamageEntry, 50, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			a, b := entry(t, s, 50), entry(t, s, 51)
 			require.NoError(t, x.SetEntry(50, b))
 			require.NoError(t, x.SetEntry(51, a))
 		}},
-		{"truncated log", audit.KindTruncated, 299, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"truncated log", audit.DamageTruncated, 299, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteEntry(300))
 			require.NoError(t, x.DeleteEntry(299))
 		}},
-		{"older checkpoint", audit.KindCheckpoint, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"older checkpoint", audit.DamageCheckpoint, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Checkpoint = checkpointAt(t, s, 200)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"other key's checkpoint", audit.KindSignature, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"other key's checkpoint", audit.DamageSignature, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			other, err := proofs.NewKey([32]byte{9}).Signer("test.invalid/default")
@@ -88,17 +88,17 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"changed content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed content", audit.DamageContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.SetContent(contentOf(t, s, 30), []byte("forged")))
 		}},
-		{"key of another record", audit.KindKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
-			k, err := s.Key(t.Context(), record.RunIdempotencyKey(record.IPCRecord, "run/29"))
+		{"key of another record", audit.DamageKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+			k, err := s.Key(t.Context(), record.RunIdempotencyKey(record.KindIPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
-			k.Record[0] ^= 1
-			require.NoError(t, x.SetKey(k))
+			k.RecordDigest[0] ^= 1
+			require.NoError(t, x.SetClaim(k))
 		}},
-		{"missing content", audit.KindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"missing content", audit.DamageContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))
 		}},
 	} {
@@ -114,7 +114,7 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, err)
 			require.Nil(t, report.Damage, "the untouched control passes")
 
-			x, err := database.Tamperer(ledger.Default)
+			x, err := database.Tamperer(ledger.DefaultName)
 			require.NoError(t, err)
 			c.change(t, x, s)
 			report, err = examine(s, signer(t).Verifier())
@@ -161,7 +161,7 @@ func TestOpenRefusesADamagedEdge(t *testing.T) {
 				post(t, l, ipc(t, "", fmt.Sprint(i)), "")
 			}
 			require.NoError(t, l.Close())
-			x, err := database.Tamperer(ledger.Default)
+			x, err := database.Tamperer(ledger.DefaultName)
 			require.NoError(t, err)
 			change(t, x, s)
 			_, err = ledger.Open(t.Context(), s, config(t))
@@ -181,7 +181,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 			post(t, l, ipc(t, "", "shared"), "")
 		}
 		require.NoError(t, walk(t, l))
-		x, err := database.Tamperer(ledger.Default)
+		x, err := database.Tamperer(ledger.DefaultName)
 		require.NoError(t, err)
 		return l, x
 	}
@@ -196,7 +196,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts this record, but the head has only 8 events")
 		var of seqs.Set
 		of.Add(1)
-		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
+		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.AnonymousActor, func(ledger.Ack, int) error { return nil }))
 		by, err := l.Reader().Redaction(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, uint64(8), by)

@@ -14,7 +14,7 @@ var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
 // checkClaim checks that the event at claim.Seq claims the key claim.Key for the record
 // claim.Record, and returns the event's entry. If the event does not claim it, the error wraps
-// ErrClaim.
+// ErrClaimMismatch.
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
@@ -24,11 +24,11 @@ func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	defer decoders.Put(decoder)
 	e, err := decoder.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: key %x refers to event %d, which cannot be decoded: %w", ErrClaim, claim.Key, claim.Seq, err)
+		return nil, fmt.Errorf("%w: key %x refers to event %d, which cannot be decoded: %w", ErrClaimMismatch, claim.Key, claim.Seq, err)
 	}
-	key := e.ClaimedKey()
-	if key == nil || *key != claim.Key || record.KindDigest(e.Kind, e.Digest()) != claim.Record {
-		return nil, fmt.Errorf("%w: key %x refers to event %d, so nothing was recorded; stop the server and run \"colophon fsck\"", ErrClaim, claim.Key, claim.Seq)
+	key := e.ClaimedIdempotencyKey()
+	if key == nil || *key != claim.Key || record.DigestWithKind(e.Kind, e.RecordDigest()) != claim.RecordDigest {
+		return nil, fmt.Errorf("%w: key %x refers to event %d, so nothing was recorded; stop the server and run \"colophon fsck\"", ErrClaimMismatch, claim.Key, claim.Seq)
 	}
 	return entry, nil
 }

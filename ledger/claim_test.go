@@ -22,31 +22,31 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	other := post(t, l, ipc(t, "run/other", "other"), "")
 	keyless := post(t, l, ipc(t, "", "keyless"), "")
 	refused := post(t, l, ipc(t, "run/other", "refused"), "")
-	require.Equal(t, ledger.Conflicted, refused.Outcome)
-	x, err := database.Tamperer(ledger.Default)
+	require.Equal(t, ledger.OutcomeConflicted, refused.Outcome)
+	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
 	for name, claim := range map[string]storage.Claim{
-		"of the same record, leads to another":   {Key: *lost.Key, Record: lost.Record, Seq: other.Seq},
-		"of the same record, leads to a refusal": {Key: *lost.Key, Record: lost.Record, Seq: refused.Seq},
-		"of the same record, leads to the first": {Key: *lost.Key, Record: lost.Record, Seq: 0},
-		"of another record, leads to that":       {Key: *lost.Key, Record: submission(t, l, ipc(t, "run/other", "other"), "").Record, Seq: other.Seq},
-		"of a record without key":                {Key: *lost.Key, Record: submission(t, l, ipc(t, "", "keyless"), "").Record, Seq: keyless.Seq},
-		"of no record":                           {Key: *lost.Key, Record: storage.Hash{1}, Seq: other.Seq},
+		"of the same record, leads to another":   {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: other.Seq},
+		"of the same record, leads to a refusal": {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: refused.Seq},
+		"of the same record, leads to the first": {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: 0},
+		"of another record, leads to that":       {Key: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "run/other", "other"), "").RecordDigest, Seq: other.Seq},
+		"of a record without key":                {Key: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "", "keyless"), "").RecordDigest, Seq: keyless.Seq},
+		"of no record":                           {Key: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: other.Seq},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, x.SetKey(claim))
+			require.NoError(t, x.SetClaim(claim))
 			size := l.Head().Size
 			_, err := l.Submit(lost)
-			require.ErrorIs(t, err, ledger.ErrClaim)
+			require.ErrorIs(t, err, ledger.ErrClaimMismatch)
 			require.ErrorContains(t, err, fmt.Sprintf("refers to event %d, so nothing was recorded", claim.Seq))
-			_, err = l.Submit(l.PrepareRefusal(ipc(t, "run/lost", "lost"), ledger.Anonymous, ""))
-			require.ErrorIs(t, err, ledger.ErrClaim)
+			_, err = l.Submit(l.PrepareRefusal(ipc(t, "run/lost", "lost"), ledger.AnonymousActor, ""))
+			require.ErrorIs(t, err, ledger.ErrClaimMismatch)
 			require.Equal(t, size, l.Head().Size, "nothing is appended")
 		})
 	}
-	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/next", "next"), "").Outcome, "the ledger continues")
-	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
+	require.Equal(t, ledger.OutcomeAppended, post(t, l, ipc(t, "run/next", "next"), "").Outcome, "the ledger continues")
+	require.Equal(t, ledger.OutcomeAppended, post(t, l, ipc(t, "run/lost", "lost"), "another key").Outcome)
 }
 
 // If the store holds a false claim for one of the keys in a commit, only the submission with that key
@@ -55,10 +55,10 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	database := memory.New()
 	g := &gate{store(t, database), make(chan struct{})}
 	l := open(t, g, config(t))
-	x, err := database.Tamperer(ledger.Default)
+	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
-	require.NoError(t, x.SetKey(storage.Claim{Key: *lost.Key, Record: storage.Hash{1}, Seq: 0}))
+	require.NoError(t, x.SetClaim(storage.Claim{Key: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
 	go func() { // blocks the sequencer, so that the other submissions share one batch
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))
@@ -91,8 +91,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed := func() {
 		t.Helper()
 		ack := post(t, l, ipc(t, "run/1", "secret"), "")
-		require.Equal(t, ledger.Replayed, ack.Outcome)
-		require.Equal(t, first.Seq, ack.First)
+		require.Equal(t, ledger.OutcomeReplayed, ack.Outcome)
+		require.Equal(t, first.Seq, ack.FirstSeq)
 		require.Equal(t, first.Entry, ack.Entry)
 		require.Empty(t, content(t, l, "secret"), "a replay restores no content")
 	}
@@ -112,23 +112,23 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 func TestKeysBelongToOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {
-		r, err := record.Parse(record.PathFingerprint, []byte(`{"run_id":"`+run+`","project":"p","route":["Start"]}`))
+		r, err := record.Parse(record.KindPathFingerprint, []byte(`{"run_id":"`+run+`","project":"p","route":["Start"]}`))
 		require.NoError(t, err)
 		return r
 	}
 	first := post(t, l, ipc(t, "run/1", "a"), "key")
 	ack := post(t, l, path("run/1"), "key")
-	require.Equal(t, ledger.Conflicted, ack.Outcome)
-	require.Equal(t, first.Seq, ack.First)
+	require.Equal(t, ledger.OutcomeConflicted, ack.Outcome)
+	require.Equal(t, first.Seq, ack.FirstSeq)
 	verb, err := record.ParseRegistration("x", []byte(`{}`))
 	require.NoError(t, err)
-	s, err := l.PrepareVerb(verb, ledger.Anonymous, "key")
+	s, err := l.PrepareVerb(verb, ledger.AnonymousActor, "key")
 	require.NoError(t, err)
 	ack, err = l.Submit(s)
 	require.NoError(t, err)
-	require.Equal(t, ledger.Conflicted, ack.Outcome)
+	require.Equal(t, ledger.OutcomeConflicted, ack.Outcome)
 
-	require.Equal(t, ledger.Appended, post(t, l, ipc(t, "run/2", "a"), "").Outcome)
-	require.Equal(t, ledger.Appended, post(t, l, path("run/2"), "").Outcome)
+	require.Equal(t, ledger.OutcomeAppended, post(t, l, ipc(t, "run/2", "a"), "").Outcome)
+	require.Equal(t, ledger.OutcomeAppended, post(t, l, path("run/2"), "").Outcome)
 	require.NoError(t, walk(t, l))
 }

@@ -19,25 +19,25 @@ import (
 type counted struct {
 	database *pebble.Database
 	ledger   *ledger.Ledger
-	syncs    *faulty.Faults // counts syncs of the write-ahead log
-	logs     *faulty.Faults // counts new log files; creating one causes an extra sync of the previous file
+	syncs    *faulty.Injector // counts syncs of the write-ahead log
+	logs     *faulty.Injector // counts new log files; creating one causes an extra sync of the previous file
 	commits  atomic.Int64
 }
 
 // count returns a counter for the given calls on files that match path. It injects zero-length
 // pauses, which have no effect except that they are counted.
-func count(path string, calls ...string) *faulty.Faults {
-	return faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
+func count(path string, calls ...string) *faulty.Injector {
+	return faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, Path: path, Count: -1})
 }
 
 func openCounted(t *testing.T) *counted {
 	t.Helper()
-	c := &counted{syncs: count("*.log", faulty.Sync), logs: count("*.log", faulty.Create, faulty.Reuse)}
+	c := &counted{syncs: count("*.log", faulty.CallSync), logs: count("*.log", faulty.CallCreate, faulty.CallReuseForWrite)}
 	files := faulty.NewFS(faulty.NewFS(vfs.NewMem(), c.syncs), c.logs)
 	var err error
 	c.database, err = pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: files, Logger: discard()})
 	require.NoError(t, err)
-	s, err := c.database.Create(t.Context(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default"})
+	s, err := c.database.Create(t.Context(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
 	require.NoError(t, err)
 	c.ledger, err = ledger.Open(t.Context(), s, config(t))
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func openCounted(t *testing.T) *counted {
 // synced returns how often the write-ahead log was synced, not counting the final sync of each file.
 func (c *counted) synced() int {
 	logs := c.logs.FaultCounts()
-	return c.syncs.FaultCounts()[faulty.Sync] - logs[faulty.Create] - logs[faulty.Reuse]
+	return c.syncs.FaultCounts()[faulty.CallSync] - logs[faulty.CallCreate] - logs[faulty.CallReuseForWrite]
 }
 
 // A commit syncs the write-ahead log once, however many records it contains. There are no other

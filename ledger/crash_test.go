@@ -42,7 +42,7 @@ func (a *acknowledged) all() []ledger.Ack {
 // If a commit fails, its records are not acknowledged, and the ledger calls Config.Fatal to stop the
 // process. After a restart the ledger continues, with or without these records.
 func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
-	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.Before, "all written": storagetest.After} {
+	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.FaultBeforeWrite, "all written": storagetest.FaultAfterWrite} {
 		t.Run(name, func(t *testing.T) {
 			inner := store(t, memory.New())
 			f := storagetest.NewFaultyStore(inner)
@@ -71,10 +71,10 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 				require.NoError(t, verify(again, ack))
 			}
 			retried := post(t, again, ipc(t, "lost", "x"), "")
-			if fault == storagetest.After {
-				require.Equal(t, ledger.Replayed, retried.Outcome)
+			if fault == storagetest.FaultAfterWrite {
+				require.Equal(t, ledger.OutcomeReplayed, retried.Outcome)
 			} else {
-				require.Equal(t, ledger.Appended, retried.Outcome)
+				require.Equal(t, ledger.OutcomeAppended, retried.Outcome)
 			}
 			require.EqualValues(t, 7, again.Head().Size)
 			require.NoError(t, walk(t, again))
@@ -132,9 +132,9 @@ func openOn(t testing.TB, files *pebbletest.CrashFS) (storage.Database, *ledger.
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := database.Ledger(ctx, ledger.Default)
+	s, err := database.Ledger(ctx, ledger.DefaultName)
 	if errors.Is(err, storage.ErrNotFound) {
-		s, err = database.Create(ctx, storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default"})
+		s, err = database.Create(ctx, storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, database.Close())
@@ -172,7 +172,7 @@ func checkNoStrayData(t testing.TB, database storage.Database, log storage.Reade
 	if report.Damage != nil {
 		return report.Damage
 	}
-	strays, err := storeaudit.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.Default: report}, nil)
+	strays, err := storeaudit.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
 	if err == nil && len(strays) > 0 {
 		err = strays[0]
 	}
@@ -189,7 +189,7 @@ func (c cut) checkUntouched(t testing.TB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
-	store, err := database.Ledger(t.Context(), ledger.Default)
+	store, err := database.Ledger(t.Context(), ledger.DefaultName)
 	if errors.Is(err, storage.ErrNotFound) && len(c.acks) == 0 {
 		return nil
 	}

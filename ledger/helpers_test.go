@@ -29,7 +29,7 @@ func signer(t testing.TB) *proofs.Signer {
 // store creates an empty ledger named "default" in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
-	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.Default, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
+	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
 	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as if an interrupted creation had already stored the secret
 	return s
@@ -70,14 +70,14 @@ func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.
 	}
 	body, err := json.Marshal(fields)
 	require.NoError(t, err)
-	r, err := record.DefaultLimits().WithMemberSecret(members).Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().WithMemberSecret(members).Parse(record.KindIPCRecord, body)
 	require.NoError(t, err)
 	return r
 }
 
 func submission(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.Submission {
 	t.Helper()
-	s, err := l.PrepareRecord(r, ledger.Anonymous, key)
+	s, err := l.PrepareRecord(r, ledger.AnonymousActor, key)
 	require.NoError(t, err)
 	return s
 }
@@ -88,7 +88,7 @@ func post(t testing.TB, l *ledger.Ledger, r *record.Record, key string) ledger.A
 	t.Helper()
 	ack, err := l.Submit(submission(t, l, r, key))
 	require.NoError(t, err)
-	if ack.Outcome != ledger.Replayed {
+	if ack.Outcome != ledger.OutcomeReplayed {
 		require.NoError(t, verify(l, ack))
 	}
 	return ack

@@ -15,21 +15,21 @@ import (
 	"colophon/storage"
 )
 
-// Default is the name of the ledger that a server creates at its first start.
-const Default = "default"
+// DefaultName is the name of the ledger that a server creates at its first start.
+const DefaultName = "default"
 
 // Errors returned by the methods of Host.
 var (
-	// ErrName means that the name breaks the rules for ledger names.
-	ErrName = errors.New("ledger: a name must consist of 1 to 64 lower-case letters, digits, and hyphens, and begin with a letter or digit")
-	// ErrOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
-	ErrOrigin = errors.New("ledger: an origin must be a URL without a scheme, such as log.example.com/texts, with at most 256 letters, digits, and characters from -._~:/%")
-	// ErrUnknown means that the host has no ledger with the given name.
-	ErrUnknown = errors.New("ledger: no ledger with this name exists")
+	// ErrInvalidName means that the name breaks the rules for ledger names.
+	ErrInvalidName = errors.New("ledger: a name must consist of 1 to 64 lower-case letters, digits, and hyphens, and begin with a letter or digit")
+	// ErrInvalidOrigin means that the origin breaks the rules for origins (spec: Origin and keys).
+	ErrInvalidOrigin = errors.New("ledger: an origin must be a URL without a scheme, such as log.example.com/texts, with at most 256 letters, digits, and characters from -._~:/%")
+	// ErrUnknownLedger means that the host has no ledger with the given name.
+	ErrUnknownLedger = errors.New("ledger: no ledger with this name exists")
 	// ErrExists means that the host already has a ledger with the given name.
 	ErrExists = errors.New("ledger: a ledger with that name already exists")
-	// ErrKeyOrigin means that the origin of the staged key differs from the origin in the request.
-	ErrKeyOrigin = errors.New("ledger: the signing key stored under this name has a different origin; omit the origin to use that key, or move the key to another folder")
+	// ErrKeyOriginMismatch means that the origin of the staged key differs from the origin in the request.
+	ErrKeyOriginMismatch = errors.New("ledger: the signing key stored under this name has a different origin; omit the origin to use that key, or move the key to another folder")
 	// ErrKeyInUse means that another ledger of the host signs with the key, has signed with it in
 	// the past, or has it staged as its next key.
 	ErrKeyInUse = errors.New("ledger: another ledger already uses this signing key; move the key to another folder, and create a new one with colophon keygen")
@@ -46,11 +46,11 @@ var originPattern = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._~:%-]|/[a-zA-Z0
 
 const maxOrigin = 256 // maximum length in bytes
 
-// CheckOrigin returns ErrOrigin if origin cannot be the origin of a checkpoint (spec: Origin and
+// CheckOrigin returns ErrInvalidOrigin if origin cannot be the origin of a checkpoint (spec: Origin and
 // keys).
 func CheckOrigin(origin string) error {
 	if len(origin) > maxOrigin || !originPattern.MatchString(origin) {
-		return ErrOrigin
+		return ErrInvalidOrigin
 	}
 	return nil
 }
@@ -66,9 +66,9 @@ type KeyStore interface {
 	LoadStaged(ledger string) (*proofs.Signer, error)
 	// Stage stages a signer for a ledger that does not exist yet.
 	Stage(ledger string, signer *proofs.Signer) error
-	// Confirm makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
+	// ConfirmStaged makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
 	// there is no staged signer.
-	Confirm(ledger string) error
+	ConfirmStaged(ledger string) error
 }
 
 // RotatingKeyStore extends KeyStore with key rotation (spec: Key rotation). The log determines which keys
@@ -81,7 +81,7 @@ type RotatingKeyStore interface {
 	// LoadNext returns a stored signer that the ledger's history does not contain yet, or
 	// storage.ErrNotFound.
 	LoadNext(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
-	// StageNext stores a signer for the next rotation. It returns ErrKeysFixed if the store cannot
+	// StageNext stores a signer for the next rotation. It returns ErrExternalKeys if the store cannot
 	// write this ledger's keys.
 	StageNext(ledger string, signer *proofs.Signer) error
 	// Reconcile makes Load return the newest key in the history. It keeps the previous key until
@@ -116,9 +116,9 @@ func OpenHost(ctx context.Context, database storage.Database, keys KeyStore, con
 		return nil, fmt.Errorf("listing ledgers: %w", err)
 	}
 	for _, info := range infos {
-		_, err := h.open(ctx, info.Name, Anonymous)
+		_, err := h.open(ctx, info.Name, AnonymousActor)
 		if errors.Is(err, errNoFirstEvent) {
-			config(info.Name).withDefaults().Log.Error("skipping a ledger until the next start because its first event cannot be written", "error", err)
+			config(info.Name).withDefaults().Logger.Error("skipping a ledger until the next start because its first event cannot be written", "error", err)
 			continue
 		}
 		if err != nil {
@@ -202,51 +202,51 @@ func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
 	h.StepDown(name)
 	h.creating.Lock()
 	defer h.creating.Unlock()
-	l, err := h.open(ctx, name, Anonymous)
+	l, err := h.open(ctx, name, AnonymousActor)
 	if err == nil && before != nil {
-		l.sequencer.notify(Commit{At: time.UnixMicro(l.Head().Time), Elsewhere: true})
+		l.sequencer.notify(Commit{Time: time.UnixMicro(l.Head().Time), ByOtherServer: true})
 	}
 	return l, err
 }
 
 // StepDown closes a ledger for writing, so that another server can write it. New writes fail with
-// storage.ErrNotHeld, and reads continue. StepDown returns after the records that the ledger has
+// storage.ErrLeaseNotHeld, and reads continue. StepDown returns after the records that the ledger has
 // already accepted are committed.
 func (h *Host) StepDown(name string) {
 	if l, err := h.Ledger(name); err == nil {
-		end(l, storage.ErrNotHeld)
+		end(l, storage.ErrLeaseNotHeld)
 	}
 }
 
-// Role describes what a server does with a ledger.
-type Role uint8
+// Status describes what a server does with a ledger.
+type Status uint8
 
 // The roles that a server can have for a ledger.
 const (
-	RoleAbsent Role = iota // the ledger is not open
-	RoleClosed             // the ledger was closed, or another server has taken over its lease
-	RoleReader             // the ledger is open for reading only, or its keys do not match its log
-	RoleWriter
+	StatusAbsent   Status = iota // the ledger is not open
+	StatusClosed                 // the ledger was closed, or another server has taken over its lease
+	StatusReadOnly               // the ledger is open for reading only, or its keys do not match its log
+	StatusWritable
 )
 
-// Role returns what this server does with a ledger.
-func (h *Host) Role(name string) Role {
+// Status returns what this server does with a ledger.
+func (h *Host) Status(name string) Status {
 	l, err := h.Ledger(name)
 	switch {
 	case err != nil:
-		return RoleAbsent
+		return StatusAbsent
 	case l.queue.isClosed():
-		return RoleClosed
+		return StatusClosed
 	case l.signing.refusal != nil:
-		return RoleReader
+		return StatusReadOnly
 	}
-	return RoleWriter
+	return StatusWritable
 }
 
-// CheckSigning returns nil if this server has the keys that must sign the next commit of a stored
+// CheckSigningKeys returns nil if this server has the keys that must sign the next commit of a stored
 // ledger. It reads the keys from the key store each time, because an operator may have changed
 // them. It does not modify anything.
-func (h *Host) CheckSigning(ctx context.Context, name string) error {
+func (h *Host) CheckSigningKeys(ctx context.Context, name string) error {
 	store, err := h.database.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func (h *Host) CheckSigning(ctx context.Context, name string) error {
 		return err
 	}
 	if rotating, ok := h.keys.(RotatingKeyStore); ok {
-		if config.Signers, err = rotating.LoadOthers(name); err != nil {
+		if config.OtherSigners, err = rotating.LoadOthers(name); err != nil {
 			return err
 		}
 	}
@@ -280,7 +280,7 @@ func (h *Host) CheckSigning(ctx context.Context, name string) error {
 	s := &signing{config: &config, name: name}
 	for _, key := range []*proofs.Verifier{history.Current(), history.OverlapKey()} {
 		if key != nil && s.signerFor(key) == nil {
-			return fmt.Errorf("%w: %s", ErrKeyMissing, key)
+			return fmt.Errorf("%w: %s", ErrPreviousKeyMissing, key)
 		}
 	}
 	return nil
@@ -300,7 +300,7 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 	if !ok {
 		return nil
 	}
-	config.Signers, err = rotating.LoadOthers(name)
+	config.OtherSigners, err = rotating.LoadOthers(name)
 	if errors.Is(err, ErrBadKey) {
 		config.KeyFault, err = errors.Join(config.KeyFault, err), nil
 	}
@@ -331,7 +331,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 	case history != nil && !history.Contains(staged.Verifier()):
 		return staged, nil // Open does not sign anything with this key
 	}
-	if err := h.keys.Confirm(name); err != nil {
+	if err := h.keys.ConfirmStaged(name); err != nil {
 		return nil, err
 	}
 	return h.keys.Load(name)
@@ -344,7 +344,7 @@ type CreateOptions struct {
 	// Create chooses an origin that contains the key's fingerprint and is therefore unique (spec:
 	// Origin and keys).
 	Origin string
-	// OnMismatch is AcceptMismatch or RejectMismatch. The default is AcceptMismatch.
+	// OnMismatch is MismatchPolicyAccept or MismatchPolicyReject. The default is MismatchPolicyAccept.
 	OnMismatch string
 	// Actor is the actor of the first event. The default is Anonymous. If the creation is
 	// interrupted before the event is written, the next start writes the event with Anonymous as
@@ -352,15 +352,15 @@ type CreateOptions struct {
 	Actor string
 }
 
-// CheckName returns ErrName if the name breaks the rules for ledger names.
+// CheckName returns ErrInvalidName if the name breaks the rules for ledger names.
 func CheckName(name string) error {
 	if !record.IsLedgerName(name) {
-		return ErrName
+		return ErrInvalidName
 	}
 	return nil
 }
 
-// Create durably creates a ledger. It returns ErrName, ErrOrigin, ErrKeyOrigin, ErrKeyInUse,
+// Create durably creates a ledger. It returns ErrInvalidName, ErrInvalidOrigin, ErrKeyOriginMismatch, ErrKeyInUse,
 // ErrOriginInUse, ErrKeyWithoutLedger, ErrMarkWithoutLedger, or ErrExists if the request cannot
 // succeed. Create does not stop if ctx is canceled. If a crash interrupts the creation, the next
 // call to Create with the same name completes it and returns ErrExists.
@@ -377,7 +377,7 @@ func (h *Host) Create(ctx context.Context, n CreateOptions) (*Ledger, error) {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	for _, l := range h.Ledgers() {
-		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrNotHeld) { // any open ledger shows whether the shared database is writable
+		if err := l.store.CheckWritable(ctx); err != nil && !errors.Is(err, storage.ErrLeaseNotHeld) { // any open ledger shows whether the shared database is writable
 			return nil, fmt.Errorf("creating ledger %q: %w", n.Name, err)
 		}
 	}
@@ -401,8 +401,8 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 		return fmt.Errorf("creating ledger %q: %w", n.Name, err)
 	}
 	config := h.config(n.Name).withDefaults()
-	if config.Marks != nil {
-		switch _, err := config.Marks.Mark(n.Name); {
+	if config.HighWaterMarks != nil {
+		switch _, err := config.HighWaterMarks.Mark(n.Name); {
 		case err == nil:
 			return fmt.Errorf("creating ledger %q: %w", n.Name, ErrMarkWithoutLedger)
 		case !errors.Is(err, storage.ErrNotFound):
@@ -421,7 +421,7 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	if err := h.checkUnique(n.Name, signer.Origin(), signer.Verifier()); err != nil {
 		return err
 	}
-	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == RejectMismatch}
+	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == MismatchPolicyReject}
 	_, err = h.database.Create(ctx, info)
 	switch {
 	case errors.Is(err, storage.ErrConflict): // another server has just created the ledger in this database
@@ -443,7 +443,7 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	}
 	switch signer, err := h.keys.LoadStaged(name); {
 	case err == nil && origin != "" && signer.Origin() != origin:
-		return nil, fmt.Errorf("creating ledger %q: %w", name, ErrKeyOrigin)
+		return nil, fmt.Errorf("creating ledger %q: %w", name, ErrKeyOriginMismatch)
 	case err == nil:
 		return signer, nil
 	case !errors.Is(err, storage.ErrNotFound):
@@ -463,13 +463,13 @@ func (h *Host) stagedSigner(name, origin string) (*proofs.Signer, error) {
 	return signer, nil
 }
 
-// Ledger returns the open ledger with the given name, or ErrUnknown.
+// Ledger returns the open ledger with the given name, or ErrUnknownLedger.
 func (h *Host) Ledger(name string) (*Ledger, error) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]
 	if !ok {
-		return nil, fmt.Errorf("finding ledger %q: %w", name, ErrUnknown)
+		return nil, fmt.Errorf("finding ledger %q: %w", name, ErrUnknownLedger)
 	}
 	return l, nil
 }

@@ -27,7 +27,7 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	h := host(t, database, keys)
 	a, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	b, err := h.Create(t.Context(), ledger.CreateOptions{Name: "b", Origin: "log.example/b", OnMismatch: ledger.RejectMismatch})
+	b, err := h.Create(t.Context(), ledger.CreateOptions{Name: "b", Origin: "log.example/b", OnMismatch: ledger.MismatchPolicyReject})
 	require.NoError(t, err)
 	require.NotEqual(t, a.VerifierKey(), b.VerifierKey())
 	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
@@ -40,20 +40,20 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, b.VerifierKey(), reopened.VerifierKey())
 	require.Equal(t, "log.example/b", reopened.Info().Origin)
-	require.Equal(t, ledger.RejectMismatch, reopened.MismatchPolicy())
+	require.Equal(t, ledger.MismatchPolicyReject, reopened.MismatchPolicy())
 	_, err = again.Ledger("c")
-	require.ErrorIs(t, err, ledger.ErrUnknown)
+	require.ErrorIs(t, err, ledger.ErrUnknownLedger)
 }
 
 func TestNamesAndOrigins(t *testing.T) {
 	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
 	for _, name := range []string{"", "A", "-a", "a b", "../a", "ä", string(make([]byte, 65))} {
 		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: name})
-		require.ErrorIs(t, err, ledger.ErrName, name)
+		require.ErrorIs(t, err, ledger.ErrInvalidName, name)
 	}
 	for _, origin := range []string{"http://x.example/y", "a b", "a+b", "a//b", "/a", "a\n", "é"} {
 		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "n", Origin: origin})
-		require.ErrorIs(t, err, ledger.ErrOrigin, origin)
+		require.ErrorIs(t, err, ledger.ErrInvalidOrigin, origin)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestInterruptedCreation(t *testing.T) {
 		require.NoError(t, keys.Stage("a", signer))
 		h := host(t, memory.New(), keys)
 		_, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a", Origin: "log.example/other"})
-		require.ErrorIs(t, err, ledger.ErrKeyOrigin)
+		require.ErrorIs(t, err, ledger.ErrKeyOriginMismatch)
 		l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 		require.NoError(t, err)
 		require.Equal(t, signer.Verifier().String(), l.VerifierKey())
@@ -155,7 +155,7 @@ func TestOnlyTheOwnerCanReadKeyFiles(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	require.NoError(t, keys.Stage("a", signer))
-	require.NoError(t, keys.Confirm("a"))
+	require.NoError(t, keys.ConfirmStaged("a"))
 	info, err := os.Stat(keys.Path("a"))
 	require.NoError(t, err)
 	require.EqualValues(t, 0o600, info.Mode().Perm())
@@ -163,7 +163,7 @@ func TestOnlyTheOwnerCanReadKeyFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	require.NoError(t, keys.Stage("a", signer))
-	require.Error(t, keys.Confirm("a"), "a key is never replaced")
+	require.Error(t, keys.ConfirmStaged("a"), "a key is never replaced")
 	require.NoError(t, os.Chmod(keys.Path("a"), 0o644))
 	_, err = keys.Load("a")
 	require.ErrorContains(t, err, "chmod 600")

@@ -55,7 +55,7 @@ func (h *Host) checkOpening(ctx context.Context, store storage.Store, config Con
 	if err != nil {
 		return err
 	}
-	keys := verifiers(config.Signers)
+	keys := verifiers(config.OtherSigners)
 	if config.Signer != nil {
 		keys = append(keys, config.Signer.Verifier())
 	}

@@ -13,17 +13,17 @@ import (
 
 // Errors that say why the signing keys of a ledger cannot be used or changed.
 var (
-	// ErrOverlap means that two keys already sign, so the previous one must be retired first.
-	ErrOverlap = errors.New("ledger: the previous key is still signing; retire it first")
-	// ErrNoOverlap means that only the newest key signs, so there is no key to retire.
-	ErrNoOverlap = errors.New("ledger: only the newest key signs, so there is no key to retire; rotate the key first")
-	// ErrKeyMissing means that the previous key is missing during an overlap, when the previous and the
+	// ErrKeyOverlap means that two keys already sign, so the previous one must be retired first.
+	ErrKeyOverlap = errors.New("ledger: the previous key is still signing; retire it first")
+	// ErrNoKeyOverlap means that only the newest key signs, so there is no key to retire.
+	ErrNoKeyOverlap = errors.New("ledger: only the newest key signs, so there is no key to retire; rotate the key first")
+	// ErrPreviousKeyMissing means that the previous key is missing during an overlap, when the previous and the
 	// newest key must both sign. A checkpoint without the missing key's signature would be invalid, so
 	// the ledger does not sign anything until that key is restored or retired. Reads continue.
-	ErrKeyMissing = errors.New("ledger: writes are refused because the previous and the newest key must both sign, and the previous key is missing")
-	// ErrKeysFixed means that the server cannot write the ledger's keys, because they come from
+	ErrPreviousKeyMissing = errors.New("ledger: writes are refused because the previous and the newest key must both sign, and the previous key is missing")
+	// ErrExternalKeys means that the server cannot write the ledger's keys, because they come from
 	// outside its data folder.
-	ErrKeysFixed = errors.New("ledger: this ledger's signing keys come from outside the data folder, so the server cannot write them; add the next key at their source, restart the server, and rotate")
+	ErrExternalKeys = errors.New("ledger: this ledger's signing keys come from outside the data folder, so the server cannot write them; add the next key at their source, restart the server, and rotate")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does not
@@ -42,12 +42,12 @@ var ErrBadKey = errors.New("the signing key cannot be used")
 type keyring struct {
 	history *proofs.KeyHistory
 	signers []*proofs.Signer // newest first; two during an overlap
-	refusal error            // ErrKeyMissing if a signer is missing, which prevents all signing
+	refusal error            // ErrPreviousKeyMissing if a signer is missing, which prevents all signing
 }
 
-// KeyVariable returns the name of the environment variable that can contain a ledger's signing
+// KeyEnvVar returns the name of the environment variable that can contain a ledger's signing
 // keys.
-func KeyVariable(ledger string) string {
+func KeyEnvVar(ledger string) string {
 	return "COLOPHON_SIGNING_KEY_" + strings.ToUpper(strings.ReplaceAll(ledger, "-", "_"))
 }
 
@@ -67,7 +67,7 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 	if err != nil {
 		return nil, fmt.Errorf("reading entry 0: %w", err)
 	}
-	history, err := proofs.BeginKeyHistory(created)
+	history, err := proofs.NewKeyHistoryFromEntry(created)
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading the key in entry 0: %w", ErrDamaged, err)
 	}
@@ -98,7 +98,7 @@ func rotationKey(n int) proofs.Hash {
 // RotateKey logs an event that introduces next as a signing key. Starting with the checkpoint of
 // that event, next and the current key both sign (spec: Key rotation). The caller must already have
 // stored next durably. Otherwise, a crash could lose a key that has signed. RotateKey returns
-// ErrOverlap if two keys already sign; otherwise it returns any error from Submit.
+// ErrKeyOverlap if two keys already sign; otherwise it returns any error from Submit.
 func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()
@@ -107,7 +107,7 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	}
 	now := l.signing.keys.Load()
 	if now.history.OverlapKey() != nil {
-		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, ErrOverlap)
+		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, ErrKeyOverlap)
 	}
 	handover, err := proofs.NewHandover(now.signers[0], next)
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 }
 
 // RetireKey ends an overlap by logging a key change. Only the newest key signs the change's own
-// checkpoint and all later ones, so the retired key can be missing. RetireKey returns ErrNoOverlap
+// checkpoint and all later ones, so the retired key can be missing. RetireKey returns ErrNoKeyOverlap
 // if only one key signs; otherwise it returns any error from Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
@@ -128,7 +128,7 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	}
 	now := l.signing.keys.Load()
 	if now.history.OverlapKey() == nil {
-		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, ErrNoOverlap)
+		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, ErrNoKeyOverlap)
 	}
 	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.OverlapKey(), Next: now.history.Current()}
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
@@ -150,14 +150,14 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 	}
 	v := record.NewKeyRotation(string(change.Step), change.Previous.String(), change.Next.String(), change.Handover)
 	key := rotationKey(now.history.NumChanges() + 1)
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: &key}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: &key}
 	ack, err := l.Submit(Submission{
-		Body: v.AppendBody(nil, e), Key: &key, Record: record.KindDigest(v.Kind, v.Digest),
-		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
-		rekey:   rekey,
+		Body: v.AppendBody(nil, e), KeyDigest: &key, RecordDigest: record.DigestWithKind(v.Kind, v.Digest),
+		RefusalBody: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
+		rekey:       rekey,
 	})
-	if err == nil && ack.Outcome != Appended {
-		err = fmt.Errorf("%w: event %d already claims the idempotency key of the next rotation", ErrDamaged, ack.First)
+	if err == nil && ack.Outcome != OutcomeAppended {
+		err = fmt.Errorf("%w: event %d already claims the idempotency key of the next rotation", ErrDamaged, ack.FirstSeq)
 	}
 	return ack, err
 }

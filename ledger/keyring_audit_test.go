@@ -56,7 +56,7 @@ func TestAuditFollowsTheKeys(t *testing.T) {
 		require.NoError(t, err)
 		damage := check(forged, unbounded...)
 		require.NotNil(t, damage)
-		require.Equal(t, audit.KindSignature, damage.Kind)
+		require.Equal(t, audit.DamageSignature, damage.Kind)
 		damage = check(forged, l.KeyHistory().Verifiers()...)
 		require.NotNil(t, damage)
 	}

@@ -52,7 +52,7 @@ func TestRotationUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				s, err := l.PrepareRecord(ipc(t, fmt.Sprintf("%d/%d", w, i), "x"), ledger.Anonymous, "")
+				s, err := l.PrepareRecord(ipc(t, fmt.Sprintf("%d/%d", w, i), "x"), ledger.AnonymousActor, "")
 				if err == nil {
 					var ack ledger.Ack
 					if ack, err = l.Submit(s); err == nil {
@@ -110,9 +110,9 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.NoError(t, err)
 	first := l.VerifierKey()
 	_, err = h.RetireKey(ctx, "a", "operator")
-	require.ErrorIs(t, err, ledger.ErrNoOverlap)
+	require.ErrorIs(t, err, ledger.ErrNoKeyOverlap)
 	_, err = h.RotateKey(ctx, "b", "operator")
-	require.ErrorIs(t, err, ledger.ErrUnknown)
+	require.ErrorIs(t, err, ledger.ErrUnknownLedger)
 	mine, err := proofs.GenerateKey().Signer(l.Info().Origin)
 	require.NoError(t, err)
 	require.NoError(t, keys.StageNext("a", mine))
@@ -120,7 +120,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the rotation uses the key that the operator has staged")
 	_, err = h.RotateKey(ctx, "a", "operator")
-	require.ErrorIs(t, err, ledger.ErrOverlap)
+	require.ErrorIs(t, err, ledger.ErrKeyOverlap)
 	require.NoFileExists(t, keys.NextPath("a"), "no key is generated for a rotation that is refused")
 
 	require.NoError(t, h.Close())
@@ -237,7 +237,7 @@ func TestInterruptedRotations(t *testing.T) {
 // If the outcome of a rotation's commit is unknown, the ledger does not publish the new key. After
 // the next start, the new key signs only if the store contains the rotation event.
 func TestRotationOfUnknownOutcome(t *testing.T) {
-	for fault, rotated := range map[storagetest.Fault]bool{storagetest.Before: false, storagetest.After: true} {
+	for fault, rotated := range map[storagetest.Fault]bool{storagetest.FaultBeforeWrite: false, storagetest.FaultAfterWrite: true} {
 		inner := store(t, memory.New())
 		f := storagetest.NewFaultyStore(inner)
 		c := config(t)
@@ -252,7 +252,7 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 		require.Equal(t, c.Signer.Verifier().String(), l.VerifierKey(), "the ledger does not publish a key that may not be in its log")
 
 		c = config(t)
-		c.Signers = []*proofs.Signer{next}
+		c.OtherSigners = []*proofs.Signer{next}
 		again := open(t, inner, c)
 		require.Equal(t, rotated, again.VerifierKey() == next.Verifier().String())
 		if !rotated {

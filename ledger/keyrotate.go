@@ -11,7 +11,7 @@ import (
 
 // RotateKey adds a new signing key to the named ledger. The new key signs alongside the current
 // key. RotateKey uses the stored next key if there is one, and otherwise generates and stores one.
-// It returns ErrUnknown, ErrKeysFixed, ErrKeyInUse, ErrOverlap, or any error from Submit. If a
+// It returns ErrUnknownLedger, ErrExternalKeys, ErrKeyInUse, ErrKeyOverlap, or any error from Submit. If a
 // rotation is interrupted before its event is logged, the next call completes it. If it is
 // interrupted later, the next start of the server completes it.
 func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
@@ -21,7 +21,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}
 		if l.KeyHistory().OverlapKey() != nil {
-			return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", name, ErrOverlap)
+			return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", name, ErrKeyOverlap)
 		}
 		next, err := nextKey(keys, l)
 		if err != nil {
@@ -35,7 +35,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 }
 
 // RetireKey retires the older of the two keys that have been signing since RotateKey. It works even
-// if the private part of that key is missing. It returns ErrUnknown, ErrKeysFixed, ErrNoOverlap, or
+// if the private part of that key is missing. It returns ErrUnknownLedger, ErrExternalKeys, ErrNoKeyOverlap, or
 // any error from Submit.
 func (h *Host) RetireKey(ctx context.Context, name, actor string) (Ack, error) {
 	return h.changeKeys(ctx, name, func(l *Ledger, _ RotatingKeyStore) (Ack, error) { return l.RetireKey(actor) })
@@ -54,7 +54,7 @@ func (h *Host) changeKeys(ctx context.Context, name string, change func(*Ledger,
 	}
 	keys, ok := h.keys.(RotatingKeyStore)
 	if !ok {
-		return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, ErrKeysFixed)
+		return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, ErrExternalKeys)
 	}
 	ack, err := change(l, keys)
 	if err != nil {

@@ -39,18 +39,18 @@ func TestMissingKeys(t *testing.T) {
 	l = open(t, s, c)
 	size := l.Head().Size
 	_, err = l.Submit(submission(t, l, ipc(t, "new key alone", "x"), ""))
-	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	require.ErrorIs(t, err, ledger.ErrPreviousKeyMissing)
 	require.ErrorContains(t, err, "keys/default.key.previous")
-	require.ErrorIs(t, l.CheckWritable(t.Context()), ledger.ErrKeyMissing)
+	require.ErrorIs(t, l.CheckWritable(t.Context()), ledger.ErrPreviousKeyMissing)
 	_, err = l.Checkpoint(t.Context(), l.Head(), 1)
-	require.ErrorIs(t, err, ledger.ErrKeyMissing, "nothing is signed")
+	require.ErrorIs(t, err, ledger.ErrPreviousKeyMissing, "nothing is signed")
 	_, err = l.RotateKey(next, "operator")
-	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	require.ErrorIs(t, err, ledger.ErrPreviousKeyMissing)
 	require.Equal(t, size, l.Head().Size)
 	require.NoError(t, l.Close())
 
 	c = config(t)
-	c.Signer, c.Signers = next, []*proofs.Signer{signer(t)}
+	c.Signer, c.OtherSigners = next, []*proofs.Signer{signer(t)}
 	l = open(t, s, c)
 	ack := post(t, l, ipc(t, "the key is back", "x"), "")
 	_, err = l.KeyHistory().OpenCheckpoint(ack.Head.Checkpoint, next.Verifier())
@@ -75,12 +75,12 @@ func TestMissingKeys(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = host(t, memory.New(), &fixedKeys{}).RotateKey(t.Context(), "a", "operator")
-	require.ErrorIs(t, err, ledger.ErrUnknown)
+	require.ErrorIs(t, err, ledger.ErrUnknownLedger)
 	h := host(t, memory.New(), &fixedKeys{signer: signer(t)})
 	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	_, err = h.RotateKey(t.Context(), "a", "operator")
-	require.ErrorIs(t, err, ledger.ErrKeysFixed)
+	require.ErrorIs(t, err, ledger.ErrExternalKeys)
 }
 
 // fixedKeys implements ledger.KeyStore with one signer that cannot be changed.
@@ -97,7 +97,7 @@ func (k *fixedKeys) Load(string) (*proofs.Signer, error) {
 }
 func (k *fixedKeys) LoadStaged(string) (*proofs.Signer, error) { return k.signer, nil }
 func (k *fixedKeys) Stage(string, *proofs.Signer) error        { return errors.New("fixed") }
-func (k *fixedKeys) Confirm(string) error                      { k.confirmed = true; return nil }
+func (k *fixedKeys) ConfirmStaged(string) error                { k.confirmed = true; return nil }
 
 // keyFolder returns the contents of all files in the key folder, keyed by file name.
 func keyFolder(t *testing.T, keys keystore.KeyFiles) map[string]string {
@@ -128,14 +128,14 @@ func TestStoresThatAreOlderThanTheirKeys(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/mark %t", name, marked), func(t *testing.T) {
 				ctx := t.Context()
-				keys, marks := keystore.KeyFiles{Dir: t.TempDir()}, keystore.MarkFiles{Dir: t.TempDir()}
+				keys, marks := keystore.KeyFiles{Dir: t.TempDir()}, keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 				dir := t.TempDir()
 				start := func() (*ledger.Host, func()) {
 					database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: discard()})
 					require.NoError(t, err)
 					h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config {
 						if marked {
-							return ledger.Config{Marks: marks}
+							return ledger.Config{HighWaterMarks: marks}
 						}
 						return ledger.Config{}
 					})
@@ -308,9 +308,9 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
-			database, keys, marks := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, keystore.MarkFiles{Dir: t.TempDir()}
+			database, keys, marks := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 			start := func() *ledger.Host {
-				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{Marks: marks} })
+				h, err := ledger.OpenHost(ctx, database, keys, func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks} })
 				require.NoError(t, err)
 				return h
 			}

@@ -22,7 +22,7 @@ func TestKeysFromVariables(t *testing.T) {
 	two, err := proofs.GenerateKey().Signer("log.example/a-b")
 	require.NoError(t, err)
 	environment := make(map[string]string)
-	keys := keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
+	keys := keystore.EnvKeys{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}
@@ -41,7 +41,7 @@ func TestKeysFromVariables(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, other.KeyHistory().OverlapKey())
 	_, err = h.RotateKey(ctx, "a-b", "operator")
-	require.ErrorIs(t, err, ledger.ErrKeysFixed)
+	require.ErrorIs(t, err, ledger.ErrExternalKeys)
 	require.NoError(t, h.Close())
 
 	environment[variable] = one.Secret() + "\n " + two.Secret() + "\n"
@@ -56,7 +56,7 @@ func TestKeysFromVariables(t *testing.T) {
 	_, err = h.RetireKey(ctx, "a-b", "operator")
 	require.NoError(t, err)
 	_, err = h.RotateKey(ctx, "a-b", "operator")
-	require.ErrorIs(t, err, ledger.ErrKeysFixed, "a retired key cannot be used again")
+	require.ErrorIs(t, err, ledger.ErrExternalKeys, "a retired key cannot be used again")
 	require.NoError(t, h.Close())
 
 	environment[variable] = two.Secret()
@@ -82,18 +82,18 @@ func TestKeysFromVariables(t *testing.T) {
 	require.NotContains(t, err.Error(), "PRIVATE")
 	environment[variable] = one.Secret()
 	require.NoError(t, keys.KeyFiles.Stage("a-b", one))
-	require.NoError(t, keys.KeyFiles.Confirm("a-b"))
+	require.NoError(t, keys.KeyFiles.ConfirmStaged("a-b"))
 	_, err = keys.Load("a-b")
 	require.ErrorContains(t, err, "remove one of them")
 
 	// Without a variable or a key file, the ledger cannot sign.
 	delete(environment, variable)
 	moved := memory.New()
-	h = host(t, moved, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.EnvKeys{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	_, err = h.Create(ctx, ledger.CreateOptions{Name: "c"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	h = host(t, moved, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
+	h = host(t, moved, keystore.EnvKeys{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: keys.Lookup})
 	l, err = h.Ledger("c")
 	require.NoError(t, err)
 	require.ErrorAs(t, l.CheckWritable(ctx), new(*ledger.SigningError))
@@ -111,11 +111,11 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	value := one.Secret()
 	lookup := func(string) (string, bool) { return value, true }
 	older := memory.New()
-	h := host(t, older, keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
+	h := host(t, older, keystore.EnvKeys{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup})
 	_, err = h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	newest, keys := memory.New(), keystore.KeyVariables{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
+	newest, keys := memory.New(), keystore.EnvKeys{KeyFiles: keystore.KeyFiles{Dir: t.TempDir()}, Lookup: lookup}
 	h = host(t, newest, keys)
 	_, err = h.Create(ctx, ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, l.CheckWritable(ctx), highwater.ErrRollback)
 	require.NoError(t, h.Close())
-	signed, err := os.ReadFile(keys.SignedPath("a"))
+	signed, err := os.ReadFile(keys.LastSignerPath("a"))
 	require.NoError(t, err)
 	require.Equal(t, two.Verifier().String()+"\n", string(signed))
 
@@ -137,9 +137,9 @@ func TestVariablesThatDoNotFitTheLog(t *testing.T) {
 	h = host(t, newest, keys)
 	l, err = h.Ledger("a")
 	require.NoError(t, err)
-	require.ErrorIs(t, l.CheckWritable(ctx), ledger.ErrKeyMissing)
+	require.ErrorIs(t, l.CheckWritable(ctx), ledger.ErrPreviousKeyMissing)
 	_, err = h.RotateKey(ctx, "a", "operator")
-	require.ErrorIs(t, err, ledger.ErrKeyMissing)
+	require.ErrorIs(t, err, ledger.ErrPreviousKeyMissing)
 	_, err = h.RetireKey(ctx, "a", "operator")
 	require.NoError(t, err)
 	require.NoError(t, l.CheckWritable(ctx))

@@ -24,8 +24,8 @@ import (
 // Errors that callers can distinguish. If the error is ErrOutcomeUnknown, the event may or may not
 // be in the log. With any other error, nothing was appended.
 var (
-	// ErrBusy means that the queue is full. The caller may try again later.
-	ErrBusy = errors.New("ledger: the queue is full")
+	// ErrQueueFull means that the queue is full. The caller may try again later.
+	ErrQueueFull = errors.New("ledger: the queue is full")
 	// ErrFrozen means that the ledger refuses all writes for good.
 	ErrFrozen = errors.New("ledger: the ledger is frozen and accepts no writes")
 	// ErrClosed means that the ledger is shutting down.
@@ -33,9 +33,9 @@ var (
 	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
 	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
-	// ErrClaim means that the database is damaged: it maps an idempotency key to an event that does not
+	// ErrClaimMismatch means that the database is damaged: it maps an idempotency key to an event that does not
 	// claim the key, or that claims it for another record. Nothing was recorded.
-	ErrClaim = errors.New("ledger: an idempotency key refers to an event that does not claim it")
+	ErrClaimMismatch = errors.New("ledger: an idempotency key refers to an event that does not claim it")
 	// ErrDamaged means that the stored data is inconsistent or does not match the signing key.
 	ErrDamaged = errors.New("ledger: the stored data is damaged")
 )
@@ -52,33 +52,33 @@ type Config struct {
 	// KeyFault describes stored keys that are missing or wrong. If it is set, the ledger does not
 	// sign anything.
 	KeyFault error
-	// Signers holds further available keys: the previous key during an overlap, and the key for the
+	// OtherSigners holds further available keys: the previous key during an overlap, and the key for the
 	// next rotation. The log determines which of the available keys sign.
-	Signers []*proofs.Signer
-	// Marks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
-	Marks highwater.Store
-	// MarkShown enables a high-water mark for a ledger that this server only reads. The mark is the
+	OtherSigners []*proofs.Signer
+	// HighWaterMarks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
+	HighWaterMarks highwater.Store
+	// MarkOnStandby enables a high-water mark for a ledger that this server only reads. The mark is the
 	// checkpoint of the last head that the server published. Open returns highwater.ErrRollback if the
 	// stored log does not extend that checkpoint.
-	MarkShown bool
+	MarkOnStandby bool
 	// Creator is the actor of the first event. The default is Anonymous.
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
-	Clock func() time.Time
-	Log   *slog.Logger
+	Clock  func() time.Time
+	Logger *slog.Logger
 	// Fatal is called if continuing could lose or fork the log, or if another server has taken over the
 	// ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger refuses
 	// writes until Host.Reopen is called.
 	Fatal func(error)
-	// MaxPending limits the records in the sequencer's queue. MaxPendingBytes limits the bytes of their
+	// MaxPendingRecords limits the records in the sequencer's queue. MaxPendingBytes limits the bytes of their
 	// events and content. Both also limit a commit, but a single record can exceed MaxPendingBytes. The
 	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
-	MaxPending      int
-	MaxPendingBytes int
-	// CachedTiles is the maximum number of cached tiles, each of up to 16 KiB. The default of 4,096
+	MaxPendingRecords int
+	MaxPendingBytes   int
+	// MaxCachedTiles is the maximum number of cached tiles, each of up to 16 KiB. The default of 4,096
 	// covers all tiles of a log with a million leaves. Rebuilding a tile that is not cached takes
 	// 255 hash computations.
-	CachedTiles int
+	MaxCachedTiles int
 
 	// standby means that another server may write the ledger, and that this server only reads it.
 	standby bool
@@ -94,37 +94,37 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 type Commit struct {
 	Events   int
 	Duration time.Duration // duration of storage.Store.Commit
-	At       time.Time     // time of the commit's events
-	// Elsewhere means that another server made this commit or froze the ledger. Several commits by
+	Time     time.Time     // time of the commit's events
+	// ByOtherServer means that another server made this commit or froze the ledger. Several commits by
 	// that server may be reported as one. Duration is 0.
-	Elsewhere bool
+	ByOtherServer bool
 }
 
 func (c Config) withDefaults() Config {
 	if c.Creator == "" {
-		c.Creator = Anonymous
+		c.Creator = AnonymousActor
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Fatal == nil {
-		log := c.Log
+		log := c.Logger
 		c.Fatal = func(err error) {
 			log.Error("stopping, because continuing could lose data or fork the ledger", "error", err)
 			os.Exit(1)
 		}
 	}
-	if c.MaxPending == 0 {
-		c.MaxPending = 8192
+	if c.MaxPendingRecords == 0 {
+		c.MaxPendingRecords = 8192
 	}
 	if c.MaxPendingBytes == 0 {
 		c.MaxPendingBytes = 8 << 20
 	}
-	if c.CachedTiles == 0 {
-		c.CachedTiles = 4096
+	if c.MaxCachedTiles == 0 {
+		c.MaxCachedTiles = 4096
 	}
 	if c.published == nil {
 		c.published = new(published)
@@ -180,7 +180,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	}
 	l := newLedger(store, info, config)
 	if l.standby {
-		l.signing.refusal = storage.ErrNotHeld
+		l.signing.refusal = storage.ErrLeaseNotHeld
 		close(l.queue.ended)
 	}
 	if err := errors.Join(l.sequencer.recover(ctx), recoverSettings(ctx, l), l.recoverMemberSecret(ctx)); err != nil {
@@ -208,8 +208,8 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 func newLedger(store storage.Store, info storage.LedgerInfo, config Config) *Ledger {
 	l := &Ledger{
 		config: config, store: store, info: info, standby: config.standby,
-		reader: reader{store, proofs.NewTileCache(config.CachedTiles)},
-		queue:  newQueue(config.MaxPending, config.MaxPendingBytes, info.Frozen),
+		reader: reader{store, proofs.NewTileCache(config.MaxCachedTiles)},
+		queue:  newQueue(config.MaxPendingRecords, config.MaxPendingBytes, info.Frozen),
 	}
 	l.signing = &signing{config: &l.config, name: info.Name, origin: info.Origin}
 	l.sequencer = &sequencer{
@@ -232,17 +232,17 @@ func (l *Ledger) Info() storage.LedgerInfo {
 // These values of a ledger setting determine what happens to a record whose claims do not match
 // (spec: Refusals).
 const (
-	AcceptMismatch = "accept" // append the record, and flag and count the mismatch; the default
-	RejectMismatch = "reject" // refuse the record, and append the refusal
+	MismatchPolicyAccept = "accept" // append the record, and flag and count the mismatch; the default
+	MismatchPolicyReject = "reject" // refuse the record, and append the refusal
 )
 
-// MismatchPolicy returns AcceptMismatch or RejectMismatch. It is the default for requests that do
+// MismatchPolicy returns MismatchPolicyAccept or MismatchPolicyReject. It is the default for requests that do
 // not specify a policy.
 func (l *Ledger) MismatchPolicy() string {
 	if l.info.RejectMismatch {
-		return RejectMismatch
+		return MismatchPolicyReject
 	}
-	return AcceptMismatch
+	return MismatchPolicyAccept
 }
 
 // Head returns the last durable state.
@@ -256,7 +256,7 @@ func (l *Ledger) QueueLength() int { return l.queue.len() }
 // ledgers).
 func (l *Ledger) Freeze(ctx context.Context) error {
 	if l.standby {
-		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrNotHeld)
+		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, storage.ErrLeaseNotHeld)
 	}
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
@@ -296,7 +296,7 @@ func end(l *Ledger, reason error) {
 
 // CheckWritable returns nil if the ledger accepts writes. It returns storage.ErrNoSpace while disk space
 // is low. If the ledger must not sign, and is not frozen, it returns highwater.ErrRollback,
-// ErrKeyMissing, or a SigningError.
+// ErrPreviousKeyMissing, or a SigningError.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
 	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
 		return fmt.Errorf("ledger %q cannot sign: %w", l.info.Name, err)

@@ -25,7 +25,7 @@ func TestFirstEventDescribesTheLedger(t *testing.T) {
 	require.NoError(t, err)
 	r, err := proofs.NewReceipt(entry)
 	require.NoError(t, err)
-	require.Equal(t, string(record.LedgerCreated), r.Kind)
+	require.Equal(t, string(record.KindLedgerCreated), r.Kind)
 	require.Zero(t, r.PrevEventHash)
 	require.Contains(t, string(entry), l.VerifierKey())
 	require.Contains(t, string(entry), "test.invalid/default")
@@ -38,7 +38,7 @@ func TestConcurrentSubmissionsMakeOneChain(t *testing.T) {
 		last := uint64(0)
 		for i := range each {
 			ack := post(t, l, ipc(t, "", fmt.Sprint(w, i)), "")
-			require.Equal(t, ledger.Appended, ack.Outcome)
+			require.Equal(t, ledger.OutcomeAppended, ack.Outcome)
 			require.Greater(t, ack.Seq, last)
 			last = ack.Seq
 		}
@@ -62,43 +62,43 @@ func TestSameKeySameRecordIsReplayed(t *testing.T) {
 	l := memoryLedger(t)
 	first := post(t, l, ipc(t, "run/1", "a"), "")
 	again := post(t, l, ipc(t, "run/1", "a"), "")
-	require.Equal(t, ledger.Replayed, again.Outcome)
-	require.Equal(t, first.Seq, again.First)
+	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
+	require.Equal(t, first.Seq, again.FirstSeq)
 	require.EqualValues(t, 2, l.Head().Size)
 
 	chosen := post(t, l, ipc(t, "run/1", "a"), "key")
-	require.Equal(t, ledger.Appended, chosen.Outcome, "a chosen key takes precedence over the run's")
+	require.Equal(t, ledger.OutcomeAppended, chosen.Outcome, "a chosen key takes precedence over the run's")
 }
 
 func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	l := memoryLedger(t)
 	first := post(t, l, ipc(t, "", "a"), "key")
 	conflict := post(t, l, ipc(t, "", "b"), "key")
-	require.Equal(t, ledger.Conflicted, conflict.Outcome)
-	require.Equal(t, first.Seq, conflict.First)
+	require.Equal(t, ledger.OutcomeConflicted, conflict.Outcome)
+	require.Equal(t, first.Seq, conflict.FirstSeq)
 	r, err := proofs.NewReceipt(conflict.Entry)
 	require.NoError(t, err)
-	require.Equal(t, string(record.RecordRefused), r.Kind)
-	require.Equal(t, ledger.Replayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
+	require.Equal(t, string(record.KindRecordRefused), r.Kind)
+	require.Equal(t, ledger.OutcomeReplayed, post(t, l, ipc(t, "", "a"), "key").Outcome, "the refusal claims no key")
 }
 
-// If Submission.Once is set, a second submission with the same idempotency key replays the first
+// If Submission.MatchKeyOnly is set, a second submission with the same idempotency key replays the first
 // record, even if the content differs.
 func TestOnceUnderAKey(t *testing.T) {
 	l := memoryLedger(t)
 	once := func(output string) ledger.Ack {
 		s := submission(t, l, ipc(t, "", output), "key")
-		s.Once = true
+		s.MatchKeyOnly = true
 		ack, err := l.Submit(s)
 		require.NoError(t, err)
 		return ack
 	}
 	first := once("a")
-	require.Equal(t, ledger.Appended, first.Outcome)
+	require.Equal(t, ledger.OutcomeAppended, first.Outcome)
 	for _, output := range []string{"a", "b"} {
 		again := once(output)
-		require.Equal(t, ledger.Replayed, again.Outcome)
-		require.Equal(t, first.Seq, again.First)
+		require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
+		require.Equal(t, first.Seq, again.FirstSeq)
 		require.Equal(t, first.Entry, again.Entry)
 	}
 	require.EqualValues(t, 2, l.Head().Size)
@@ -108,23 +108,23 @@ func TestOnceUnderAKey(t *testing.T) {
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
 	mistaken := func(output string) *record.Record { // returns a record with a claim that does not match
-		r, err := record.DefaultLimits().WithMemberSecret(memberSecret).Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
+		r, err := record.DefaultLimits().WithMemberSecret(memberSecret).Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
 		require.NoError(t, err)
 		return r
 	}
 	refuse := func(output string) ledger.Ack {
-		ack, err := l.Submit(l.PrepareRefusal(mistaken(output), ledger.Anonymous, ""))
+		ack, err := l.Submit(l.PrepareRefusal(mistaken(output), ledger.AnonymousActor, ""))
 		require.NoError(t, err)
 		return ack
 	}
-	require.Equal(t, ledger.Appended, refuse("a").Outcome)
-	require.Equal(t, ledger.Appended, refuse("a").Outcome, "no key was claimed")
+	require.Equal(t, ledger.OutcomeAppended, refuse("a").Outcome)
+	require.Equal(t, ledger.OutcomeAppended, refuse("a").Outcome, "no key was claimed")
 	first := post(t, l, mistaken("a"), "")
-	require.Equal(t, ledger.Appended, first.Outcome)
+	require.Equal(t, ledger.OutcomeAppended, first.Outcome)
 	replay := refuse("a")
-	require.Equal(t, ledger.Replayed, replay.Outcome)
-	require.Equal(t, first.Seq, replay.First)
-	require.Equal(t, ledger.Conflicted, refuse("b").Outcome)
+	require.Equal(t, ledger.OutcomeReplayed, replay.Outcome)
+	require.Equal(t, first.Seq, replay.FirstSeq)
+	require.Equal(t, ledger.OutcomeConflicted, refuse("b").Outcome)
 	require.NoError(t, walk(t, l))
 }
 
@@ -144,7 +144,7 @@ func TestOneKeyAtOnce(t *testing.T) {
 		outcomes[ack.Outcome]++
 		mu.Unlock()
 	})
-	require.Equal(t, map[ledger.Outcome]int{ledger.Appended: 1, ledger.Replayed: 19, ledger.Conflicted: 20}, outcomes)
+	require.Equal(t, map[ledger.Outcome]int{ledger.OutcomeAppended: 1, ledger.OutcomeReplayed: 19, ledger.OutcomeConflicted: 20}, outcomes)
 	require.NoError(t, walk(t, l))
 }
 
@@ -164,7 +164,7 @@ func (g *gate) Commit(ctx context.Context, old storage.Head, b storage.Batch) er
 func TestFullQueueRefusesSubmissions(t *testing.T) {
 	g := &gate{store(t, memory.New()), make(chan struct{})}
 	c := config(t)
-	c.MaxPending = 3
+	c.MaxPendingRecords = 3
 	l := open(t, g, c)
 	var tickets []ledger.Ticket
 	enqueue := func() {
@@ -178,7 +178,7 @@ func TestFullQueueRefusesSubmissions(t *testing.T) {
 		enqueue()
 	}
 	_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
-	require.ErrorIs(t, err, ledger.ErrBusy)
+	require.ErrorIs(t, err, ledger.ErrQueueFull)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = l.Enqueue(ctx, submission(t, l, ipc(t, "", "x"), ""))
@@ -274,7 +274,7 @@ func TestWritesAreRefusedWithoutSpace(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	f.SetWritableError(nil)
 	ack := post(t, l, ipc(t, "run", "a"), "")
-	require.Equal(t, ledger.Appended, ack.Outcome, "the refused record claimed no key")
+	require.Equal(t, ledger.OutcomeAppended, ack.Outcome, "the refused record claimed no key")
 	require.EqualValues(t, 1, ack.Seq)
 }
 

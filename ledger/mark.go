@@ -11,7 +11,7 @@ import (
 
 // markKeeper returns the keeper of the ledger's high-water mark.
 func markKeeper(l *Ledger) *highwater.Keeper {
-	return &highwater.Keeper{Store: l.config.Marks, Ledger: l.info.Name, Log: l.config.Log, Head: func() (uint64, []byte) {
+	return &highwater.Keeper{Store: l.config.HighWaterMarks, Ledger: l.info.Name, Log: l.config.Logger, Head: func() (uint64, []byte) {
 		head := l.sequencer.head.Load()
 		return head.Size, head.Checkpoint
 	}}
@@ -20,7 +20,7 @@ func markKeeper(l *Ledger) *highwater.Keeper {
 // keepMark starts keeping a mark unless the ledger does not sign anything. If the mark shows that
 // the store is not the newest copy, keepMark makes the ledger stop signing.
 func (l *Ledger) keepMark(ctx context.Context) error {
-	if l.config.Marks == nil || l.signing.refusal != nil {
+	if l.config.HighWaterMarks == nil || l.signing.refusal != nil {
 		return nil
 	}
 	keeper := markKeeper(l)
@@ -45,7 +45,7 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 // recoverShown checks that the stored log extends the ledger's mark, if there is one. It is for
 // ledgers that this server only reads.
 func recoverShown(ctx context.Context, l *Ledger) error {
-	if !l.config.MarkShown || l.config.Marks == nil {
+	if !l.config.MarkOnStandby || l.config.HighWaterMarks == nil {
 		return nil
 	}
 	if err := markKeeper(l).Check(ctx, l.store, l.KeyHistory().Verifiers()...); err != nil {
@@ -56,14 +56,14 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 }
 
 // markShown stores the published head as the mark of a ledger that this server only reads. Unless
-// last is true, it writes at most once per highwater.Interval. Even an outdated mark reveals a
+// last is true, it writes at most once per highwater.WriteInterval. Even an outdated mark reveals a
 // rollback to a head before the mark.
 func markShown(l *Ledger, last bool) {
-	if !l.config.MarkShown || l.config.Marks == nil || !last && time.Since(l.marked) < highwater.Interval {
+	if !l.config.MarkOnStandby || l.config.HighWaterMarks == nil || !last && time.Since(l.marked) < highwater.WriteInterval {
 		return
 	}
 	l.marked = time.Now()
-	if err := l.config.Marks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
-		l.config.Log.Error("cannot write the high-water mark; it lags behind the published head", "error", err)
+	if err := l.config.HighWaterMarks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
+		l.config.Logger.Error("cannot write the high-water mark; it lags behind the published head", "error", err)
 	}
 }

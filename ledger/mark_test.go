@@ -24,14 +24,14 @@ import (
 // openWithMarks opens a ledger that keeps its high-water mark in marks.
 func openWithMarks(t testing.TB, s storage.Store, marks highwater.Store) *ledger.Ledger {
 	c := config(t)
-	c.Marks = marks
+	c.HighWaterMarks = marks
 	return open(t, s, c)
 }
 
 // growLedger opens the empty ledger in s, appends events until it has size events, and closes it.
 // checkpoints[n] is the checkpoint at tree size n, and mark is the last mark.
 func growLedger(t testing.TB, s storage.Store, size int) (checkpoints [][]byte, mark []byte) {
-	marks := keystore.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 	l := openWithMarks(t, s, marks)
 	checkpoints = append(checkpoints, nil, l.Head().Checkpoint)
 	for range size - 1 {
@@ -75,8 +75,8 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := store(t, memory.New())
 			_, own := growLedger(t, s, 8)
-			marks := keystore.MarkFiles{Dir: t.TempDir()}
-			require.NoError(t, marks.SetMark(ledger.Default, k.mark))
+			marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
+			require.NoError(t, marks.SetMark(ledger.DefaultName, k.mark))
 			l := openWithMarks(t, s, marks)
 			_, err := l.Submit(submission(t, l, ipc(t, "", "x"), ""))
 			require.ErrorIs(t, err, highwater.ErrRollback)
@@ -93,7 +93,7 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 			require.NoError(t, l.Freeze(t.Context()))
 			require.NoError(t, l.CheckWritable(t.Context()), "a frozen ledger reports no rollback")
 			require.NoError(t, l.Close())
-			left, err := marks.Mark(ledger.Default)
+			left, err := marks.Mark(ledger.DefaultName)
 			require.NoError(t, err)
 			require.Equal(t, string(k.mark), string(left))
 		})
@@ -103,14 +103,14 @@ func TestStoresThatAreNotTheNewest(t *testing.T) {
 func TestLostMark(t *testing.T) {
 	s := store(t, memory.New())
 	growLedger(t, s, 4)
-	marks := keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	marks := keystore.HighWaterMarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
 	l := openWithMarks(t, s, marks)
 	post(t, l, ipc(t, "", "x"), "")
 	require.NoError(t, l.Close())
-	mark, err := marks.Mark(ledger.Default)
+	mark, err := marks.Mark(ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
-	require.NoError(t, os.WriteFile(marks.Path(ledger.Default)+".new", []byte("half"), 0o600))
+	require.NoError(t, os.WriteFile(marks.Path(ledger.DefaultName)+".new", []byte("half"), 0o600))
 	post(t, openWithMarks(t, s, marks), ipc(t, "", "x"), "")
 }
 
@@ -120,15 +120,15 @@ func TestMissingMarkIsLogged(t *testing.T) {
 	growLedger(t, s, 4)
 	var log strings.Builder
 	c := config(t)
-	c.Log = slog.New(slog.NewTextHandler(&log, nil))
-	c.Marks = keystore.MarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.HighWaterMarks = keystore.HighWaterMarkFiles{Dir: filepath.Join(t.TempDir(), "marks")}
 	require.NoError(t, open(t, s, c).Close())
 	require.Contains(t, log.String(), "cannot tell whether this store is an older copy")
 }
 
 // brokenMarks is a highwater.Store that counts writes, and makes them fail while broken is set.
 type brokenMarks struct {
-	keystore.MarkFiles
+	keystore.HighWaterMarkFiles
 	mu             sync.Mutex
 	broken         bool // guarded by mu
 	tried, written int  // guarded by mu
@@ -142,12 +142,12 @@ func (m *brokenMarks) SetMark(name string, checkpoint []byte) error {
 		return errors.New("no space")
 	}
 	m.written++
-	return m.MarkFiles.SetMark(name, checkpoint)
+	return m.HighWaterMarkFiles.SetMark(name, checkpoint)
 }
 
 // Commits continue while marks cannot be written. Not every commit writes a mark.
 func TestCommitsContinueWithoutMarks(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{HighWaterMarkFiles: keystore.HighWaterMarkFiles{Dir: t.TempDir()}, broken: true}
 	l := openWithMarks(t, store(t, memory.New()), marks)
 	for range 200 {
 		post(t, l, ipc(t, "", "x"), "")
@@ -158,14 +158,14 @@ func TestCommitsContinueWithoutMarks(t *testing.T) {
 	marks.broken = false
 	marks.mu.Unlock()
 	require.NoError(t, l.Close())
-	mark, err := marks.Mark(ledger.Default)
+	mark, err := marks.Mark(ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
 // A mark that could not be written is written later, even without another commit.
 func TestMarksCatchUp(t *testing.T) {
-	marks := &brokenMarks{MarkFiles: keystore.MarkFiles{Dir: t.TempDir()}, broken: true}
+	marks := &brokenMarks{HighWaterMarkFiles: keystore.HighWaterMarkFiles{Dir: t.TempDir()}, broken: true}
 	l := openWithMarks(t, store(t, memory.New()), marks)
 	reached := func(n *int) func() bool {
 		return func() bool {
@@ -179,15 +179,15 @@ func TestMarksCatchUp(t *testing.T) {
 	marks.broken = false
 	marks.mu.Unlock()
 	require.Eventually(t, reached(&marks.written), time.Minute, time.Millisecond)
-	mark, err := marks.Mark(ledger.Default)
+	mark, err := marks.Mark(ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, string(l.Head().Checkpoint), string(mark))
 }
 
 // Create refuses a name that has a high-water mark but no ledger in the database.
 func TestMarkWithoutLedger(t *testing.T) {
-	marks := keystore.MarkFiles{Dir: t.TempDir()}
-	config := func(string) ledger.Config { return ledger.Config{Marks: marks} }
+	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
+	config := func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks} }
 	h, err := ledger.OpenHost(context.Background(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, config)
 	require.NoError(t, err)
 	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})

@@ -39,7 +39,7 @@ func TestMemberSecretIsKept(t *testing.T) {
 
 	l = open(t, s, config(t))
 	require.Equal(t, secret.Bytes(), l.MemberSecret().Bytes())
-	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 	require.NoError(t, err)
 	require.Contains(t, string(post(t, l, r, "").Entry), `"payload_members":{"/a":"`)
 	require.NoError(t, l.Close())
@@ -104,9 +104,9 @@ func (withoutSettings) Setting(context.Context, string) ([]byte, error) {
 func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	s := store(t, memory.New())
 	signer := signer(t)
-	body := record.AppendLedgerCreated(nil, record.EventContext{Actor: "anonymous", Ledger: ledger.Default}, signer.Origin(), signer.Verifier().String(), nil)
+	body := record.AppendLedgerCreated(nil, record.EventContext{Actor: "anonymous", Ledger: ledger.DefaultName}, signer.Origin(), signer.Verifier().String(), nil)
 	at := time.Unix(1, 0)
-	body = record.AppendSuffix(body, 0, at)
+	body = record.AppendBodySuffix(body, 0, at)
 	entry := proofs.AppendEntry(nil, proofs.Hash{}, body)
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(t, err)
@@ -114,7 +114,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	b := storage.Batch{Entries: [][]byte{entry}, Head: storage.Head{Size: 1, Tip: proofs.EventHash(proofs.Hash{}, body), Time: at.UnixMicro()}}
 	b.Head.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: tree.Root()})
 	require.NoError(t, err)
-	for _, d := range tree.TakeDirty() {
+	for _, d := range tree.TakeDirtyTiles() {
 		b.Tiles = append(b.Tiles, storage.Tile{Level: d.Level, Index: d.Index, Hashes: d.Hashes})
 	}
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, b))
@@ -122,7 +122,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	for range 2 { // before and after a restart
 		l := open(t, s, config(t))
 		require.Nil(t, l.MemberSecret())
-		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 		require.NoError(t, err)
 		require.NotContains(t, string(post(t, l, r, "").Entry), "payload_members")
 		require.NoError(t, l.Close())

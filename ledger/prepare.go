@@ -10,9 +10,9 @@ import (
 // run_id together act as the key. The error is a *strict.Error if the entry would be too large. The
 // submission shares memory with r.
 func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission, error) {
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: keyDigest(r, key)}
 	body := r.Body(e)
-	if err := record.CheckSize(body); err != nil {
+	if err := record.CheckEntrySize(body); err != nil {
 		return Submission{}, err
 	}
 	s := keyed(r, e)
@@ -24,9 +24,9 @@ func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission,
 // (spec: Refusals). If the log already contains the record under key, the outcome of the submission
 // is Replayed instead.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, Key: keyDigest(r, key)}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: keyDigest(r, key)}
 	s := keyed(r, e)
-	s.Body, s.Refused = r.AppendRefusal(nil, e, record.RefusedMismatch, 0), true
+	s.Body, s.IsRefusal = r.AppendRefusal(nil, e, record.RefusalMismatch, 0), true
 	return s
 }
 
@@ -37,27 +37,27 @@ func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, err
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name}
 	if key != "" {
 		digest := IdempotencyKeyDigest(key)
-		e.Key = &digest
+		e.KeyDigest = &digest
 	}
 	body := v.AppendBody(nil, e)
 	if err := v.CheckSize(body); err != nil {
 		return Submission{}, err
 	}
 	return Submission{
-		Body:    body,
-		Key:     e.Key,
-		Record:  record.KindDigest(v.Kind, v.Digest),
-		Refusal: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
+		Body:         body,
+		KeyDigest:    e.KeyDigest,
+		RecordDigest: record.DigestWithKind(v.Kind, v.Digest),
+		RefusalBody:  func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
 	}, nil
 }
 
 // keyed returns a submission that has only the fields that depend on the idempotency key.
 func keyed(r *record.Record, e record.EventContext) Submission {
 	return Submission{
-		Key:    e.Key,
-		Record: record.KindDigest(r.Kind, r.Digest),
-		Refusal: func(first uint64) []byte {
-			return r.AppendRefusal(nil, e, record.RefusedKey, first)
+		KeyDigest:    e.KeyDigest,
+		RecordDigest: record.DigestWithKind(r.Kind, r.Digest),
+		RefusalBody: func(first uint64) []byte {
+			return r.AppendRefusal(nil, e, record.RefusalKeyConflict, first)
 		},
 	}
 }

@@ -9,7 +9,7 @@ import (
 // queue collects submissions in one batch while the sequencer commits the previous batch. Its
 // methods are safe for concurrent use.
 type queue struct {
-	maxItems, maxBytes int // limits of a batch: Config.MaxPending and Config.MaxPendingBytes
+	maxItems, maxBytes int // limits of a batch: Config.MaxPendingRecords and Config.MaxPendingBytes
 
 	mu      sync.Mutex // guards the fields below
 	pending *batch
@@ -29,7 +29,7 @@ func newQueue(maxItems, maxBytes int, frozen bool) *queue {
 }
 
 // add adds a submission to the pending batch and wakes the sequencer. refusal is the reason why the
-// ledger cannot sign, or nil if it can. If the error is ErrBusy, add also returns the batch that
+// ledger cannot sign, or nil if it can. If the error is ErrQueueFull, add also returns the batch that
 // the sequencer must take before there is room.
 func (q *queue) add(s *Submission, refusal error) (*item, *batch, error) {
 	size := s.size()
@@ -59,7 +59,7 @@ func (q *queue) refuse(size int, refusal error) error {
 	case refusal != nil:
 		return refusal
 	case len(b.items) >= q.maxItems || len(b.items) > 0 && b.bytes+size > q.maxBytes:
-		return ErrBusy
+		return ErrQueueFull
 	}
 	return nil
 }

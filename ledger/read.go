@@ -28,9 +28,9 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 // the sequencer.
 func (l *Ledger) Reader() storage.Reader { return l.store }
 
-// ArchiveEntries deletes archived entries from the ledger's store, except for those in keep (see
+// DeleteArchivedEntries deletes archived entries from the ledger's store, except for those in keep (see
 // storage.Archiver). It returns an error if the store cannot archive entries.
-func ArchiveEntries(ctx context.Context, l *Ledger, a storage.Archived, keep []uint64) error {
+func DeleteArchivedEntries(ctx context.Context, l *Ledger, a storage.ArchivedRange, keep []uint64) error {
 	archiver, can := l.store.(storage.Archiver)
 	if !can {
 		return fmt.Errorf("archiving ledger %q: the ledger's store cannot archive entries", l.info.Name)
@@ -77,7 +77,7 @@ func (l *Ledger) Prover(ctx context.Context, head *Head) *proofs.Prover {
 // Checkpoint returns the signed checkpoint of the given size, which must not exceed the size of
 // head. Smaller checkpoints are not stored, but signed again with the current keys. The result has
 // the same bytes as before unless the keys have changed. A ledger on standby cannot sign, so it
-// remembers some of the checkpoints that it has published, and returns storage.ErrNotHeld for all
+// remembers some of the checkpoints that it has published, and returns storage.ErrLeaseNotHeld for all
 // others.
 func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byte, error) {
 	if size == head.Size {
@@ -96,13 +96,13 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }
 
-// CheckSigning returns nil if this server currently signs for the ledger. Otherwise, it returns
-// storage.ErrNotHeld if another server writes the ledger, or an error that explains why this server
+// CheckSigningKeys returns nil if this server currently signs for the ledger. Otherwise, it returns
+// storage.ErrLeaseNotHeld if another server writes the ledger, or an error that explains why this server
 // cannot sign.
 func (p PublishedLog) CheckSigning() error { return p.ledger.signing.check() }
 
 // SignExport returns the export manifest as a note signed with the keys that will sign the next
-// checkpoint. If this server does not sign for the ledger, it returns the error from CheckSigning.
+// checkpoint. If this server does not sign for the ledger, it returns the error from CheckSigningKeys.
 func (p PublishedLog) SignExport(m *proofs.ExportManifest) ([]byte, error) {
 	if err := p.CheckSigning(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)

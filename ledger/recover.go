@@ -119,7 +119,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	l.refreshed = number
 	markShown(l, false)
 	if froze || head.Size > before.Size {
-		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), At: time.UnixMicro(head.Time), Elsewhere: true})
+		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), Time: time.UnixMicro(head.Time), ByOtherServer: true})
 	}
 	return nil
 }
@@ -152,13 +152,13 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 	return err
 }
 
-// Anonymous is the actor of events from requests without authentication.
-const Anonymous = "anonymous"
+// AnonymousActor is the actor of events from requests without authentication.
+const AnonymousActor = "anonymous"
 
-// MemberSetting is the name of the setting that stores the secret for the digests of payload
+// MemberSecretSetting is the name of the setting that stores the secret for the digests of payload
 // members. The secret is stored in the database, so that neither it nor the ledger can be lost
 // alone. Backups of the database contain the secret, just as they contain the payloads.
-const MemberSetting = "member_secret"
+const MemberSecretSetting = "member_secret"
 
 // MemberSecret returns the secret for payload members (spec: Payload members). It is nil if an
 // earlier version of the program created the ledger, or if the store is a copy without secrets.
@@ -204,7 +204,7 @@ func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {
 		secret = members.NewSecret()
-		err = store.SetSetting(ctx, MemberSetting, secret.Bytes())
+		err = store.SetSetting(ctx, MemberSecretSetting, secret.Bytes())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing the secret of payload members: %w", err)
@@ -213,11 +213,11 @@ func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret
 }
 
 func readMemberSecret(ctx context.Context, store storage.Reader) (*members.Secret, error) {
-	stored, err := store.Setting(ctx, MemberSetting)
+	stored, err := store.Setting(ctx, MemberSecretSetting)
 	if err != nil {
 		return nil, fmt.Errorf("reading the secret of payload members: %w", err)
 	}
-	secret, err := members.ReadSecret(stored)
+	secret, err := members.ParseSecret(stored)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -20,10 +20,10 @@ const maxRedactedPieces = 4 << 10
 // Each piece of content that it deletes adds the same number again.
 const redactedPieceBytes = 128
 
-// RedactionOf returns the redaction of the record at seq, including the digests of its content. The
+// PrepareRedaction returns the redaction of the record at seq, including the digests of its content. The
 // sequencer sets its By field later. Digests is empty if the event at seq does not refer to
 // content, which is the case for all events other than records.
-func (l *Ledger) RedactionOf(ctx context.Context, seq uint64) (storage.Redaction, error) {
+func (l *Ledger) PrepareRedaction(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
 		return storage.Redaction{}, err

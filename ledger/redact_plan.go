@@ -11,27 +11,27 @@ import (
 
 // RedactionPlan describes the effect of redacting a set of records.
 type RedactionPlan struct {
-	Records         uint64     // number of records whose content would be redacted
-	AlreadyRedacted uint64     // number of records that an earlier event redacted
-	WithoutContent  uint64     // number of events that refer to no content
-	Erased          PieceCount // content that Redact would erase
-	Kept            PieceCount // content that Redact would keep, because records outside the set need it
-	NeededBy        uint64     // number of records outside the set that need the content in Kept
-	// First lists the seqs of the first records to redact, and FirstAlready lists the first records
-	// that are already redacted. Each list has at most MaxListed elements.
-	First        []uint64
-	FirstAlready []EarlierRedaction
+	Records              uint64     // number of records whose content would be redacted
+	AlreadyRedacted      uint64     // number of records that an earlier event redacted
+	EventsWithoutContent uint64     // number of events that refer to no content
+	ErasedContent        PieceCount // content that Redact would erase
+	KeptContent          PieceCount // content that Redact would keep, because records outside the set need it
+	RecordsNeedingKept   uint64     // number of records outside the set that need the content in Kept
+	// FirstSeqs lists the seqs of the first records to redact, and FirstAlreadyRedacted lists the first records
+	// that are already redacted. Each list has at most MaxListedRecords elements.
+	FirstSeqs            []uint64
+	FirstAlreadyRedacted []EarlierRedaction
 }
 
-// MaxListed is the maximum length of each list in a RedactionPlan.
-const MaxListed = 100
+// MaxListedRecords is the maximum length of each list in a RedactionPlan.
+const MaxListedRecords = 100
 
 // PieceCount counts pieces of content. Each piece is counted once, even if several records refer to
 // it.
-type PieceCount struct{ Count, Bytes uint64 }
+type PieceCount struct{ Pieces, Bytes uint64 }
 
 // EarlierRedaction holds the seqs of an already redacted record and of the event that redacted it.
-type EarlierRedaction struct{ Seq, By uint64 }
+type EarlierRedaction struct{ RecordSeq, RedactedBy uint64 }
 
 // PlanRedaction returns what Redact would currently do to a set of records. For each piece of
 // content, it reads all records that need it. It calls rest between steps, so that the caller can
@@ -46,7 +46,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() er
 			return nil, err
 		}
 	}
-	p.plan.NeededBy = p.others.Len()
+	p.plan.RecordsNeedingKept = p.others.Len()
 	return &p.plan, nil
 }
 
@@ -80,8 +80,8 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 	}
 	if redacted {
 		p.plan.AlreadyRedacted++
-		if len(p.plan.FirstAlready) < MaxListed {
-			p.plan.FirstAlready = append(p.plan.FirstAlready, EarlierRedaction{seq, by})
+		if len(p.plan.FirstAlreadyRedacted) < MaxListedRecords {
+			p.plan.FirstAlreadyRedacted = append(p.plan.FirstAlreadyRedacted, EarlierRedaction{seq, by})
 		}
 		return nil
 	}
@@ -90,12 +90,12 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 		return err
 	}
 	if len(contents) == 0 {
-		p.plan.WithoutContent++
+		p.plan.EventsWithoutContent++
 		return nil
 	}
 	p.plan.Records++
-	if len(p.plan.First) < MaxListed {
-		p.plan.First = append(p.plan.First, seq)
+	if len(p.plan.FirstSeqs) < MaxListedRecords {
+		p.plan.FirstSeqs = append(p.plan.FirstSeqs, seq)
 	}
 	for _, c := range contents {
 		if err := p.piece(ctx, seq, c); err != nil {
@@ -122,11 +122,11 @@ func (p *planning) piece(ctx context.Context, seq uint64, c event.Content) error
 	if f.first != seq {
 		return nil
 	}
-	counted := &p.plan.Erased
+	counted := &p.plan.ErasedContent
 	if f.shared {
-		counted = &p.plan.Kept
+		counted = &p.plan.KeptContent
 	}
-	counted.Count++
+	counted.Pieces++
 	counted.Bytes += c.Size
 	return nil
 }

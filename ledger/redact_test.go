@@ -58,11 +58,11 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{
-		Records: 2, WithoutContent: 1, First: []uint64{1, 3}, NeededBy: 2,
-		Erased: ledger.PieceCount{Count: 2, Bytes: plan.Erased.Bytes},
-		Kept:   ledger.PieceCount{Count: 3, Bytes: plan.Kept.Bytes},
+		Records: 2, EventsWithoutContent: 1, FirstSeqs: []uint64{1, 3}, RecordsNeedingKept: 2,
+		ErasedContent: ledger.PieceCount{Pieces: 2, Bytes: plan.ErasedContent.Bytes},
+		KeptContent:   ledger.PieceCount{Pieces: 3, Bytes: plan.KeptContent.Bytes},
 	}, plan, "the first record's own payload and output are erased")
-	require.Greater(t, plan.Erased.Bytes, uint64(len("output 0")))
+	require.Greater(t, plan.ErasedContent.Bytes, uint64(len("output 0")))
 
 	events, records := redact(t, l, 0, 1, 3)
 	require.Equal(t, 1, events)
@@ -87,7 +87,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{AlreadyRedacted: 4,
-		FirstAlready: []ledger.EarlierRedaction{{Seq: 1, By: 5}, {Seq: 2, By: 6}, {Seq: 3, By: 5}, {Seq: 4, By: 6}}}, plan)
+		FirstAlreadyRedacted: []ledger.EarlierRedaction{{RecordSeq: 1, RedactedBy: 5}, {RecordSeq: 2, RedactedBy: 6}, {RecordSeq: 3, RedactedBy: 5}, {RecordSeq: 4, RedactedBy: 6}}}, plan)
 	events, _ = redact(t, l, 0, 1, 2, 3, 4, 5)
 	require.Zero(t, events, "there is nothing left to erase")
 	require.NoError(t, walk(t, l))
@@ -124,8 +124,8 @@ func TestRedactedRecordIsReplayed(t *testing.T) {
 	post(t, l, ipc(t, "run", "text"), "")
 	redact(t, l, 1)
 	again := post(t, l, ipc(t, "run", "text"), "")
-	require.Equal(t, ledger.Replayed, again.Outcome)
-	require.EqualValues(t, 1, again.First)
+	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
+	require.EqualValues(t, 1, again.FirstSeq)
 	require.Empty(t, content(t, l, "text"))
 	require.NoError(t, walk(t, l))
 
@@ -141,9 +141,9 @@ func TestKeyOfARedaction(t *testing.T) {
 	withdraw := func(reason, key string) ledger.Ack {
 		v, err := record.ParseRedaction(1, []byte(`{"reason":"`+reason+`"}`))
 		require.NoError(t, err)
-		s, err := l.PrepareVerb(v, ledger.Anonymous, key)
+		s, err := l.PrepareVerb(v, ledger.AnonymousActor, key)
 		require.NoError(t, err)
-		w, err := l.RedactionOf(t.Context(), 1)
+		w, err := l.PrepareRedaction(t.Context(), 1)
 		require.NoError(t, err)
 		require.Len(t, w.Digests, 3)
 		s.Redactions = []storage.Redaction{w}
@@ -151,13 +151,13 @@ func TestKeyOfARedaction(t *testing.T) {
 		require.NoError(t, err)
 		return ack
 	}
-	require.Equal(t, ledger.Conflicted, withdraw("r", "record").Outcome)
+	require.Equal(t, ledger.OutcomeConflicted, withdraw("r", "record").Outcome)
 	require.Equal(t, "text", content(t, l, "text"))
 	require.NoError(t, walk(t, l))
-	require.Equal(t, ledger.Appended, withdraw("r", "key").Outcome)
-	require.Equal(t, ledger.Replayed, withdraw("r", "key").Outcome)
-	require.Equal(t, ledger.Conflicted, withdraw("q", "key").Outcome)
-	require.Equal(t, ledger.Appended, withdraw("r", "").Outcome, "the redaction is logged again, without effect")
+	require.Equal(t, ledger.OutcomeAppended, withdraw("r", "key").Outcome)
+	require.Equal(t, ledger.OutcomeReplayed, withdraw("r", "key").Outcome)
+	require.Equal(t, ledger.OutcomeConflicted, withdraw("q", "key").Outcome)
+	require.Equal(t, ledger.OutcomeAppended, withdraw("r", "").Outcome, "the redaction is logged again, without effect")
 	by, err := l.Reader().Redaction(t.Context(), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, by)
@@ -212,9 +212,9 @@ func TestLargeRedaction(t *testing.T) {
 	plan, err := l.PlanRedaction(t.Context(), all, noRest)
 	require.NoError(t, err)
 	require.EqualValues(t, records, plan.Records)
-	require.EqualValues(t, 2*records+1, plan.Erased.Count, "each piece is counted once")
-	require.Len(t, plan.First, ledger.MaxListed)
-	require.Zero(t, plan.Kept.Count+plan.NeededBy)
+	require.EqualValues(t, 2*records+1, plan.ErasedContent.Pieces, "each piece is counted once")
+	require.Len(t, plan.FirstSeqs, ledger.MaxListedRecords)
+	require.Zero(t, plan.KeptContent.Pieces+plan.RecordsNeedingKept)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
@@ -230,7 +230,7 @@ func TestLargeRedaction(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, records-done, plan.Records)
 	require.EqualValues(t, done, plan.AlreadyRedacted)
-	require.Len(t, plan.FirstAlready, ledger.MaxListed)
+	require.Len(t, plan.FirstAlreadyRedacted, ledger.MaxListedRecords)
 
 	_, rest := redact(t, l, slices.Collect(all.All())...)
 	require.Equal(t, records-done, rest)
@@ -287,14 +287,14 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 					delete(needs, seq)
 				}
 				if before > 0 && len(needs) == 0 {
-					want.Count++
+					want.Pieces++
 					want.Bytes += uint64(len(text))
 				}
 			}
 			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...), noRest)
 			require.NoError(rt, err)
-			require.Equal(rt, want, plan.Erased)
-			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.WithoutContent)
+			require.Equal(rt, want, plan.ErasedContent)
+			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.EventsWithoutContent)
 			_, done := redact(t, l, seqs...)
 			require.EqualValues(rt, plan.Records, done)
 			for text, needs := range held {
@@ -314,7 +314,7 @@ func citing(t testing.TB, texts []string) *record.Record {
 	}
 	body, err := json.Marshal(map[string]any{"subject": "x", "citations": citations})
 	require.NoError(t, err)
-	r, err := record.Parse(record.CitationSet, body)
+	r, err := record.Parse(record.KindCitationSet, body)
 	require.NoError(t, err)
 	return r
 }
@@ -326,7 +326,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	for i := range 3 {
 		post(t, l, ipc(t, "", fmt.Sprint(i)), "")
 	}
-	x, err := database.Tamperer(ledger.Default)
+	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts this record, but that event does not come after the record")
@@ -342,7 +342,7 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: the event redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))
 	require.ErrorContains(t, walk(t, l), "at entry 1: not erased: the content is kept for record 1, which event 4 has redacted")
-	w, err := l.RedactionOf(t.Context(), 1)
+	w, err := l.PrepareRedaction(t.Context(), 1)
 	require.NoError(t, err)
 	for _, digest := range w.Digests {
 		require.NoError(t, x.DeleteReference(digest, 1))

@@ -61,7 +61,7 @@ func (s *sequencer) run() {
 			b.err = s.commit(context.Background(), b)
 		}
 		close(b.done)
-		if errors.Is(b.err, ErrOutcomeUnknown) || errors.Is(b.err, storage.ErrNotHeld) {
+		if errors.Is(b.err, ErrOutcomeUnknown) || errors.Is(b.err, storage.ErrLeaseNotHeld) {
 			s.queue.fail(cmp.Or(notHeld(b.err), ErrOutcomeUnknown))
 			s.config.Fatal(b.err)
 			return
@@ -72,18 +72,18 @@ func (s *sequencer) run() {
 	}
 }
 
-// notHeld returns storage.ErrNotHeld if err wraps it, and nil otherwise. ErrNotHeld means that
+// notHeld returns storage.ErrLeaseNotHeld if err wraps it, and nil otherwise. ErrNotHeld means that
 // nothing was written, because this server does not hold the lease.
 func notHeld(err error) error {
-	if errors.Is(err, storage.ErrNotHeld) {
-		return storage.ErrNotHeld
+	if errors.Is(err, storage.ErrLeaseNotHeld) {
+		return storage.ErrLeaseNotHeld
 	}
 	return nil
 }
 
 // commit makes all events of a batch durable in a single commit. Nothing was written if it returns
 // an error other than ErrOutcomeUnknown. The ledger then continues, unless the error is
-// storage.ErrNotHeld.
+// storage.ErrLeaseNotHeld.
 func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	if err := s.checkSpace(ctx); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err) // the tree has grown and cannot be rolled back
 	}
 	next.storage.Head = head.Head
-	for _, t := range s.tree.TakeDirty() {
+	for _, t := range s.tree.TakeDirtyTiles() {
 		next.storage.Tiles = append(next.storage.Tiles, storage.Tile(t))
 	}
 	start := time.Now()
@@ -122,7 +122,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
-	s.notify(Commit{Events: len(next.events), Duration: took, At: time.UnixMicro(at)})
+	s.notify(Commit{Events: len(next.events), Duration: took, Time: time.UnixMicro(at)})
 	return nil
 }
 
@@ -132,9 +132,9 @@ func (s *sequencer) checkSpace(ctx context.Context) error {
 	err := s.store.CheckWritable(ctx)
 	switch lowOnSpace := err != nil; {
 	case lowOnSpace && !s.lowOnSpace:
-		s.config.Log.Error("refusing writes", "error", err)
+		s.config.Logger.Error("refusing writes", "error", err)
 	case !lowOnSpace && s.lowOnSpace:
-		s.config.Log.Info("accepting writes again")
+		s.config.Logger.Info("accepting writes again")
 	}
 	s.lowOnSpace = err != nil
 	return err
@@ -175,7 +175,7 @@ type newEvent struct {
 // batch, and decides which events to append. It does not change the sequencer.
 func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(b.items))}
-	next.storage.Keys = make([]storage.Claim, 0, len(b.items))
+	next.storage.Claims = make([]storage.Claim, 0, len(b.items))
 	size := s.head.Load().Size
 	holders, err := s.storedClaims(ctx, b)
 	if err != nil {
@@ -190,20 +190,20 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 				return nil, err
 			}
 		}
-		if it.Key == nil {
+		if it.KeyDigest == nil {
 			next.events = append(next.events, own)
 			continue
 		}
-		switch holder, held := holders[*it.Key]; {
-		case !held && it.Refused:
+		switch holder, held := holders[*it.KeyDigest]; {
+		case !held && it.IsRefusal:
 			next.events = append(next.events, own)
 		case !held:
-			key := storage.Claim{Key: *it.Key, Record: it.Record, Seq: seq}
-			holders[*it.Key] = key
-			next.storage.Keys = append(next.storage.Keys, key)
+			key := storage.Claim{Key: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
+			holders[*it.KeyDigest] = key
+			next.storage.Claims = append(next.storage.Claims, key)
 			next.events = append(next.events, own)
-		case holder.Record == it.Record || it.Once:
-			it.ack.Outcome, it.ack.First, it.Record = Replayed, holder.Seq, holder.Record
+		case holder.RecordDigest == it.RecordDigest || it.MatchKeyOnly:
+			it.ack.Outcome, it.ack.FirstSeq, it.RecordDigest = OutcomeReplayed, holder.Seq, holder.RecordDigest
 		default:
 			if holder.Seq < size {
 				// Check the claim first. A refusal is permanent, so it must not name an event that
@@ -212,8 +212,8 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 					continue
 				}
 			}
-			it.ack.Outcome, it.ack.First = Conflicted, holder.Seq
-			next.events = append(next.events, newEvent{item: it, body: it.Refusal(holder.Seq)})
+			it.ack.Outcome, it.ack.FirstSeq = OutcomeConflicted, holder.Seq
+			next.events = append(next.events, newEvent{item: it, body: it.RefusalBody(holder.Seq)})
 		}
 	}
 	return next, nil
@@ -223,8 +223,8 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
 	keys := make([]proofs.Hash, 0, len(b.items))
 	for _, it := range b.items {
-		if it.Key != nil {
-			keys = append(keys, *it.Key)
+		if it.KeyDigest != nil {
+			keys = append(keys, *it.KeyDigest)
 		}
 	}
 	if len(keys) == 0 {
@@ -245,7 +245,7 @@ func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash
 // (spec: Entry and chain; Merkle tree).
 func (s *sequencer) link(next *assembly, at time.Time) {
 	text := at.Format(moment.Layout)
-	suffix := len(record.AppendSuffixFormatted(nil, ^uint64(0), text))
+	suffix := len(record.AppendBodySuffixFormatted(nil, ^uint64(0), text))
 	room, contents := 0, 0
 	for i := range next.events {
 		room += 1 + len(s.tip) + len(next.events[i].body) + suffix
@@ -263,7 +263,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 		arena = append(arena, 0x00)
 		arena = append(arena, s.tip[:]...)
 		arena = append(arena, e.body...)
-		arena = record.AppendSuffixFormatted(arena, seq, text)
+		arena = record.AppendBodySuffixFormatted(arena, seq, text)
 		leaf := arena[start:len(arena):len(arena)]
 		entry := leaf[1:]
 		s.tip = sha256.Sum256(entry)
@@ -280,7 +280,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 			s.ring = e.ring
 		}
 		for _, r := range e.redacted {
-			r.By = seq
+			r.RedactingSeq = seq
 			next.storage.Redactions = append(next.storage.Redactions, r)
 		}
 		seq++

@@ -37,8 +37,8 @@ const sourcesSetting = "unregistered_sources"
 
 // The values of sourcesSetting (spec: Unregistered sources).
 const (
-	AcceptUnregistered = "accept" // append the citation set, and flag it if any source has ever been registered; the default
-	RejectUnregistered = "reject" // refuse the citation set
+	UnregisteredSourcesAccept = "accept" // append the citation set, and flag it if any source has ever been registered; the default
+	UnregisteredSourcesReject = "reject" // refuse the citation set
 )
 
 // RejectsUnregisteredSources reports whether the ledger rejects citation sets that cite unregistered
@@ -57,8 +57,8 @@ const telemetrySetting = "otlp_content"
 
 // The values of telemetrySetting (spec: Telemetry).
 const (
-	KeepTelemetry = "keep"   // keep the content; the default
-	HashTelemetry = "hashes" // keep only the hashes of the content
+	TelemetryContentKeep   = "keep"   // keep the content; the default
+	TelemetryContentHashes = "hashes" // keep only the hashes of the content
 )
 
 // SetTelemetryHashesOnly durably sets whether the ledger keeps only the hashes of generations that
@@ -71,15 +71,15 @@ func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error 
 
 // Settings holds the values of a ledger's settings.
 type Settings struct {
-	Log                 string // PrivateLog or PublicLog
-	UnregisteredSources string // AcceptUnregistered or RejectUnregistered
-	TelemetryContent    string // KeepTelemetry or HashTelemetry
+	LogVisibility       string // PrivateLog or PublicLog
+	UnregisteredSources string // UnregisteredSourcesAccept or UnregisteredSourcesReject
+	TelemetryContent    string // TelemetryContentKeep or TelemetryContentHashes
 }
 
 // Settings returns the current values of the settings.
 func (l *Ledger) Settings() Settings {
 	return Settings{
-		Log: valueOf(logSetting, l.HasPublicLog()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregisteredSources()),
+		LogVisibility: valueOf(logSetting, l.HasPublicLog()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregisteredSources()),
 		TelemetryContent: valueOf(telemetrySetting, l.hashesTelemetry.Load()),
 	}
 }
@@ -88,14 +88,14 @@ func (l *Ledger) Settings() Settings {
 // default.
 var settings = map[string][2]string{
 	logSetting:       {PrivateLog, PublicLog},
-	sourcesSetting:   {AcceptUnregistered, RejectUnregistered},
-	telemetrySetting: {KeepTelemetry, HashTelemetry},
+	sourcesSetting:   {UnregisteredSourcesAccept, UnregisteredSourcesReject},
+	telemetrySetting: {TelemetryContentKeep, TelemetryContentHashes},
 }
 
 // SettingNames returns the names of all settings that a ledger may have in its store, except
 // storage.ArchiveSetting.
 func SettingNames() []string {
-	return append(slices.Sorted(maps.Keys(settings)), MemberSetting)
+	return append(slices.Sorted(maps.Keys(settings)), MemberSecretSetting)
 }
 
 // CheckSetting returns an error if name is not the name of a setting or if value is not a valid
@@ -103,11 +103,11 @@ func SettingNames() []string {
 func CheckSetting(name string, value []byte) error {
 	values, known := settings[name]
 	switch {
-	case name == MemberSetting:
-		_, err := members.ReadSecret(value)
+	case name == MemberSecretSetting:
+		_, err := members.ParseSecret(value)
 		return err
 	case name == storage.ArchiveSetting:
-		_, err := storage.ParseArchived(value)
+		_, err := storage.ParseArchivedRange(value)
 		return err
 	case !known:
 		return errors.New("unknown setting")

@@ -19,7 +19,7 @@ func TestVisibilityIsKept(t *testing.T) {
 	h := host(t, database, keys)
 	l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	require.Equal(t, ledger.PrivateLog, l.Settings().Log)
+	require.Equal(t, ledger.PrivateLog, l.Settings().LogVisibility)
 	size := l.Head().Size
 	for _, public := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetLogPublic(t.Context(), public))
@@ -30,7 +30,7 @@ func TestVisibilityIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, public, l.HasPublicLog())
 	}
-	require.Equal(t, ledger.PublicLog, l.Settings().Log)
+	require.Equal(t, ledger.PublicLog, l.Settings().LogVisibility)
 	require.False(t, h.IsPublicLog("b"))
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
@@ -82,7 +82,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
 	size := l.Head().Size
-	require.Equal(t, ledger.AcceptUnregistered, l.Settings().UnregisteredSources)
+	require.Equal(t, ledger.UnregisteredSourcesAccept, l.Settings().UnregisteredSources)
 	for _, reject := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetRejectUnregisteredSources(t.Context(), reject))
 		require.Equal(t, reject, l.RejectsUnregisteredSources())
@@ -90,7 +90,7 @@ func TestUnregisteredSourcesAreKept(t *testing.T) {
 		l = open(t, s, config(t))
 		require.Equal(t, reject, l.RejectsUnregisteredSources())
 	}
-	require.Equal(t, ledger.RejectUnregistered, l.Settings().UnregisteredSources)
+	require.Equal(t, ledger.UnregisteredSourcesReject, l.Settings().UnregisteredSources)
 	require.False(t, l.HasPublicLog(), "the other setting is unchanged")
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
@@ -107,32 +107,32 @@ func TestTelemetryContentIsKept(t *testing.T) {
 	s := store(t, memory.New())
 	l := open(t, s, config(t))
 	size := l.Head().Size
-	require.Equal(t, ledger.KeepTelemetry, l.Settings().TelemetryContent)
+	require.Equal(t, ledger.TelemetryContentKeep, l.Settings().TelemetryContent)
 	for _, hashes := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetTelemetryHashesOnly(t.Context(), hashes))
-		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.HashTelemetry)
+		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.TelemetryContentHashes)
 		require.NoError(t, l.Close())
 		l = open(t, s, config(t))
-		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.HashTelemetry)
+		require.Equal(t, hashes, l.Settings().TelemetryContent == ledger.TelemetryContentHashes)
 	}
-	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
+	require.Equal(t, ledger.TelemetryContentHashes, l.Settings().TelemetryContent)
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 	require.NoError(t, l.Close())
 
 	l = open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), false), errSetting)
-	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
+	require.Equal(t, ledger.TelemetryContentHashes, l.Settings().TelemetryContent)
 	require.NoError(t, l.Close())
-	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.KeepTelemetry)))
+	require.NoError(t, s.SetSetting(t.Context(), "otlp_content", []byte(ledger.TelemetryContentKeep)))
 	l = open(t, failingSettingsStore{s}, config(t))
 	require.ErrorIs(t, l.SetTelemetryHashesOnly(t.Context(), true), errSetting)
-	require.Equal(t, ledger.HashTelemetry, l.Settings().TelemetryContent)
+	require.Equal(t, ledger.TelemetryContentHashes, l.Settings().TelemetryContent)
 }
 
 // The first event names the actor that created the ledger.
 func TestCreatorOfALedger(t *testing.T) {
 	h := host(t, memory.New(), keystore.KeyFiles{Dir: t.TempDir()})
-	for actor, want := range map[string]string{"alice": "alice", "": ledger.Anonymous} {
+	for actor, want := range map[string]string{"alice": "alice", "": ledger.AnonymousActor} {
 		l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "of-" + want, Actor: actor})
 		require.NoError(t, err)
 		entry, err := l.Reader().Entry(t.Context(), 0)

@@ -18,7 +18,7 @@ type signing struct {
 
 	keys atomic.Pointer[keyring] // keys of the last durable state; only the sequencer writes it
 	// refusal is the reason why the ledger must not sign: highwater.ErrRollback,
-	// storage.ErrNotHeld, or a SigningError. It is nil if the ledger may sign. It is set before
+	// storage.ErrLeaseNotHeld, or a SigningError. It is nil if the ledger may sign. It is set before
 	// clients can use the ledger.
 	refusal error
 }
@@ -48,10 +48,10 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		s.refuse(fmt.Errorf("%w: the ledger has signed with the key %s, but the store does not contain this key; the store is older than the key or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
 		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s (verifier key %s) is missing or damaged. The operator must restore it to keys/%[1]s.key or to the environment variable %[3]s "+
-			"and restart the server; if the key is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyVariable(s.name)), s.config.KeyFault)
+			"and restart the server; if the key is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyEnvVar(s.name)), s.config.KeyFault)
 	} else if s.config.KeyFault != nil {
 		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is invalid (in keys/%[1]s.key, .previous or .next, or in the environment variable %[2]s); the server's log says which. "+
-			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyVariable(s.name)), s.config.KeyFault)
+			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyEnvVar(s.name)), s.config.KeyFault)
 	}
 	s.keys.Store(ring)
 	return ring, nil
@@ -68,7 +68,7 @@ func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 }
 
 // signersOf returns the signers of the keys that currently sign, or nil if the newest key is
-// missing. refusal is ErrKeyMissing if the previous key must sign too but is missing.
+// missing. refusal is ErrPreviousKeyMissing if the previous key must sign too but is missing.
 func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
 	newest := s.signerFor(history.Current())
 	if newest == nil {
@@ -83,8 +83,8 @@ func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signe
 		return append(signers, before), nil
 	}
 	refusal = fmt.Errorf("%w: restore %s to keys/%[3]s.key.previous, or to the environment variable that contains the newest key, and restart the server; if the key is lost, end the overlap with \"colophon keys retire %[3]s\"",
-		ErrKeyMissing, overlapping, s.name)
-	s.config.Log.Error("refusing writes: a required signing key is missing", "error", refusal)
+		ErrPreviousKeyMissing, overlapping, s.name)
+	s.config.Logger.Error("refusing writes: a required signing key is missing", "error", refusal)
 	return signers, refusal
 }
 
@@ -102,14 +102,14 @@ func (s *signing) refuseUnreconciled(err error) {
 // before clients can use the ledger.
 func (s *signing) refuseKeys(reason string, err error) {
 	s.refusal = &SigningError{reason}
-	s.config.Log.Error("refusing writes: the signing keys are missing or invalid", "error", reason, "cause", err)
+	s.config.Logger.Error("refusing writes: the signing keys are missing or invalid", "error", reason, "cause", err)
 }
 
 // refuse makes the ledger stop signing because its store does not contain everything that the
 // ledger has signed. It must be called before clients can use the ledger.
 func (s *signing) refuse(err error) {
 	s.refusal = err
-	s.config.Log.Error("refusing writes: the store lacks data that the ledger has signed; restore a newer copy, or create a new ledger and freeze this one", "error", err)
+	s.config.Logger.Error("refusing writes: the store lacks data that the ledger has signed; restore a newer copy, or create a new ledger and freeze this one", "error", err)
 }
 
 // check returns the reason why the ledger does not sign, or nil if it does.
@@ -122,7 +122,7 @@ func (s *signing) check() error {
 
 // signerFor returns the configured signer of a key, or nil if no signer is configured for it.
 func (s *signing) signerFor(key *proofs.Verifier) *proofs.Signer {
-	for _, signer := range append([]*proofs.Signer{s.config.Signer}, s.config.Signers...) {
+	for _, signer := range append([]*proofs.Signer{s.config.Signer}, s.config.OtherSigners...) {
 		if signer != nil && signer.Verifier().String() == key.String() {
 			return signer
 		}

@@ -61,7 +61,7 @@ func (s leasedStore) Head(ctx context.Context) (storage.Head, error) {
 
 func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	if !s.HoldsLease() {
-		return storage.ErrNotHeld
+		return storage.ErrLeaseNotHeld
 	}
 	return s.Store.Commit(ctx, old, b)
 }
@@ -85,7 +85,7 @@ func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, h
 		hosts[i] = host
 		t.Cleanup(func() { require.NoError(t, host.Close()) })
 		if i == 0 {
-			_, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+			_, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 			require.NoError(t, err)
 		}
 	}
@@ -98,7 +98,7 @@ func event(t *testing.T, l *ledger.Ledger) ledger.Submission {
 }
 
 func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
-	l, err := h.Ledger(ledger.Default)
+	l, err := h.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	return l
 }
@@ -108,18 +108,18 @@ func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
 func TestStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
 	writer, reader := openLedger(t, hosts[0]), openLedger(t, hosts[1])
-	require.True(t, hosts[0].Role(ledger.Default) == ledger.RoleWriter)
-	require.Equal(t, ledger.RoleReader, hosts[1].Role(ledger.Default))
+	require.True(t, hosts[0].Status(ledger.DefaultName) == ledger.StatusWritable)
+	require.Equal(t, ledger.StatusReadOnly, hosts[1].Status(ledger.DefaultName))
 	var seen []ledger.Commit
 	reader.OnCommit(func(c ledger.Commit) { seen = append(seen, c) })
 	_, err := reader.Submit(event(t, reader))
-	require.ErrorIs(t, err, storage.ErrNotHeld)
-	require.ErrorIs(t, reader.CheckWritable(t.Context()), storage.ErrNotHeld)
-	require.ErrorIs(t, reader.Freeze(t.Context()), storage.ErrNotHeld)
-	_, err = hosts[1].RotateKey(t.Context(), ledger.Default, "x")
-	require.ErrorIs(t, err, storage.ErrNotHeld)
-	_, err = hosts[1].RetireKey(t.Context(), ledger.Default, "x")
-	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
+	require.ErrorIs(t, reader.CheckWritable(t.Context()), storage.ErrLeaseNotHeld)
+	require.ErrorIs(t, reader.Freeze(t.Context()), storage.ErrLeaseNotHeld)
+	_, err = hosts[1].RotateKey(t.Context(), ledger.DefaultName, "x")
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
+	_, err = hosts[1].RetireKey(t.Context(), ledger.DefaultName, "x")
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 
 	for range 3 {
 		_, err := writer.Submit(event(t, writer))
@@ -127,18 +127,18 @@ func TestStandby(t *testing.T) {
 	}
 	require.NoError(t, writer.SetLogPublic(t.Context(), true))
 	require.Equal(t, uint64(1), reader.Head().Size)
-	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.DefaultName))
 	require.Equal(t, writer.Head().Root, reader.Head().Root)
 	require.Equal(t, writer.Head().Checkpoint, reader.Head().Checkpoint)
 	require.True(t, reader.HasPublicLog())
 	require.Len(t, seen, 1)
 	require.Equal(t, 3, seen[0].Events)
-	require.True(t, seen[0].Elsewhere)
+	require.True(t, seen[0].ByOtherServer)
 	_, err = reader.Checkpoint(t.Context(), reader.Head(), 2)
-	require.ErrorIs(t, err, storage.ErrNotHeld, "a reader signs nothing")
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld, "a reader signs nothing")
 
 	require.NoError(t, writer.Freeze(t.Context()))
-	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.DefaultName))
 	require.True(t, reader.Info().Frozen)
 	_, err = reader.Submit(event(t, reader))
 	require.ErrorIs(t, err, ledger.ErrFrozen)
@@ -156,45 +156,45 @@ func TestLostLedger(t *testing.T) {
 	published := writer.PublishedLog()
 
 	l.give(databases[1])
-	require.NoError(t, hosts[1].CheckSigning(t.Context(), ledger.Default))
-	second, err := hosts[1].Reopen(t.Context(), ledger.Default)
+	require.NoError(t, hosts[1].CheckSigningKeys(t.Context(), ledger.DefaultName))
+	second, err := hosts[1].Reopen(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
-	require.Equal(t, ledger.RoleWriter, hosts[1].Role(ledger.Default))
+	require.Equal(t, ledger.StatusWritable, hosts[1].Status(ledger.DefaultName))
 	_, err = second.Submit(event(t, second))
 	require.NoError(t, err)
 
 	_, err = writer.Submit(event(t, writer))
-	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 	require.NotErrorIs(t, err, ledger.ErrOutcomeUnknown)
-	require.ErrorIs(t, <-lost[0], storage.ErrNotHeld)
-	require.Equal(t, ledger.RoleClosed, hosts[0].Role(ledger.Default))
+	require.ErrorIs(t, <-lost[0], storage.ErrLeaseNotHeld)
+	require.Equal(t, ledger.StatusClosed, hosts[0].Status(ledger.DefaultName))
 	_, err = writer.Submit(event(t, writer))
-	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 	require.Equal(t, uint64(2), writer.Head().Size)
 
-	reader, err := hosts[0].Reopen(t.Context(), ledger.Default)
+	reader, err := hosts[0].Reopen(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
-	require.Equal(t, ledger.RoleReader, hosts[0].Role(ledger.Default))
+	require.Equal(t, ledger.StatusReadOnly, hosts[0].Status(ledger.DefaultName))
 	require.Equal(t, second.Head().Root, reader.Head().Root)
 	_, err = second.Submit(event(t, second))
 	require.NoError(t, err)
-	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default))
+	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.DefaultName))
 	head, err := published.Head(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(4), head.Size, "a PublishedLog of the closed ledger follows the reopened one")
 	require.Equal(t, 1, seen)
 
 	// The second host gives up the lease.
-	hosts[1].StepDown(ledger.Default)
+	hosts[1].StepDown(ledger.DefaultName)
 	_, err = second.Submit(event(t, second))
-	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 	l.give(databases[0])
-	first, err := hosts[0].Reopen(t.Context(), ledger.Default)
+	first, err := hosts[0].Reopen(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	_, err = first.Submit(event(t, first))
 	require.NoError(t, err)
 	require.Equal(t, 2, seen)
-	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.Default), "a closed ledger publishes nothing")
+	require.NoError(t, hosts[0].Refresh(t.Context(), ledger.DefaultName), "a closed ledger publishes nothing")
 	require.Equal(t, uint64(5), first.Head().Size)
 }
 
@@ -202,13 +202,13 @@ func TestLostLedger(t *testing.T) {
 // replace the head of the reopened ledger with an older one.
 func TestClosedStandby(t *testing.T) {
 	_, _, hosts, _ := sharedHosts(t)
-	hosts[1].StepDown(ledger.Default)
+	hosts[1].StepDown(ledger.DefaultName)
 	writer := openLedger(t, hosts[0])
 	_, err := writer.Submit(event(t, writer))
 	require.NoError(t, err)
-	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.DefaultName))
 	require.Equal(t, uint64(1), openLedger(t, hosts[1]).Head().Size)
-	require.Equal(t, ledger.RoleClosed, hosts[1].Role(ledger.Default))
+	require.Equal(t, ledger.StatusClosed, hosts[1].Status(ledger.DefaultName))
 }
 
 // A host without the key cannot sign, but still follows the ledger.
@@ -218,15 +218,15 @@ func TestStandbyWithoutKey(t *testing.T) {
 	host, err := ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	require.ErrorIs(t, host.CheckSigning(t.Context(), ledger.Default), storage.ErrNotFound)
+	require.ErrorIs(t, host.CheckSigningKeys(t.Context(), ledger.DefaultName), storage.ErrNotFound)
 	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
 	require.NoError(t, err)
-	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	require.NoError(t, host.Refresh(t.Context(), ledger.DefaultName))
 	require.Equal(t, uint64(2), openLedger(t, host).Head().Size)
 
-	_, err = hosts[0].RotateKey(t.Context(), ledger.Default, "x")
+	_, err = hosts[0].RotateKey(t.Context(), ledger.DefaultName, "x")
 	require.NoError(t, err)
-	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	require.NoError(t, host.Refresh(t.Context(), ledger.DefaultName))
 	require.Equal(t, openLedger(t, hosts[0]).VerifierKey(), openLedger(t, host).VerifierKey())
 }
 
@@ -238,22 +238,22 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	_, err = openLedger(t, hosts[0]).Submit(event(t, openLedger(t, hosts[0])))
 	require.NoError(t, err)
 	reader := openLedger(t, hosts[1])
-	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.Default))
+	require.NoError(t, hosts[1].Refresh(t.Context(), ledger.DefaultName))
 	require.Equal(t, uint64(2), reader.Head().Size)
 	databases[1].older = &older
-	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.Default), highwater.ErrRollback)
+	require.ErrorIs(t, hosts[1].Refresh(t.Context(), ledger.DefaultName), highwater.ErrRollback)
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// If Config.MarkShown is set, a host does not open a store that has lost entries published by that
+// If Config.MarkOnStandby is set, a host does not open a store that has lost entries published by that
 // host. The host returns only checkpoints that it has published.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
-	marks := keystore.MarkFiles{Dir: t.TempDir()}
+	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 	other := &hostDatabase{sharedDatabase: databases[0].sharedDatabase}
 	open := func() (*ledger.Host, error) {
-		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Marks: marks, MarkShown: true} })
+		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks, MarkOnStandby: true} })
 	}
 	host, err := open()
 	require.NoError(t, err)
@@ -264,13 +264,13 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 		require.NoError(t, err)
 		_, err = writer.Submit(event(t, writer))
 		require.NoError(t, err)
-		require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+		require.NoError(t, host.Refresh(t.Context(), ledger.DefaultName))
 	}
 	l := openLedger(t, host)
 	for size := range uint64(7) {
 		note, err := l.Checkpoint(t.Context(), l.Head(), size+1)
 		if size%2 == 1 {
-			require.ErrorIs(t, err, storage.ErrNotHeld)
+			require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 			continue
 		}
 		require.NoError(t, err)
@@ -318,10 +318,10 @@ func TestStandbyOfAFork(t *testing.T) {
 	host, err := ledger.OpenHost(t.Context(), replaceableDatabase{logs[0], shared}, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	require.NoError(t, host.Refresh(t.Context(), ledger.Default))
+	require.NoError(t, host.Refresh(t.Context(), ledger.DefaultName))
 	seen := openLedger(t, host).Head()
 	require.Equal(t, uint64(3), seen.Size)
 	shared.Store = stores[1]
-	require.ErrorIs(t, host.Refresh(t.Context(), ledger.Default), highwater.ErrRollback)
+	require.ErrorIs(t, host.Refresh(t.Context(), ledger.DefaultName), highwater.ErrRollback)
 	require.Equal(t, seen, openLedger(t, host).Head())
 }

@@ -22,18 +22,18 @@ type Submission struct {
 	// Redactions lists the records whose content the commit deletes (spec: Redactions). They must
 	// already be in the log. The sequencer sets their By fields.
 	Redactions []storage.Redaction
-	// Key is the digest of the idempotency key, or nil. If it is set, Record must be the canonical
+	// KeyDigest is the digest of the idempotency key, or nil. If it is set, Record must be the canonical
 	// digest of the record. Refusal must return the body of the event to append if another record,
 	// at seq first, already holds the key (spec: Idempotency).
-	Key     *proofs.Hash
-	Record  proofs.Hash
-	Refusal func(first uint64) []byte
-	// Refused means that Body logs the refusal of the record. The event does not claim the key, but
+	KeyDigest    *proofs.Hash
+	RecordDigest proofs.Hash
+	RefusalBody  func(first uint64) []byte
+	// IsRefusal means that Body logs the refusal of the record. The event does not claim the key, but
 	// if the record already holds the key, the outcome is still Replayed.
-	Refused bool
-	// Once means that the key alone identifies the record: if any record holds the key, the
+	IsRefusal bool
+	// MatchKeyOnly means that the key alone identifies the record: if any record holds the key, the
 	// outcome is Replayed, and no refusal is logged.
-	Once bool
+	MatchKeyOnly bool
 	// rekey returns the keyring that signs the commit of the event and all later commits, given the
 	// event's seq. If it is nil, the keyring does not change.
 	rekey func(seq uint64) (*keyring, error)
@@ -43,16 +43,16 @@ type Outcome uint8
 
 // These are the outcomes of a submission. Each is durable by the time it is reported.
 const (
-	Appended   Outcome = iota // the event is in the log
-	Replayed                  // the same record already holds the key; nothing was appended
-	Conflicted                // another record holds the key; a refusal was appended to the log
+	OutcomeAppended   Outcome = iota // the event is in the log
+	OutcomeReplayed                  // the same record already holds the key; nothing was appended
+	OutcomeConflicted                // another record holds the key; a refusal was appended to the log
 )
 
 // Ack acknowledges a submission after its commit.
 type Ack struct {
 	Outcome Outcome
-	// First is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
-	First uint64
+	// FirstSeq is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
+	FirstSeq uint64
 	// Entry is the log entry of the appended event: prev_event_hash followed by the event body. For
 	// Replayed, it is the entry of the event at First.
 	Entry []byte
@@ -80,7 +80,7 @@ type Ticket struct {
 }
 
 // Wait waits until the event is durable or its batch has failed. It cannot be canceled, because the
-// sequencer uses the submission's memory until then. The error is ErrClaim if the database assigns
+// sequencer uses the submission's memory until then. The error is ErrClaimMismatch if the database assigns
 // the idempotency key to an event that does not claim it; in this case, nothing was recorded.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
@@ -88,18 +88,18 @@ func (t Ticket) Wait() (Ack, error) {
 		return Ack{}, err
 	}
 	ack := t.item.ack
-	if ack.Outcome != Replayed {
+	if ack.Outcome != OutcomeReplayed {
 		return ack, nil
 	}
 	// Check the claim here, where callers run in parallel, rather than in the sequencer.
 	var err error
-	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Key: *t.item.Key, Record: t.item.Record, Seq: ack.First}); err != nil {
+	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Key: *t.item.KeyDigest, RecordDigest: t.item.RecordDigest, Seq: ack.FirstSeq}); err != nil {
 		return Ack{}, err
 	}
 	return ack, nil
 }
 
-// Submit appends one event and waits until it is durable. If the queue is full, it returns ErrBusy
+// Submit appends one event and waits until it is durable. If the queue is full, it returns ErrQueueFull
 // at once.
 func (l *Ledger) Submit(s Submission) (Ack, error) {
 	ticket, _, err := l.enqueue(s)
@@ -114,7 +114,7 @@ func (l *Ledger) Submit(s Submission) (Ack, error) {
 func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	for {
 		ticket, full, err := l.enqueue(s)
-		if err != ErrBusy {
+		if err != ErrQueueFull {
 			return ticket, err
 		}
 		select {
@@ -127,16 +127,16 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 	}
 }
 
-// enqueue adds a submission to the queue. If the error is ErrBusy, it returns a channel that is
+// enqueue adds a submission to the queue. If the error is ErrQueueFull, it returns a channel that is
 // closed when the queue has room again.
 func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	refusal := l.signing.check()
 	if s.rekey != nil {
-		refusal = l.signing.refusal // ignores ErrKeyMissing, because the event that retires the missing key must get through
+		refusal = l.signing.refusal // ignores ErrPreviousKeyMissing, because the event that retires the missing key must get through
 	}
 	it, b, err := l.queue.add(&s, refusal)
 	switch {
-	case err == ErrBusy:
+	case err == ErrQueueFull:
 		return Ticket{}, b.taken, err
 	case err != nil:
 		return Ticket{}, nil, err

@@ -28,11 +28,11 @@ func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
 // acknowledgement.
 func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
 	t.Helper()
-	s, err := l.PrepareVerb(v, ledger.Anonymous, key)
+	s, err := l.PrepareVerb(v, ledger.AnonymousActor, key)
 	require.NoError(t, err)
 	ack, err := l.Submit(s)
 	require.NoError(t, err)
-	if ack.Outcome != ledger.Replayed {
+	if ack.Outcome != ledger.OutcomeReplayed {
 		require.NoError(t, verify(l, ack))
 	}
 	return ack
@@ -41,7 +41,7 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 // postPath posts a path fingerprint and returns the resulting current path.
 func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
 	t.Helper()
-	r, err := record.Parse(record.PathFingerprint, []byte(`{"project":"p","route":["Start"]}`))
+	r, err := record.Parse(record.KindPathFingerprint, []byte(`{"project":"p","route":["Start"]}`))
 	require.NoError(t, err)
 	id := rules.RouteID([][]byte{[]byte("Start")})[:rules.PathIDDigits]
 	return record.CurrentPath{Project: "p", PathID: string(id), RecordSeq: post(t, l, r, "").Seq}
@@ -60,12 +60,12 @@ func TestVerbsAreEvents(t *testing.T) {
 		kind record.Kind
 		verb *record.Verb
 	}{ // a source must be registered before it is revoked
-		{record.RecordStateChanged, stateChange(t, 1, "r")}, {record.PathValidated, validation},
-		{record.SourceRegistered, registration}, {record.SourceRevoked, revocation},
+		{record.KindRecordStateChanged, stateChange(t, 1, "r")}, {record.KindPathValidated, validation},
+		{record.KindSourceRegistered, registration}, {record.KindSourceRevoked, revocation},
 	} {
 		for _, key := range []string{"", "", string(of.kind)} {
 			ack := change(t, l, of.verb, key)
-			require.Equal(t, ledger.Appended, ack.Outcome)
+			require.Equal(t, ledger.OutcomeAppended, ack.Outcome)
 			r, err := proofs.NewReceipt(ack.Entry)
 			require.NoError(t, err)
 			require.Equal(t, string(of.kind), r.Kind)
@@ -87,30 +87,30 @@ func TestKeysOfVerbs(t *testing.T) {
 	post(t, l, ipc(t, "", "a"), "record")
 	first := change(t, l, stateChange(t, 1, "r"), "key")
 	again := change(t, l, stateChange(t, 1, "r"), "key")
-	require.Equal(t, ledger.Replayed, again.Outcome)
-	require.Equal(t, first.Seq, again.First)
+	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
+	require.Equal(t, first.Seq, again.FirstSeq)
 
 	for name, other := range map[string]*record.Verb{"target": stateChange(t, 2, "r"), "request": stateChange(t, 1, "q")} {
 		conflict := change(t, l, other, "key")
-		require.Equal(t, ledger.Conflicted, conflict.Outcome, name)
-		require.Equal(t, first.Seq, conflict.First)
+		require.Equal(t, ledger.OutcomeConflicted, conflict.Outcome, name)
+		require.Equal(t, first.Seq, conflict.FirstSeq)
 		r, err := proofs.NewReceipt(conflict.Entry)
 		require.NoError(t, err)
-		require.Equal(t, string(record.RecordRefused), r.Kind)
+		require.Equal(t, string(record.KindRecordRefused), r.Kind)
 	}
-	require.Equal(t, ledger.Conflicted, change(t, l, stateChange(t, 1, "r"), "record").Outcome)
-	require.Equal(t, ledger.Conflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
+	require.Equal(t, ledger.OutcomeConflicted, change(t, l, stateChange(t, 1, "r"), "record").Outcome)
+	require.Equal(t, ledger.OutcomeConflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
 
 	validate := func(current record.CurrentPath) ledger.Ack {
 		return change(t, l, (&record.ValidationRequest{Validated: true}).VerbFor(current), "validation")
 	}
-	require.Equal(t, ledger.Appended, validate(postPath(t, l)).Outcome)
-	require.Equal(t, ledger.Replayed, validate(postPath(t, l)).Outcome)
+	require.Equal(t, ledger.OutcomeAppended, validate(postPath(t, l)).Outcome)
+	require.Equal(t, ledger.OutcomeReplayed, validate(postPath(t, l)).Outcome)
 
 	require.NoError(t, walk(t, l))
 	require.NoError(t, l.Close())
 	l = open(t, s, config(t))
-	require.Equal(t, ledger.Replayed, change(t, l, stateChange(t, 1, "r"), "key").Outcome, "after a restart")
+	require.Equal(t, ledger.OutcomeReplayed, change(t, l, stateChange(t, 1, "r"), "key").Outcome, "after a restart")
 	require.NoError(t, walk(t, l))
 }
 
@@ -126,7 +126,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 		defer mu.Unlock()
 		outcomes[ack.Outcome]++
 	})
-	require.Equal(t, map[ledger.Outcome]int{ledger.Appended: 1, ledger.Replayed: 19, ledger.Conflicted: 20}, outcomes)
+	require.Equal(t, map[ledger.Outcome]int{ledger.OutcomeAppended: 1, ledger.OutcomeReplayed: 19, ledger.OutcomeConflicted: 20}, outcomes)
 	require.NoError(t, walk(t, l))
 }
 
@@ -139,12 +139,12 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	post(t, l, ipc(t, "", "a"), "")
 	change(t, l, stateChange(t, 1, "r"), "key")
 	require.NoError(t, walk(t, l))
-	x, err := database.Tamperer(ledger.Default)
+	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	k, err := s.Key(t.Context(), ledger.IdempotencyKeyDigest("key"))
 	require.NoError(t, err)
-	k.Record[0] ^= 1
-	require.NoError(t, x.SetKey(k))
+	k.RecordDigest[0] ^= 1
+	require.NoError(t, x.SetClaim(k))
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 

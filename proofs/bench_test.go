@@ -23,7 +23,7 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		tree.Append(leaf)
 		if tree.Size()%4096 == 0 {
-			tree.TakeDirty()
+			tree.TakeDirtyTiles()
 		}
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// AppendBundle appends an entry to an entry bundle (tlog-tiles) as its length, in a big-endian
-// uint16, followed by its bytes. It returns ErrTooLong if the entry is longer than MaxEntry.
-func AppendBundle(dst, entry []byte) ([]byte, error) {
-	if len(entry) > MaxEntry {
-		return dst, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
+// AppendBundleEntry appends an entry to an entry bundle (tlog-tiles) as its length, in a big-endian
+// uint16, followed by its bytes. It returns ErrTooLong if the entry is longer than MaxEntryBytes.
+func AppendBundleEntry(dst, entry []byte) ([]byte, error) {
+	if len(entry) > MaxEntryBytes {
+		return dst, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntryBytes)
 	}
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(entry)))
 	return append(dst, entry...), nil
@@ -20,8 +20,8 @@ func AppendBundle(dst, entry []byte) ([]byte, error) {
 func ParseBundle(bundle []byte) ([][]byte, error) {
 	var entries [][]byte
 	for rest := bundle; len(rest) > 0; {
-		if len(entries) == FullTile {
-			return nil, fmt.Errorf("%w: the bundle has more than %d entries", ErrMalformed, FullTile)
+		if len(entries) == FullTileWidth {
+			return nil, fmt.Errorf("%w: the bundle has more than %d entries", ErrMalformed, FullTileWidth)
 		}
 		if len(rest) < 2 {
 			return nil, fmt.Errorf("%w: the bundle ends within the length prefix of entry %d", ErrMalformed, len(entries))

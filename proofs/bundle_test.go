@@ -10,11 +10,11 @@ import (
 
 func TestBundles(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		entries := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 1, FullTile).Draw(r, "entries")
+		entries := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 300), 1, FullTileWidth).Draw(r, "entries")
 		var bundle []byte
 		var err error
 		for _, entry := range entries {
-			bundle, err = AppendBundle(bundle, entry)
+			bundle, err = AppendBundleEntry(bundle, entry)
 			require.NoError(r, err)
 		}
 		got, err := ParseBundle(bundle)
@@ -27,21 +27,21 @@ func TestBundles(t *testing.T) {
 }
 
 func TestBundleLimits(t *testing.T) {
-	longest := make([]byte, MaxEntry)
-	bundle, err := AppendBundle(nil, longest)
+	longest := make([]byte, MaxEntryBytes)
+	bundle, err := AppendBundleEntry(nil, longest)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0xff, 0xff}, bundle[:2])
 	entries, err := ParseBundle(bundle)
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{longest}, entries)
 
-	_, err = AppendBundle(nil, make([]byte, MaxEntry+1))
+	_, err = AppendBundleEntry(nil, make([]byte, MaxEntryBytes+1))
 	require.ErrorIs(t, err, ErrTooLong)
 
-	full := bytes.Repeat([]byte{0, 1, 'x'}, FullTile)
+	full := bytes.Repeat([]byte{0, 1, 'x'}, FullTileWidth)
 	entries, err = ParseBundle(full)
 	require.NoError(t, err)
-	require.Len(t, entries, FullTile)
+	require.Len(t, entries, FullTileWidth)
 	for _, bad := range [][]byte{nil, {0}, {0, 1}, {0, 2, 'x'}, {0, 1, 'x', 0}, append(full, 0, 1, 'x')} {
 		_, err = ParseBundle(bad)
 		require.ErrorIs(t, err, ErrMalformed, "%x", bad[:min(8, len(bad))])
@@ -59,7 +59,7 @@ func FuzzParseBundle(f *testing.F) {
 		}
 		var again []byte
 		for _, entry := range entries {
-			again, err = AppendBundle(again, entry)
+			again, err = AppendBundleEntry(again, entry)
 			require.NoError(t, err)
 		}
 		require.Equal(t, bundle, again)

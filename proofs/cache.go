@@ -2,8 +2,8 @@ package proofs
 
 import "sync"
 
-// TileBytes is the memory that one cached tile uses, in bytes.
-const TileBytes = 16 << 10
+// CachedTileBytes is the memory that one cached tile uses, in bytes.
+const CachedTileBytes = 16 << 10
 
 // cacheShards is the number of shards in a TileCache. Each shard has its own mutex, to reduce
 // contention between concurrent readers.
@@ -38,7 +38,7 @@ type cacheSlot struct {
 }
 
 // NewTileCache returns a cache that holds approximately the given number of tiles, but at least 16.
-// Each tile uses TileBytes of memory. One tile of level 0 covers 256 leaves.
+// Each tile uses CachedTileBytes of memory. One tile of level 0 covers 256 leaves.
 func NewTileCache(tiles int) *TileCache {
 	c := new(TileCache)
 	for i := range c.shards {

@@ -55,7 +55,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 //   - ErrWrongKey, if the note has no signature from any of the verifiers
 //   - ErrSignature, if a signature from one of the verifiers is invalid
 //   - ErrOrigin, if no verifier that signed the note has the checkpoint's origin as its name
-//   - ErrRetired, if the verifier with that name was retired at a smaller size
+//   - ErrRetiredKey, if the verifier with that name was retired at a smaller size
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
 		return Checkpoint{}, fmt.Errorf("%w: the checkpoint is too long: %d bytes", ErrMalformed, len(signed))

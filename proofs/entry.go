@@ -2,8 +2,8 @@ package proofs
 
 import "fmt"
 
-// MaxEntry is the maximum length of an entry in bytes, the largest uint16 (tlog-tiles).
-const MaxEntry = 65535
+// MaxEntryBytes is the maximum length of an entry in bytes, the largest uint16 (tlog-tiles).
+const MaxEntryBytes = 65535
 
 // AppendEntry appends the entry for an event, which is prev_event_hash ‖ body (spec: Entry and
 // chain).
@@ -12,10 +12,10 @@ func AppendEntry(dst []byte, prev Hash, body []byte) []byte {
 }
 
 // SplitEntry is the inverse of AppendEntry. The body aliases entry. SplitEntry returns ErrTooLong
-// if the entry is longer than MaxEntry, and ErrMalformed if it has no body.
+// if the entry is longer than MaxEntryBytes, and ErrMalformed if it has no body.
 func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
-	if len(entry) > MaxEntry {
-		return Hash{}, nil, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntry)
+	if len(entry) > MaxEntryBytes {
+		return Hash{}, nil, fmt.Errorf("%w: the entry has %d bytes, but the limit is %d", ErrTooLong, len(entry), MaxEntryBytes)
 	}
 	if len(entry) <= HashSize {
 		return Hash{}, nil, fmt.Errorf("%w: an entry of %d bytes is too short to hold an event", ErrMalformed, len(entry))
@@ -32,9 +32,9 @@ type Chain struct {
 
 // LinkedEntry holds the hashes that an entry adds to the chain and the tree, and the event body.
 type LinkedEntry struct {
-	Event Hash   // event_hash
-	Leaf  Hash   // leaf hash of the entry in the tree, at index seq
-	Body  []byte // event body; aliases the entry
+	EventHash Hash   // event_hash
+	LeafHash  Hash   // leaf hash of the entry in the tree, at index seq
+	Body      []byte // event body; aliases the entry
 }
 
 // Next verifies that entry links to the previous entry, advances the chain, and returns the entry's
@@ -48,8 +48,8 @@ func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
 	if prev != c.Tip {
 		return LinkedEntry{}, fmt.Errorf("%w: the prev_event_hash of entry %d is %x, but the hash of the previous event is %x", ErrChainLink, c.Size, prev, c.Tip)
 	}
-	link := LinkedEntry{Event: EventHash(prev, body), Leaf: LeafHash(entry), Body: body}
+	link := LinkedEntry{EventHash: EventHash(prev, body), LeafHash: LeafHash(entry), Body: body}
 	c.Size++
-	c.Tip = link.Event
+	c.Tip = link.EventHash
 	return link, nil
 }

@@ -53,10 +53,10 @@ func TestVectors(t *testing.T) {
 		link, err := chain.Next(entry)
 		require.NoError(t, err)
 		require.Equal(t, body, link.Body)
-		require.Equal(t, hexHash(t, v.Event), link.Event)
+		require.Equal(t, hexHash(t, v.Event), link.EventHash)
 		require.Equal(t, hexHash(t, v.Event), chain.Tip)
-		require.Equal(t, hexHash(t, v.Leaf), link.Leaf)
-		tree.Append(link.Leaf)
+		require.Equal(t, hexHash(t, v.Leaf), link.LeafHash)
+		tree.Append(link.LeafHash)
 		require.Equal(t, hexHash(t, v.Root), tree.Root())
 	}
 	require.Equal(t, uint64(len(vectors.Events)), chain.Size)
@@ -66,7 +66,7 @@ func TestVectors(t *testing.T) {
 // hashed without an allocation.
 func TestHashesByDefinition(t *testing.T) {
 	prev := Hash{1, 2, 3}
-	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntry - HashSize} {
+	for _, n := range []int{1, 100, 4062, 4063, 4064, 4065, 5000, MaxEntryBytes - HashSize} {
 		body := []byte(strings.Repeat("x", n))
 		entry := AppendEntry(nil, prev, body)
 		require.Equal(t, sha256.Sum256(entry), EventHash(prev, body))
@@ -85,9 +85,9 @@ func TestSplitEntry(t *testing.T) {
 
 	_, _, err = SplitEntry(make([]byte, HashSize))
 	require.ErrorIs(t, err, ErrMalformed)
-	_, _, err = SplitEntry(make([]byte, MaxEntry))
+	_, _, err = SplitEntry(make([]byte, MaxEntryBytes))
 	require.NoError(t, err)
-	_, _, err = SplitEntry(make([]byte, MaxEntry+1))
+	_, _, err = SplitEntry(make([]byte, MaxEntryBytes+1))
 	require.ErrorIs(t, err, ErrTooLong)
 }
 

@@ -10,7 +10,7 @@ var (
 	ErrRange = errors.New("proofs: out of range")
 	// ErrMalformed means that the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
-	// ErrTooLong means that an entry is longer than MaxEntry.
+	// ErrTooLong means that an entry is longer than MaxEntryBytes.
 	ErrTooLong = errors.New("proofs: entry too long")
 	// ErrNoProof means that the receipt is minimal and thus has no proof, or that the proof file
 	// does not include the entry to verify.
@@ -19,8 +19,8 @@ var (
 	ErrWrongKey = errors.New("proofs: not signed by an expected key")
 	// ErrSignature means that a signature that names a known key is invalid.
 	ErrSignature = errors.New("proofs: invalid signature")
-	// ErrRetired means that every known key that signed had been retired at a smaller size.
-	ErrRetired = errors.New("proofs: signed by a retired key")
+	// ErrRetiredKey means that every known key that signed had been retired at a smaller size.
+	ErrRetiredKey = errors.New("proofs: signed by a retired key")
 	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin names a
 	// different log.
 	ErrOrigin = errors.New("proofs: checkpoint belongs to a different log")
@@ -32,8 +32,8 @@ var (
 	// ErrConsistency means that the proof does not show that one tree is a prefix of the
 	// other.
 	ErrConsistency = errors.New("proofs: consistency is not proved")
-	// ErrPath means that the path does not lead from the stage to the root of its run.
-	ErrPath = errors.New("proofs: the stage's path does not lead to the root of the run")
-	// ErrField means that a field of a receipt does not match the event.
-	ErrField = errors.New("proofs: a field does not match the event")
+	// ErrStagePath means that the path does not lead from the stage to the root of its run.
+	ErrStagePath = errors.New("proofs: the stage's path does not lead to the root of the run")
+	// ErrFieldMismatch means that a field of a receipt does not match the event.
+	ErrFieldMismatch = errors.New("proofs: a field does not match the event")
 )

@@ -28,7 +28,7 @@ func readEvent(body []byte) (event, error) {
 		return event{}, fmt.Errorf("%w: parsing the event: %w", ErrMalformed, err)
 	}
 	root := doc.Root()
-	if pointer, found := root.LoneSurrogate(); found {
+	if pointer, found := root.FindLoneSurrogate(); found {
 		return event{}, fmt.Errorf("%w: the event has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	if !bytes.Equal(root.AppendCanonical(make([]byte, 0, len(body)), pyjson.Compact), body) {

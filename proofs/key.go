@@ -184,10 +184,10 @@ func (v *Verifier) WithoutBounds() *Verifier {
 }
 
 // checkBounds returns nil if v accepts a valid signature by its key on the checkpoint. Otherwise it
-// returns ErrRetired or the error from the condition.
+// returns ErrRetiredKey or the error from the condition.
 func (v *Verifier) checkBounds(c Checkpoint) error {
 	if v.until != nil && c.Size > *v.until {
-		return fmt.Errorf("%w: the checkpoint has size %d, but %s+%08x was retired at size %d", ErrRetired, c.Size, v.Name(), v.KeyHash(), *v.until)
+		return fmt.Errorf("%w: the checkpoint has size %d, but %s+%08x was retired at size %d", ErrRetiredKey, c.Size, v.Name(), v.KeyHash(), *v.until)
 	}
 	if v.accept == nil {
 		return nil

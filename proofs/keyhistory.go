@@ -24,10 +24,10 @@ type KeyHistory struct {
 // LogKey is one key of a log.
 type LogKey struct {
 	Verifier *Verifier // has a size bound if the key is retired (Verifier.WithRetirement)
-	// ReplacedAt is the seq of the event that introduced the next key, and Handover is the note in
+	// ReplacedAtSeq is the seq of the event that introduced the next key, and Handover is the note in
 	// that event. They are 0 and nil for the newest key.
-	ReplacedAt uint64
-	Handover   []byte
+	ReplacedAtSeq uint64
+	Handover      []byte
 }
 
 // NewKeyHistory returns the history of a log whose only key is the one in its ledger_created event.
@@ -35,9 +35,9 @@ func NewKeyHistory(first *Verifier) *KeyHistory {
 	return &KeyHistory{keys: []LogKey{{Verifier: first}}}
 }
 
-// BeginKeyHistory returns the key history as of the first entry of a log. It returns ErrMalformed
+// NewKeyHistoryFromEntry returns the key history as of the first entry of a log. It returns ErrMalformed
 // if the entry is not a ledger_created event.
-func BeginKeyHistory(entry []byte) (*KeyHistory, error) {
+func NewKeyHistoryFromEntry(entry []byte) (*KeyHistory, error) {
 	record, err := recordOfKind(entry, kindCreated)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
 	if err := verifyHandover(c.Handover, current, c.Next); err != nil {
 		return err
 	}
-	h.keys[last].ReplacedAt, h.keys[last].Handover = seq, c.Handover
+	h.keys[last].ReplacedAtSeq, h.keys[last].Handover = seq, c.Handover
 	h.keys = append(h.keys, LogKey{Verifier: c.Next})
 	return nil
 }
@@ -145,7 +145,7 @@ func (h *KeyHistory) NumChanges() int { return len(h.ChangeSeqs()) }
 func (h *KeyHistory) ChangeSeqs() []uint64 {
 	var seqs []uint64
 	for _, k := range h.keys[:len(h.keys)-1] {
-		seqs = append(seqs, k.ReplacedAt)
+		seqs = append(seqs, k.ReplacedAtSeq)
 		if until, retired := k.Verifier.SignedUpTo(); retired {
 			seqs = append(seqs, until)
 		}
@@ -178,7 +178,7 @@ func (h *KeyHistory) VerifiersFrom(trusted ...*Verifier) []*Verifier {
 func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 	var list []*Verifier
 	for i, k := range slices.Backward(h.keys) {
-		if i > 0 && size <= h.keys[i-1].ReplacedAt {
+		if i > 0 && size <= h.keys[i-1].ReplacedAtSeq {
 			continue // the key was introduced after the given size
 		}
 		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
@@ -243,10 +243,10 @@ func (h *KeyHistory) ReplacedKeys() []LogKey {
 	return before
 }
 
-// ParseLogKey parses a response from log/key and verifies every handover in it. It returns
+// ParseKeyHistory parses a response from log/key and verifies every handover in it. It returns
 // ErrMalformed or an error from KeyHistory.Add. The caller must check that the history contains a
 // key that it trusts; otherwise the history may belong to a different log.
-func ParseLogKey(text []byte) (*KeyHistory, error) {
+func ParseKeyHistory(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
 		return nil, fmt.Errorf("%w: parsing the log key: %w", ErrMalformed, err)
@@ -297,11 +297,11 @@ type replacedText struct {
 	Handover    string  `json:"handover"`
 }
 
-// MarshalJSON implements json.Marshaler. ParseLogKey parses the result.
+// MarshalJSON implements json.Marshaler. ParseKeyHistory parses the result.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
 	for _, k := range h.ReplacedKeys() {
-		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAt, Handover: string(k.Handover)}
+		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAtSeq, Handover: string(k.Handover)}
 		if size, retired := k.Verifier.SignedUpTo(); retired {
 			row.SignedUpTo = &size
 		}
@@ -310,9 +310,9 @@ func (h *KeyHistory) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It returns the errors of ParseLogKey.
+// UnmarshalJSON implements json.Unmarshaler. It returns the errors of ParseKeyHistory.
 func (h *KeyHistory) UnmarshalJSON(text []byte) error {
-	read, err := ParseLogKey(text)
+	read, err := ParseKeyHistory(text)
 	if err == nil {
 		*h = *read
 	}

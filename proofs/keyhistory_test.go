@@ -71,7 +71,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "a replaced key cannot be introduced again")
 		}
 		require.Equal(t, changes, h.NumChanges())
-		again, err := ParseLogKey(logKey(t, h))
+		again, err := ParseKeyHistory(logKey(t, h))
 		require.NoError(t, err)
 		require.Equal(t, string(logKey(t, h)), string(logKey(t, again)))
 		requireInForce(t, h, signers[:len(h.Verifiers())], seq+3)
@@ -83,7 +83,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 				if until[i] == 0 || size <= until[i] {
 					require.NoError(t, err)
 				} else {
-					require.ErrorIs(t, err, ErrRetired)
+					require.ErrorIs(t, err, ErrRetiredKey)
 				}
 			}
 		}
@@ -138,7 +138,7 @@ func TestBothSignaturesCount(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = OpenCheckpoint(signed, a.Verifier().WithRetirement(6), c.Verifier())
-	require.ErrorIs(t, err, ErrRetired)
+	require.ErrorIs(t, err, ErrRetiredKey)
 	_, err = OpenCheckpoint(signed, c.Verifier())
 	require.ErrorIs(t, err, ErrWrongKey)
 	broken := []byte(strings.Replace(string(signed), "\n7\n", "\n8\n", 1))
@@ -210,11 +210,11 @@ func FuzzParseLogKey(f *testing.F) {
 	require.NoError(f, h.Add(5, introduced(f, b, c)))
 	f.Add(logKey(f, h))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		h, err := ParseLogKey(text)
+		h, err := ParseKeyHistory(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseLogKey(logKey(t, h))
+		again, err := ParseKeyHistory(logKey(t, h))
 		require.NoError(t, err)
 		require.Equal(t, string(logKey(t, h)), string(logKey(t, again)))
 		require.True(t, h.Contains(h.Current()))

@@ -85,7 +85,7 @@ func newTileStore() *tileStore {
 func (s *tileStore) save(t *Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, d := range t.TakeDirty() {
+	for _, d := range t.TakeDirtyTiles() {
 		s.values[tileID{d.Level, d.Index}] = slices.Clone(d.Hashes)
 	}
 }

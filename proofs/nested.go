@@ -155,8 +155,8 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 
 // Verify verifies everything except the text. It first verifies the receipt and returns any error
 // from Receipt.Verify. It then verifies that the event contains the stage or citation at the given
-// index with the given hash (ErrField), and that the path leads from the stage to the run's root in
-// the event (ErrPath).
+// index with the given hash (ErrFieldMismatch), and that the path leads from the stage to the run's root in
+// the event (ErrStagePath).
 func (n *NestedProof) Verify(verifiers ...*Verifier) error {
 	if err := n.Receipt.Verify(verifiers...); err != nil {
 		return err
@@ -174,38 +174,38 @@ func (n *NestedProof) Verify(verifiers ...*Verifier) error {
 
 func (c *NestedCitation) verify(kind string, members pyjson.Value) error {
 	if kind != "citation_set" {
-		return fmt.Errorf("%w: the proof is for a citation, but the event's kind is %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is for a citation, but the event's kind is %.100q", ErrFieldMismatch, kind)
 	}
 	list := slices.Collect(members.Member("citations").Elements())
 	if c.Index >= uint64(len(list)) {
-		return fmt.Errorf("%w: the proof is for citation %d, but the event has %d citations", ErrField, c.Index, len(list))
+		return fmt.Errorf("%w: the proof is for citation %d, but the event has %d citations", ErrFieldMismatch, c.Index, len(list))
 	}
 	if hash := list[c.Index].Member("chunk_hash").Text(); string(hash) != c.ChunkHash {
-		return fmt.Errorf("%w: the chunk_hash of citation %d is %.100q in the proof, but %.100q in the event", ErrField, c.Index, c.ChunkHash, hash)
+		return fmt.Errorf("%w: the chunk_hash of citation %d is %.100q in the proof, but %.100q in the event", ErrFieldMismatch, c.Index, c.ChunkHash, hash)
 	}
 	return nil
 }
 
 func (s *NestedStage) verify(kind string, members pyjson.Value) error {
 	if kind != "run_dag" {
-		return fmt.Errorf("%w: the proof is for a stage, but the event's kind is %.100q", ErrField, kind)
+		return fmt.Errorf("%w: the proof is for a stage, but the event's kind is %.100q", ErrFieldMismatch, kind)
 	}
 	nodes := slices.Collect(members.Member("nodes").Elements())
 	if s.Index >= uint64(len(nodes)) {
-		return fmt.Errorf("%w: the proof is for stage %d, but the event has %d stages", ErrField, s.Index, len(nodes))
+		return fmt.Errorf("%w: the proof is for stage %d, but the event has %d stages", ErrFieldMismatch, s.Index, len(nodes))
 	}
 	node := nodes[s.Index]
 	if name := node.Member("stage").Text(); string(name) != s.Name {
-		return fmt.Errorf("%w: the name of stage %d is %.100q in the proof, but %.100q in the event", ErrField, s.Index, s.Name, name)
+		return fmt.Errorf("%w: the name of stage %d is %.100q in the proof, but %.100q in the event", ErrFieldMismatch, s.Index, s.Name, name)
 	}
 	if hash, err := ParseHash(string(node.Member("hash").Text())); err != nil || hash != s.Hash {
-		return fmt.Errorf("%w: the hash of stage %d is %x in the proof, but %.100q in the event", ErrField, s.Index, s.Hash, node.Member("hash").Text())
+		return fmt.Errorf("%w: the hash of stage %d is %x in the proof, but %.100q in the event", ErrFieldMismatch, s.Index, s.Hash, node.Member("hash").Text())
 	}
 	if root, err := ParseHash(string(members.Member("hashes").Member("root").Text())); err != nil || root != s.Root {
-		return fmt.Errorf("%w: the root of the run is %x in the proof, but %.100q in the event", ErrField, s.Root, members.Member("hashes").Member("root").Text())
+		return fmt.Errorf("%w: the root of the run is %x in the proof, but %.100q in the event", ErrFieldMismatch, s.Root, members.Member("hashes").Member("root").Text())
 	}
 	if err := rules.VerifyMerklePath(s.Hash, int(s.Index), len(nodes), s.Path, s.Root); err != nil {
-		return fmt.Errorf("%w: %w", ErrPath, err)
+		return fmt.Errorf("%w: %w", ErrStagePath, err)
 	}
 	return nil
 }

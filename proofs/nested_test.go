@@ -21,7 +21,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	require.NoError(t, err)
 	defer r.Release()
 	body := r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"})
-	return sealed(t, record.AppendSuffix(body, 0, time.Unix(1767323045, 0)))
+	return sealed(t, record.AppendBodySuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
 // sealed creates a log that contains only an event with the given body. It returns the event's
@@ -70,7 +70,7 @@ func stageProof(t require.TestingT, receipt *Receipt, stages []rules.Stage, inde
 const twoCitations = `{"subject":"s","citations":[{"source_id":"x","text":"One  chunk.","weight":0.5},{"source_id":"y","text":"Another.","weight":1}]}`
 
 func citationProof(t require.TestingT, index uint64) (*NestedProof, *Verifier) {
-	receipt, key := recorded(t, record.CitationSet, twoCitations)
+	receipt, key := recorded(t, record.KindCitationSet, twoCitations)
 	hashes := []string{rules.ChunkHash([]byte("One chunk.")), rules.ChunkHash([]byte("Another."))}
 	return &NestedProof{Receipt: receipt, Citation: &NestedCitation{index, hashes[index]}}, key
 }
@@ -95,7 +95,7 @@ func TestNestedProofsOfStages(t *testing.T) {
 			names[i] = "stage" // use equal names, so that only the index distinguishes the stages
 		}
 		posted, stages := runOf(names...)
-		receipt, key := recorded(t, record.RunDAG, posted)
+		receipt, key := recorded(t, record.KindRunDAG, posted)
 		for i := range stages {
 			n := reread(t, stageProof(t, receipt, stages, i))
 			require.NoError(t, n.Verify(key), "stage %d of %d", i, size)
@@ -112,24 +112,24 @@ func TestNestedProofsOfCitations(t *testing.T) {
 
 func TestNestedProofsRefuse(t *testing.T) {
 	posted, stages := runOf("question", "retrieval", "context", "prompt", "answer", "verify", "final_label")
-	run, key := recorded(t, record.RunDAG, posted)
+	run, key := recorded(t, record.KindRunDAG, posted)
 	for name, c := range map[string]struct {
 		change func(n *NestedProof)
 		want   error
 	}{
-		"another hash":        {func(n *NestedProof) { n.Stage.Hash[0] ^= 1 }, ErrField},
-		"another root":        {func(n *NestedProof) { n.Stage.Root[31] ^= 1 }, ErrField},
-		"another name":        {func(n *NestedProof) { n.Stage.Name = "render" }, ErrField},
-		"another stage":       {func(n *NestedProof) { n.Stage.Index = 5 }, ErrField},
-		"no such stage":       {func(n *NestedProof) { n.Stage.Index = 7 }, ErrField},
-		"a huge index":        {func(n *NestedProof) { n.Stage.Index = 1 << 63 }, ErrField},
-		"no path":             {func(n *NestedProof) { n.Stage.Path = nil }, ErrPath},
-		"short path":          {func(n *NestedProof) { n.Stage.Path = n.Stage.Path[:2] }, ErrPath},
-		"long path":           {func(n *NestedProof) { n.Stage.Path = append(n.Stage.Path, n.Stage.Path[0]) }, ErrPath},
-		"another sibling":     {func(n *NestedProof) { n.Stage.Path[1].Sibling[4] ^= 1 }, ErrPath},
-		"another side":        {func(n *NestedProof) { n.Stage.Path[0].IsLeft = true }, ErrPath},
-		"path in other order": {func(n *NestedProof) { n.Stage.Path[0], n.Stage.Path[1] = n.Stage.Path[1], n.Stage.Path[0] }, ErrPath},
-		"a citation":          {func(n *NestedProof) { n.Stage, n.Citation = nil, &NestedCitation{} }, ErrField},
+		"another hash":        {func(n *NestedProof) { n.Stage.Hash[0] ^= 1 }, ErrFieldMismatch},
+		"another root":        {func(n *NestedProof) { n.Stage.Root[31] ^= 1 }, ErrFieldMismatch},
+		"another name":        {func(n *NestedProof) { n.Stage.Name = "render" }, ErrFieldMismatch},
+		"another stage":       {func(n *NestedProof) { n.Stage.Index = 5 }, ErrFieldMismatch},
+		"no such stage":       {func(n *NestedProof) { n.Stage.Index = 7 }, ErrFieldMismatch},
+		"a huge index":        {func(n *NestedProof) { n.Stage.Index = 1 << 63 }, ErrFieldMismatch},
+		"no path":             {func(n *NestedProof) { n.Stage.Path = nil }, ErrStagePath},
+		"short path":          {func(n *NestedProof) { n.Stage.Path = n.Stage.Path[:2] }, ErrStagePath},
+		"long path":           {func(n *NestedProof) { n.Stage.Path = append(n.Stage.Path, n.Stage.Path[0]) }, ErrStagePath},
+		"another sibling":     {func(n *NestedProof) { n.Stage.Path[1].Sibling[4] ^= 1 }, ErrStagePath},
+		"another side":        {func(n *NestedProof) { n.Stage.Path[0].IsLeft = true }, ErrStagePath},
+		"path in other order": {func(n *NestedProof) { n.Stage.Path[0], n.Stage.Path[1] = n.Stage.Path[1], n.Stage.Path[0] }, ErrStagePath},
+		"a citation":          {func(n *NestedProof) { n.Stage, n.Citation = nil, &NestedCitation{} }, ErrFieldMismatch},
 		"another checkpoint":  {func(n *NestedProof) { n.Receipt.Proof.Checkpoint[0] ^= 1 }, ErrSignature},
 		"another event":       {func(n *NestedProof) { n.Receipt.Proof.Event[12] ^= 1 }, ErrChainLink},
 		"a minimal receipt":   {func(n *NestedProof) { n.Receipt.Proof = nil }, ErrNoProof},
@@ -143,7 +143,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 	n := reread(t, stageProof(t, run, stages, 6))
 	require.NoError(t, n.Verify(key))
 	n.Stage.Path[0].Sibling[0] ^= 1
-	require.ErrorIs(t, n.Verify(key), ErrPath)
+	require.ErrorIs(t, n.Verify(key), ErrStagePath)
 
 	for name, change := range map[string]func(n *NestedProof){
 		"another hash":     func(n *NestedProof) { n.Citation.ChunkHash = rules.ChunkHash(nil) },
@@ -153,7 +153,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 	} {
 		n, key := citationProof(t, 1)
 		change(n)
-		require.ErrorIs(t, n.Verify(key), ErrField, name)
+		require.ErrorIs(t, n.Verify(key), ErrFieldMismatch, name)
 	}
 	_, other := sealed(t, run.Proof.Event)
 	require.NoError(t, stageProof(t, run, stages, 0).Verify(other), "these tests use one key for all logs")
@@ -164,14 +164,14 @@ func TestNestedProofsRefuse(t *testing.T) {
 // has signed it.
 func TestNestedProofsOfAFalseRoot(t *testing.T) {
 	posted, stages := runOf("question", "answer")
-	honest, _ := recorded(t, record.RunDAG, posted)
+	honest, _ := recorded(t, record.KindRunDAG, posted)
 	n := stageProof(t, honest, stages, 1)
 	root := hex.EncodeToString(n.Stage.Root[:])
 	n.Stage.Root[0] ^= 1
 	forged := bytes.ReplaceAll(honest.Proof.Event, []byte(root), []byte(hex.EncodeToString(n.Stage.Root[:])))
 	var key *Verifier
 	n.Receipt, key = sealed(t, forged)
-	require.ErrorIs(t, n.Verify(key), ErrPath)
+	require.ErrorIs(t, n.Verify(key), ErrStagePath)
 }
 
 func TestNestedTexts(t *testing.T) {
@@ -192,7 +192,7 @@ func TestNestedTexts(t *testing.T) {
 
 func TestParseNestedRefuses(t *testing.T) {
 	posted, stages := runOf("question", "answer", "render")
-	run, _ := recorded(t, record.RunDAG, posted)
+	run, _ := recorded(t, record.KindRunDAG, posted)
 	stage, err := stageProof(t, run, stages, 1).AppendJSON(nil)
 	require.NoError(t, err)
 	cited, _ := citationProof(t, 0)
@@ -238,7 +238,7 @@ func TestParseNestedRefuses(t *testing.T) {
 
 func TestEveryByteOfANestedProofCounts(t *testing.T) {
 	posted, stages := runOf("question", "answer", "render")
-	run, key := recorded(t, record.RunDAG, posted)
+	run, key := recorded(t, record.KindRunDAG, posted)
 	text, err := stageProof(t, run, stages, 1).AppendJSON(nil)
 	require.NoError(t, err)
 	for i := range len(text) * 8 {
@@ -252,7 +252,7 @@ func TestEveryByteOfANestedProofCounts(t *testing.T) {
 
 func FuzzParseNested(f *testing.F) {
 	posted, stages := runOf("question", "answer", "render")
-	run, key := recorded(f, record.RunDAG, posted)
+	run, key := recorded(f, record.KindRunDAG, posted)
 	for i := range stages {
 		n := stageProof(f, run, stages, i)
 		n.Text = []byte("text")

@@ -133,7 +133,7 @@ type nodeReader struct {
 // node returns the root of the subtree over leaves [index<<height, (index+1)<<height).
 func (n *nodeReader) node(height uint, index uint64) (Hash, error) {
 	r := height % TileHeight
-	inRow := uint64(FullTile >> r)
+	inRow := uint64(FullTileWidth >> r)
 	id := tileID{uint8(height / TileHeight), index / inRow}
 	if n.tile == nil || n.id != id {
 		t, err := n.prover.tile(id)
@@ -162,7 +162,7 @@ func (p *Prover) Tile(level uint8, index uint64) ([]byte, error) {
 // tile returns the tile with the given ID. The tile must contain at least one hash at the
 // snapshot's size.
 func (p *Prover) tile(id tileID) (*tile, error) {
-	if id.index == nodesAt(id.level, p.snapshot.size)/FullTile {
+	if id.index == nodesAt(id.level, p.snapshot.size)/FullTileWidth {
 		return p.snapshot.edge[id.level], nil
 	}
 	if t := p.cache.get(id); t != nil {
@@ -178,7 +178,7 @@ func (p *Prover) tile(id tileID) (*tile, error) {
 
 // load reads a full tile and verifies it against the tile above.
 func (p *Prover) load(id tileID) (*tile, error) {
-	hashes, err := readTile(p.read, id.level, id.index, FullTile)
+	hashes, err := readTile(p.read, id.level, id.index, FullTileWidth)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func (p *Prover) load(id tileID) (*tile, error) {
 	}
 	if root != want {
 		return nil, fmt.Errorf("%w: %v hashes to %x, but the tile above it contains %x",
-			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTile}, root, want)
+			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTileWidth}, root, want)
 	}
 	return t, nil
 }

@@ -166,7 +166,7 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 		_, err := p.Inclusion(id.index<<8<<(8*id.level), n)
 		require.ErrorIs(t, err, ErrMalformed, "tile %v", id)
 		_, err = p.Tile(id.level, id.index)
-		require.ErrorContains(t, err, TilePath{Level: id.level, Index: id.index, Width: FullTile}.String())
+		require.ErrorContains(t, err, TilePath{Level: id.level, Index: id.index, Width: FullTileWidth}.String())
 
 		delete(bad.values, id)
 		_, err = p.Inclusion(id.index<<8<<(8*id.level), n)
@@ -208,7 +208,7 @@ func TestTileCache(t *testing.T) {
 
 // The tree adds each tile that it completes to the cache, so that no reader has to load it.
 func TestTreeFillsCache(t *testing.T) {
-	const n = 3*FullTile + 5
+	const n = 3*FullTileWidth + 5
 	cache := NewTileCache(64)
 	tree, _ := grow(t, n, cache)
 	p := NewProver(tree.Snapshot(), cache, newTileStore().read)

@@ -27,19 +27,19 @@ type Receipt struct {
 	// canonical JSON, or nil if absent. Only run_dag events have them.
 	Shape, FailureStage []byte
 
-	// Incomplete lists the members that an IPC record lacks, as canonical JSON. It is nil if no
+	// MissingMembers lists the members that an IPC record lacks, as canonical JSON. It is nil if no
 	// members are missing.
-	Incomplete []byte
+	MissingMembers []byte
 
 	// Replayed means that the request appended nothing, because the log already contained the same
 	// record under the same idempotency key (spec: Idempotency). It describes the response, not the
 	// event, so no proof covers it.
 	Replayed bool
 
-	// Unproved lists the names of the additional members that ParseReceipt found, in order of
+	// UnprovedMembers lists the names of the additional members that ParseReceipt found, in order of
 	// appearance. The server derived them from other events (spec: Receipts), or this version does
 	// not know them. No proof covers them, so only the server vouches for them.
-	Unproved []string
+	UnprovedMembers []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
 	Proof *Proof
@@ -74,7 +74,7 @@ func NewReceipt(entry []byte) (*Receipt, error) {
 	return &Receipt{
 		Ledger: e.ledger, Seq: e.seq, Kind: e.kind, Time: e.time,
 		EventHash: EventHash(prev, body), PrevEventHash: prev, LeafHash: LeafHash(entry),
-		Hashes: e.hashes, Checks: e.checks, Shape: e.shape, FailureStage: e.failureStage, Incomplete: e.incomplete,
+		Hashes: e.hashes, Checks: e.checks, Shape: e.shape, FailureStage: e.failureStage, MissingMembers: e.incomplete,
 	}, nil
 }
 
@@ -97,8 +97,8 @@ func (r *Receipt) AppendJSON(dst []byte) []byte {
 	if r.FailureStage != nil {
 		dst = append(append(dst, `,"failure_stage":`...), r.FailureStage...)
 	}
-	if r.Incomplete != nil {
-		dst = append(append(dst, `,"incomplete":`...), r.Incomplete...)
+	if r.MissingMembers != nil {
+		dst = append(append(dst, `,"incomplete":`...), r.MissingMembers...)
 	}
 	if r.Replayed {
 		dst = append(dst, `,"replayed":true`...)
@@ -154,7 +154,7 @@ var receiptMembers = []string{"ledger", "seq", "kind", "time", "event_hash", "pr
 
 // CoveredMembers returns the names of the members of r that Verify checks.
 func (r *Receipt) CoveredMembers() []string {
-	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.Incomplete != nil}
+	has := map[string]bool{"shape": r.Shape != nil, "failure_stage": r.FailureStage != nil, "incomplete": r.MissingMembers != nil}
 	var names []string
 	for _, name := range receiptMembers {
 		if present, optional := has[name]; name != "replayed" && (present || !optional) {
@@ -167,20 +167,20 @@ func (r *Receipt) CoveredMembers() []string {
 // UncoveredMembers returns the names of the members of r that no proof covers.
 func (r *Receipt) UncoveredMembers() []string {
 	if r.Replayed {
-		return append([]string{"replayed"}, r.Unproved...)
+		return append([]string{"replayed"}, r.UnprovedMembers...)
 	}
-	return r.Unproved
+	return r.UnprovedMembers
 }
 
 // ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing, repeated,
-// or of the wrong type. It lists the names of unknown members in Receipt.Unproved. White space, the
+// or of the wrong type. It lists the names of unknown members in Receipt.UnprovedMembers. White space, the
 // order of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
 		return nil, fmt.Errorf("%w: parsing the receipt: %w", ErrMalformed, err)
 	}
-	if pointer, found := doc.Root().LoneSurrogate(); found {
+	if pointer, found := doc.Root().FindLoneSurrogate(); found {
 		return nil, fmt.Errorf("%w: the receipt has a lone surrogate at %q", ErrMalformed, pointer)
 	}
 	var in reader
@@ -189,23 +189,23 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 		in.fail("the receipt is not an object")
 	}
 	r := &Receipt{
-		Ledger:        in.text(root.Member("ledger"), "ledger"),
-		Seq:           in.count(root.Member("seq"), "seq"),
-		Kind:          in.text(root.Member("kind"), "kind"),
-		Time:          in.text(root.Member("time"), "time"),
-		EventHash:     in.hash(root.Member("event_hash"), "event_hash"),
-		PrevEventHash: in.hash(root.Member("prev_event_hash"), "prev_event_hash"),
-		LeafHash:      in.hash(root.Member("leaf_hash"), "leaf_hash"),
-		Hashes:        in.object(root.Member("hashes"), "hashes"),
-		Checks:        in.object(root.Member("checks"), "checks"),
-		Shape:         canonicalOrNil(root.Member("shape")),
-		FailureStage:  canonicalOrNil(root.Member("failure_stage")),
-		Incomplete:    canonicalOrNil(root.Member("incomplete")),
-		Replayed:      in.flag(root.Member("replayed"), "replayed"),
+		Ledger:         in.text(root.Member("ledger"), "ledger"),
+		Seq:            in.count(root.Member("seq"), "seq"),
+		Kind:           in.text(root.Member("kind"), "kind"),
+		Time:           in.text(root.Member("time"), "time"),
+		EventHash:      in.hash(root.Member("event_hash"), "event_hash"),
+		PrevEventHash:  in.hash(root.Member("prev_event_hash"), "prev_event_hash"),
+		LeafHash:       in.hash(root.Member("leaf_hash"), "leaf_hash"),
+		Hashes:         in.object(root.Member("hashes"), "hashes"),
+		Checks:         in.object(root.Member("checks"), "checks"),
+		Shape:          canonicalOrNil(root.Member("shape")),
+		FailureStage:   canonicalOrNil(root.Member("failure_stage")),
+		MissingMembers: canonicalOrNil(root.Member("incomplete")),
+		Replayed:       in.flag(root.Member("replayed"), "replayed"),
 	}
 	for name := range root.Members() {
 		if !slices.Contains(receiptMembers, string(name.Text())) {
-			r.Unproved = append(r.Unproved, string(name.Text()))
+			r.UnprovedMembers = append(r.UnprovedMembers, string(name.Text()))
 		}
 	}
 	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
@@ -229,7 +229,7 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 
 // Verify verifies a receipt, using verifiers for the log's keys (spec: Verifying a receipt). It
 // returns the first failure in this order: ErrNoProof, the errors of OpenCheckpoint, ErrChainLink,
-// ErrInclusion, ErrMalformed if the proved bytes are not a valid event, and ErrField.
+// ErrInclusion, ErrMalformed if the proved bytes are not a valid event, and ErrFieldMismatch.
 func (r *Receipt) Verify(verifiers ...*Verifier) error {
 	if r.Proof == nil {
 		return fmt.Errorf("%w: the receipt of event %d is minimal, so it has no proof", ErrNoProof, r.Seq)
@@ -276,23 +276,23 @@ func (r *Receipt) verifyFields() error {
 	case err != nil:
 		return err
 	case r.Ledger != e.ledger:
-		return fmt.Errorf(`%w: the member "ledger" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Ledger, e.ledger)
+		return fmt.Errorf(`%w: the member "ledger" is %.100q in the receipt, but %.100q in the event`, ErrFieldMismatch, r.Ledger, e.ledger)
 	case r.Seq != e.seq:
-		return fmt.Errorf(`%w: the member "seq" is %d in the receipt, but %d in the event`, ErrField, r.Seq, e.seq)
+		return fmt.Errorf(`%w: the member "seq" is %d in the receipt, but %d in the event`, ErrFieldMismatch, r.Seq, e.seq)
 	case r.Kind != e.kind:
-		return fmt.Errorf(`%w: the member "kind" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Kind, e.kind)
+		return fmt.Errorf(`%w: the member "kind" is %.100q in the receipt, but %.100q in the event`, ErrFieldMismatch, r.Kind, e.kind)
 	case r.Time != e.time:
-		return fmt.Errorf(`%w: the member "time" is %.100q in the receipt, but %.100q in the event`, ErrField, r.Time, e.time)
+		return fmt.Errorf(`%w: the member "time" is %.100q in the receipt, but %.100q in the event`, ErrFieldMismatch, r.Time, e.time)
 	case !bytes.Equal(r.Hashes, e.hashes):
-		return fmt.Errorf(`%w: the member "hashes" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Hashes, e.hashes)
+		return fmt.Errorf(`%w: the member "hashes" is %.200s in the receipt, but %.200s in the event`, ErrFieldMismatch, r.Hashes, e.hashes)
 	case !bytes.Equal(r.Checks, e.checks):
-		return fmt.Errorf(`%w: the member "checks" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Checks, e.checks)
+		return fmt.Errorf(`%w: the member "checks" is %.200s in the receipt, but %.200s in the event`, ErrFieldMismatch, r.Checks, e.checks)
 	case !bytes.Equal(r.Shape, e.shape):
-		return fmt.Errorf(`%w: the member "shape" is %.100s in the receipt, but %.100s in the event`, ErrField, r.Shape, e.shape)
-	case !bytes.Equal(r.Incomplete, e.incomplete):
-		return fmt.Errorf(`%w: the member "incomplete" is %.200s in the receipt, but %.200s in the event`, ErrField, r.Incomplete, e.incomplete)
+		return fmt.Errorf(`%w: the member "shape" is %.100s in the receipt, but %.100s in the event`, ErrFieldMismatch, r.Shape, e.shape)
+	case !bytes.Equal(r.MissingMembers, e.incomplete):
+		return fmt.Errorf(`%w: the member "incomplete" is %.200s in the receipt, but %.200s in the event`, ErrFieldMismatch, r.MissingMembers, e.incomplete)
 	case !bytes.Equal(r.FailureStage, e.failureStage):
-		return fmt.Errorf(`%w: the member "failure_stage" is %.100s in the receipt, but %.100s in the event`, ErrField, r.FailureStage, e.failureStage)
+		return fmt.Errorf(`%w: the member "failure_stage" is %.100s in the receipt, but %.100s in the event`, ErrFieldMismatch, r.FailureStage, e.failureStage)
 	}
 	return nil
 }

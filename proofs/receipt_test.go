@@ -42,7 +42,7 @@ func newTestLog(t testing.TB, size int) *testLog {
 		link, err := chain.Next(entry)
 		require.NoError(t, err)
 		l.entries = append(l.entries, entry)
-		tree.Append(link.Leaf)
+		tree.Append(link.LeafHash)
 	}
 	store.save(tree)
 	l.prover = NewProver(tree.Snapshot(), nil, store.read)
@@ -182,11 +182,11 @@ func TestReceiptErrors(t *testing.T) {
 		"changed tree_size":    {func(r *Receipt) { r.Proof.Inclusion.TreeSize++ }, ErrInclusion},
 		"changed path":         {func(r *Receipt) { r.Proof.Inclusion.Hashes[1][0] ^= 1 }, ErrInclusion},
 		"shorter path":         {func(r *Receipt) { r.Proof.Inclusion.Hashes = r.Proof.Inclusion.Hashes[1:] }, ErrInclusion},
-		"changed ledger":       {func(r *Receipt) { r.Ledger = "second" }, ErrField},
-		"changed kind":         {func(r *Receipt) { r.Kind = "run_dag" }, ErrField},
-		"changed time":         {func(r *Receipt) { r.Time = "2026-01-02T03:04:05.000008Z" }, ErrField},
-		"changed hashes":       {func(r *Receipt) { r.Hashes = []byte(`{"input_hash":"ac","ipc_id":null}`) }, ErrField},
-		"changed checks":       {func(r *Receipt) { r.Checks = []byte(`{}`) }, ErrField},
+		"changed ledger":       {func(r *Receipt) { r.Ledger = "second" }, ErrFieldMismatch},
+		"changed kind":         {func(r *Receipt) { r.Kind = "run_dag" }, ErrFieldMismatch},
+		"changed time":         {func(r *Receipt) { r.Time = "2026-01-02T03:04:05.000008Z" }, ErrFieldMismatch},
+		"changed hashes":       {func(r *Receipt) { r.Hashes = []byte(`{"input_hash":"ac","ipc_id":null}`) }, ErrFieldMismatch},
+		"changed checks":       {func(r *Receipt) { r.Checks = []byte(`{}`) }, ErrFieldMismatch},
 	}
 	for name, c := range cases {
 		r := l.receipt(t, 4, 9)
@@ -209,10 +209,10 @@ func TestReceiptOfAMisplacedEvent(t *testing.T) {
 	require.NoError(t, err)
 	r.Seq = 0
 	r.Proof = &Proof{Event: entry[HashSize:], Inclusion: InclusionProof{TreeSize: 1}, Checkpoint: signed}
-	require.ErrorIs(t, r.Verify(signer.Verifier()), ErrField)
+	require.ErrorIs(t, r.Verify(signer.Verifier()), ErrFieldMismatch)
 	proof, err := r.TlogProof()
 	require.NoError(t, err)
-	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrField)
+	require.ErrorIs(t, proof.Verify(signer.Verifier()), ErrFieldMismatch)
 }
 
 // A receipt is refused if the proved bytes are not a valid event, even if the log's key signed the
@@ -321,7 +321,7 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 			require.NotEqual(t, text, without)
 			r, err := ParseReceipt([]byte(without))
 			require.NoError(t, err)
-			require.ErrorIs(t, r.Verify(l.signer.Verifier()), ErrField)
+			require.ErrorIs(t, r.Verify(l.signer.Verifier()), ErrFieldMismatch)
 		}
 		for _, value := range append(c.bad, c.good...) {
 			changed := strings.Replace(without, `,"event"`, `,"incomplete":`+value+`,"event"`, 1)
@@ -332,13 +332,13 @@ func TestMembersOfTheEventAreChecked(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, r.CoveredMembers(), "incomplete")
 			} else {
-				require.ErrorIs(t, err, ErrField, "%d: %s", seq, value)
+				require.ErrorIs(t, err, ErrFieldMismatch, "%d: %s", seq, value)
 			}
 		}
 		for _, name := range []string{"shape", "failure_stage"} {
 			r, err := ParseReceipt([]byte(strings.Replace(text, `,"event"`, `,"`+name+`":"quote","event"`, 1)))
 			require.NoError(t, err)
-			require.ErrorIs(t, r.Verify(l.signer.Verifier()), ErrField)
+			require.ErrorIs(t, r.Verify(l.signer.Verifier()), ErrFieldMismatch)
 		}
 	}
 }
@@ -417,9 +417,9 @@ func FuzzParseReceipt(f *testing.F) {
 		}
 		again, err := ParseReceipt(r.AppendJSON(nil))
 		require.NoError(t, err)
-		again.Unproved = r.Unproved
+		again.UnprovedMembers = r.UnprovedMembers
 		require.Equal(t, r, again)
-		if r.Unproved == nil {
+		if r.UnprovedMembers == nil {
 			require.Equal(t, canonical(t, text), canonical(t, r.AppendJSON(nil)))
 		}
 		if r.Verify(verifier) == nil {

@@ -51,18 +51,18 @@ func VerifyBackup(signed []byte, digest Hash, verifiers ...*Verifier) ([]*Verifi
 type ExportManifest struct {
 	Checkpoint        // origin, tree size, and root of the log
 	Question   string // path relative to the ledger's path, with the query parameters sorted by name
-	Rows       uint64 // number of rows in the answer
+	RowCount   uint64 // number of rows in the answer
 	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows. Each leaf is the JSON
 	// text of a row exactly as it appears in the answer.
 	RowsRoot Hash
-	// Rest is the SHA-256 of the answer without its rows, as a JSON object with sorted members.
-	Rest Hash
+	// RestDigest is the SHA-256 of the answer without its rows, as a JSON object with sorted members.
+	RestDigest Hash
 }
 
 // text returns the part of the manifest's note that is signed.
 func (m *ExportManifest) text() string {
 	line := base64.StdEncoding.EncodeToString
-	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.Rows, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.Rest[:]) + "\n"
+	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.RowCount, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.RestDigest[:]) + "\n"
 }
 
 // Digest returns the SHA-256 of the signed text. Two servers that give the same answer at the same
@@ -90,7 +90,7 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 // OpenExport parses and verifies the signed note of an export manifest. It returns ErrWrongKey if
 // none of the verifiers signed, ErrSignature if a signature is invalid, and ErrMalformed if the
 // note does not have the form that SignExport writes. It returns ErrOrigin if the verifiers that
-// signed have a different origin than the manifest. If the origin is correct, it returns ErrRetired
+// signed have a different origin than the manifest. If the origin is correct, it returns ErrRetiredKey
 // if the key was retired at a smaller size than the manifest's, or the error from the verifier's
 // condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
@@ -126,10 +126,10 @@ func parseExport(text string) (*ExportManifest, error) {
 		return nil, err
 	}
 	m := &ExportManifest{Checkpoint: checkpoint, Question: lines[3]}
-	if m.Rows, err = strconv.ParseUint(lines[4], 10, 64); err != nil {
+	if m.RowCount, err = strconv.ParseUint(lines[4], 10, 64); err != nil {
 		return nil, fmt.Errorf("%w: parsing the number of rows: %w", ErrMalformed, err)
 	}
-	for i, to := range []*Hash{&m.RowsRoot, &m.Rest} {
+	for i, to := range []*Hash{&m.RowsRoot, &m.RestDigest} {
 		h, err := base64.StdEncoding.DecodeString(lines[5+i])
 		if err != nil || len(h) != HashSize {
 			return nil, fmt.Errorf("%w: the export manifest has %.100q in place of a hash", ErrMalformed, lines[5+i])
@@ -146,11 +146,11 @@ func parseExport(text string) (*ExportManifest, error) {
 // leaves contains the leaf hashes of the rows in order. rest is the answer without its rows.
 func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
-	case uint64(len(leaves)) != m.Rows:
-		return fmt.Errorf("%w: the export has %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.Rows)
+	case uint64(len(leaves)) != m.RowCount:
+		return fmt.Errorf("%w: the export has %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.RowCount)
 	case RootOfLeaves(leaves) != m.RowsRoot:
 		return fmt.Errorf("%w: the rows do not match the signed manifest", ErrInclusion)
-	case sum(rest, nil) != m.Rest:
+	case sum(rest, nil) != m.RestDigest:
 		return fmt.Errorf("%w: the answer apart from its rows does not match the signed manifest", ErrInclusion)
 	}
 	return nil
@@ -164,7 +164,7 @@ func RootOfLeaves(leaves []Hash) Hash {
 	}
 	for _, leaf := range leaves {
 		tree.Append(leaf)
-		tree.TakeDirty() // discard the completed tiles
+		tree.TakeDirtyTiles() // discard the completed tiles
 	}
 	return tree.Root()
 }

@@ -59,7 +59,7 @@ func TestExportManifests(t *testing.T) {
 	require.NoError(t, err)
 	m := &ExportManifest{
 		Checkpoint: Checkpoint{Origin: one.Origin(), Size: 7, Root: Hash{9}},
-		Question:   "/records?kind=ipc_record", Rows: 2, RowsRoot: RootOfLeaves([]Hash{{1}, {2}}), Rest: sha256.Sum256([]byte("{}")),
+		Question:   "/records?kind=ipc_record", RowCount: 2, RowsRoot: RootOfLeaves([]Hash{{1}, {2}}), RestDigest: sha256.Sum256([]byte("{}")),
 	}
 	signed, err := SignExport(m, one)
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestExportManifests(t *testing.T) {
 	}
 	until := one.Verifier().WithRetirement(6)
 	_, err = OpenExport(signed, until)
-	require.ErrorIs(t, err, ErrRetired)
+	require.ErrorIs(t, err, ErrRetiredKey)
 	stranger, err := NewKey([32]byte{3}).Signer("log.example/one")
 	require.NoError(t, err)
 	_, err = OpenExport(signed, stranger.Verifier())

@@ -5,11 +5,11 @@ package proofs
 const (
 	// TileHeight is the number of tree levels that one tile spans.
 	TileHeight = 8
-	// FullTile is the number of hashes in a full tile.
-	FullTile = 1 << TileHeight
-	// MaxSize is the maximum number of leaves in a tree that this package builds.
-	MaxSize = 1<<63 - 1
-	// levels is the number of tile levels in a tree with MaxSize leaves.
+	// FullTileWidth is the number of hashes in a full tile.
+	FullTileWidth = 1 << TileHeight
+	// MaxTreeSize is the maximum number of leaves in a tree that this package builds.
+	MaxTreeSize = 1<<63 - 1
+	// levels is the number of tile levels in a tree with MaxTreeSize leaves.
 	levels = 64 / TileHeight
 )
 
@@ -17,11 +17,11 @@ const (
 // size. It returns 0 if the tree does not have the tile.
 func TileWidth(level uint8, index, size uint64) int {
 	nodes := nodesAt(level, size)
-	switch last := nodes / FullTile; {
+	switch last := nodes / FullTileWidth; {
 	case index < last:
-		return FullTile
+		return FullTileWidth
 	case index == last:
-		return int(nodes % FullTile)
+		return int(nodes % FullTileWidth)
 	default:
 		return 0
 	}
@@ -43,11 +43,11 @@ type tile struct {
 	nodes [tileNodes * HashSize]byte
 }
 
-const tileNodes = 2*FullTile - 2
+const tileNodes = 2*FullTileWidth - 2
 
 // row returns the position of the first node in row r.
 func row(r uint) uint64 {
-	return 2*FullTile - 2*FullTile>>r
+	return 2*FullTileWidth - 2*FullTileWidth>>r
 }
 
 func (t *tile) node(r uint, i uint64) Hash {

@@ -9,10 +9,10 @@ import (
 // TilePath is the path of a hash tile or an entry bundle (tlog-tiles), relative to the log's
 // prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
 type TilePath struct {
-	Entries bool  // whether this is the path of an entry bundle, in which case Level is 0
-	Level   uint8 // 0 to 63
-	Index   uint64
-	Width   int // 1 to 255 for a partial tile, FullTile for a full one
+	IsEntryBundle bool  // whether this is the path of an entry bundle, in which case Level is 0
+	Level         uint8 // 0 to 63
+	Index         uint64
+	Width         int // 1 to 255 for a partial tile, FullTileWidth for a full one
 }
 
 const (
@@ -37,12 +37,12 @@ func parseTilePath(path string) (p TilePath, ok bool) {
 		return p, false
 	}
 	if parts[1] == "entries" {
-		p.Entries = true
+		p.IsEntryBundle = true
 	} else if p.Level, ok = parseLevel(parts[1]); !ok {
 		return p, false
 	}
 	groups := parts[2:]
-	p.Width = FullTile
+	p.Width = FullTileWidth
 	if last := len(groups) - 1; last > 0 && strings.HasSuffix(groups[last-1], ".p") {
 		width, err := strconv.ParseUint(groups[last], 10, 8)
 		if err != nil || width == 0 {
@@ -76,7 +76,7 @@ func parseIndex(groups []string) (uint64, bool) {
 // String returns the path in canonical form.
 func (p TilePath) String() string {
 	b := []byte("tile/entries")
-	if !p.Entries {
+	if !p.IsEntryBundle {
 		b = strconv.AppendUint([]byte("tile/"), uint64(p.Level), 10)
 	}
 	digits := strconv.FormatUint(p.Index, 10)
@@ -85,7 +85,7 @@ func (p TilePath) String() string {
 		b = append(append(b, "/x"...), digits[:3]...)
 	}
 	b = append(append(b, '/'), digits...)
-	if p.Width != FullTile {
+	if p.Width != FullTileWidth {
 		b = strconv.AppendInt(append(b, ".p/"...), int64(p.Width), 10)
 	}
 	return string(b)

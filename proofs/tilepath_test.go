@@ -15,8 +15,8 @@ func TestTilePaths(t *testing.T) {
 		"tile/63/000.p/1":                              {Level: 63, Width: 1},
 		"tile/1/x001/x234/067":                         {Level: 1, Index: 1234067, Width: 256},
 		"tile/1/x001/x234/067.p/255":                   {Level: 1, Index: 1234067, Width: 255},
-		"tile/entries/x123/456.p/12":                   {Entries: true, Index: 123456, Width: 12},
-		"tile/entries/999":                             {Entries: true, Index: 999, Width: 256},
+		"tile/entries/x123/456.p/12":                   {IsEntryBundle: true, Index: 123456, Width: 12},
+		"tile/entries/999":                             {IsEntryBundle: true, Index: 999, Width: 256},
 		"tile/0/x018/x446/x744/x073/709":               {Index: 18446744073709, Width: 256},
 		"tile/0/x018/x446/x744/x073/x709/x551/615.p/9": {Index: 1<<64 - 1, Width: 9},
 	} {
@@ -51,7 +51,7 @@ func TestTilePathsEqualTlog(t *testing.T) {
 		p := TilePath{
 			Level: uint8(rapid.IntRange(0, maxLevel).Draw(r, "level")),
 			Index: uint64(rapid.Int64Range(0, 1<<62).Draw(r, "index")),
-			Width: rapid.IntRange(1, FullTile).Draw(r, "width"),
+			Width: rapid.IntRange(1, FullTileWidth).Draw(r, "width"),
 		}
 		theirs := tlog.Tile{H: TileHeight, L: int(p.Level), N: int64(p.Index), W: p.Width}.Path()
 		require.Equal(r, strings.Replace(theirs, "tile/8/", "tile/", 1), p.String())
@@ -88,7 +88,7 @@ func TestTileWidth(t *testing.T) {
 	require.False(t, TilePath{Index: 273, Width: 113}.ExistsAt(size))
 	require.False(t, TilePath{Index: 273, Width: 256}.ExistsAt(size))
 	require.False(t, TilePath{Index: 274, Width: 1}.ExistsAt(size))
-	require.True(t, TilePath{Entries: true, Index: 273, Width: 112}.ExistsAt(size))
+	require.True(t, TilePath{IsEntryBundle: true, Index: 273, Width: 112}.ExistsAt(size))
 }
 
 func FuzzParseTilePath(f *testing.F) {
@@ -103,7 +103,7 @@ func FuzzParseTilePath(f *testing.F) {
 		}
 		require.Equal(t, path, p.String())
 		require.LessOrEqual(t, p.Level, uint8(maxLevel))
-		require.True(t, 1 <= p.Width && p.Width <= FullTile)
-		require.False(t, p.Entries && p.Level != 0)
+		require.True(t, 1 <= p.Width && p.Width <= FullTileWidth)
+		require.False(t, p.IsEntryBundle && p.Level != 0)
 	})
 }

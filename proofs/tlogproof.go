@@ -107,7 +107,7 @@ func (p *TlogProof) Verify(verifiers ...*Verifier) error {
 
 // VerifyEntry verifies that the proof is for the given entry, regardless of p.Extra, and returns
 // the receipt for the entry's event. It returns an error from OpenCheckpoint, ErrInclusion, an
-// error from NewReceipt if the proved entry does not contain a valid event, or ErrField if the
+// error from NewReceipt if the proved entry does not contain a valid event, or ErrFieldMismatch if the
 // event's seq is not the leaf index. It need not check the chain link, because the receipt's hashes
 // are computed from the proved entry.
 func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt, error) {
@@ -124,7 +124,7 @@ func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt,
 		return nil, err
 	}
 	if r.Seq != p.Index {
-		return nil, fmt.Errorf("%w: the index is %d, but the event's seq is %d", ErrField, p.Index, r.Seq)
+		return nil, fmt.Errorf("%w: the index is %d, but the event's seq is %d", ErrFieldMismatch, p.Index, r.Seq)
 	}
 	r.Proof = &Proof{
 		Event:      entry[HashSize:],

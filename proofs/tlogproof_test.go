@@ -144,8 +144,8 @@ func TestTlogProofsOfLeavesThatAreNotEvents(t *testing.T) {
 		"not an event":  {[]byte("x"), ErrMalformed},
 		"not JSON":      {AppendEntry(nil, Hash{}, []byte("x")), ErrMalformed},
 		"not canonical": {AppendEntry(nil, Hash{}, append([]byte(" "), body...)), ErrMalformed},
-		"too long":      {make([]byte, MaxEntry+1), ErrTooLong},
-		"another index": {AppendEntry(nil, Hash{}, body), ErrField},
+		"too long":      {make([]byte, MaxEntryBytes+1), ErrTooLong},
+		"another index": {AppendEntry(nil, Hash{}, body), ErrFieldMismatch},
 	} {
 		signed, err := signer.Sign(Checkpoint{testOrigin, 1, LeafHash(c.entry)})
 		require.NoError(t, err)

@@ -26,21 +26,21 @@ type Tree struct {
 	edge  [levels]*tile
 	cache *TileCache // receives completed tiles; may be nil
 
-	taken uint64     // size at the last call to TakeDirty
-	done  []TileData // tiles that have been completed since the last call to TakeDirty
+	taken uint64     // size at the last call to TakeDirtyTiles
+	done  []TileData // tiles that have been completed since the last call to TakeDirtyTiles
 }
 
-// OpenTree reads the right edge of a tree of the given size, which may be at most MaxSize. It does
+// OpenTree reads the right edge of a tree of the given size, which may be at most MaxTreeSize. It does
 // not verify anything: the caller must compare Root with a signed checkpoint. The tree adds
 // completed tiles to cache, which may be nil.
 func OpenTree(size uint64, read TileReader, cache *TileCache) (*Tree, error) {
-	if size > MaxSize {
-		return nil, fmt.Errorf("%w: a tree of %d leaves is too large; the limit is %d", ErrRange, size, uint64(MaxSize))
+	if size > MaxTreeSize {
+		return nil, fmt.Errorf("%w: a tree of %d leaves is too large; the limit is %d", ErrRange, size, uint64(MaxTreeSize))
 	}
 	t := &Tree{size: size, cache: cache, taken: size}
 	for level := uint8(0); nodesAt(level, size) > 0; level++ {
 		nodes := nodesAt(level, size)
-		index, width := nodes/FullTile, nodes%FullTile
+		index, width := nodes/FullTileWidth, nodes%FullTileWidth
 		if width == 0 {
 			continue
 		}
@@ -61,7 +61,7 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 		return nil, fmt.Errorf("reading %v: %w", name, err)
 	}
 	n := uint64(len(hashes))
-	if n%HashSize != 0 || n < width*HashSize || n > FullTile*HashSize {
+	if n%HashSize != 0 || n < width*HashSize || n > FullTileWidth*HashSize {
 		return nil, fmt.Errorf("%w: %v has %d bytes, but %d are needed", ErrMalformed, name, n, width*HashSize)
 	}
 	return hashes[:width*HashSize], nil
@@ -75,7 +75,7 @@ func (t *Tree) Append(leaf Hash) {
 	h := leaf
 	for level := uint8(0); ; level++ {
 		nodes := nodesAt(level, t.size)
-		index, width := nodes/FullTile, nodes%FullTile
+		index, width := nodes/FullTileWidth, nodes%FullTileWidth
 		if t.edge[level] == nil {
 			t.edge[level] = new(tile)
 		}
@@ -84,7 +84,7 @@ func (t *Tree) Append(leaf Hash) {
 		if !full {
 			break
 		}
-		t.done = append(t.done, TileData{level, index, edge.hashes(FullTile)})
+		t.done = append(t.done, TileData{level, index, edge.hashes(FullTileWidth)})
 		t.cache.put(tileID{level, index}, edge)
 		t.edge[level] = nil
 		h = root
@@ -92,14 +92,14 @@ func (t *Tree) Append(leaf Hash) {
 	t.size++
 }
 
-// TakeDirty returns the tiles that have changed since it was last called, each with all of its
+// TakeDirtyTiles returns the tiles that have changed since it was last called, each with all of its
 // current hashes. This includes tiles that have been completed in the meantime.
-func (t *Tree) TakeDirty() []TileData {
+func (t *Tree) TakeDirtyTiles() []TileData {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {
 		nodes := nodesAt(level, t.size)
-		if width := nodes % FullTile; width > 0 && nodes != nodesAt(level, t.taken) {
-			dirty = append(dirty, TileData{level, nodes / FullTile, t.edge[level].hashes(width)})
+		if width := nodes % FullTileWidth; width > 0 && nodes != nodesAt(level, t.taken) {
+			dirty = append(dirty, TileData{level, nodes / FullTileWidth, t.edge[level].hashes(width)})
 		}
 	}
 	t.done, t.taken = nil, t.size
@@ -147,7 +147,7 @@ func (s *Snapshot) Root() Hash { return s.root }
 // edgeNode returns a node in one of the incomplete tiles.
 func (s *Snapshot) edgeNode(height uint, index uint64) Hash {
 	r := height % TileHeight
-	return s.edge[height/TileHeight].node(r, index%(FullTile>>r))
+	return s.edge[height/TileHeight].node(r, index%(FullTileWidth>>r))
 }
 
 // CompactRange returns the roots of the complete subtrees that make up the tree, the largest

@@ -32,11 +32,11 @@ func TestTilesEqualDefinition(t *testing.T) {
 	tree, store := grow(t, 0, nil)
 	for n := 1; n <= most; n++ {
 		tree.Append(leaves[n-1])
-		if n%7 != 0 && n%FullTile > 1 {
+		if n%7 != 0 && n%FullTileWidth > 1 {
 			continue // combines several appends into one commit
 		}
 		store.save(tree)
-		require.Empty(t, tree.TakeDirty())
+		require.Empty(t, tree.TakeDirtyTiles())
 		stored := 0
 		for level := range uint8(3) {
 			covers := 1 << (TileHeight * level)
@@ -46,7 +46,7 @@ func TestTilesEqualDefinition(t *testing.T) {
 				value, err := store.read(level, index)
 				require.NoError(t, err)
 				require.Len(t, value, width*HashSize)
-				last := int(index)*FullTile + width - 1
+				last := int(index)*FullTileWidth + width - 1
 				require.Equal(t, modelRoot(leaves[last*covers:(last+1)*covers]), Hash(value[(width-1)*HashSize:]))
 			}
 		}
@@ -63,7 +63,7 @@ func TestOpenTreeEqualsGrown(t *testing.T) {
 			opened, err := OpenTree(uint64(n), store.read, nil)
 			require.NoError(t, err)
 			require.Equal(t, grown.Snapshot(), opened.Snapshot(), "size %d", n)
-			require.Empty(t, opened.TakeDirty())
+			require.Empty(t, opened.TakeDirtyTiles())
 		}
 		grown.Append(testLeaf(n))
 		exact.save(grown)
@@ -95,7 +95,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 	whole := store.values[tileID{0, 1}]
 	for name, value := range map[string][]byte{
 		"empty": {}, "short": whole[:43*HashSize], "ragged": whole[:44*HashSize-1],
-		"too long": make([]byte, (FullTile+1)*HashSize),
+		"too long": make([]byte, (FullTileWidth+1)*HashSize),
 	} {
 		_, err := OpenTree(300, damage(value), nil)
 		require.ErrorIs(t, err, ErrMalformed, name)
@@ -103,7 +103,7 @@ func TestOpenTreeRefuses(t *testing.T) {
 	}
 	_, err := OpenTree(300, newTileStore().read, nil)
 	require.ErrorIs(t, err, errNoTile)
-	_, err = OpenTree(MaxSize+1, store.read, nil)
+	_, err = OpenTree(MaxTreeSize+1, store.read, nil)
 	require.ErrorIs(t, err, ErrRange)
 }
 

@@ -10,101 +10,101 @@ import (
 // ArchiveSetting is the name of the setting that contains a ledger's Archived value.
 const ArchiveSetting = "archive"
 
-// Archived describes the part of a log that was moved to a published copy. The store no longer
+// ArchivedRange describes the part of a log that was moved to a published copy. The store no longer
 // contains the entries below Below, except for a few that Archive was told to keep. It also no
 // longer contains the level-0 tiles that cover those entries. It still contains the tiles of higher
 // levels, which are used to verify data from the copy.
-type Archived struct {
-	Below uint64 `json:"below"` // a multiple of TileHashes
-	Place string `json:"place"` // the URL of the copy, without credentials
+type ArchivedRange struct {
+	EndSeq uint64 `json:"below"` // a multiple of HashesPerTile
+	URL    string `json:"place"` // the URL of the copy, without credentials
 }
 
-// ParseArchived reads the value of ArchiveSetting.
-func ParseArchived(value []byte) (Archived, error) {
-	var a Archived
+// ParseArchivedRange reads the value of ArchiveSetting.
+func ParseArchivedRange(value []byte) (ArchivedRange, error) {
+	var a ArchivedRange
 	if err := json.Unmarshal(value, &a); err != nil {
 		return a, fmt.Errorf("%w: the setting %q has the invalid value %.100q: %w", ErrDamaged, ArchiveSetting, value, err)
 	}
-	if a.Below%TileHashes != 0 {
-		return a, fmt.Errorf("%w: the setting %q says that %d entries are archived, but the number must be a multiple of 256", ErrDamaged, ArchiveSetting, a.Below)
+	if a.EndSeq%HashesPerTile != 0 {
+		return a, fmt.Errorf("%w: the setting %q says that %d entries are archived, but the number must be a multiple of 256", ErrDamaged, ArchiveSetting, a.EndSeq)
 	}
 	return a, nil
 }
 
-// ReadArchived returns the value of a log's ArchiveSetting, or the zero Archived if the setting is
+// ReadArchivedRange returns the value of a log's ArchiveSetting, or the zero Archived if the setting is
 // absent.
-func ReadArchived(ctx context.Context, log Reader) (Archived, error) {
+func ReadArchivedRange(ctx context.Context, log Reader) (ArchivedRange, error) {
 	value, err := log.Setting(ctx, ArchiveSetting)
 	if errors.Is(err, ErrNotFound) {
-		return Archived{}, nil
+		return ArchivedRange{}, nil
 	}
 	if err != nil {
-		return Archived{}, err
+		return ArchivedRange{}, err
 	}
-	return ParseArchived(value)
+	return ParseArchivedRange(value)
 }
 
-// MissingEntry returns the error for an entry that is missing from a ledger of the given size. This
+// MissingEntryError returns the error for an entry that is missing from a ledger of the given size. This
 // is an ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
-func MissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
+func MissingEntryError(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
-		func(a Archived) bool { return a.CoversEntry(seq) })
+		func(a ArchivedRange) bool { return a.CoversEntry(seq) })
 }
 
-// MissingTile returns the error for a tile that is not stored: an ArchivedError if the tile was
+// MissingTileError returns the error for a tile that is not stored: an ArchivedError if the tile was
 // archived, and otherwise ErrNotFound.
-func MissingTile(ctx context.Context, log Reader, level uint8, index uint64) error {
-	return unlessArchived(ctx, log, ErrNotFound, func(a Archived) bool { return a.CoversTile(level, index) })
+func MissingTileError(ctx context.Context, log Reader, level uint8, index uint64) error {
+	return unlessArchived(ctx, log, ErrNotFound, func(a ArchivedRange) bool { return a.CoversTile(level, index) })
 }
 
 // unlessArchived returns an ArchivedError if has reports that the missing item was archived, and
 // err otherwise. If the setting cannot be read, it returns the error from reading it.
-func unlessArchived(ctx context.Context, log Reader, err error, has func(Archived) bool) error {
-	a, failed := ReadArchived(ctx, log)
+func unlessArchived(ctx context.Context, log Reader, err error, has func(ArchivedRange) bool) error {
+	a, failed := ReadArchivedRange(ctx, log)
 	switch {
 	case failed != nil:
 		return failed
 	case has(a):
-		return &ArchivedError{Archived: a}
+		return &ArchivedError{ArchivedRange: a}
 	}
 	return err
 }
 
-// SettingValue encodes a as the value of ArchiveSetting. ParseArchived decodes it.
-func (a Archived) SettingValue() []byte {
+// SettingValue encodes a as the value of ArchiveSetting. ParseArchivedRange decodes it.
+func (a ArchivedRange) SettingValue() []byte {
 	text, _ := json.Marshal(a) // cannot fail
 	return text
 }
 
-// CheckReplaces returns an error unless a can replace before in a ledger with size entries: a.Below must
-// be a multiple of TileHashes, at least before.Below, and less than size, so that the last entry
+// CheckCanReplace returns an error unless a can replace before in a ledger with size entries: a.Below must
+// be a multiple of HashesPerTile, at least before.Below, and less than size, so that the last entry
 // stays in the store.
-func (a Archived) CheckReplaces(before Archived, size uint64) error {
+func (a ArchivedRange) CheckCanReplace(before ArchivedRange, size uint64) error {
 	switch {
-	case a.Below%TileHashes != 0:
-		return fmt.Errorf("cannot archive %d entries, because the number must be a multiple of 256", a.Below)
-	case a.Below >= size:
-		return fmt.Errorf("cannot archive %d entries of a ledger with %d entries, because the last entry must stay in the database", a.Below, size)
-	case a.Below < before.Below:
-		return fmt.Errorf("%w: %d entries are already archived, which is more than the requested %d", ErrConflict, before.Below, a.Below)
+	case a.EndSeq%HashesPerTile != 0:
+		return fmt.Errorf("cannot archive %d entries, because the number must be a multiple of 256", a.EndSeq)
+	case a.EndSeq >= size:
+		return fmt.Errorf("cannot archive %d entries of a ledger with %d entries, because the last entry must stay in the database", a.EndSeq, size)
+	case a.EndSeq < before.EndSeq:
+		return fmt.Errorf("%w: %d entries are already archived, which is more than the requested %d", ErrConflict, before.EndSeq, a.EndSeq)
 	}
 	return nil
 }
 
 // CoversEntry reports whether an entry may be missing from the store.
-func (a Archived) CoversEntry(seq uint64) bool { return seq < a.Below }
+func (a ArchivedRange) CoversEntry(seq uint64) bool { return seq < a.EndSeq }
 
 // CoversTile reports whether a tile may be missing from the store.
-func (a Archived) CoversTile(level uint8, index uint64) bool {
-	return level == 0 && index < a.Below/TileHashes
+func (a ArchivedRange) CoversTile(level uint8, index uint64) bool {
+	return level == 0 && index < a.EndSeq/HashesPerTile
 }
 
 // ArchivedError means that the requested item is not in the store but in a copy of the log.
-type ArchivedError struct{ Archived }
+type ArchivedError struct{ ArchivedRange }
 
 // Error says where the copy is, and which options give access to it.
 func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s; use --archive and --publish with that URL", e.Below, e.Place)
+	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s; use --archive and --publish with that URL", e.EndSeq, e.URL)
 }
 
 // Archiver is a Store that can archive old entries. Its methods Entry, Entries, and Tile return an
@@ -116,5 +116,5 @@ type Archiver interface {
 	// Archive returns an error, the change was made completely or not at all. The caller must have
 	// verified that the copy contains everything that Archive deletes. Archive does not delay
 	// commits. It returns ErrConflict if more entries have already been archived.
-	Archive(ctx context.Context, a Archived, keep []uint64) error
+	Archive(ctx context.Context, a ArchivedRange, keep []uint64) error
 }

@@ -6,8 +6,8 @@ import (
 
 // Sizes of hash tiles.
 const (
-	HashBytes  = 32  // length of one hash in bytes
-	TileHashes = 256 // number of hashes in a full tile
+	HashSize      = 32  // length of one hash in bytes
+	HashesPerTile = 256 // number of hashes in a full tile
 )
 
 // Check returns an error unless b can be committed after old. The head's size must be the old size
@@ -21,11 +21,11 @@ func (b Batch) Check(old Head) error {
 			b.Head.Size, old.Size, len(b.Entries))
 	}
 	for _, t := range b.Tiles {
-		if n := len(t.Hashes); n == 0 || n%HashBytes != 0 || n > TileHashes*HashBytes {
+		if n := len(t.Hashes); n == 0 || n%HashSize != 0 || n > HashesPerTile*HashSize {
 			return fmt.Errorf("tile %d/%d has %d bytes, but must consist of 1 to 256 hashes of 32 bytes", t.Level, t.Index, n)
 		}
 	}
-	for _, k := range b.Keys {
+	for _, k := range b.Claims {
 		if !b.has(k.Seq, old) {
 			return fmt.Errorf("idempotency key %x is claimed by event %d, which is not in the batch", k.Key, k.Seq)
 		}
@@ -34,8 +34,8 @@ func (b Batch) Check(old Head) error {
 		if r.Seq >= old.Size {
 			return fmt.Errorf("the batch redacts event %d, which does not precede the batch", r.Seq)
 		}
-		if !b.has(r.By, old) {
-			return fmt.Errorf("event %d is redacted by event %d, which is not in the batch", r.Seq, r.By)
+		if !b.has(r.RedactingSeq, old) {
+			return fmt.Errorf("event %d is redacted by event %d, which is not in the batch", r.Seq, r.RedactingSeq)
 		}
 	}
 	return b.checkContents(old)

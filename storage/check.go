@@ -15,21 +15,21 @@ type KeyChecker interface {
 // LogSummary is the result of a walk over a ledger's log. The walk has already checked that
 // everything that the log refers to is stored.
 type LogSummary struct {
-	Needs  uint64 // number of pieces of content that unredacted records refer to, counted once per record
-	Claims uint64 // number of events that claim an idempotency key
-	// Event reads one event of the log again. It is called for only a few keys, unless the database
+	ContentReferences uint64 // number of pieces of content that unredacted records refer to, counted once per record
+	Claims            uint64 // number of events that claim an idempotency key
+	// ReadEvent reads one event of the log again. It is called for only a few keys, unless the database
 	// contains more keys of some kind than the log accounts for.
-	Event func(ctx context.Context, seq uint64) (EventSummary, error)
-	// Setting returns an error for an unknown setting, or for a value that the setting
+	ReadEvent func(ctx context.Context, seq uint64) (EventSummary, error)
+	// CheckSetting returns an error for an unknown setting, or for a value that the setting
 	// cannot have.
-	Setting func(name string, value []byte) error
+	CheckSetting func(name string, value []byte) error
 }
 
 // EventSummary holds what storage keeps about an event besides its entry.
 type EventSummary struct {
-	Contents []Hash // digests of the content that the event names, in any order
-	Key      *Hash  // idempotency key that the event claims; nil if it claims none
-	Time     int64  // microseconds since 1970 UTC
+	ContentDigests []Hash // digests of the content that the event names, in any order
+	IdempotencyKey *Hash  // idempotency key that the event claims; nil if it claims none
+	Time           int64  // microseconds since 1970 UTC
 }
 
 type StrayKind string
@@ -41,7 +41,7 @@ const (
 	StrayContent   StrayKind = "content"
 	StrayRedaction StrayKind = "redaction"
 	StrayClaim     StrayKind = "key"      // a claim of an idempotency key
-	StrayDatabase  StrayKind = "database" // anything else
+	StrayOther     StrayKind = "database" // anything else
 )
 
 // StrayKey is a stored key that no ledger's log accounts for.

@@ -29,9 +29,9 @@ var (
 	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that this process or another one already has the database open.
 	ErrInUse = errors.New("storage: already in use")
-	// ErrNotHeld means that several servers share the database, and that this server does not hold
+	// ErrLeaseNotHeld means that several servers share the database, and that this server does not hold
 	// the ledger's lease. Nothing was written.
-	ErrNotHeld = errors.New("storage: this server does not hold the lease on the ledger")
+	ErrLeaseNotHeld = errors.New("storage: this server does not hold the lease on the ledger")
 	// ErrUnavailable means that the database does not respond, or that it has aborted the
 	// operation. A read may succeed later. If a commit returns ErrUnavailable, the outcome is
 	// unknown.
@@ -39,8 +39,8 @@ var (
 	// ErrLogOnly means that the database is a copy that contains only logs, without content or
 	// secrets.
 	ErrLogOnly = errors.New("storage: the database contains only the log")
-	// ErrFormat means that this build does not know the format of the database.
-	ErrFormat = errors.New("storage: unknown format version")
+	// ErrUnknownFormat means that this build does not know the format of the database.
+	ErrUnknownFormat = errors.New("storage: unknown format version")
 	// ErrDamaged means that files of the database were changed after they were written. The
 	// database cannot be opened, or parts of it cannot be read. The operation changed nothing.
 	ErrDamaged = errors.New("storage: damaged")
@@ -78,8 +78,8 @@ type Content struct {
 
 // Redaction says that the event By withdraws the content of the record at Seq (spec: Redactions).
 type Redaction struct {
-	Seq uint64 // seq of the redacted record, which an earlier Batch committed
-	By  uint64 // seq of the content_redacted event in the Batch that stores the redaction
+	Seq          uint64 // seq of the redacted record, which an earlier Batch committed
+	RedactingSeq uint64 // seq of the content_redacted event in the Batch that stores the redaction
 	// Digests lists the digests of all content that the redacted record names. Content stays in the
 	// ledger as long as another record needs it.
 	Digests []Hash
@@ -87,9 +87,9 @@ type Redaction struct {
 
 // Claim says which record claimed an idempotency key, and which event logged that record.
 type Claim struct {
-	Key    Hash // digest of the key itself (spec: Idempotency)
-	Record Hash // digest of the record that claimed the key
-	Seq    uint64
+	Key          Hash // digest of the key itself (spec: Idempotency)
+	RecordDigest Hash // digest of the record that claimed the key
+	Seq          uint64
 }
 
 // Tile is the current value of one hash tile: 1 to 256 hashes of 32 bytes. A tile only grows: each
@@ -113,9 +113,9 @@ type Batch struct {
 	// along with the references to it. After that, the content of this batch is stored. If a record
 	// has several redactions, the first one is stored.
 	Redactions []Redaction
-	// Keys are the idempotency keys that events of this batch claim. If a key has already been
+	// Claims are the idempotency keys that events of this batch claim. If a key has already been
 	// claimed, the claim passes to the later event.
-	Keys []Claim
+	Claims []Claim
 }
 
 // Reader reads one ledger. Its methods are safe for concurrent use, and do not normally wait for a
@@ -190,7 +190,7 @@ type Store interface {
 }
 
 // LeasedStore is a Store in a database that several servers may share. Only the server that holds a
-// ledger's lease can write to it; on any other server, every write returns ErrNotHeld.
+// ledger's lease can write to it; on any other server, every write returns ErrLeaseNotHeld.
 type LeasedStore interface {
 	Store
 	// HoldsLease reports whether this server holds the ledger's lease. It never waits for a write.

@@ -35,8 +35,8 @@ var (
 type Config struct {
 	// Dir is the folder of the token store. It need not exist.
 	Dir string
-	// Shared is the store of the tokens. If it is nil, Dir contains the tokens.
-	Shared SharedStore
+	// SharedStore is the store of the tokens. If it is nil, Dir contains the tokens.
+	SharedStore SharedStore
 	// Rules grant scopes to issuers' tokens and to client certificates.
 	Rules Rules
 	// TrustsAuthority reports whether an authority is still trusted to sign client certificates. It
@@ -115,8 +115,8 @@ func (a *Authenticator) RequiresIdentity() bool {
 
 // SignInMethods describes the credentials that an Authenticator accepts.
 type SignInMethods struct {
-	Required, Tokens, Certificates bool
-	Issuers                        []IssuerRule // the issuers with a ConsoleClientID
+	Required, AcceptsTokens, AcceptsCertificates bool
+	Issuers                                      []IssuerRule // the issuers with a ConsoleClientID
 }
 
 // SignInMethods returns a description of the accepted credentials, or the zero value if none are
@@ -125,7 +125,7 @@ func (a *Authenticator) SignInMethods() SignInMethods {
 	if !a.RequiresIdentity() {
 		return SignInMethods{}
 	}
-	s := SignInMethods{Required: true, Tokens: a.tokens.exist(), Certificates: len(a.certificates) > 0}
+	s := SignInMethods{Required: true, AcceptsTokens: a.tokens.exist(), AcceptsCertificates: len(a.certificates) > 0}
 	for _, i := range a.issuers {
 		if i.config.ConsoleClientID != "" {
 			s.Issuers = append(s.Issuers, i.config)

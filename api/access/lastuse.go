@@ -40,7 +40,7 @@ type lastUseList struct {
 }
 
 func openLastUses(config Config) *lastUses {
-	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), shared: config.Shared, log: config.Log, times: make(map[string]time.Time)}
+	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), shared: config.SharedStore, log: config.Log, times: make(map[string]time.Time)}
 	if l.shared != nil {
 		return l
 	}

@@ -12,8 +12,8 @@ import (
 
 // These durations determine how often a server checks shared tokens, and how long it trusts them.
 const (
-	// PollEvery is the time between two checks of the shared tokens.
-	PollEvery = 250 * time.Millisecond
+	// PollInterval is the time between two checks of the shared tokens.
+	PollInterval = 250 * time.Millisecond
 	// StaleAfter is how long the server keeps accepting tokens without a successful check. After
 	// that it accepts none, because a token may have been revoked in the meantime.
 	StaleAfter = 5 * time.Second
@@ -40,7 +40,7 @@ type poll struct {
 // openPoll reads the shared tokens for the first time and starts the goroutine that checks them for
 // changes.
 func openPoll(config Config) (*poll, error) {
-	p := &poll{shared: config.Shared, log: config.Log, now: config.Now, every: PollEvery, staleAfter: StaleAfter}
+	p := &poll{shared: config.SharedStore, log: config.Log, now: config.Now, every: PollInterval, staleAfter: StaleAfter}
 	p.table.Store(&tokenTable{})
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
@@ -83,7 +83,7 @@ func (p *poll) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.staleAfter)
 	defer cancel()
 	begun := time.Now()
-	version, err := p.shared.Version(ctx, sharedTokens)
+	version, err := p.shared.ValueVersion(ctx, sharedTokens)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 	"colophon/internal/safefile"
 )
 
-// ReserveFile is a file in the folder of the token store. It reserves disk space, so that a token
+// ReserveFileName is a file in the folder of the token store. It reserves disk space, so that a token
 // can be revoked even if the disk is full. Backups leave the file out.
-const ReserveFile = "tokens.reserve"
+const ReserveFileName = "tokens.reserve"
 
 // The reserve file is mostReserve bytes longer than the tokens file. If the disk lacks room, the
 // difference is smaller, but it is always at least leastReserve bytes. A revocation adds fewer than
@@ -24,7 +24,7 @@ const (
 
 // releaseReserve frees the reserved disk space. The caller must hold the lock of the token store.
 func releaseReserve(dir string) error {
-	if err := os.Remove(filepath.Join(dir, ReserveFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, ReserveFileName)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(dir) // some file systems free the space only after a sync
@@ -33,7 +33,7 @@ func releaseReserve(dir string) error {
 // reserved reports whether the reserve has room for a tokens file of the given length, in bytes,
 // and one more revocation.
 func reserved(dir string, length int64) bool {
-	info, err := os.Lstat(filepath.Join(dir, ReserveFile))
+	info, err := os.Lstat(filepath.Join(dir, ReserveFileName))
 	return err == nil && info.Mode().IsRegular() && info.Size() >= length+leastReserve
 }
 
@@ -46,7 +46,7 @@ func makeReserve(dir string, length int64) (err error) {
 	room := make([]byte, length+mostReserve)
 	_, _ = rand.Read(room) // never fails; the bytes are random because some file systems compress data
 	for ; int64(len(room)) >= length+leastReserve; room = room[:length+(int64(len(room))-length)/2] {
-		if err = replaceFile(filepath.Join(dir, ReserveFile), room, true); !isFull(err) {
+		if err = replaceFile(filepath.Join(dir, ReserveFileName), room, true); !isFull(err) {
 			return err
 		}
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 // SharedStore keeps named values that several servers share. Every server picks up a change to the
-// tokens within PollEvery. A server that has been unable to read them for StaleAfter refuses all
+// tokens within PollInterval. A server that has been unable to read them for StaleAfter refuses all
 // tokens with ErrStaleTokens until it can read them again.
 type SharedStore interface {
-	// Version returns the version of the named value, or 0 if it is not stored. Each change
+	// ValueVersion returns the version of the named value, or 0 if it is not stored. Each change
 	// increases the version.
-	Version(ctx context.Context, name string) (int64, error)
+	ValueVersion(ctx context.Context, name string) (int64, error)
 	// Value returns the named value and its version.
 	Value(ctx context.Context, name string) (value []byte, version int64, err error)
 	// SetValue durably replaces the named value if its current version equals the argument version.
@@ -60,7 +60,7 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		tokens, version, err := loadShared(ctx, s.Shared)
+		tokens, version, err := loadShared(ctx, s.SharedStore)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 		if err != nil {
 			return err
 		}
-		err = s.Shared.SetValue(ctx, sharedTokens, version, text)
+		err = s.SharedStore.SetValue(ctx, sharedTokens, version, text)
 		if err == nil {
 			return nil
 		}
@@ -82,7 +82,7 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 func (s Store) ExportTokens() ([]byte, error) {
 	var tokens []Token
 	var err error
-	if s.Shared == nil {
+	if s.SharedStore == nil {
 		if tokens, _, err = readTokens(s.Dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -90,7 +90,7 @@ func (s Store) ExportTokens() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 		defer cancel()
 		var version int64
-		if tokens, version, err = loadShared(ctx, s.Shared); err == nil && version == 0 {
+		if tokens, version, err = loadShared(ctx, s.SharedStore); err == nil && version == 0 {
 			return nil, nil
 		}
 	}
@@ -107,7 +107,7 @@ func (s Store) ReplaceTokens(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if s.Shared == nil {
+	if s.SharedStore == nil {
 		if err := makeFolder(s.Dir); err != nil {
 			return fmt.Errorf("creating the token folder: %w", err)
 		}

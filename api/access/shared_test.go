@@ -43,7 +43,7 @@ func (v *values) drop(name string) {
 	delete(v.versions, name)
 }
 
-func (v *values) Version(ctx context.Context, name string) (int64, error) {
+func (v *values) ValueVersion(ctx context.Context, name string) (int64, error) {
 	_, version, err := v.Value(ctx, name)
 	return version, err
 }
@@ -71,7 +71,7 @@ func (v *values) SetValue(_ context.Context, name string, version int64, value [
 // sharing opens an Authenticator whose shared store is v.
 func sharing(t *testing.T, v *values) *Authenticator {
 	t.Helper()
-	a, err := Open(Config{Dir: filepath.Join(t.TempDir(), "access"), Shared: v})
+	a, err := Open(Config{Dir: filepath.Join(t.TempDir(), "access"), SharedStore: v})
 	require.NoError(t, err)
 	t.Cleanup(a.Close)
 	return a
@@ -96,11 +96,11 @@ func TestSharedTokens(t *testing.T) {
 	v := newValues()
 	a, b := sharing(t, v), sharing(t, v)
 	require.False(t, a.RequiresIdentity())
-	s := Store{Shared: v, Now: time.Now}
+	s := Store{SharedStore: v, Now: time.Now}
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
-	require.True(t, one.First)
+	require.True(t, one.IsFirst)
 	becomes(t, a, one.Text, nil)
 	becomes(t, b, one.Text, nil)
 	require.True(t, a.RequiresIdentity())
@@ -120,7 +120,7 @@ func TestSharedTokens(t *testing.T) {
 func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)
-	s := Store{Shared: v, Now: time.Now}
+	s := Store{SharedStore: v, Now: time.Now}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
 	becomes(t, a, one.Text, nil)
@@ -128,7 +128,7 @@ func TestLostSharedTokens(t *testing.T) {
 	becomes(t, a, one.Text, ErrInvalidCredentials)
 	require.True(t, a.RequiresIdentity())
 	require.NoError(t, v.SetValue(t.Context(), sharedTokens, 0, []byte("{")))
-	_, err = Open(Config{Dir: t.TempDir(), Shared: v})
+	_, err = Open(Config{Dir: t.TempDir(), SharedStore: v})
 	require.ErrorContains(t, err, "damaged")
 	_, err = s.List()
 	require.ErrorContains(t, err, "damaged")
@@ -138,10 +138,10 @@ func TestLostSharedTokens(t *testing.T) {
 // logs the reason.
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
-	s := Store{Shared: v, Now: time.Now}
+	s := Store{SharedStore: v, Now: time.Now}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
-	config := Config{Shared: v}.withDefaults()
+	config := Config{SharedStore: v}.withDefaults()
 	p, err := openPoll(config)
 	require.NoError(t, err)
 	p.close() // the test calls refresh itself
@@ -157,7 +157,7 @@ func TestStaleTokens(t *testing.T) {
 	p.staleAfter = time.Hour
 	require.NoError(t, p.refresh(t.Context()))
 	require.NoError(t, ask(a, one.Text))
-	_, err = Open(Config{Dir: t.TempDir(), Shared: func() *values { v.fail(errors.New("unreachable")); return v }()})
+	_, err = Open(Config{Dir: t.TempDir(), SharedStore: func() *values { v.fail(errors.New("unreachable")); return v }()})
 	require.ErrorContains(t, err, "unreachable")
 	v.fail(nil)
 }
@@ -168,12 +168,12 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	var group errgroup.Group
 	for i := range 8 {
 		group.Go(func() error {
-			_, err := Store{Shared: v, Now: time.Now}.Create(TokenSpec{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
+			_, err := Store{SharedStore: v, Now: time.Now}.Create(TokenSpec{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 			return err
 		})
 	}
 	require.NoError(t, group.Wait())
-	list, err := Store{Shared: v, Now: time.Now}.List()
+	list, err := Store{SharedStore: v, Now: time.Now}.List()
 	require.NoError(t, err)
 	require.Len(t, list, 8)
 }
@@ -182,7 +182,7 @@ func TestConcurrentSharedChanges(t *testing.T) {
 // later one.
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
-	s := Store{Shared: v, Now: time.Now}
+	s := Store{SharedStore: v, Now: time.Now}
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestSharedLastUses(t *testing.T) {
 		clock *clock
 		text  string
 	}{{late, one.Text}, {early, one.Text}, {early, two.Text}} {
-		a, err := Open(Config{Dir: t.TempDir(), Shared: v, Now: use.clock.now})
+		a, err := Open(Config{Dir: t.TempDir(), SharedStore: v, Now: use.clock.now})
 		require.NoError(t, err)
 		require.NoError(t, ask(a, use.text))
 		a.Close()
@@ -228,7 +228,7 @@ func TestTakeOver(t *testing.T) {
 
 	// An earlier MoveTokens was interrupted before it renamed the tokens file. The token has been
 	// revoked since then, and must stay revoked.
-	_, err = Store{Shared: v, Now: time.Now}.Revoke("one")
+	_, err = Store{SharedStore: v, Now: time.Now}.Revoke("one")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
 	require.NoError(t, MoveTokens(own.Dir, v))
@@ -253,7 +253,7 @@ func TestTakeOver(t *testing.T) {
 // Shared stores and folders use the same format for exported tokens, so ReplaceTokens can copy the
 // tokens from one to the other.
 func TestTextOfTokens(t *testing.T) {
-	shared, folder := Store{Shared: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	shared, folder := Store{SharedStore: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	for _, s := range []Store{shared, folder} {
 		text, err := s.ExportTokens()
 		require.NoError(t, err)

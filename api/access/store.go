@@ -13,12 +13,12 @@ import (
 )
 
 // Store changes the token store of a data folder. Several processes can use it at the same time. A
-// running server applies a change starting with its next request, or within PollEvery if the tokens
+// running server applies a change starting with its next request, or within PollInterval if the tokens
 // are in a shared store.
 type Store struct {
 	Dir string
-	// Shared is the store of the tokens. If it is nil, Dir contains the tokens.
-	Shared SharedStore
+	// SharedStore is the store of the tokens. If it is nil, Dir contains the tokens.
+	SharedStore SharedStore
 	// Now returns the current time. Times are stored in whole seconds.
 	Now func() time.Time
 }
@@ -47,9 +47,9 @@ type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
 	Text string
-	// First is true if the store was empty before. If so, every request from now on needs a token
+	// IsFirst is true if the store was empty before. If so, every request from now on needs a token
 	// or another credential.
-	First bool
+	IsFirst bool
 }
 
 // Create durably creates a token. If necessary, it also creates the folder of the store.
@@ -58,7 +58,7 @@ func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 	if err := n.Check(now); err != nil {
 		return CreatedToken{}, err
 	}
-	if s.Shared == nil {
+	if s.SharedStore == nil {
 		if err := makeFolder(s.Dir); err != nil {
 			return CreatedToken{}, fmt.Errorf("creating the token folder: %w", err)
 		}
@@ -73,7 +73,7 @@ func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 				return nil, fmt.Errorf("a token %q already exists, with id %s; revoke it first, or choose another name", t.Name, t.ID)
 			}
 		}
-		made.First = len(tokens) == 0
+		made.IsFirst = len(tokens) == 0
 		return append(tokens, made.Token), nil
 	})
 	return made, err
@@ -99,7 +99,7 @@ func wholeSecond(at time.Time) time.Time {
 // Revoke durably revokes the token with the given name or ID. It does not change a token that is
 // already revoked. If the disk is full, Revoke uses the reserved disk space.
 func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
-	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.Shared == nil {
+	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.SharedStore == nil {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
 	}
 	err = s.change(true, func(tokens []Token) ([]Token, error) {
@@ -143,11 +143,11 @@ func (s Store) List() ([]ListedToken, error) {
 // read returns the tokens and their last-use times. If only the times cannot be read, uses and err
 // are nil; the server logs such errors.
 func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
-	if s.Shared != nil {
+	if s.SharedStore != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 		defer cancel()
-		if tokens, _, err = loadShared(ctx, s.Shared); err == nil {
-			uses, _, _ = loadLastUses(ctx, s.Shared)
+		if tokens, _, err = loadShared(ctx, s.SharedStore); err == nil {
+			uses, _, _ = loadLastUses(ctx, s.SharedStore)
 		}
 		return tokens, uses, err
 	}
@@ -163,7 +163,7 @@ func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 // change replaces the tokens with the result of f while holding the lock. takesAway means that f
 // only removes rights; if the disk is full, such a change may use the reserved disk space.
 func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
-	if s.Shared != nil {
+	if s.SharedStore != nil {
 		return s.changeShared(f)
 	}
 	release, err := lock(s.Dir)

@@ -29,12 +29,12 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	require.NoDirExists(t, s.Dir)
 
 	first := create(t, s, "one", time.Time{})
-	require.True(t, first.First)
+	require.True(t, first.IsFirst)
 	require.Regexp(t, regexp.MustCompile(`^colophon_[a-z2-7]{16}_[a-z2-7]{52}$`), first.Text)
 	require.True(t, strings.HasPrefix(first.Text, "colophon_"+first.ID+"_"))
 	clock.add(time.Hour)
 	second := create(t, s, "two", clock.now().Add(time.Hour))
-	require.False(t, second.First)
+	require.False(t, second.IsFirst)
 	require.NotEqual(t, first.ID, second.ID)
 
 	list, err = s.List()

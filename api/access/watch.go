@@ -55,7 +55,7 @@ type tokenView interface {
 
 // openTokens opens the configured token store.
 func openTokens(config Config) (tokenView, error) {
-	if config.Shared != nil {
+	if config.SharedStore != nil {
 		return openPoll(config)
 	}
 	w, err := openWatch(config)

@@ -10,8 +10,8 @@ import (
 // Handlers serves the administration routes.
 type Handlers struct {
 	*call.ServerState
-	// Frozen is called after a ledger has been frozen.
-	Frozen func(*ledger.Ledger)
-	// Snapshots copies the database for a backup. It is nil if the storage cannot make copies.
-	Snapshots SnapshotFunc
+	// OnFrozen is called after a ledger has been frozen.
+	OnFrozen func(*ledger.Ledger)
+	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
+	Snapshot SnapshotFunc
 }

@@ -24,14 +24,14 @@ func decode(c *call.Call, to map[string]*string) error {
 	}
 	defer c.EndHeavyWork()
 	var document pyjson.Document
-	if err := document.ParseLimited(body.Bytes(), record.DefaultLimits().Values); err != nil {
+	if err := document.ParseLimited(body.Bytes(), record.DefaultLimits().JSONValues); err != nil {
 		return problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	if document.Root().Kind() != pyjson.Object {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "", "must be an object")
 	}
 	for name, value := range document.Root().Members() {
-		pointer := string(pyjson.AppendPointer(nil, name.Text()))
+		pointer := string(pyjson.AppendPointerToken(nil, name.Text()))
 		target, known := to[string(name.Text())]
 		switch {
 		case !known:

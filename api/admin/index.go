@@ -21,7 +21,7 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	var size uint64
 	var given bool
 	cursor, rows := "", "true"
-	if err := c.ParseParameters(call.CountParameter("as_of", &size, &given), call.TextParameter("cursor", &cursor), call.TextParameter("rows", &rows)); err != nil {
+	if err := c.ParseParameters(call.UintParameter("as_of", &size, &given), call.TextParameter("cursor", &cursor), call.TextParameter("rows", &rows)); err != nil {
 		return err
 	}
 	from, err := hex.DecodeString(cursor)
@@ -44,12 +44,12 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	if err := c.BeginAnswer(partMemory); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limits.Load.IndexWait)
+	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limits.Config.IndexWait)
 	defer cancel()
 	part, err := index.ReadSnapshotPart(ctx, h.Index.Follower(l.Name()), size, from)
 	if err != nil {
 		if ctx.Err() != nil && c.Request().Context().Err() == nil {
-			err = index.ErrAhead
+			err = index.ErrBehind
 		}
 		return err
 	}

@@ -38,7 +38,7 @@ func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	info, head, settings := l.Info(), l.Head(), l.Settings()
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
-		Frozen: info.Frozen, OnMismatch: l.MismatchPolicy(), Log: settings.Log, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
+		Frozen: info.Frozen, OnMismatch: l.MismatchPolicy(), Log: settings.LogVisibility, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
 		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().ScopesOn(info.Name).Names(),
 	}
 }
@@ -80,16 +80,16 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 		return err
 	}
 	switch n.OnMismatch {
-	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
+	case "", ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject:
 	default:
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/on_mismatch", `must be "accept" or "reject"`)
 	}
 	l, err := h.Host.Create(c.Request().Context(), n)
 	switch {
-	case errors.Is(err, ledger.ErrName):
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/name", ledger.ErrName.Error())
-	case errors.Is(err, ledger.ErrOrigin):
-		return problem.AtPointer(http.StatusUnprocessableEntity, "/origin", ledger.ErrOrigin.Error())
+	case errors.Is(err, ledger.ErrInvalidName):
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/name", ledger.ErrInvalidName.Error())
+	case errors.Is(err, ledger.ErrInvalidOrigin):
+		return problem.AtPointer(http.StatusUnprocessableEntity, "/origin", ledger.ErrInvalidOrigin.Error())
 	case err != nil:
 		return err
 	}
@@ -109,7 +109,7 @@ func (h *Handlers) Freeze(c *call.Call) error {
 	if err := l.Freeze(c.Request().Context()); err != nil {
 		return err
 	}
-	h.Frozen(l)
+	h.OnFrozen(l)
 	h.Log.Info("ledger frozen", "ledger", l.Name(), "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
@@ -138,10 +138,10 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeUnregisteredSources makes a ledger accept or refuse citation sets that cite unregistered
+// SetUnregisteredSourcePolicy makes a ledger accept or refuse citation sets that cite unregistered
 // sources. The change does not add an event to the ledger; only the server's log records it, with
 // the caller's name.
-func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
+func (h *Handlers) SetUnregisteredSourcePolicy(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -153,10 +153,10 @@ func (h *Handlers) ChangeUnregisteredSources(c *call.Call) error {
 	if err := decode(c, map[string]*string{"unregistered_sources": &policy}); err != nil {
 		return err
 	}
-	if policy != ledger.AcceptUnregistered && policy != ledger.RejectUnregistered {
+	if policy != ledger.UnregisteredSourcesAccept && policy != ledger.UnregisteredSourcesReject {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/unregistered_sources", `must be "accept" or "reject"`)
 	}
-	if err := l.SetRejectUnregisteredSources(c.Request().Context(), policy == ledger.RejectUnregistered); err != nil {
+	if err := l.SetRejectUnregisteredSources(c.Request().Context(), policy == ledger.UnregisteredSourcesReject); err != nil {
 		return err
 	}
 	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
@@ -178,10 +178,10 @@ func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 	if err := decode(c, map[string]*string{"otlp_content": &content}); err != nil {
 		return err
 	}
-	if content != ledger.KeepTelemetry && content != ledger.HashTelemetry {
+	if content != ledger.TelemetryContentKeep && content != ledger.TelemetryContentHashes {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/otlp_content", `must be "keep" or "hashes"`)
 	}
-	if err := l.SetTelemetryHashesOnly(c.Request().Context(), content == ledger.HashTelemetry); err != nil {
+	if err := l.SetTelemetryHashesOnly(c.Request().Context(), content == ledger.TelemetryContentHashes); err != nil {
 		return err
 	}
 	h.Log.Info("policy for OTLP content changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())

@@ -24,7 +24,7 @@ type redaction struct {
 	FirstSeqs       []uint64         `json:"first_seqs"`
 	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
 	// Events is the number of events that were written. Receipts holds the receipts of the first
-	// ledger.MaxListed of these events.
+	// ledger.MaxListedRecords of these events.
 	Events   *uint64           `json:"events,omitempty"`
 	Receipts []json.RawMessage `json:"receipts,omitempty"`
 }
@@ -43,12 +43,12 @@ type redactedRecord struct {
 func redactionOf(asOf uint64, dryRun bool, e *ledger.RedactionPlan) *redaction {
 	r := &redaction{
 		AsOf: asOf, DryRun: dryRun,
-		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.WithoutContent,
-		Erased: contentPieces{e.Erased.Count, e.Erased.Bytes}, Kept: contentPieces{e.Kept.Count, e.Kept.Bytes}, NeededBy: e.NeededBy,
-		FirstSeqs: append([]uint64{}, e.First...), FirstRedacted: make([]redactedRecord, len(e.FirstAlready)),
+		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.EventsWithoutContent,
+		Erased: contentPieces{e.ErasedContent.Pieces, e.ErasedContent.Bytes}, Kept: contentPieces{e.KeptContent.Pieces, e.KeptContent.Bytes}, NeededBy: e.RecordsNeedingKept,
+		FirstSeqs: append([]uint64{}, e.FirstSeqs...), FirstRedacted: make([]redactedRecord, len(e.FirstAlreadyRedacted)),
 	}
-	for i, a := range e.FirstAlready {
-		r.FirstRedacted[i] = redactedRecord{a.Seq, a.By}
+	for i, a := range e.FirstAlreadyRedacted {
+		r.FirstRedacted[i] = redactedRecord{a.RecordSeq, a.RedactedBy}
 	}
 	return r
 }

@@ -49,14 +49,14 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	if l.Info().Frozen {
 		return nil, nil, nil, ledger.ErrFrozen
 	}
-	done, err = h.Limits.Redactions.Take(c.Request().Context(), l.Name())
+	done, err = h.Limits.RedactionTurns.Take(c.Request().Context(), l.Name())
 	return l, request, done, err
 }
 
-// addReceipt adds the receipt of an event to list, unless list already contains ledger.MaxListed
+// addReceipt adds the receipt of an event to list, unless list already contains ledger.MaxListedRecords
 // receipts.
 func addReceipt(c *call.Call, l *ledger.Ledger, ack ledger.Ack, list *[]json.RawMessage) error {
-	if len(*list) == ledger.MaxListed {
+	if len(*list) == ledger.MaxListedRecords {
 		return nil
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)
@@ -125,7 +125,7 @@ func (h *Handlers) selectRecords(c *call.Call, l *ledger.Ledger, request *record
 	if err != nil {
 		return nil, 0, err
 	}
-	if err = f.Resolve(ctx, view); err == nil {
+	if err = f.ResolveHashPrefixes(ctx, view); err == nil {
 		err = h.collectMatches(c, view, f, set)
 	}
 	return set, size, errors.Join(inFilter(err, http.StatusUnprocessableEntity), view.Close())
@@ -139,8 +139,8 @@ func inFilter(err error, status int) error {
 		return err
 	}
 	pointer := []byte("/filter")
-	if refused.Name != "" {
-		pointer = pyjson.AppendPointer(pointer, []byte(refused.Name))
+	if refused.Parameter != "" {
+		pointer = pyjson.AppendPointerToken(pointer, []byte(refused.Parameter))
 	}
 	return problem.AtPointer(status, string(pointer), refused.Detail)
 }
@@ -151,7 +151,7 @@ const findPage = 1000
 // collectMatches adds all records that match f to set. It returns a problem with status 422 if
 // there are too many.
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
-	most := h.Limits.Load.MaxSelected
+	most := h.Limits.Config.MaxSelectedRecords
 	tooMany := problem.AtPointer(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
 		"selects from more than %d records; split the request with since and until, or raise --max-selected", most))
 	if !f.ByOccurrence {

@@ -24,10 +24,10 @@ func (h *Handlers) MakeSnapshot(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	if h.Snapshots == nil {
+	if h.Snapshot == nil {
 		return problem.New(http.StatusConflict, "this server's storage does not support snapshots")
 	}
-	name, erasing, err := h.Snapshots(c.Request().Context())
+	name, erasing, err := h.Snapshot(c.Request().Context())
 	if errors.Is(err, ErrNoSnapshot) {
 		return problem.New(http.StatusConflict, "%v", err)
 	}

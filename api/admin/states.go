@@ -27,7 +27,7 @@ type stateChanges struct {
 // ChangeStates changes the state of all records that a request selects. By default it only
 // reports what it would change.
 func (h *Handlers) ChangeStates(c *call.Call) error {
-	l, request, done, err := readMany(h, c, record.ParseStateRequest)
+	l, request, done, err := readMany(h, c, record.ParseStateChangeRequest)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 			answer.WithoutState++
 			continue
 		}
-		current, err := records.State(view, seq)
+		current, err := records.StateOf(view, seq)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 			continue
 		}
 		others.Add(seq)
-		if len(answer.FirstSeqs) < ledger.MaxListed {
+		if len(answer.FirstSeqs) < ledger.MaxListedRecords {
 			answer.FirstSeqs = append(answer.FirstSeqs, seq)
 		}
 	}
@@ -100,7 +100,7 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 
 // changeStates changes the state of the given records, writing one event for each, and adds the
 // result to answer. If it fails after changing some of the records, the error says how many.
-func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, targets *seqs.Set, request *record.StateRequest, answer *stateChanges) error {
+func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, targets *seqs.Set, request *record.StateChangeRequest, answer *stateChanges) error {
 	changes := func(yield func(*record.Verb) bool) {
 		for seq := range targets.All() {
 			if !yield(request.VerbFor(seq)) {

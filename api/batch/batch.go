@@ -42,9 +42,9 @@ const (
 	maxQueuedChunks = 16        // maximum number of chunks that wait between two stages; they accumulate while a commit is in progress
 )
 
-// Batch accepts records as NDJSON and answers each line. It reads and writes at the same time
+// PostBatch accepts records as NDJSON and answers each line. It reads and writes at the same time
 // (spec: Requests).
-func (h *Handlers) Batch(c *call.Call) error {
+func (h *Handlers) PostBatch(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -53,28 +53,28 @@ func (h *Handlers) Batch(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	if o.Key != "" {
+	if o.IdempotencyKey != "" {
 		return problem.New(http.StatusBadRequest, "the Idempotency-Key header applies to a single record; in a batch, give each line its own idempotency_key")
 	}
-	o.Minimal = c.ReturnPreference() != "representation"
-	if err := call.CheckContentType(c.Request(), call.NDJSON); err != nil {
+	o.MinimalReceipt = c.ReturnPreference() != "representation"
+	if err := call.CheckContentType(c.Request(), call.NDJSONMediaType); err != nil {
 		return err
 	}
 	open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriteMemory)
 	if err != nil {
 		return err
 	}
-	who := c.Caller()
-	if !h.Limits.Batches.TakeShare(who) {
+	who := c.LimitKey()
+	if !h.Limits.BatchSlots.TakeShare(who) {
 		return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
+			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.Batches)
 	}
-	defer h.Limits.Batches.Release(who)
+	defer h.Limits.BatchSlots.Release(who)
 	exchange, err := h.exchange(c)
 	if err != nil {
 		return err
 	}
-	b := &batch{Handlers: h, ledger: l, values: h.Values.WithMemberSecret(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
+	b := &batch{Handlers: h, ledger: l, values: h.RecordLimits.WithMemberSecret(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
 		caller: who, holder: c.Holder(), allowed: c.ScopeRechecker(access.ScopeWrite)}
 	return b.run(c.Request().Context(), c.Response())
 }
@@ -114,7 +114,7 @@ const maxPooledChunk = 4 * chunkBytes
 // The chunk goes back to the pool when release is called.
 func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
-	c.share, c.parsed = limits.MemoryShare{Budget: budget, Who: who}, make(chan struct{})
+	c.share, c.parsed = limits.MemoryShare{Budget: budget, Holder: who}, make(chan struct{})
 	return c
 }
 
@@ -122,9 +122,9 @@ func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
 // heavy work, so that a chunk with one long line does not delay other chunks.
 func (h *Handlers) parsingSemaphore(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
-		return h.Limits.Heavy.Cores
+		return h.Limits.HeavyWork.Slots
 	}
-	return h.Limits.Parsing
+	return h.Limits.ParseSlots
 }
 
 // lineSpan is the location of a line in chunk.buffer, or the error that the line caused.
@@ -183,21 +183,21 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 // they are still being parsed in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
-	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Load.MaxLine))
+	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Config.MaxLine))
 	lines.most = b.Limits.Rates.LinesPerWait(chunkLines)
 	defer func() {
 		lines.close()
 		b.drain()
 	}()
 	for {
-		c := newChunk(b.Limits.Writing, b.holder)
+		c := newChunk(b.Limits.WriteMemory, b.holder)
 		more, err := b.next(ctx, lines, c)
 		if err != nil {
 			c.release()
 			return
 		}
 		if len(c.lines) > 0 {
-			c.begin(b.Limits.Reads)
+			c.begin(b.Limits.ReadScheduler)
 			core := b.parsingSemaphore(c)
 			select {
 			case core <- struct{}{}:
@@ -268,7 +268,7 @@ func (b *batch) parse(ctx context.Context, c *chunk) {
 // prepares the submission instead.
 func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	defer item.recover()
-	line, err := b.values.ParseLine(text)
+	line, err := b.values.ParseBatchLine(text)
 	if err != nil && hasFormat(err) {
 		line, item.native, err = b.parseNative(text)
 	}
@@ -277,7 +277,7 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 		return
 	}
 	o := b.options
-	o.Key = line.Key
+	o.IdempotencyKey = line.Key
 	item.record, item.validation, item.key = line.Record, line.Validation, line.Key
 	switch {
 	case line.Verb != nil:
@@ -307,7 +307,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 				continue
 			}
 			item.ticket, item.err = b.ledger.Enqueue(ctx, item.submission)
-			if item.err == nil && item.record != nil && item.record.Kind == record.PathFingerprint {
+			if item.err == nil && item.record != nil && item.record.Kind == record.KindPathFingerprint {
 				ticket := item.ticket
 				path = &ticket
 			}
@@ -321,7 +321,7 @@ func (b *batch) enqueue(ctx context.Context, chunks <-chan *chunk, waiting chan<
 func (b *batch) prepareValidation(ctx context.Context, item *batchItem) {
 	defer item.recover()
 	o := b.options
-	o.Key = item.key
+	o.IdempotencyKey = item.key
 	item.submission, item.err = b.Records.PrepareValidation(ctx, b.ledger, item.validation, o)
 }
 
@@ -331,7 +331,7 @@ func (b *batch) checkSources(ctx context.Context, c *chunk) {
 	if !b.ledger.RejectsUnregisteredSources() {
 		return
 	}
-	sources := b.Records.NewSourceCheck(b.ledger)
+	sources := b.Records.NewSourceChecker(b.ledger)
 	defer sources.Close()
 	for i := range c.items {
 		if item := &c.items[i]; item.err == nil && item.record != nil && !item.refused {
@@ -348,7 +348,7 @@ func (item *batchItem) recover() {
 	}
 }
 
-func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceCheck) {
+func (item *batchItem) checkSources(ctx context.Context, sources *records.SourceChecker) {
 	defer item.recover()
 	item.err = sources.Check(ctx, item.record, &item.submission)
 }
@@ -362,7 +362,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		// that only reads.
 		c.end()
 		var turn limits.ReadTurn
-		if err := turn.Take(ctx, b.Limits.Reads, func() limits.Holder { return b.holder }); err != nil {
+		if err := turn.Take(ctx, b.Limits.ReadScheduler, func() limits.Holder { return b.holder }); err != nil {
 			return err
 		}
 		defer turn.Release()
@@ -387,11 +387,11 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 			b.Log.Error("processing a batch line failed", "ledger", b.ledger.Name(), "error", err)
 		}
 		p.Line = c.lines[i].number
-		b.Counts.CountRefusal(p.Reason)
+		b.LimitMetrics.CountRefusal(p.Reason)
 		statuses[p.Status]++
 		text = p.AppendLine(text)
 	}
-	b.Counts.CountLines(statuses)
+	b.LimitMetrics.CountLines(statuses)
 	b.results.Text = text
 	return out.write(text)
 }
@@ -412,7 +412,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	if err != nil {
 		return nil, 0, err
 	}
-	o := &records.Outcome{Record: item.record, Refused: item.refused, Minimal: b.options.Minimal, Derive: b.options.Derive, Key: item.key, Ack: ack}
+	o := &records.Outcome{Record: item.record, Refused: item.refused, MinimalReceipt: b.options.MinimalReceipt, DeriveMembers: b.options.DeriveMembers, IdempotencyKey: item.key, Ack: ack}
 	receipt, err := o.Receipt(context.WithoutCancel(ctx), b.ledger)
 	if err != nil {
 		return nil, 0, err
@@ -431,7 +431,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 // cut truncates the buffer to start bytes and shrinks the chunk's share of memory to held bytes.
 func (c *chunk) cut(start int, held int64) {
 	c.buffer = c.buffer[:start]
-	c.share.Shrink(held)
+	c.share.ShrinkTo(held)
 }
 
 // begin marks the lines as a write in progress.

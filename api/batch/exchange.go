@@ -26,14 +26,14 @@ type exchange struct {
 // exchange starts the response to a batch request.
 func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	response := c.Response()
-	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: h.Limits.Load.BatchIdle}
+	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: h.Limits.Config.BatchIdleTimeout}
 	// Without full duplex, HTTP/1 reads the whole body before it responds. HTTP/2 is always
 	// full duplex and returns ErrNotSupported.
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, fmt.Errorf("enabling full duplex: %w", err)
 	}
 	c.Writer().BeginStream(2 * e.idle)
-	response.Header().Set(echo.HeaderContentType, call.NDJSON)
+	response.Header().Set(echo.HeaderContentType, call.NDJSONMediaType)
 	response.WriteHeader(http.StatusOK)
 	return e, e.controller.Flush()
 }
@@ -55,7 +55,7 @@ func (e *exchange) drain() {
 	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
 	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
 	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
-		limits.EndConnection(e.request)
+		limits.EndConnectionAfter(e.request)
 		if e.request.ProtoMajor == 1 {
 			// Close the body now, because net/http closes it only after the handler has returned.
 			// If the body ended at that point, net/http would start a background read that nothing

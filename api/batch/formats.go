@@ -39,13 +39,13 @@ func hasFormat(refused error) bool {
 }
 
 // parseNative decodes a line that has a "format" member.
-func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, err error) {
+func (b *batch) parseNative(text []byte) (line record.BatchLine, native *nativeLine, err error) {
 	limits := b.values
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
-	o.Limits.Values = min(limits.Values, maxNativeValues)
+	o.Limits.JSONValues = min(limits.JSONValues, maxNativeValues)
 	var document pyjson.Document
-	if document.ParseLimited(text, o.Limits.Values) != nil {
-		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; to record larger entries, use colophon import", o.Limits.Values))
+	if document.ParseLimited(text, o.Limits.JSONValues) != nil {
+		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; to record larger entries, use colophon import", o.Limits.JSONValues))
 	}
 	root := document.Root()
 	format, key, err := nativeOptions(root, &o)
@@ -67,7 +67,7 @@ func (b *batch) parseNative(text []byte) (line record.Line, native *nativeLine, 
 	if err != nil {
 		return line, nil, within("/record", err)
 	}
-	return record.Line{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
+	return record.BatchLine{Record: r, Key: entry.Key}, &nativeLine{entry}, nil
 }
 
 // nativeOptions reads all members of a line except its record. It returns the format and the
@@ -88,7 +88,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		case "idempotency_key":
 			key = text
 		case "zone":
-			o.Zone, err = formats.ParseZone(text)
+			o.DefaultZone, err = formats.ParseZone(text)
 		case "project":
 			o.Project = text
 		case "subject":
@@ -97,7 +97,7 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 			o.RunID = text
 		default:
 			return "", "", &strict.Error{Malformed: true, Problems: []strict.Problem{{
-				Pointer: string(pyjson.AppendPointer(nil, name.Text())), Detail: "unknown member; remove it or correct its name"}}}
+				Pointer: string(pyjson.AppendPointerToken(nil, name.Text())), Detail: "unknown member; remove it or correct its name"}}}
 		}
 		if err != nil {
 			return "", "", unprocessable("/"+m, err.Error())
@@ -152,11 +152,11 @@ func within(pointer string, err error) error {
 // adds the result to the receipt. For each member of the original record, it adds where the member
 // was kept, or why it was left out. If the change fails, the record is still in the log.
 func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
-	w := pyjson.Builder{B: append(receipt[:len(receipt)-1], `,"imported":`...)}
-	w.OpenOrdered()
+	w := pyjson.Builder{Buf: append(receipt[:len(receipt)-1], `,"imported":`...)}
+	w.BeginSortedObject()
 	if c := native.entry.Change; c != nil {
 		w.BeginMember("change")
-		w.OpenOrdered()
+		w.BeginSortedObject()
 		w.Text("kind", []byte(c.Kind()))
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.FromError(err)
@@ -165,23 +165,23 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 			}
 			w.Text("problem", []byte(p.Detail))
 		} else {
-			w.Integer("seq", int(event)) // #nosec G115 -- a count of events
+			w.Int("seq", int(event)) // #nosec G115 -- a count of events
 		}
-		w.Close()
+		w.EndObject()
 	}
 	w.BeginMember("members")
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, m := range native.entry.Members {
 		w.Comma(i)
-		w.OpenOrdered()
-		w.Text("as", []byte(m.As))
+		w.BeginSortedObject()
+		w.Text("as", []byte(m.Detail))
 		w.Text("fate", []byte(m.Outcome))
 		w.Text("pointer", []byte(m.Pointer))
-		w.Close()
+		w.EndObject()
 	}
-	w.B = append(w.B, ']')
-	w.Close()
-	return append(w.B, '}')
+	w.Buf = append(w.Buf, ']')
+	w.EndObject()
+	return append(w.Buf, '}')
 }
 
 // follow records the state change or validation in e, which applies to the record at seq. It
@@ -199,10 +199,10 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 	switch {
 	case err != nil:
 		return 0, err
-	case ack.Outcome == ledger.Replayed:
-		return ack.First, nil
-	case ack.Outcome == ledger.Conflicted:
-		return 0, problem.New(http.StatusConflict, "event %d, from another request, already uses this change's idempotency key", ack.First)
+	case ack.Outcome == ledger.OutcomeReplayed:
+		return ack.FirstSeq, nil
+	case ack.Outcome == ledger.OutcomeConflicted:
+		return 0, problem.New(http.StatusConflict, "event %d, from another request, already uses this change's idempotency key", ack.FirstSeq)
 	}
 	return ack.Seq, nil
 }
@@ -213,13 +213,13 @@ func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (
 	c := e.Change
 	if c.State != "" {
 		var w pyjson.Builder
-		w.Open()
+		w.BeginObject()
 		w.Text("original_actor", textOrNil(c.OriginalActor))
 		w.Text("reason", []byte(c.Reason))
 		w.Text("state", []byte(c.State))
 		w.Text("timestamp", textOrNil(c.Timestamp))
-		w.Close()
-		return record.ParseStateChange(seq, w.B)
+		w.EndObject()
+		return record.ParseStateChange(seq, w.Buf)
 	}
 	head := b.ledger.Head()
 	follower, err := b.WaitForIndex(ctx, b.ledger, head.Size)
@@ -230,14 +230,14 @@ func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (
 	if err != nil {
 		return nil, err
 	}
-	p, known, err := validated(ctx, view, e.Project(), c.Path, seq)
+	p, known, err := validated(ctx, view, e.Project(), c.PathID, seq)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return nil, fmt.Errorf("looking up a path: %w", err)
 	}
 	if !known {
 		return nil, problem.New(http.StatusNotFound, "the project has no record with that path_id")
 	}
-	path := record.CurrentPath{Project: e.Project(), PathID: c.Path, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
+	path := record.CurrentPath{Project: e.Project(), PathID: c.PathID, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
 		OriginalAction: fields.OriginalAction{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
 	return request.VerbFor(path), nil

@@ -14,7 +14,7 @@ import (
 )
 
 // results pools the buffers for the results of batches.
-var results = call.BufferPool{MaxKept: 2 << 20}
+var results = call.BufferPool{MaxBufferCap: 2 << 20}
 
 // spool holds results of a batch that the client has not read yet. It keeps them in memory up to a
 // limit, and writes further results to a temporary file. It has one writer and one reader.
@@ -50,8 +50,8 @@ func newSpool(bounds spoolBounds) *spool {
 // spoolBounds returns the limits for the spool of one batch. room returns an error once the file
 // must not grow.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
-	load := h.Limits.Load
-	return spoolBounds{maxMemory: load.SpoolMemory, maxFile: int64(load.BatchSpool), all: h.Limits.Spools, dir: h.SpoolDir, room: room}
+	load := h.Limits.Config
+	return spoolBounds{maxMemory: load.SpoolBufferBytes, maxFile: int64(load.MaxBatchSpool), all: h.Limits.SpoolSpace, dir: h.SpoolDir, room: room}
 }
 
 // write adds results to the spool without waiting for the reader. After an error, it adds nothing
@@ -102,7 +102,7 @@ func (s *spool) reserve(size int64) error {
 	}
 	more := size - s.held
 	if more > 0 && !s.all.TryTake(more) {
-		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the unread results of all clients take %d bytes; read results while sending lines", s.all.Limit)
+		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the unread results of all clients take %d bytes; read results while sending lines", s.all.MaxBytes)
 	}
 	s.held = max(s.held, size)
 	return nil

@@ -18,7 +18,7 @@ func roomy() error { return nil }
 
 func TestSpoolKeepsOrder(t *testing.T) {
 	dir := t.TempDir()
-	space := &limits.SpoolSpace{Limit: 1 << 30}
+	space := &limits.SpoolSpace{MaxBytes: 1 << 30}
 	s := newSpool(spoolBounds{maxMemory: 100, maxFile: 1 << 30, all: space, dir: dir, room: roomy})
 	random := rand.New(rand.NewPCG(1, 2))
 	var want, got bytes.Buffer
@@ -35,7 +35,7 @@ func TestSpoolKeepsOrder(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.Zero(t, space.Taken.Load())
+	require.Zero(t, space.TakenBytes.Load())
 }
 
 type brokenWriter struct{}
@@ -46,7 +46,7 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errBroken }
 
 func TestSpoolOfAClientThatIsGone(t *testing.T) {
 	dir := t.TempDir()
-	space := &limits.SpoolSpace{Limit: 1 << 30}
+	space := &limits.SpoolSpace{MaxBytes: 1 << 30}
 	s := newSpool(spoolBounds{maxMemory: 10, maxFile: 1 << 30, all: space, dir: dir, room: roomy})
 	for range 10 {
 		require.NoError(t, s.write([]byte("12345678")))
@@ -57,5 +57,5 @@ func TestSpoolOfAClientThatIsGone(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	require.Zero(t, space.Taken.Load())
+	require.Zero(t, space.TakenBytes.Load())
 }

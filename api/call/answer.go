@@ -21,12 +21,12 @@ type Buffer struct {
 
 // BufferPool reuses the buffers of responses that have been sent.
 type BufferPool struct {
-	buffers sync.Pool
-	MaxKept int // capacity, in bytes, up to which a buffer is kept for reuse
+	buffers      sync.Pool
+	MaxBufferCap int // capacity, in bytes, up to which a buffer is kept for reuse
 }
 
 // replies is the pool of buffers for single responses.
-var replies = BufferPool{MaxKept: 64 << 10}
+var replies = BufferPool{MaxBufferCap: 64 << 10}
 
 // Get returns an empty buffer. The caller must release it.
 func (p *BufferPool) Get() *Buffer {
@@ -41,7 +41,7 @@ func NewBuffer() *Buffer { return replies.Get() }
 
 // Release returns the buffer to its pool. The caller must not use it afterwards.
 func (r *Buffer) Release() {
-	if cap(r.Text) <= r.pool.MaxKept {
+	if cap(r.Text) <= r.pool.MaxBufferCap {
 		r.Text = r.Text[:0]
 		r.pool.buffers.Put(r)
 	}

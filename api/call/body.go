@@ -42,13 +42,13 @@ func (b *Body) Release() {
 // ReadBody reads the JSON body of a write. The body can have at most MaxBody bytes. The caller must
 // release it.
 func (c *Call) ReadBody() (*Body, error) {
-	return c.readBodyInto(c.shared.Limits.Writing)
+	return c.readBodyInto(c.shared.Limits.WriteMemory)
 }
 
 // ReadQueryBody is like ReadBody, but for a request that records nothing. It uses the memory budget
 // for reads.
 func (c *Call) ReadQueryBody() (*Body, error) {
-	return c.readBodyInto(c.shared.Limits.Reading)
+	return c.readBodyInto(c.shared.Limits.ReadMemory)
 }
 
 // ReadOptionalBody is like ReadBody, but for a request whose body is optional. Without a body, the
@@ -70,20 +70,20 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, "this route does not accept Content-Encoding %q; send the body unencoded", encoding)
 	}
 	source := r.Body
-	if most := int64(c.shared.Limits.Load.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
+	if most := int64(c.shared.Limits.Config.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
 		source = http.MaxBytesReader(c.Response(), source, most)
 	}
 	body := bodies.Get().(*Body)
-	body.share = limits.MemoryShare{Budget: budget, Who: c.Holder()}
+	body.share = limits.MemoryShare{Budget: budget, Holder: c.Holder()}
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // leaves room for the read that returns io.EOF
 	if _, err := body.ReadFrom(body.share.MeteredReader(r.Context(), source)); err != nil {
 		body.Release()
-		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Config.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
 	}
-	if budget == c.shared.Limits.Writing {
+	if budget == c.shared.Limits.WriteMemory {
 		c.BeginWrite()
 	}
 	return body, nil
@@ -93,9 +93,9 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 // open. Both the compressed and the decompressed body can have at most MaxBody bytes. The caller
 // must release the body.
 func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
-	r, most := c.Request(), int64(c.shared.Limits.Load.MaxBody)
+	r, most := c.Request(), int64(c.shared.Limits.Config.MaxBody)
 	body := bodies.Get().(*Body)
-	body.share = limits.MemoryShare{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+	body.share = limits.MemoryShare{Budget: c.shared.Limits.WriteMemory, Holder: c.Holder()}
 	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))
 	if err == nil {
 		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
@@ -107,7 +107,7 @@ func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	}
 	if err != nil {
 		body.Release()
-		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Load.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Config.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
@@ -144,12 +144,12 @@ func CheckContentType(r *http.Request, want string) error {
 }
 
 // ReserveMemory reserves n more bytes of the memory budget for the body. If they do not become free
-// within ServerLimits.Wait, it returns a RejectedError with status 503. A body can hold at most half
+// within ServerLimits.MaxWait, it returns a RejectedError with status 503. A body can hold at most half
 // of the budget; if it asks for more, it gets half, without an error.
 func (b *Body) ReserveMemory(ctx context.Context, n int64) error { return b.share.Take(ctx, n) }
 
 // ReservedMemory returns the number of bytes that are reserved for a body.
 func (b *Body) ReservedMemory() int64 { return b.share.Bytes }
 
-// ShrinkMemory releases all but n of the bytes that are reserved for a body.
-func (b *Body) ShrinkMemory(n int64) { b.share.Shrink(n) }
+// ShrinkMemoryTo releases all but n of the bytes that are reserved for a body.
+func (b *Body) ShrinkMemoryTo(n int64) { b.share.ShrinkTo(n) }

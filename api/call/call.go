@@ -19,33 +19,33 @@ import (
 // ServerState is the state that all calls to a server share. It does not change while the server
 // runs.
 type ServerState struct {
-	Host   *ledger.Host
-	Index  *index.Store
-	Log    *slog.Logger
-	Limits *limits.Limits
-	Counts limits.Metrics // counts refusals and answered batch lines
+	Host         *ledger.Host
+	Index        *index.Store
+	Log          *slog.Logger
+	Limits       *limits.Limits
+	LimitMetrics limits.Metrics // counts refusals and answered batch lines
 
 	// Access decides what a caller may do. If it requires no credentials, every caller has the
 	// identity Unrestricted, which has all scopes.
-	Access       *access.Authenticator
-	Unrestricted *access.Identity
+	Access               *access.Authenticator
+	UnrestrictedIdentity *access.Identity
 	// ClientAddress returns the address of the client, even if trusted proxies forward its
 	// requests.
 	ClientAddress echo.IPExtractor
 
-	Values record.Limits // limits on the values in a record
+	RecordLimits record.Limits // limits on the values in a record
 }
 
 // MaxContentBytes returns the maximum size of one record's content, in bytes.
 func (s *ServerState) MaxContentBytes() int64 {
-	return int64(max(s.Limits.Load.MaxBody, s.Limits.Load.MaxLine))
+	return int64(max(s.Limits.Config.MaxBody, s.Limits.Config.MaxLine))
 }
 
 // Identify authenticates a request. If the server requires no credentials, it returns an identity
 // with all scopes.
 func (s *ServerState) Identify(r *http.Request) (*access.Identity, error) {
 	if !s.Access.RequiresIdentity() {
-		return s.Unrestricted, nil
+		return s.UnrestrictedIdentity, nil
 	}
 	return s.Access.Authenticate(r)
 }
@@ -71,39 +71,39 @@ type Handler func(c *Call) error
 
 // NewCall prepares a call. It treats HEAD like GET; net/http drops the body of the answer.
 func (s *ServerState) NewCall(context echo.Context, w http.ResponseWriter, r *http.Request) *Call {
-	c := &Call{Context: context, shared: s, answer: limits.MemoryShare{Budget: s.Limits.Reading}}
+	c := &Call{Context: context, shared: s, answer: limits.MemoryShare{Budget: s.Limits.ReadMemory}}
 	head := r.Method == http.MethodHead
-	c.writer = limits.NewWriter(w, s.Limits.Load.WriteTimeout, head, s.Counts)
+	c.writer = limits.NewWriter(w, s.Limits.Config.WriteTimeout, head, s.LimitMetrics)
 	if head {
 		r = r.WithContext(r.Context())
 		r.Method = http.MethodGet
 	}
-	c.Reset(c.incoming.LimitArrivalTime(r, &c.writer, s.Limits.Load.BodyTimeout), &c.writer)
+	c.Reset(c.incoming.LimitArrivalTime(r, &c.writer, s.Limits.Config.BodyTimeout), &c.writer)
 	return c
 }
 
 // End releases the resources that the call holds.
 func (c *Call) End() {
-	c.writer.ReleaseSlot()
-	c.writer.EndWrite()
+	c.writer.EndHeavyWork()
+	c.writer.EndWriteRequest()
 	c.answer.Release()
 	if c.stream != "" {
-		c.shared.Limits.Requests.Release(c.stream)
+		c.shared.Limits.StreamSlots.Release(c.stream)
 	}
 }
 
 // AbandonResponse releases the resources held to build a response that will not be sent, for
 // example because the call ends with a problem instead.
 func (c *Call) AbandonResponse() {
-	c.writer.ReleaseSlot()
+	c.writer.EndHeavyWork()
 	c.answer.Release()
 }
 
 // Writer returns the writer to which the answer is written.
 func (c *Call) Writer() *limits.Writer { return &c.writer }
 
-// HoldStream records that this call holds one of client's HTTP/2 slots. End releases the slot.
-func (c *Call) HoldStream(client string) { c.stream = client }
+// HoldStreamSlot records that this call holds one of client's HTTP/2 slots. End releases the slot.
+func (c *Call) HoldStreamSlot(client string) { c.stream = client }
 
 // MarkCommitted records that the ledger has stored what the call requested.
 func (c *Call) MarkCommitted() { c.committed = true }
@@ -120,7 +120,7 @@ func (c *Call) Identity() *access.Identity {
 	if c.identity != nil {
 		return c.identity
 	}
-	return &access.Identity{Actor: ledger.Anonymous}
+	return &access.Identity{Actor: ledger.AnonymousActor}
 }
 
 // Actor returns the name under which events record the caller.
@@ -140,11 +140,11 @@ func (c *Call) Address() netip.Prefix {
 	return netip.PrefixFrom(ip, bits).Masked()
 }
 
-// Caller returns the name under which this request counts toward rate limits and fair shares. This
+// LimitKey returns the name under which this request counts toward rate limits and fair shares. This
 // is the name of the actor or, for an anonymous caller, its network. An actor's name never looks
 // like a network, so the two kinds of names cannot collide.
-func (c *Call) Caller() string {
-	if name := c.Actor(); name != ledger.Anonymous {
+func (c *Call) LimitKey() string {
+	if name := c.Actor(); name != ledger.AnonymousActor {
 		return name
 	}
 	return c.Address().String()
@@ -152,7 +152,7 @@ func (c *Call) Caller() string {
 
 // Holder returns the holder to which the memory budgets charge this request.
 func (c *Call) Holder() limits.Holder {
-	if name := c.Actor(); name != ledger.Anonymous {
+	if name := c.Actor(); name != ledger.AnonymousActor {
 		return limits.Holder{Name: name}
 	}
 	return limits.Holder{Address: c.Address()}
@@ -161,7 +161,7 @@ func (c *Call) Holder() limits.Holder {
 // HoldWriteMemory takes the given number of bytes from the memory budget for writes, on behalf of
 // the caller. release gives them back.
 func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
-	own := &limits.MemoryShare{Budget: c.shared.Limits.Writing, Who: c.Holder()}
+	own := &limits.MemoryShare{Budget: c.shared.Limits.WriteMemory, Holder: c.Holder()}
 	return own.Release, own.Take(c.Request().Context(), bytes)
 }
 
@@ -177,11 +177,11 @@ func (c *Call) HoldReadMemory(n int64) error {
 		n = 0
 	}
 	if n <= c.answer.Bytes {
-		c.answer.Shrink(n)
+		c.answer.ShrinkTo(n)
 		return nil
 	}
-	c.writer.ReleaseSlot()
-	c.answer.Who = c.Holder()
+	c.writer.EndHeavyWork()
+	c.answer.Holder = c.Holder()
 	return c.answer.Take(c.Request().Context(), n-c.answer.Bytes)
 }
 
@@ -196,13 +196,13 @@ func (c *Call) BeginAnswer(n int64) error {
 
 // BeginRead waits for a turn to compute the answer to a request that records nothing. The turn ends when a
 // piece of the response is sent, or when EndHeavyWork is called. BeginRead waits for at most
-// ServerLimits.Wait and then returns a RejectedError with status 503. If the response has already begun,
+// ServerLimits.MaxWait and then returns a RejectedError with status 503. If the response has already begun,
 // it waits for as long as the client does.
 func (c *Call) BeginRead() error {
 	if c.committed {
 		return nil
 	}
-	ctx, turns := c.Request().Context(), c.shared.Limits.Reads
+	ctx, turns := c.Request().Context(), c.shared.Limits.ReadScheduler
 	if c.Response().Committed {
 		return c.writer.Turn.Take(ctx, turns, c.Holder)
 	}
@@ -211,13 +211,13 @@ func (c *Call) BeginRead() error {
 
 // BeginWrite ends the turn of the request, and marks the request as a write in progress.
 func (c *Call) BeginWrite() {
-	c.writer.ReleaseSlot()
-	c.writer.BeginWrite(c.shared.Limits.Reads)
+	c.writer.EndHeavyWork()
+	c.writer.BeginWriteRequest(c.shared.Limits.ReadScheduler)
 }
 
 // EndWrite tells the scheduler that the request records nothing until the next BeginWrite. Reads
 // then need not pause for the request, and the request itself can take turns.
-func (c *Call) EndWrite() { c.writer.EndWrite() }
+func (c *Call) EndWrite() { c.writer.EndWriteRequest() }
 
 // YieldTurn lets other requests compute if this request's turn has lasted long, and then waits for
 // its next turn. Work that can take any amount of time must call YieldTurn between steps.
@@ -228,14 +228,14 @@ func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Contex
 // least HeavyMemory waits for a slot for heavy work. The slot is released when the response begins
 // or when EndHeavyWork is called.
 func (c *Call) BeginDecoding(body *Body) error {
-	if body.share.Budget == c.shared.Limits.Reading {
+	if body.share.Budget == c.shared.Limits.ReadMemory {
 		return c.BeginRead()
 	}
-	if body.share.Bytes < limits.HeavyMemory {
+	if body.share.Bytes < limits.HeavyThresholdBytes {
 		return nil
 	}
-	return c.writer.Slot.Take(c.Request().Context(), &c.shared.Limits.Heavy)
+	return c.writer.HeavySlot.Take(c.Request().Context(), &c.shared.Limits.HeavyWork)
 }
 
 // EndHeavyWork ends the turn of a request, and releases its slot for heavy work.
-func (c *Call) EndHeavyWork() { c.writer.ReleaseSlot() }
+func (c *Call) EndHeavyWork() { c.writer.EndHeavyWork() }

@@ -12,8 +12,8 @@ import (
 // It is used if the body of the answer does not state the size.
 const AsOfHeader = "Colophon-As-Of"
 
-// NDJSON is the media type of newline-delimited JSON.
-const NDJSON = "application/x-ndjson"
+// NDJSONMediaType is the media type of newline-delimited JSON.
+const NDJSONMediaType = "application/x-ndjson"
 
 // ReturnPreference returns the value of the return preference in the Prefer header (RFC 7240), or
 // "" if there is none.

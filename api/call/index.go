@@ -15,10 +15,10 @@ import (
 // WaitForIndex returns the index of a ledger once it has folded the first size events. It blocks
 // for up to IndexWait, and then returns an error with status 503.
 func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size uint64) (*index.Follower, error) {
-	follower, behind, err := s.WaitForIndexOrLag(ctx, l, size)
+	follower, behind, err := s.WaitForIndexAllowingLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limits.Load.IndexWait,
+		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limits.Config.IndexWait,
 			"the index has processed %d events of the ledger, %d fewer than this request needs; try again once the index has caught up", has, size-min(size, has))
 	}
 	return follower, err
@@ -35,11 +35,11 @@ func (s *ServerState) WaitForView(ctx context.Context, l *ledger.Ledger) (*index
 	return follower.View(head)
 }
 
-// WaitForIndexOrLag returns the index of a ledger once it has folded the first size events. It
+// WaitForIndexAllowingLag returns the index of a ledger once it has folded the first size events. It
 // blocks for up to IndexWait; after that, it returns the index as it is, with behind set to true.
-func (s *ServerState) WaitForIndexOrLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
+func (s *ServerState) WaitForIndexAllowingLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
 	follower = s.Index.Follower(l.Name())
-	limited, cancel := context.WithTimeout(ctx, s.Limits.Load.IndexWait)
+	limited, cancel := context.WithTimeout(ctx, s.Limits.Config.IndexWait)
 	defer cancel()
 	err = follower.WaitForSize(limited, size)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -59,13 +59,13 @@ const (
 	maxRecentEvents  = 10_000
 )
 
-// WaitForRecentEvents waits up to recentEventsWait for the index to fold the first size events. It
+// WaitForIndexBriefly waits up to recentEventsWait for the index to fold the first size events. It
 // does not report whether the index still lags, because the caller answers from it in any case.
-func (s *ServerState) WaitForRecentEvents(ctx context.Context, follower *index.Follower, size uint64) {
+func (s *ServerState) WaitForIndexBriefly(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limits.Load.IndexWait))
+	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limits.Config.IndexWait))
 	defer cancel()
 	_ = follower.WaitForSize(ctx, size)
 }

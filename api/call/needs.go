@@ -17,18 +17,18 @@ import (
 type Target uint8
 
 const (
-	NoLedger   Target = iota // no scope is needed
-	PathLedger               // scopes are needed on the ledger named in the path
-	PathLog                  // scopes are needed on the ledger named in the path, unless its log is public
-	AnyLedger                // scopes are needed on at least one ledger
-	AllLedgers               // scopes are needed on all ledgers
+	TargetNone       Target = iota // no scope is needed
+	TargetPathLedger               // scopes are needed on the ledger named in the path
+	TargetPathLog                  // scopes are needed on the ledger named in the path, unless its log is public
+	TargetAnyLedger                // scopes are needed on at least one ledger
+	TargetAllLedgers               // scopes are needed on all ledgers
 )
 
 // RequiredScopes describes the scopes that a caller must have: at least one of those in Any, and
 // all of those in All.
 type RequiredScopes struct {
-	On       Target
-	Any, All access.Scopes
+	Target       Target
+	AnyOf, AllOf access.Scopes
 }
 
 // UnauthorizedProblem returns the problem with status 401 for missing or invalid credentials.
@@ -48,15 +48,15 @@ func StaleTokensProblem() *problem.Problem {
 func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	var has access.Scopes
 	place := "on any ledger"
-	switch n.On {
-	case AnyLedger:
+	switch n.Target {
+	case TargetAnyLedger:
 		has = i.ScopesOnAny()
-	case AllLedgers:
+	case TargetAllLedgers:
 		has, place = i.ScopesOnAll(), "on all ledgers"
 	default:
 		has, place = i.ScopesOn(name), "on the ledger "+strconv.Quote(name)
 		if has == 0 {
-			return fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknown)
+			return fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknownLedger)
 		}
 	}
 	missing := n.missing(has)
@@ -75,11 +75,11 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 
 // missing returns the names of the required scopes that are not in has, or "" if none is missing.
 func (n RequiredScopes) missing(has access.Scopes) string {
-	if lacking := n.All &^ has; lacking != 0 {
+	if lacking := n.AllOf &^ has; lacking != 0 {
 		return strings.ReplaceAll(lacking.String(), ",", " and ")
 	}
-	if n.Any != 0 && n.Any&has == 0 {
-		return strings.ReplaceAll(n.Any.String(), ",", " or ")
+	if n.AnyOf != 0 && n.AnyOf&has == 0 {
+		return strings.ReplaceAll(n.AnyOf.String(), ",", " or ")
 	}
 	return ""
 }
@@ -87,12 +87,12 @@ func (n RequiredScopes) missing(has access.Scopes) string {
 // ShowsContent reports whether the answer to a request with these required scopes can contain
 // content. Such an answer must not be cached, because content can be erased (spec: Redactions).
 func (n RequiredScopes) ShowsContent() bool {
-	return n.Any == access.ScopeContent || n.All&access.ScopeContent != 0
+	return n.AnyOf == access.ScopeContent || n.AllOf&access.ScopeContent != 0
 }
 
 // RequireScope returns an error unless the caller has scope on the ledger named in the path.
 func (c *Call) RequireScope(scope access.Scopes) error {
-	return RequiredScopes{On: PathLedger, All: scope}.Check(c.Identity(), c.Param("ledger"))
+	return RequiredScopes{Target: TargetPathLedger, AllOf: scope}.Check(c.Identity(), c.Param("ledger"))
 }
 
 // recheck is the minimum time between two access checks of a long request.
@@ -116,6 +116,6 @@ func (c *Call) ScopeRechecker(scopes access.Scopes) func() error {
 		if err != nil {
 			return UnauthorizedProblem()
 		}
-		return RequiredScopes{On: PathLedger, Any: scopes}.Check(identity, name)
+		return RequiredScopes{Target: TargetPathLedger, AnyOf: scopes}.Check(identity, name)
 	}
 }

@@ -88,9 +88,9 @@ func TextParameter(name string, to *string) Parameter {
 	}}
 }
 
-// CountParameter returns a parameter that accepts a number from 0 to 2^64-1 and stores it in *to.
+// UintParameter returns a parameter that accepts a number from 0 to 2^64-1 and stores it in *to.
 // If given is not nil, *given is set to true when the parameter is present.
-func CountParameter(name string, to *uint64, given *bool) Parameter {
+func UintParameter(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
 		n, err := query.ParseCount(name, value)
 		if err == nil {

@@ -245,9 +245,9 @@ func plain(c net.Conn) net.Conn {
 	return c
 }
 
-// OnStateChange is the ConnState function of an http.Server whose listener was created by
+// OnConnStateChange is the ConnState function of an http.Server whose listener was created by
 // LimitListener.
-func OnStateChange(c net.Conn, state http.ConnState) {
+func OnConnStateChange(c net.Conn, state http.ConnState) {
 	if counted, is := plain(c).(*connection); is {
 		counted.waiting.Store(state == http.StateNew || state == http.StateIdle)
 	}
@@ -271,24 +271,24 @@ func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	return c.isSpare(), c.isSpare() || c.all.crowded()
 }
 
-// EndConnection makes r the last request on its HTTP/1 connection. This is necessary if the body
+// EndConnectionAfter makes r the last request on its HTTP/1 connection. This is necessary if the body
 // was not read to the end, because net/http might read the rest as the next request.
-func EndConnection(r *http.Request) {
+func EndConnectionAfter(r *http.Request) {
 	if c, counted := ConnectionOf(r); counted && r.ProtoMajor == 1 {
 		c.over.Store(true)
 	}
 }
 
-// TakeStream takes a slot for an HTTP/2 request. The limit on connections is not enough, because
+// TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough, because
 // one HTTP/2 connection can carry many requests at once. Addresses share the slots in the same way
 // as connections. from is the holder to pass to Requests.Release. taken is false if none was free.
-func (b *Limits) TakeStream(r *http.Request) (from string, taken bool) {
+func (b *Limits) TakeStreamSlot(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {
 		from = conn.who
-		if ip := addressOf(conn.RemoteAddr()); b.Connections.trusted(ip) && b.Requests.take(from) {
+		if ip := addressOf(conn.RemoteAddr()); b.Connections.trusted(ip) && b.StreamSlots.take(from) {
 			return from, true
 		}
 	}
-	return from, b.Requests.TakeShare(from)
+	return from, b.StreamSlots.TakeShare(from)
 }

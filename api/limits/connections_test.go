@@ -34,7 +34,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 	later := time.Now().Add(time.Hour)
 	for _, crowd := range []bool{false, true} {
 		for state, waits := range map[http.ConnState]bool{http.StateNew: true, http.StateIdle: true, http.StateActive: false} {
-			OnStateChange(c, state)
+			OnConnStateChange(c, state)
 			require.NoError(t, c.SetDeadline(later))
 			require.Equal(t, later, noted.write)
 			if waits && crowd {

@@ -46,7 +46,7 @@ type decompressors struct {
 var (
 	gzips = decompressors{make: func() (resetter, error) { return new(gzip.Reader), nil }}
 	zstds = decompressors{make: func() (resetter, error) {
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxWindow))
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxZstdWindow))
 	}}
 )
 
@@ -56,7 +56,7 @@ type HoldMemoryFunc func(bytes int64) (release func(), err error)
 // openZstd returns a reader that decompresses body. It reserves memory for the largest window,
 // because any frame can declare such a window, which the decompressor then allocates.
 func openZstd(body io.Reader, hold HoldMemoryFunc) (io.ReadCloser, error) {
-	release, err := hold(MaxWindow + besideWindow)
+	release, err := hold(MaxZstdWindow + besideWindow)
 	if err != nil {
 		return nil, err
 	}
@@ -118,19 +118,19 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// MaxWindow is the largest zstd window that is accepted, in bytes. It is the limit that RFC 9659
+// MaxZstdWindow is the largest zstd window that is accepted, in bytes. It is the limit that RFC 9659
 // sets for HTTP.
 const (
-	MaxWindow    = 8 << 20
-	besideWindow = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
+	MaxZstdWindow = 8 << 20
+	besideWindow  = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
 )
 
-// The first UncheckedOutput bytes of output are not checked. A longer output must not exceed
+// The first UncheckedOutputBytes bytes of output are not checked. A longer output must not exceed
 // maxExpansion times the input. The ratio of output to input is between 5 and 50 for records, but
 // malicious input can reach about 1,000 with deflate and 100,000 with zstd.
 const (
-	UncheckedOutput = 64 << 20
-	maxExpansion    = 250
+	UncheckedOutputBytes = 64 << 20
+	maxExpansion         = 250
 )
 
 // proportionate returns a DecompressFunc that calls open and limits the output in proportion to the
@@ -170,7 +170,7 @@ type expansion struct {
 func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	e.bytes += int64(n)
-	if e.bytes > UncheckedOutput && e.bytes/maxExpansion > e.sent.bytes {
+	if e.bytes > UncheckedOutputBytes && e.bytes/maxExpansion > e.sent.bytes {
 		return 0, NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
 			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
@@ -189,7 +189,7 @@ func BodyRefusal(err error) *RejectedError {
 			"no line arrived in time, so the batch ends here; the lines before this one have been answered; send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxWindow)
+			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxZstdWindow)
 	}
 	return NewRejectedError("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
 		"the lines before this one have been answered; send the rest again", err)

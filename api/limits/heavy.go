@@ -13,14 +13,14 @@ import (
 type HeavyWork struct {
 	wait time.Duration // longest time that a request waits for a core
 
-	Cores chan struct{} // holds one token for each write that is decoding
+	Slots chan struct{} // holds one token for each write that is decoding
 }
 
-// HeavyMemory is the threshold, in bytes of memory, at which a write counts as heavy work.
-const HeavyMemory = 2 << 20
+// HeavyThresholdBytes is the threshold, in bytes of memory, at which a write counts as heavy work.
+const HeavyThresholdBytes = 2 << 20
 
 func newHeavyWork(slots int, wait time.Duration) HeavyWork {
-	return HeavyWork{wait: wait, Cores: make(chan struct{}, slots)}
+	return HeavyWork{wait: wait, Slots: make(chan struct{}, slots)}
 }
 
 // heavySlot is one request's permission to compute on a core. Only the request's goroutine can use
@@ -33,21 +33,21 @@ type heavySlot struct {
 	work *HeavyWork // nil while the slot is not held
 }
 
-// Take waits until a core is free. If that takes longer than ServerLimits.Wait, it returns a 503
+// Take waits until a core is free. If that takes longer than ServerLimits.MaxWait, it returns a 503
 // RejectedError.
 func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 	if s.work != nil {
 		return nil
 	}
-	switch taken, err := takeToken(ctx, work.Cores, work.wait); {
+	switch taken, err := takeToken(ctx, work.Slots, work.wait); {
 	case err != nil:
 		return err
 	case taken:
 		s.work = work
 		return nil
 	}
-	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, work.wait,
-		"too many large requests are in progress (limit %d); nothing was recorded; try again later", cap(work.Cores))
+	return NewRejectedError(RefusedHeavyWork, http.StatusServiceUnavailable, work.wait,
+		"too many large requests are in progress (limit %d); nothing was recorded; try again later", cap(work.Slots))
 }
 
 // Release returns the slot, if it is held.
@@ -55,6 +55,6 @@ func (s *heavySlot) Release() {
 	if s.work == nil {
 		return
 	}
-	<-s.work.Cores
+	<-s.work.Slots
 	s.work = nil
 }

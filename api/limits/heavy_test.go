@@ -23,7 +23,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 		require.ErrorIs(t, <-left, context.Canceled)
 		first.Release()
 		first.Release()
-		require.Empty(t, work.Cores)
+		require.Empty(t, work.Slots)
 	})
 }
 

@@ -32,20 +32,20 @@ const (
 	RefusedExpansion    RefusalReason = "decompression"
 	RefusedSlowSender   RefusalReason = "slow_sender"
 	RefusedSlowReader   RefusalReason = "slow_reader"
-	RefusedQueue        RefusalReason = "queue"
-	RefusedHeavy        RefusalReason = "heavy_work"
-	RefusedDisk         RefusalReason = "disk"
+	RefusedQueueFull    RefusalReason = "queue"
+	RefusedHeavyWork    RefusalReason = "heavy_work"
+	RefusedDiskSpace    RefusalReason = "disk"
 )
 
-var Reasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
-	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueue, RefusedHeavy, RefusedDisk}
+var RefusalReasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
+	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueueFull, RefusedHeavyWork, RefusedDiskSpace}
 
 // RejectedError is returned when a request, or a line of a batch, is refused.
 type RejectedError struct {
-	Reason RefusalReason // counted in the metrics unless it is empty
-	Status int           // status of the HTTP response
-	Wait   time.Duration // time after which the client can retry, for status 429 or 503
-	Detail string
+	Reason     RefusalReason // counted in the metrics unless it is empty
+	Status     int           // status of the HTTP response
+	RetryAfter time.Duration // time after which the client can retry, for status 429 or 503
+	Detail     string
 }
 
 // Error implements error.
@@ -58,42 +58,42 @@ func NewRejectedError(why RefusalReason, status int, wait time.Duration, format 
 
 // Limits enforces ServerLimits.
 type Limits struct {
-	Load        ServerLimits
-	Rates       *rates
-	Writing     *Budget // memory for bodies of writes
-	Reading     *Budget // memory for responses, and for bodies of requests that record nothing
-	Connections *connections
-	Batches     *slots
-	Followers   *slots
-	Scrapes     *slots
-	Requests    *slots // limits concurrent HTTP/2 requests, in total and for each address
-	Redactions  *turns
-	Heavy       HeavyWork
-	// Parsing holds a token for each chunk of a batch that is being parsed. It has one token
+	Config         ServerLimits
+	Rates          *rates
+	WriteMemory    *Budget // memory for bodies of writes
+	ReadMemory     *Budget // memory for responses, and for bodies of requests that record nothing
+	Connections    *connections
+	BatchSlots     *slots
+	FollowerSlots  *slots
+	ScrapeSlots    *slots
+	StreamSlots    *slots // limits concurrent HTTP/2 requests, in total and for each address
+	RedactionTurns *turns
+	HeavyWork      HeavyWork
+	// ParseSlots holds a token for each chunk of a batch that is being parsed. It has one token
 	// per core, so that the sequencer and the index never wait behind more chunks than that.
-	Parsing chan struct{}
-	Reads   *ReadScheduler
-	Spools  *SpoolSpace
-	Pace    *FollowerLimiter
+	ParseSlots      chan struct{}
+	ReadScheduler   *ReadScheduler
+	SpoolSpace      *SpoolSpace
+	FollowerLimiter *FollowerLimiter
 }
 
 func New(load ServerLimits) *Limits {
 	return &Limits{
-		Load:        load,
-		Rates:       newRates(load),
-		Writing:     NewBudget(int64(load.BodyMemory), load.Wait, RefusedBodyMemory, "bodies"),
-		Reading:     NewBudget(int64(load.AnswerMemory), load.Wait, RefusedAnswerMemory, "answers"),
-		Connections: newConnections(load),
-		Batches:     newSlots(load.Batches),
-		Followers:   newSlots(load.Followers),
-		Scrapes:     newSlots(MaxScrapes),
-		Requests:    newSlots(load.Connections),
-		Redactions:  newTurns(load.Wait),
-		Parsing:     make(chan struct{}, runtime.GOMAXPROCS(0)),
-		Heavy:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.Wait),
-		Reads:       NewReadScheduler(runtime.GOMAXPROCS(0), load.Wait),
-		Spools:      &SpoolSpace{Limit: int64(load.Spool)},
-		Pace:        NewFollowerLimiter(int64(load.FollowRate)),
+		Config:          load,
+		Rates:           newRates(load),
+		WriteMemory:     NewBudget(int64(load.BodyMemory), load.MaxWait, RefusedBodyMemory, "bodies"),
+		ReadMemory:      NewBudget(int64(load.AnswerMemory), load.MaxWait, RefusedAnswerMemory, "answers"),
+		Connections:     newConnections(load),
+		BatchSlots:      newSlots(load.Batches),
+		FollowerSlots:   newSlots(load.Followers),
+		ScrapeSlots:     newSlots(MaxScrapes),
+		StreamSlots:     newSlots(load.Connections),
+		RedactionTurns:  newTurns(load.MaxWait),
+		ParseSlots:      make(chan struct{}, runtime.GOMAXPROCS(0)),
+		HeavyWork:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.MaxWait),
+		ReadScheduler:   NewReadScheduler(runtime.GOMAXPROCS(0), load.MaxWait),
+		SpoolSpace:      &SpoolSpace{MaxBytes: int64(load.MaxSpool)},
+		FollowerLimiter: NewFollowerLimiter(int64(load.FollowRate)),
 	}
 }
 

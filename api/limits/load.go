@@ -24,16 +24,16 @@ type ServerLimits struct {
 	// AddressRate is the number of requests per second that an IPv4 address, or the /64 network of
 	// an IPv6 address, can make. 0 means unlimited.
 	AddressRate float64 `yaml:"address-rate-limit"`
-	// RateBurst determines how many requests can arrive at once: as many as the rate limit allows
+	// BurstDuration determines how many requests can arrive at once: as many as the rate limit allows
 	// within this duration.
-	RateBurst time.Duration `yaml:"rate-burst"`
-	// FailureRate is the number of invalid credentials per second that an address can send after an
-	// initial burst of FailureBurst.
-	FailureRate float64 `yaml:"failed-auth-limit"`
-	// BadRate is the number of bad requests per second from one address that the server answers
-	// without delay. The server delays its answers to further ones by at most BadHold.
-	BadRate float64       `yaml:"bad-request-limit"`
-	BadHold time.Duration `yaml:"-"`
+	BurstDuration time.Duration `yaml:"rate-burst"`
+	// AuthFailureRate is the number of invalid credentials per second that an address can send after an
+	// initial burst of AuthFailureBurst.
+	AuthFailureRate float64 `yaml:"failed-auth-limit"`
+	// BadRequestRate is the number of bad requests per second from one address that the server answers
+	// without delay. The server delays its answers to further ones by at most MaxBadRequestDelay.
+	BadRequestRate     float64       `yaml:"bad-request-limit"`
+	MaxBadRequestDelay time.Duration `yaml:"-"`
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. The server
 	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
@@ -47,39 +47,39 @@ type ServerLimits struct {
 	// AnswerMemory limits the memory for responses until they are sent, and for bodies of
 	// requests that record nothing. A caller gets at most half of the remaining memory.
 	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
-	// Wait is the longest time that a request waits for memory, a core, or its turn.
-	Wait time.Duration `yaml:"max-wait"`
+	// MaxWait is the longest time that a request waits for memory, a core, or its turn.
+	MaxWait time.Duration `yaml:"max-wait"`
 	// Batches limits the number of batches in progress. Followers limits the number of clients that
 	// follow live events. A caller gets at most half of the remaining slots of each kind.
 	Batches   int `yaml:"max-batches"`
 	Followers int `yaml:"max-followers"`
 
-	// BatchSpool and Spool limit the size of the temporary files that hold results until clients
-	// read them: BatchSpool for one batch, Spool for all batches together.
-	BatchSpool size.Bytes `yaml:"max-spool"`
-	Spool      size.Bytes `yaml:"max-spools"`
-	// SpoolMemory limits how many bytes of the results of one batch are kept in memory for a slow
+	// MaxBatchSpool and Spool limit the size of the temporary files that hold results until clients
+	// read them: MaxBatchSpool for one batch, Spool for all batches together.
+	MaxBatchSpool size.Bytes `yaml:"max-spool"`
+	MaxSpool      size.Bytes `yaml:"max-spools"`
+	// SpoolBufferBytes limits how many bytes of the results of one batch are kept in memory for a slow
 	// client. Further results go to a temporary file.
-	SpoolMemory int `yaml:"-"`
+	SpoolBufferBytes int `yaml:"-"`
 
-	MaxBody size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
-	MaxLine size.Bytes `yaml:"max-line"` // largest line of a batch
-	MaxPage int        `yaml:"max-page"` // largest number of rows on a page
-	// MaxSelected limits how many records the filter of a single redaction or state change can
+	MaxBody     size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
+	MaxLine     size.Bytes `yaml:"max-line"` // largest line of a batch
+	MaxPageRows int        `yaml:"max-page"` // largest number of rows on a page
+	// MaxSelectedRecords limits how many records the filter of a single redaction or state change can
 	// select.
-	MaxSelected int `yaml:"max-selected"`
+	MaxSelectedRecords int `yaml:"max-selected"`
 	// MaxLabels limits the number of labels of a record. MaxLabelBytes limits the length, in bytes,
-	// of a label's name and of its value. MaxValues limits the number of JSON values and member
+	// of a label's name and of its value. MaxRecordValues limits the number of JSON values and member
 	// names of a record.
-	MaxLabels     int `yaml:"max-labels"`
-	MaxLabelBytes int `yaml:"max-label-bytes"`
-	MaxValues     int `yaml:"max-values"`
+	MaxLabels       int `yaml:"max-labels"`
+	MaxLabelBytes   int `yaml:"max-label-bytes"`
+	MaxRecordValues int `yaml:"max-values"`
 
 	// BodyTimeout is how long the body of a request, except a batch, can take to arrive.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
-	// BatchIdle is how long a batch waits for its client to send a line. It waits twice as
+	// BatchIdleTimeout is how long a batch waits for its client to send a line. It waits twice as
 	// long for the client to read.
-	BatchIdle time.Duration `yaml:"batch-idle"`
+	BatchIdleTimeout time.Duration `yaml:"batch-idle"`
 	// WriteTimeout is the time within which a client must read each piece of a response. A piece
 	// has at most MaxWrite bytes.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
@@ -89,9 +89,9 @@ type ServerLimits struct {
 	// FollowRate is how many bytes of live events are sent per second to all followers
 	// together.
 	FollowRate size.Bytes `yaml:"follow-rate"`
-	// Heartbeat is the time between two heartbeats to a follower, and between two checks of whether
+	// HeartbeatInterval is the time between two heartbeats to a follower, and between two checks of whether
 	// the follower still has access.
-	Heartbeat time.Duration `yaml:"-"`
+	HeartbeatInterval time.Duration `yaml:"-"`
 }
 
 // setting describes a limit: its flag, its field, its default, and the help text of the flag. A
@@ -108,33 +108,33 @@ func (l *ServerLimits) settings() []setting {
 	return []setting{
 		{"rate-limit", &l.RequestRate, nil, "maximum `number` of requests per second by one identity, and of lines per second in its batches; 0 means no limit"},
 		{"address-rate-limit", &l.AddressRate, nil, "maximum `number` of requests per second from one address; 0 means no limit"},
-		{"rate-burst", &l.RateBurst, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
-		{"failed-auth-limit", &l.FailureRate, 1, "maximum `number` of invalid credentials per second from one address, after the first 20"},
-		{"bad-request-limit", &l.BadRate, 100, "`number` of bad requests per second from one address (a bad write counts as five); beyond this rate, the server delays each answer by up to a second"},
-		{"", &l.BadHold, time.Second, ""},
+		{"rate-burst", &l.BurstDuration, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
+		{"failed-auth-limit", &l.AuthFailureRate, 1, "maximum `number` of invalid credentials per second from one address, after the first 20"},
+		{"bad-request-limit", &l.BadRequestRate, 100, "`number` of bad requests per second from one address (a bad write counts as five); beyond this rate, the server delays each answer by up to a second"},
+		{"", &l.MaxBadRequestDelay, time.Second, ""},
 		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
 		{"max-connections", &l.Connections, 4096, "maximum `number` of open connections; one address gets at most half of the remaining ones, unless it is a trusted proxy"},
 		{"max-body-memory", &l.BodyMemory, 256 << 20, "maximum `size` of all bodies of writes at once; one identity gets at most half of the remaining memory"},
 		{"max-answer-memory", &l.AnswerMemory, 256 << 20, "maximum `size` of all answers that are built or sent at once; one identity gets at most half of the remaining memory"},
-		{"max-wait", &l.Wait, 5 * time.Second, "maximum `time` that a request waits for memory, a core, or its turn, before it gets 503"},
+		{"max-wait", &l.MaxWait, 5 * time.Second, "maximum `time` that a request waits for memory, a core, or its turn, before it gets 503"},
 		{"max-batches", &l.Batches, 128, "maximum `number` of batches at once; one identity gets at most half of the remaining ones"},
 		{"max-followers", &l.Followers, 2048, "maximum `number` of clients that follow events at once; one identity gets at most half of the remaining ones"},
-		{"max-spool", &l.BatchSpool, 1 << 30, "maximum `size` of the unread results of one batch"},
-		{"max-spools", &l.Spool, int64(4 << 30), "maximum `size` of the unread results of all batches"},
-		{"", &l.SpoolMemory, 256 << 10, ""},
+		{"max-spool", &l.MaxBatchSpool, 1 << 30, "maximum `size` of the unread results of one batch"},
+		{"max-spools", &l.MaxSpool, int64(4 << 30), "maximum `size` of the unread results of all batches"},
+		{"", &l.SpoolBufferBytes, 256 << 10, ""},
 		{"max-body", &l.MaxBody, 8 << 20, "maximum `size` of a request's body"},
 		{"max-line", &l.MaxLine, 8 << 20, "maximum `size` of a line of a batch"},
-		{"max-page", &l.MaxPage, 1000, "maximum `number` of rows on a page"},
-		{"max-selected", &l.MaxSelected, 100_000, "maximum `number` of records that the filter of one redaction or state change may select"},
+		{"max-page", &l.MaxPageRows, 1000, "maximum `number` of rows on a page"},
+		{"max-selected", &l.MaxSelectedRecords, 100_000, "maximum `number` of records that the filter of one redaction or state change may select"},
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "maximum `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "maximum `length` of a label's name or value"},
-		{"max-values", &l.MaxValues, record.DefaultLimits().Values, "maximum `number` of JSON values and names in a record"},
+		{"max-values", &l.MaxRecordValues, record.DefaultLimits().JSONValues, "maximum `number` of JSON values and names in a record"},
 		{"body-timeout", &l.BodyTimeout, time.Minute, "maximum `time` that the body of a request can take to arrive"},
-		{"batch-idle", &l.BatchIdle, 2 * time.Minute, "maximum `time` that a batch waits for its client to send a line; the client has twice as long to read"},
+		{"batch-idle", &l.BatchIdleTimeout, 2 * time.Minute, "maximum `time` that a batch waits for its client to send a line; the client has twice as long to read"},
 		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "maximum `time` that a client can take to read each 64 KiB of an answer"},
 		{"index-wait", &l.IndexWait, 5 * time.Second, "maximum `time` that a request waits for an index that lags behind, before it gets 503"},
 		{"follow-rate", &l.FollowRate, 32 << 20, "maximum `size` of live events per second, for all followers together"},
-		{"", &l.Heartbeat, 15 * time.Second, ""},
+		{"", &l.HeartbeatInterval, 15 * time.Second, ""},
 	}
 }
 
@@ -193,10 +193,10 @@ func (l ServerLimits) Check() error {
 		return errors.New("rate-limit: must be at least 1 per second, or 0 for no limit")
 	case l.AddressRate > 0 && l.AddressRate < 1:
 		return errors.New("address-rate-limit: must be at least 1 per second, or 0 for no limit")
-	case l.MaxPage < 1:
-		return fmt.Errorf("max-page: must be at least 1, not %d", l.MaxPage)
-	case l.MaxSelected < 1:
-		return fmt.Errorf("max-selected: must be at least 1, not %d", l.MaxSelected)
+	case l.MaxPageRows < 1:
+		return fmt.Errorf("max-page: must be at least 1, not %d", l.MaxPageRows)
+	case l.MaxSelectedRecords < 1:
+		return fmt.Errorf("max-selected: must be at least 1, not %d", l.MaxSelectedRecords)
 	}
 	largest := max(l.MaxBody, l.MaxLine)
 	if err := atLeast("max-body-memory", l.BodyMemory, bodyFactor, largest); err != nil {
@@ -216,5 +216,5 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 
 // RecordLimits returns the limits that apply to each record.
 func (l ServerLimits) RecordLimits() record.Limits {
-	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, Values: l.MaxValues}
+	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, JSONValues: l.MaxRecordValues}
 }

@@ -15,10 +15,10 @@ import (
 // that is left, so that one caller cannot stall the next. Reads and writes have separate Budgets,
 // so that readers cannot stall writers.
 type Budget struct {
-	Limit   int64         // bytes
-	wait    time.Duration // longest time that Take waits
-	why     RefusalReason
-	purpose string // what the memory is used for; named in error messages
+	MaxBytes int64         // bytes
+	wait     time.Duration // longest time that Take waits
+	why      RefusalReason
+	purpose  string // what the memory is used for; named in error messages
 
 	mu      sync.Mutex // guards the fields below
 	taken   int64
@@ -56,7 +56,7 @@ type waiter struct {
 }
 
 func NewBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *Budget {
-	return &Budget{Limit: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
+	return &Budget{MaxBytes: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
 }
 
 // InUse returns the number of bytes that are held.
@@ -70,17 +70,17 @@ func (b *Budget) InUse() int64 {
 // at a time.
 type MemoryShare struct {
 	Budget  *Budget
-	Who     Holder
+	Holder  Holder
 	Bytes   int64
 	holding *holding // nil while nothing is held; guarded by Budget.mu
 }
 
 // Take adds n bytes to the share. If they are not free, it waits. If that takes longer than
-// ServerLimits.Wait, it returns a 503 RejectedError, and the share keeps what it already holds. A
+// ServerLimits.MaxWait, it returns a 503 RejectedError, and the share keeps what it already holds. A
 // share never exceeds half of the budget: if n bytes would exceed that, Take silently adds fewer.
 func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	b := s.Budget
-	if n = min(n, b.Limit/2-s.Bytes); n <= 0 {
+	if n = min(n, b.MaxBytes/2-s.Bytes); n <= 0 {
 		return nil
 	}
 	b.mu.Lock()
@@ -99,7 +99,7 @@ func (s *MemoryShare) Take(ctx context.Context, n int64) error {
 	return w.await(ctx)
 }
 
-// await waits until the bytes are granted, ServerLimits.Wait has passed, or the context ends.
+// await waits until the bytes are granted, ServerLimits.MaxWait has passed, or the context ends.
 func (w *waiter) await(ctx context.Context) error {
 	b := w.share.Budget
 	waiting, cancel := context.WithTimeout(ctx, b.wait)
@@ -124,13 +124,13 @@ func (w *waiter) await(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return NewRejectedError(b.why, http.StatusServiceUnavailable, b.wait,
-		"too much memory for %s is in use by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.purpose, b.Limit)
+		"too much memory for %s is in use by this caller or in total (limit %d bytes); nothing was recorded; try again later", b.purpose, b.MaxBytes)
 }
 
 // fits reports whether s can get n more bytes: its holder must not hold more than the memory that is
 // free before the grant. The caller holds mu.
 func (b *Budget) fits(s *MemoryShare, n int64) bool {
-	left := b.Limit - b.taken
+	left := b.MaxBytes - b.taken
 	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {
 		left -= b.claimed
 	}
@@ -144,7 +144,7 @@ func (b *Budget) claim() {
 	}
 	for _, w := range b.waiting {
 		if w.share.holding.bytes == w.share.Bytes {
-			b.claimant, b.claimed = w, min(w.n, (b.Limit-b.taken)/2)
+			b.claimant, b.claimed = w, min(w.n, (b.MaxBytes-b.taken)/2)
 			return
 		}
 	}
@@ -177,10 +177,10 @@ func (b *Budget) grant(s *MemoryShare, n int64) {
 
 // join adds the share to its holder's holding. The caller holds mu.
 func (s *MemoryShare) join() {
-	h, known := s.Budget.holders[s.Who]
+	h, known := s.Budget.holders[s.Holder]
 	if !known {
 		h = new(holding)
-		s.Budget.holders[s.Who] = h
+		s.Budget.holders[s.Holder] = h
 	}
 	h.shares++
 	s.holding = h
@@ -192,13 +192,13 @@ func (s *MemoryShare) leaveIfEmpty() {
 		return
 	}
 	if s.holding.shares--; s.holding.shares == 0 {
-		delete(s.Budget.holders, s.Who)
+		delete(s.Budget.holders, s.Holder)
 	}
 	s.holding = nil
 }
 
-// Shrink releases all but n bytes of the share.
-func (s *MemoryShare) Shrink(n int64) {
+// ShrinkTo releases all but n bytes of the share.
+func (s *MemoryShare) ShrinkTo(n int64) {
 	back := s.Bytes - n
 	if back <= 0 {
 		return
@@ -216,7 +216,7 @@ func (s *MemoryShare) Shrink(n int64) {
 	b.serve()
 }
 
-func (s *MemoryShare) Release() { s.Shrink(0) }
+func (s *MemoryShare) Release() { s.ShrinkTo(0) }
 
 // MeteredReader returns a reader that reads from body and takes memory for what it has read, as
 // estimated by MemoryBound. If Take fails, Read returns the error from Take.
@@ -245,20 +245,20 @@ func (m meter) Read(p []byte) (int, error) {
 }
 
 // MemoryBound returns an upper bound on the memory that a part of a body needs while it is
-// processed: BodyCopies times its bytes, and ValueBytes for each value or name. It estimates the
+// processed: BodyMemoryFactor times its bytes, and ValueBytes for each value or name. It estimates the
 // number of values and names by counting JSON punctuation, even inside strings.
 func MemoryBound(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
 		values += bytes.Count(b, []byte(sign))
 	}
-	return int64(BodyCopies*len(b) + ValueBytes*values)
+	return int64(BodyMemoryFactor*len(b) + ValueBytes*values)
 }
 
-// BodyCopies is the memory that a body needs, as a multiple of its length. It covers a buffer with spare
+// BodyMemoryFactor is the memory that a body needs, as a multiple of its length. It covers a buffer with spare
 // capacity, the canonical form that is hashed, and the entry and content that are committed. ValueBytes is
 // the memory needed for each decoded value, including spare capacity.
 const (
-	BodyCopies = 4
-	ValueBytes = 48
+	BodyMemoryFactor = 4
+	ValueBytes       = 48
 )

@@ -18,10 +18,10 @@ func budget(limit int64, wait time.Duration) *Budget {
 	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
 }
 
-// MemoryBound counts BodyCopies for each byte of a text, and estimates the number of values from
+// MemoryBound counts BodyMemoryFactor for each byte of a text, and estimates the number of values from
 // the punctuation. A JSON text has at most one more value than it has punctuation characters.
 func TestMemoryBound(t *testing.T) {
-	require.EqualValues(t, 5*BodyCopies, MemoryBound([]byte(`"abc"`)))
+	require.EqualValues(t, 5*BodyMemoryFactor, MemoryBound([]byte(`"abc"`)))
 	for _, text := range []string{`[1,2,3]`, `{"a":{"b":[{},[],[[]]]}}`, `[[1,"x"],{"k":null,"l":[true,false]}]`, `1`, `"x"`} {
 		values := strings.Count(text, ",") + strings.Count(text, ":") + strings.Count(text, "[") + strings.Count(text, "{") + 1
 		require.NoError(t, new(pyjson.Document).ParseLimited([]byte(text), values), "%s must not have more values than punctuation characters, plus one", text)
@@ -30,11 +30,11 @@ func TestMemoryBound(t *testing.T) {
 
 func TestShares(t *testing.T) {
 	m := budget(100, time.Hour)
-	a, b := MemoryShare{Budget: m, Who: Holder{Name: "a"}}, MemoryShare{Budget: m, Who: Holder{Name: "b"}}
+	a, b := MemoryShare{Budget: m, Holder: Holder{Name: "a"}}, MemoryShare{Budget: m, Holder: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
-	a.Shrink(70) // no effect, because the share holds only 50 bytes
+	a.ShrinkTo(70) // no effect, because the share holds only 50 bytes
 	require.EqualValues(t, 50, m.InUse())
-	a.Shrink(40)
+	a.ShrinkTo(40)
 	require.NoError(t, b.Take(t.Context(), 30))
 	require.EqualValues(t, 70, m.InUse())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,15 +60,15 @@ func TestCallersShareMemory(t *testing.T) {
 	hog, other := Holder{Name: "hog"}, Holder{Name: "other"}
 	var held []*MemoryShare
 	for range 5 {
-		s := &MemoryShare{Budget: m, Who: hog}
+		s := &MemoryShare{Budget: m, Holder: hog}
 		require.NoError(t, s.Take(t.Context(), size))
 		held = append(held, s)
 	}
-	waiting := &MemoryShare{Budget: m, Who: hog}
+	waiting := &MemoryShare{Budget: m, Holder: hog}
 	granted := make(chan error)
 	go func() { granted <- waiting.Take(t.Context(), size) }()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == 1 }, time.Minute, time.Millisecond)
-	one, two := &MemoryShare{Budget: m, Who: other}, &MemoryShare{Budget: m, Who: other}
+	one, two := &MemoryShare{Budget: m, Holder: other}, &MemoryShare{Budget: m, Holder: other}
 	require.NoError(t, one.Take(t.Context(), 2*size), "the budget has room, although another share waits")
 	require.NoError(t, two.Take(t.Context(), size/2))
 	one.Release()
@@ -105,14 +105,14 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 	callers := 0
 	next := func() *MemoryShare {
 		callers++
-		return &MemoryShare{Budget: m, Who: Holder{Name: fmt.Sprint(callers)}}
+		return &MemoryShare{Budget: m, Holder: Holder{Name: fmt.Sprint(callers)}}
 	}
 	var held []*MemoryShare
 	for range 10 {
 		held = append(held, next())
 		require.NoError(t, held[len(held)-1].Take(t.Context(), size))
 	}
-	large := &MemoryShare{Budget: m, Who: Holder{Name: "large"}}
+	large := &MemoryShare{Budget: m, Holder: Holder{Name: "large"}}
 	granted := make(chan error, 1)
 	go func() { granted <- large.Take(t.Context(), 50) }()
 	awaitWaiting(t, m, 1)
@@ -146,15 +146,15 @@ func TestLargeSharesAreNotStarved(t *testing.T) {
 // and it ends when the claimant stops waiting.
 func TestClaimsOnMemory(t *testing.T) {
 	m := budget(100, time.Hour)
-	one, two := &MemoryShare{Budget: m, Who: Holder{Name: "one"}}, &MemoryShare{Budget: m, Who: Holder{Name: "two"}}
+	one, two := &MemoryShare{Budget: m, Holder: Holder{Name: "one"}}, &MemoryShare{Budget: m, Holder: Holder{Name: "two"}}
 	require.NoError(t, one.Take(t.Context(), 40))
 	require.NoError(t, two.Take(t.Context(), 30))
 	ctx, cancel := context.WithCancel(t.Context())
-	large := &MemoryShare{Budget: m, Who: Holder{Name: "large"}}
+	large := &MemoryShare{Budget: m, Holder: Holder{Name: "large"}}
 	left := make(chan error)
 	go func() { left <- large.Take(ctx, 50) }()
 	awaitWaiting(t, m, 1)
-	small := &MemoryShare{Budget: m, Who: Holder{Name: "small"}}
+	small := &MemoryShare{Budget: m, Holder: Holder{Name: "small"}}
 	require.ErrorIs(t, small.Take(leaving(), 20), context.Canceled, "half of what is free is claimed")
 	waits := make(chan error)
 	go func() { waits <- small.Take(t.Context(), 20) }()
@@ -165,9 +165,9 @@ func TestClaimsOnMemory(t *testing.T) {
 	small.Release()
 	go func() { left <- large.Take(t.Context(), 50) }()
 	awaitWaiting(t, m, 1)
-	require.NoError(t, (&MemoryShare{Budget: m, Who: Holder{Name: "other"}}).Take(t.Context(), 15))
+	require.NoError(t, (&MemoryShare{Budget: m, Holder: Holder{Name: "other"}}).Take(t.Context(), 15))
 	require.NoError(t, two.Take(leaving(), 0))
-	two.Shrink(1)
+	two.ShrinkTo(1)
 	require.NoError(t, two.Take(leaving(), 15), "a claim does not delay a share that holds memory")
 	one.Release()
 	two.Release()
@@ -182,26 +182,26 @@ func TestMemoryBudget(t *testing.T) {
 		m := budget(limit, 0)
 		var shares []*MemoryShare
 		for range 8 {
-			shares = append(shares, &MemoryShare{Budget: m, Who: Holder{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
+			shares = append(shares, &MemoryShare{Budget: m, Holder: Holder{Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "who")}})
 		}
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
 			s := rapid.SampledFrom(shares).Draw(t, "share")
 			n := rapid.Int64Range(0, 2*limit).Draw(t, "bytes")
 			left, held := limit-m.InUse(), s.Bytes
 			if rapid.Bool().Draw(t, "give") {
-				s.Shrink(n)
+				s.ShrinkTo(n)
 			} else {
 				_ = s.Take(context.Background(), n) // Take may fail
 			}
 			if got := s.Bytes - held; got > 0 {
-				require.LessOrEqual(t, m.holders[s.Who].bytes, left)
+				require.LessOrEqual(t, m.holders[s.Holder].bytes, left)
 			}
 			total, perHolder, several := int64(0), make(map[Holder]int64), make(map[Holder]int)
 			for _, s := range shares {
 				total += s.Bytes
-				perHolder[s.Who] += s.Bytes
+				perHolder[s.Holder] += s.Bytes
 				if s.Bytes > 0 {
-					several[s.Who]++
+					several[s.Holder]++
 				}
 			}
 			require.Equal(t, total, m.InUse())

@@ -8,25 +8,25 @@ import (
 
 // Metrics counts refusals and answered batch lines.
 type Metrics struct {
-	Refused *prometheus.CounterVec
-	Lines   *prometheus.CounterVec
+	Refusals   *prometheus.CounterVec
+	BatchLines *prometheus.CounterVec
 }
 
 // NewMetrics creates a series for every reason, so that Prometheus' rate() counts the first
 // refusal.
 func NewMetrics() Metrics {
 	m := Metrics{
-		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_refusals_total",
 			Help: "Requests and lines of batches that were refused, and clients that were disconnected, to protect the server, by reason.",
 		}, []string{"reason"}),
-		Lines: prometheus.NewCounterVec(prometheus.CounterOpts{
+		BatchLines: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "colophon_batch_lines_total",
 			Help: "Lines of batches answered, by the status that each would have had as a separate request.",
 		}, []string{"status"}),
 	}
-	for _, why := range Reasons {
-		m.Refused.WithLabelValues(string(why))
+	for _, why := range RefusalReasons {
+		m.Refusals.WithLabelValues(string(why))
 	}
 	return m
 }
@@ -34,7 +34,7 @@ func NewMetrics() Metrics {
 // CountRefusal counts a refusal unless why is empty.
 func (m Metrics) CountRefusal(why RefusalReason) {
 	if why != "" {
-		m.Refused.WithLabelValues(string(why)).Inc()
+		m.Refusals.WithLabelValues(string(why)).Inc()
 	}
 }
 
@@ -42,7 +42,7 @@ func (m Metrics) CountRefusal(why RefusalReason) {
 // lines that were answered with it.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
-		m.Lines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
+		m.BatchLines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
 	}
 }
 
@@ -65,11 +65,11 @@ func (l Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 func (l Collector) Collect(ch chan<- prometheus.Metric) {
 	for d, value := range map[*prometheus.Desc]float64{
 		openConnections: float64(l.Limits.Connections.Open.Load()),
-		openBatches:     float64(l.Limits.Batches.InUse()),
-		openFollowers:   float64(l.Limits.Followers.InUse()),
-		bodiesHeld:      float64(l.Limits.Writing.InUse()),
-		answersHeld:     float64(l.Limits.Reading.InUse()),
-		spooled:         float64(l.Limits.Spools.Taken.Load()),
+		openBatches:     float64(l.Limits.BatchSlots.InUse()),
+		openFollowers:   float64(l.Limits.FollowerSlots.InUse()),
+		bodiesHeld:      float64(l.Limits.WriteMemory.InUse()),
+		answersHeld:     float64(l.Limits.ReadMemory.InUse()),
+		spooled:         float64(l.Limits.SpoolSpace.TakenBytes.Load()),
 	} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}

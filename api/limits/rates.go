@@ -35,10 +35,10 @@ type addressRates struct{ requests, failures, signatures, bad *rate.Limiter }
 // remembered is the limit of the RecentMaps of identities and addresses.
 const remembered = 1 << 14
 
-// FailureBurst is the number of invalid credentials, and of invalid signatures, that an
+// AuthFailureBurst is the number of invalid credentials, and of invalid signatures, that an
 // address can send at once. It leaves room for a service with a wrong token that retries a few
 // times.
-const FailureBurst = 20
+const AuthFailureBurst = 20
 
 func newRates(load ServerLimits) *rates {
 	return &rates{load: load, identities: NewRecentMap[string, *identityRates](remembered),
@@ -50,14 +50,14 @@ func (r *rates) limiter(perSecond float64) *rate.Limiter {
 	if perSecond == 0 {
 		return rate.NewLimiter(rate.Inf, 0)
 	}
-	burst := max(1, math.Ceil(perSecond*r.load.RateBurst.Seconds()))
+	burst := max(1, math.Ceil(perSecond*r.load.BurstDuration.Seconds()))
 	return rate.NewLimiter(rate.Limit(perSecond), int(min(burst, math.MaxInt32)))
 }
 
 func (r *rates) identity(name string) *identityRates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.identities.Get(name, func() *identityRates {
+	return r.identities.GetOrAdd(name, func() *identityRates {
 		return &identityRates{requests: r.limiter(r.load.RequestRate), lines: r.limiter(r.load.RequestRate)}
 	})
 }
@@ -65,9 +65,9 @@ func (r *rates) identity(name string) *identityRates {
 func (r *rates) address(a netip.Prefix) *addressRates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.addresses.Get(a, func() *addressRates {
-		failures := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(r.load.FailureRate), FailureBurst) }
-		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: failures(), signatures: failures(), bad: r.limiter(r.load.BadRate)}
+	return r.addresses.GetOrAdd(a, func() *addressRates {
+		failures := func() *rate.Limiter { return rate.NewLimiter(rate.Limit(r.load.AuthFailureRate), AuthFailureBurst) }
+		return &addressRates{requests: r.limiter(r.load.AddressRate), failures: failures(), signatures: failures(), bad: r.limiter(r.load.BadRequestRate)}
 	})
 }
 
@@ -180,7 +180,7 @@ func (r *rates) CountFailure(a netip.Prefix, verified bool) error {
 // verify.
 func (r *rates) SignatureRefusal(a netip.Prefix) error {
 	missing := max(0, 1-r.address(a).signatures.Tokens())
-	return tooManyFailures(max(1, time.Duration(missing/r.load.FailureRate*float64(time.Second))))
+	return tooManyFailures(max(1, time.Duration(missing/r.load.AuthFailureRate*float64(time.Second))))
 }
 
 // tooManyFailures returns the 429 RejectedError for too many invalid credentials, or nil if wait is not
@@ -217,9 +217,9 @@ func (r *rates) holdBad(a netip.Prefix, write bool, now time.Time) time.Duration
 	}
 	token := bucket.ReserveN(now, count)
 	wait := token.DelayFrom(now)
-	if wait > r.load.BadHold {
+	if wait > r.load.MaxBadRequestDelay {
 		token.CancelAt(now) // so that concurrent bad requests wait at the same time, not one after the other
-		return r.load.BadHold
+		return r.load.MaxBadRequestDelay
 	}
 	return wait
 }
@@ -248,8 +248,8 @@ func NewRecentMap[K comparable, V any](limit int) RecentMap[K, V] {
 	return RecentMap[K, V]{limit: limit, Current: make(map[K]V)}
 }
 
-// Get returns the value for key. If there is none, it adds the value returned by make.
-func (g *RecentMap[K, V]) Get(key K, make func() V) V {
+// GetOrAdd returns the value for key. If there is none, it adds the value returned by make.
+func (g *RecentMap[K, V]) GetOrAdd(key K, make func() V) V {
 	value, found := g.Current[key]
 	if found {
 		return value

@@ -25,13 +25,13 @@ func TestLinesWaitUntilTheClientIsGone(t *testing.T) {
 // After ChargeLines, CheckLineDebt refuses further lines of an identity until the identity has
 // tokens again. Without a rate limit, CheckLineDebt refuses nothing.
 func TestLineDebt(t *testing.T) {
-	r := newRates(ServerLimits{RequestRate: 1e-6, RateBurst: 1e7 * time.Second}.WithDefaults())
+	r := newRates(ServerLimits{RequestRate: 1e-6, BurstDuration: 1e7 * time.Second}.WithDefaults())
 	require.NoError(t, r.CheckLineDebt("somebody"))
 	r.ChargeLines("somebody", 50)
 	var refused *RejectedError
 	require.ErrorAs(t, r.CheckLineDebt("somebody"), &refused)
 	require.Equal(t, RefusedRate, refused.Reason)
-	require.Positive(t, refused.Wait)
+	require.Positive(t, refused.RetryAfter)
 	require.NoError(t, r.CheckLineDebt("another"))
 	free := newRates(ServerLimits{}.WithDefaults())
 	free.ChargeLines("somebody", 1e9)
@@ -46,7 +46,7 @@ func TestRecentMap(t *testing.T) {
 		lately := []int{} // the most recently used keys, without repetition
 		for i, key := range rapid.SliceOf(rapid.IntRange(0, 60)).Draw(t, "keys") {
 			made := false
-			g.Get(key, func() int { made = true; return i })
+			g.GetOrAdd(key, func() int { made = true; return i })
 			at := len(lately)
 			for j, k := range lately {
 				if k == key {
@@ -66,9 +66,9 @@ func TestRecentMap(t *testing.T) {
 }
 
 // If an address sends too many bad requests, the answers to its further bad requests are delayed by
-// at most BadHold.
+// at most MaxBadRequestDelay.
 func TestBadRequestsAreHeld(t *testing.T) {
-	load := ServerLimits{BadRate: 2, RateBurst: 2 * time.Second}.WithDefaults()
+	load := ServerLimits{BadRequestRate: 2, BurstDuration: 2 * time.Second}.WithDefaults()
 	r := newRates(load)
 	one, two := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	now := time.Now()
@@ -78,7 +78,7 @@ func TestBadRequestsAreHeld(t *testing.T) {
 	require.Equal(t, time.Second/2, r.holdBad(one, false, now))
 	require.Equal(t, time.Second, r.holdBad(one, false, now))
 	for range 100 {
-		require.Equal(t, load.BadHold, r.holdBad(one, false, now))
+		require.Equal(t, load.MaxBadRequestDelay, r.holdBad(one, false, now))
 	}
 	require.Zero(t, r.holdBad(two, false, now))
 	require.Equal(t, time.Second/2, r.holdBad(one, false, now.Add(time.Second)), "requests that were held for BadHold took no token")

@@ -68,11 +68,11 @@ func NewReadScheduler(cores int, wait time.Duration) *ReadScheduler {
 	return &ReadScheduler{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
 
-// BeginWrite notes that a write is in progress: its body has arrived, but its answer has not
+// BeginWriteRequest notes that a write is in progress: its body has arrived, but its answer has not
 // begun.
 func (t *ReadScheduler) BeginWrite() { t.writes.Add(1) }
 
-// EndWrite notes that a write has ended. It is called once for each call to BeginWrite.
+// EndWriteRequest notes that a write has ended. It is called once for each call to BeginWriteRequest.
 func (t *ReadScheduler) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
@@ -230,7 +230,7 @@ func (s *ReadTurn) Take(ctx context.Context, t *ReadScheduler, who func() Holder
 }
 
 // TakeOrRefuse is like Take, but returns a 503 RejectedError if the turn does not begin within
-// ServerLimits.Wait.
+// ServerLimits.MaxWait.
 func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func() Holder) error {
 	if s.try(t) {
 		return nil
@@ -241,7 +241,7 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return NewRejectedError(RefusedHeavy, http.StatusServiceUnavailable, t.wait,
+	return NewRejectedError(RefusedHeavyWork, http.StatusServiceUnavailable, t.wait,
 		"too many requests are waiting for a CPU core; nothing was recorded; try again later")
 }
 

@@ -138,7 +138,7 @@ func TestReadTurnTimesOut(t *testing.T) {
 		require.NoError(t, first.Take(t.Context(), turns, caller("a")))
 		var refused *RejectedError
 		require.ErrorAs(t, second.TakeOrRefuse(t.Context(), turns, caller("b")), &refused)
-		require.Equal(t, RefusedHeavy, refused.Reason)
+		require.Equal(t, RefusedHeavyWork, refused.Reason)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, second.TakeOrRefuse(ctx, turns, caller("b")), context.Canceled)

@@ -6,17 +6,17 @@ import (
 
 // SpoolSpace limits the total size, in bytes, of the temporary files of all batches.
 type SpoolSpace struct {
-	Limit int64
-	Taken atomic.Int64
+	MaxBytes   int64
+	TakenBytes atomic.Int64
 }
 
 // TryTake reserves n bytes if they are free, and reports whether it did. It does not wait.
 func (s *SpoolSpace) TryTake(n int64) bool {
-	if s.Taken.Add(n) <= s.Limit {
+	if s.TakenBytes.Add(n) <= s.MaxBytes {
 		return true
 	}
-	s.Taken.Add(-n)
+	s.TakenBytes.Add(-n)
 	return false
 }
 
-func (s *SpoolSpace) Release(n int64) { s.Taken.Add(-n) }
+func (s *SpoolSpace) Release(n int64) { s.TakenBytes.Add(-n) }

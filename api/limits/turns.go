@@ -19,7 +19,7 @@ func newTurns(wait time.Duration) *turns {
 	return &turns{wait: wait, byLedger: make(map[string]chan struct{})}
 }
 
-// Take waits until no redaction of the ledger is running. If that takes longer than ServerLimits.Wait, it
+// Take waits until no redaction of the ledger is running. If that takes longer than ServerLimits.MaxWait, it
 // returns a 503 RejectedError. The ledger must exist. The caller must call done at the end of the redaction.
 func (t *turns) Take(ctx context.Context, name string) (done func(), err error) {
 	turn := t.at(name)

@@ -20,7 +20,7 @@ type Writer struct {
 	metrics    Metrics
 	body       *TimedBody // request body to drain before the response; nil if there is none
 	renewed    time.Time
-	Slot       heavySlot      // released before a write waits for the client
+	HeavySlot  heavySlot      // released before a write waits for the client
 	Turn       ReadTurn       // ended before a write waits for the client
 	writing    *ReadScheduler // nil unless the request is a write in progress
 }
@@ -39,23 +39,23 @@ func (w *Writer) IsHead() bool { return w.head }
 // does not drain the body before the response.
 func (w *Writer) BeginStream(limit time.Duration) { w.limit, w.body = limit, nil }
 
-// ReleaseSlot releases the request's slot for heavy work and ends its ReadTurn, if it holds
+// EndHeavyWork releases the request's slot for heavy work and ends its ReadTurn, if it holds
 // either.
-func (w *Writer) ReleaseSlot() {
-	w.Slot.Release()
+func (w *Writer) EndHeavyWork() {
+	w.HeavySlot.Release()
 	w.Turn.Release()
 }
 
-// BeginWrite tells t that the request is a write in progress. The write ends when its response
-// begins or EndWrite is called.
-func (w *Writer) BeginWrite(t *ReadScheduler) {
-	w.EndWrite()
+// BeginWriteRequest tells t that the request is a write in progress. The write ends when its response
+// begins or EndWriteRequest is called.
+func (w *Writer) BeginWriteRequest(t *ReadScheduler) {
+	w.EndWriteRequest()
 	w.writing = t
 	t.BeginWrite()
 }
 
-// EndWrite ends the write that BeginWrite began, if it is still in progress.
-func (w *Writer) EndWrite() {
+// EndWriteRequest ends the write that BeginWriteRequest began, if it is still in progress.
+func (w *Writer) EndWriteRequest() {
 	if w.writing != nil {
 		w.writing.EndWrite()
 		w.writing = nil
@@ -85,8 +85,8 @@ func (w *Writer) renew() {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *Writer) WriteHeader(status int) {
-	w.ReleaseSlot()
-	w.EndWrite()
+	w.EndHeavyWork()
+	w.EndWriteRequest()
 	if w.body != nil {
 		w.body.drain(w.Header())
 		w.body = nil
@@ -97,7 +97,7 @@ func (w *Writer) WriteHeader(status int) {
 
 // Write implements io.Writer.
 func (w *Writer) Write(b []byte) (written int, err error) {
-	w.ReleaseSlot()
+	w.EndHeavyWork()
 	for {
 		w.renew()
 		n, err := w.ResponseWriter.Write(b[:min(len(b), MaxWrite)])

@@ -51,8 +51,8 @@ func (h *Handlers) Events(c *call.Call) error {
 		return h.followEvents(c, l)
 	}
 	var from uint64
-	rows := min(query.DefaultPage, h.Limits.Load.MaxPage)
-	if err := c.ParseParameters(call.CountParameter("from", &from, nil), call.LimitParameter(&rows, h.Limits.Load.MaxPage)); err != nil {
+	rows := min(query.DefaultPageLimit, h.Limits.Config.MaxPageRows)
+	if err := c.ParseParameters(call.UintParameter("from", &from, nil), call.LimitParameter(&rows, h.Limits.Config.MaxPageRows)); err != nil {
 		return err
 	}
 	head := l.Head()
@@ -60,7 +60,7 @@ func (h *Handlers) Events(c *call.Call) error {
 		return problem.InvalidParameter("from", "is beyond the head: the ledger has %d events", head.Size)
 	}
 	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, call.NDJSON)
+	header.Set(echo.HeaderContentType, call.NDJSONMediaType)
 	header.Set(echo.HeaderVary, echo.HeaderAccept)
 	header.Set(call.AsOfHeader, strconv.FormatUint(head.Size, 10))
 	if end := min(from+uint64(rows), head.Size); end < head.Size {
@@ -140,14 +140,14 @@ func (h *Handlers) EventByHash(c *call.Call) error {
 			return err
 		}
 	}
-	seq, err := h.Index.Follower(l.Name()).Find(ctx, hash, 0)
+	seq, err := h.Index.Follower(l.Name()).FindByHash(ctx, hash, 0)
 	if errors.Is(err, storage.ErrNotFound) {
 		var follower *index.Follower
 		c.EndHeavyWork() // let other requests work while this one waits for the index
 		if follower, err = h.WaitForIndex(ctx, l, head.Size); err != nil {
 			return err
 		}
-		seq, err = follower.Find(ctx, hash, head.Size)
+		seq, err = follower.FindByHash(ctx, hash, head.Size)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
 		return problem.New(http.StatusNotFound, "none of the first %d events has that hash", head.Size)

@@ -39,12 +39,12 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 // follow takes a slot for followers, begins the response, and calls run. The follower stops once
 // the caller has lost all of the given scopes.
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
-	who := c.Caller()
-	if !h.Limits.Followers.TakeShare(who) {
-		return limits.NewRejectedError(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Load.Heartbeat,
-			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Load.Followers)
+	who := c.LimitKey()
+	if !h.Limits.FollowerSlots.TakeShare(who) {
+		return limits.NewRejectedError(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Config.HeartbeatInterval,
+			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Config.Followers)
 	}
-	defer h.Limits.Followers.Release(who)
+	defer h.Limits.FollowerSlots.Release(who)
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, eventStream)
 	header.Set(echo.HeaderCacheControl, "no-store")
@@ -56,9 +56,9 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 	if out.IsHead() {
 		return nil
 	}
-	beat := time.NewTicker(h.Limits.Load.Heartbeat)
+	beat := time.NewTicker(h.Limits.Config.HeartbeatInterval)
 	defer beat.Stop()
-	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.Pace, out: out,
+	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.FollowerLimiter, out: out,
 		hold: c.HoldReadMemory, allowed: c.ScopeRechecker(scopes), ending: h.streams.ending, beat: beat.C})
 	if errors.Is(err, errUnread) {
 		return nil // the client no longer reads the response
@@ -70,7 +70,7 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 // Last-Event-ID and from; Last-Event-ID takes precedence.
 func followFrom(c *call.Call, size uint64) (uint64, error) {
 	from := size
-	if err := c.ParseParameters(call.CountParameter("from", &from, nil)); err != nil {
+	if err := c.ParseParameters(call.UintParameter("from", &from, nil)); err != nil {
 		return 0, err
 	}
 	const name = "Last-Event-ID"

@@ -61,7 +61,7 @@ func newFrames() *frames {
 func (f *frames) at(ctx context.Context, l *ledger.Ledger, from, head uint64) (*block, error) {
 	f.mu.Lock()
 	created := false
-	b := f.blocks.Get(position{l.Name(), from}, func() *block {
+	b := f.blocks.GetOrAdd(position{l.Name(), from}, func() *block {
 		created = true
 		return &block{ready: make(chan struct{})}
 	})

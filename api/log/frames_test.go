@@ -22,7 +22,7 @@ func open(t *testing.T) (*ledger.Ledger, *memory.Database) {
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
 	return l, database
 }
@@ -32,7 +32,7 @@ func write(t *testing.T, l *ledger.Ledger, kind record.Kind, body string) {
 	r, err := record.DefaultLimits().Parse(kind, []byte(body))
 	require.NoError(t, err)
 	defer r.Release()
-	sub, err := l.PrepareRecord(r, ledger.Anonymous, "")
+	sub, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 	require.NoError(t, err)
 	_, err = l.Submit(sub)
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func ipcRecord(output string) string {
 func TestFramesAreShared(t *testing.T) {
 	l, _ := open(t)
 	for i := range 100 {
-		write(t, l, record.IPCRecord, ipcRecord(strconv.Itoa(i)))
+		write(t, l, record.KindIPCRecord, ipcRecord(strconv.Itoa(i)))
 	}
 	f := newFrames()
 	blocks := make([]*block, 50)
@@ -71,7 +71,7 @@ func TestFramesAreShared(t *testing.T) {
 		require.Equal(t, next/blockEvents, (b.next-1)/blockEvents)
 		last, next = next, b.next
 	}
-	write(t, l, record.IPCRecord, ipcRecord("y"))
+	write(t, l, record.KindIPCRecord, ipcRecord("y"))
 	b, err := f.at(t.Context(), l, last, l.Head().Size)
 	require.NoError(t, err)
 	require.EqualValues(t, 101, b.next, "the cached block must not change")
@@ -82,7 +82,7 @@ func TestFramesAreBounded(t *testing.T) {
 	l, _ := open(t)
 	subject := `{"subject":"s","citations":[` + strings.Repeat(`{"chunk_hash":"sha256:`+strings.Repeat("0", 64)+`","source_id":"s","weight":1},`, 300)
 	for range 10 {
-		write(t, l, record.CitationSet, strings.TrimSuffix(subject, ",")+"]}")
+		write(t, l, record.KindCitationSet, strings.TrimSuffix(subject, ",")+"]}")
 	}
 	f, blocks := newFrames(), 0
 	for next := uint64(0); next < l.Head().Size; blocks++ {
@@ -98,15 +98,15 @@ func TestFramesAreBounded(t *testing.T) {
 func TestDamageIsNotCached(t *testing.T) {
 	l, database := open(t)
 	for i := range 40 {
-		write(t, l, record.IPCRecord, ipcRecord(strconv.Itoa(i)))
+		write(t, l, record.KindIPCRecord, ipcRecord(strconv.Itoa(i)))
 	}
-	tamper, err := database.Tamperer(ledger.Default)
+	tamper, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, tamper.DeleteEntry(20))
 	f := newFrames()
 	_, err = f.at(t.Context(), l, 0, l.Head().Size)
 	require.Error(t, err)
-	require.NotContains(t, f.blocks.Current, position{ledger.Default, 0})
+	require.NotContains(t, f.blocks.Current, position{ledger.DefaultName, 0})
 	_, err = f.at(t.Context(), l, 30, l.Head().Size)
 	require.NoError(t, err)
 	require.NotEmpty(t, f.blocks.Current)

@@ -141,11 +141,11 @@ func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted
 		switch {
 		case series.Metric == counters.RecordsTotal:
 			live.Records[wire.Kind(series.Labels[0])] = n
-		case series.Metric == counters.IncompleteTotal:
+		case series.Metric == counters.IncompleteRecordsTotal:
 			live.Incomplete[series.Labels[0]] = n
 		case series.Metric == counters.DriftTotal && n > 0:
 			live.Drift[wire.Cause(series.Labels[0])] = n
-		case series.Metric == counters.ChecksTotal && series.Labels[2] == string(record.Mismatch):
+		case series.Metric == counters.HashChecksTotal && series.Labels[2] == string(record.ResultMismatch):
 			live.Mismatches += n
 		}
 	}
@@ -177,7 +177,7 @@ func newest(ctx context.Context, l *ledger.Ledger, size uint64) ([]wire.LiveEven
 			return nil, fmt.Errorf("reading event %d: %w", entry.Seq, err)
 		}
 		list = append(list, wire.LiveEvent{Seq: entry.Seq, Kind: wire.Kind(e.Kind), Time: wire.Time(e.TimeText), RunID: string(e.RunID()),
-			Mismatches: e.CountChecks(record.Mismatch)})
+			Mismatches: e.CountChecks(record.ResultMismatch)})
 	}
 	slices.Reverse(list)
 	return list, nil

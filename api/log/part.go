@@ -32,7 +32,7 @@ func (h *Handlers) NestedProof(c *call.Call) error {
 	}
 	var p part
 	size := head.Size
-	if err := c.ParseParameters(call.TextParameter("stage", &p.stage), call.CountParameter("citation", &p.citation, &p.citationGiven), call.CountParameter("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.TextParameter("stage", &p.stage), call.UintParameter("citation", &p.citation, &p.citationGiven), call.UintParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	if (p.stage != "") == p.citationGiven {
@@ -67,9 +67,9 @@ func (p *part) prove(r *proofs.Receipt) (*proofs.NestedProof, error) {
 	}
 	nested := &proofs.NestedProof{Receipt: r}
 	switch {
-	case p.citationGiven && e.Kind != record.CitationSet:
+	case p.citationGiven && e.Kind != record.KindCitationSet:
 		return nil, problem.New(http.StatusNotFound, "event %d is a %s: only a citation_set has citations", r.Seq, e.Kind)
-	case !p.citationGiven && e.Kind != record.RunDAG:
+	case !p.citationGiven && e.Kind != record.KindRunDAG:
 		return nil, problem.New(http.StatusNotFound, "event %d is a %s: only a run_dag has stages", r.Seq, e.Kind)
 	case p.citationGiven:
 		citations := e.CitationSet().Citations

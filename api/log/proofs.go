@@ -37,7 +37,7 @@ func (h *Handlers) InclusionProof(c *call.Call) error {
 	}
 	head := l.Head()
 	seq, size, given := uint64(0), head.Size, false
-	if err := c.ParseParameters(call.CountParameter("seq", &seq, &given), call.CountParameter("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.UintParameter("seq", &seq, &given), call.UintParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	switch {
@@ -63,7 +63,7 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	}
 	head := l.Head()
 	first, second, given := uint64(0), head.Size, false
-	if err := c.ParseParameters(call.CountParameter("first", &first, &given), call.CountParameter("second", &second, nil)); err != nil {
+	if err := c.ParseParameters(call.UintParameter("first", &first, &given), call.UintParameter("second", &second, nil)); err != nil {
 		return err
 	}
 	switch {
@@ -93,7 +93,7 @@ func (h *Handlers) Receipt(c *call.Call) error {
 		return err
 	}
 	size := head.Size
-	if err := c.ParseParameters(call.CountParameter("tree_size", &size, nil)); err != nil {
+	if err := c.ParseParameters(call.UintParameter("tree_size", &size, nil)); err != nil {
 		return err
 	}
 	if size > head.Size || seq >= size {

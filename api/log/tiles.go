@@ -71,7 +71,7 @@ func (h *Handlers) Tile(c *call.Call) error {
 		return problem.New(http.StatusNotFound, "the log has no such tile at size %d", head.Size)
 	}
 	var body []byte
-	if path.Entries {
+	if path.IsEntryBundle {
 		body, err = h.bundle(c, l, path)
 	} else {
 		body, err = l.Prover(c.Request().Context(), head).Tile(path.Level, path.Index)
@@ -80,7 +80,7 @@ func (h *Handlers) Tile(c *call.Call) error {
 		return err
 	}
 	h.cacheable(l, c.Response().Header())
-	if !path.Entries {
+	if !path.IsEntryBundle {
 		return answerBytes(c, body[:path.Width*proofs.HashSize])
 	}
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
@@ -152,7 +152,7 @@ func answerGzip(c *call.Call, body []byte) error {
 func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) ([]byte, error) {
 	const copies = 3
 	body, room := []byte(nil), 0
-	first := path.Index * proofs.FullTile
+	first := path.Index * proofs.FullTileWidth
 	for entry, err := range l.Reader().Entries(c.Request().Context(), first) {
 		if err != nil {
 			return nil, err
@@ -166,7 +166,7 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 				return nil, err
 			}
 		}
-		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
+		if body, err = proofs.AppendBundleEntry(body, entry.Bytes); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +174,7 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 }
 
 // VerifierKeys sends the current verifier key of the log and its predecessors, in the format that
-// proofs.ParseLogKey parses.
+// proofs.ParseKeyHistory parses.
 func (h *Handlers) VerifierKeys(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {

@@ -138,9 +138,9 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			parsed <- c
 			return
 		}
-		core := e.Limits.Parsing
+		core := e.Limits.ParseSlots
 		if size > 2*chunkBytes { // one long item must not delay other requests
-			core = e.Limits.Heavy.Cores
+			core = e.Limits.HeavyWork.Slots
 		}
 		select {
 		case core <- struct{}{}:
@@ -157,7 +157,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 }
 
 func (e *export) newChunk() *chunk {
-	return &chunk{share: limits.MemoryShare{Budget: e.Limits.Writing, Who: e.holder}, parsed: make(chan struct{})}
+	return &chunk{share: limits.MemoryShare{Budget: e.Limits.WriteMemory, Holder: e.holder}, parsed: make(chan struct{})}
 }
 
 // parse decodes and prepares the items of a chunk.
@@ -181,7 +181,7 @@ func (e *export) parse(c *chunk) {
 	if logs, are := reader.(*logReader); are {
 		c.messages = logs.messages
 	}
-	c.share.Shrink(keep)
+	c.share.ShrinkTo(keep)
 }
 
 // read reads and prepares one item of a chunk. ok is false if the item is a chat message, which is
@@ -217,7 +217,7 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 		read.Record, read.Err = hashed(read.Record, e.values)
 	}
 	if read.Err == nil {
-		p.record, read.Err = e.values.Parse(record.IPCRecord, read.Record)
+		p.record, read.Err = e.values.Parse(record.KindIPCRecord, read.Record)
 	}
 	if read.Err == nil {
 		if p.submission, read.Err = e.ledger.PrepareRecord(p.record, e.actor, read.Key); read.Err != nil {
@@ -230,13 +230,13 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 	}
 	// The same generation can arrive more than once: in a span and in a log record, or again with
 	// labels that a collector has added. Once makes the ledger record only the first copy.
-	p.submission.Once = true
+	p.submission.MatchKeyOnly = true
 	c.records = append(c.records, p)
 }
 
 // hashed returns a copy of a record in which the hashes of the content replace the content.
 func hashed(text []byte, values record.Limits) ([]byte, error) {
-	r, err := values.Parse(record.IPCRecord, text)
+	r, err := values.Parse(record.KindIPCRecord, text)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 		return nil, err
 	}
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	for name, v := range whole.Root().Members() {
 		switch string(name.Text()) {
 		case "payload", "system_prompt", "output":
@@ -257,8 +257,8 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 	for _, name := range [...]string{"input_hash", "system_prompt_hash", "output_hash"} {
 		w.Value(name, hashes.Root().Member(name))
 	}
-	w.Close()
-	return w.B, nil
+	w.EndObject()
+	return w.Buf, nil
 }
 
 // enqueueAll enqueues the parsed chunks in order, and then the chunks of generations that were assembled
@@ -329,9 +329,9 @@ func (e *export) parseMessages(ctx context.Context, messages *genai.MessageColle
 // fill prepares the next generations made from messages, and adds them to c. It returns false once no
 // generation is left. If fill recovers from a panic, it sets c.failed, and the request fails.
 func (e *export) fill(c *chunk, next func() (genai.Item, bool)) (more bool) {
-	e.Limits.Parsing <- struct{}{}
+	e.Limits.ParseSlots <- struct{}{}
 	defer func() {
-		<-e.Limits.Parsing
+		<-e.Limits.ParseSlots
 		if r := recover(); r != nil {
 			c.failed = problem.FromPanic(r)
 		}
@@ -389,7 +389,7 @@ func (c *chunk) wait(total *result) (failed error) {
 		switch {
 		case err != nil:
 			failed = err
-		case ack.Outcome == ledger.Replayed:
+		case ack.Outcome == ledger.OutcomeReplayed:
 			total.replayed++
 		default:
 			total.recorded++

@@ -29,8 +29,8 @@ const LedgerHeader = "Colophon-Ledger"
 type GRPCHandler struct {
 	// Next handles the equivalent HTTP requests.
 	Next http.Handler
-	// Patience is how long the first bytes of a message can take to arrive.
-	Patience time.Duration
+	// MessageTimeout is how long the first bytes of a message can take to arrive.
+	MessageTimeout time.Duration
 }
 
 // prefixBytes is the length of the prefix of a gRPC message, which consists of a compression flag
@@ -76,13 +76,13 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	}
 	name := r.Header.Get(LedgerHeader)
 	if name == "" {
-		name = ledger.Default
+		name = ledger.DefaultName
 	}
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return nil, &failure{code: codeInvalidArgument, message: "the value of the metadata key \"colophon-ledger\" is not a ledger name"}
 	}
 	// The server in a test might not support deadlines.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.Patience))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.MessageTimeout))
 	var prefix [prefixBytes]byte
 	if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
 		return nil, &failure{code: codeInvalidArgument, message: "the call has no request message"}
@@ -91,7 +91,7 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	out := r.Clone(r.Context())
 	out.URL.Path, out.URL.RawPath, out.URL.RawQuery = "/v1/ledgers/"+name+signal.path, "", ""
 	out.RequestURI = out.URL.Path
-	out.Header.Set(echo.HeaderContentType, Protobuf)
+	out.Header.Set(echo.HeaderContentType, ProtobufMediaType)
 	out.Header.Del(echo.HeaderContentEncoding)
 	for header := range out.Header {
 		if strings.HasPrefix(header, "Grpc-") || header == "Te" || header == LedgerHeader {
@@ -188,7 +188,7 @@ type failure struct {
 
 // failureOf converts an HTTP error response to a failure.
 func failureOf(a *recorder) *failure {
-	if code, message, ok := readStatus(a.body); ok && a.header.Get(echo.HeaderContentType) == Protobuf {
+	if code, message, ok := readStatus(a.body); ok && a.header.Get(echo.HeaderContentType) == ProtobufMediaType {
 		return &failure{code, message, a.body}
 	}
 	return &failure{code: codeOf(a.status), message: fmt.Sprintf("the server answered with HTTP status %d", a.status)}

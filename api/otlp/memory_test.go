@@ -31,14 +31,14 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
 	load := limits.ServerLimits{}.WithDefaults()
 	load.BodyMemory = most
 	values := record.DefaultLimits()
 	return &export{
-		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Log: slog.New(slog.DiscardHandler), Limits: limits.New(load), Values: values}},
-		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
+		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Log: slog.New(slog.DiscardHandler), Limits: limits.New(load), RecordLimits: values}},
+		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{MaxLabels: values.Labels, MaxValueBytes: values.LabelBytes},
 	}
 }
 
@@ -46,13 +46,13 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 // does.
 func (e *export) start(t *testing.T, media string, body []byte) (held *limits.MemoryShare) {
 	t.Helper()
-	held = &limits.MemoryShare{Budget: e.Limits.Writing}
+	held = &limits.MemoryShare{Budget: e.Limits.WriteMemory}
 	require.NoError(t, held.Take(t.Context(), limits.MemoryBound(body)))
 	var err error
-	e.items, err = split(e.signal, media, body, e.Values.Values, func(n int64) error { return held.Take(t.Context(), n) })
+	e.items, err = split(e.signal, media, body, e.RecordLimits.JSONValues, func(n int64) error { return held.Take(t.Context(), n) })
 	require.NoError(t, err)
-	held.Shrink(e.items.memory(len(body)))
-	e.maxChunkMemory = e.Limits.Writing.Limit/2 - held.Bytes
+	held.ShrinkTo(e.items.memory(len(body)))
+	e.maxChunkMemory = e.Limits.WriteMemory.MaxBytes/2 - held.Bytes
 	return held
 }
 
@@ -170,14 +170,14 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 			name        string
 			media       string
 			ownResource bool
-		}{{"one resource", Protobuf, false}, {"own resources", Protobuf, true}, {"JSON, one resource", JSON, false}, {"JSON, own resources", JSON, true}} {
-			if how.media == JSON && c.signal == Logs {
+		}{{"one resource", ProtobufMediaType, false}, {"own resources", ProtobufMediaType, true}, {"JSON, one resource", JSONMediaType, false}, {"JSON, own resources", JSONMediaType, true}} {
+			if how.media == JSONMediaType && c.signal == Logs {
 				continue // log records in JSON have the same structure
 			}
 			t.Run(c.name+", "+how.name, func(t *testing.T) {
 				e := newExport(t, c.signal, 8<<30)
 				var body []byte
-				if how.media == JSON {
+				if how.media == JSONMediaType {
 					body = jsonOf(t, c.count, c.of, how.ownResource)
 				} else {
 					body = bodyOf(encode(t, c.count, c.of), how.ownResource)
@@ -212,7 +212,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 					chunk.release()
 				}
 				share.Release()
-				require.Zero(t, e.Limits.Writing.InUse())
+				require.Zero(t, e.Limits.WriteMemory.InUse())
 				runtime.KeepAlive(e)
 			})
 		}
@@ -234,14 +234,14 @@ func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExport(t, c.signal, 32<<20)
-			require.Greater(t, int64(c.count*recordMemory), e.Limits.Writing.Limit/2, "more than a caller can get")
-			share := e.start(t, Protobuf, bodyOf(encode(t, c.count, c.of), false))
+			require.Greater(t, int64(c.count*recordMemory), e.Limits.WriteMemory.MaxBytes/2, "more than a caller can get")
+			share := e.start(t, ProtobufMediaType, bodyOf(encode(t, c.count, c.of), false))
 			result, err := e.run(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.count, result.recorded)
 			require.EqualValues(t, 1+c.count, e.ledger.Head().Size)
 			share.Release()
-			require.Zero(t, e.Limits.Writing.InUse())
+			require.Zero(t, e.Limits.WriteMemory.InUse())
 		})
 	}
 }

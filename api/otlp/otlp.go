@@ -25,13 +25,13 @@ import (
 // Handlers serves the routes of OTLP.
 type Handlers struct {
 	*call.ServerState
-	Counts Metrics
+	Metrics Metrics
 }
 
 // The media types of requests and answers.
 const (
-	Protobuf = "application/x-protobuf"
-	JSON     = echo.MIMEApplicationJSON
+	ProtobufMediaType = "application/x-protobuf"
+	JSONMediaType     = echo.MIMEApplicationJSON
 )
 
 // MaxItems is the maximum number of spans or log records in one request.
@@ -88,7 +88,7 @@ func (s *Signal) Path() string { return s.path }
 // or "" for any other type.
 func mediaOf(r *http.Request) string {
 	media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))
-	if err != nil || media != Protobuf && media != JSON {
+	if err != nil || media != ProtobufMediaType && media != JSONMediaType {
 		return ""
 	}
 	return media
@@ -106,21 +106,21 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 		}
 		media := mediaOf(c.Request())
 		if media == "" {
-			return problem.New(http.StatusUnsupportedMediaType, "Content-Type must be %s or %s", Protobuf, JSON)
+			return problem.New(http.StatusUnsupportedMediaType, "Content-Type must be %s or %s", ProtobufMediaType, JSONMediaType)
 		}
 		open, err := limits.Decompressor(c.Request().Header.Get(echo.HeaderContentEncoding), c.HoldWriteMemory)
 		if err != nil {
 			return err
 		}
-		who := c.Caller()
+		who := c.LimitKey()
 		if err := h.Limits.Rates.CheckLineDebt(who); err != nil {
 			return err
 		}
-		if !h.Limits.Batches.TakeShare(who) {
+		if !h.Limits.BatchSlots.TakeShare(who) {
 			return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Load.Batches)
+				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.Batches)
 		}
-		defer h.Limits.Batches.Release(who)
+		defer h.Limits.BatchSlots.Release(who)
 		body, err := c.ReadEncodedBody(open)
 		if err != nil {
 			return err
@@ -128,7 +128,7 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 		defer body.Release()
 		result, err := h.record(c, l, signal, media, body)
 		if result != nil {
-			h.Counts.count(result)
+			h.Metrics.count(result)
 			h.Limits.Rates.ChargeLines(who, result.recorded)
 		}
 		if err != nil {
@@ -142,17 +142,17 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 // record records the generations of a body. After an error, a client can repeat the request, which
 // then adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
-	items, err := split(signal, media, body.Bytes(), h.Values.Values, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
+	items, err := split(signal, media, body.Bytes(), h.RecordLimits.JSONValues, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
 	if err != nil {
 		return nil, err
 	}
 	// From here on, each chunk reserves memory for its own items.
-	body.ShrinkMemory(items.memory(body.Len()))
-	values := h.Values.WithMemberSecret(l.MemberSecret())
+	body.ShrinkMemoryTo(items.memory(body.Len()))
+	values := h.RecordLimits.WithMemberSecret(l.MemberSecret())
 	e := &export{
-		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.HashTelemetry, values: values,
-		labels:         genai.LabelLimits{Labels: values.Labels, LabelBytes: values.LabelBytes},
-		maxChunkMemory: h.Limits.Writing.Limit/2 - body.ReservedMemory(),
+		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.TelemetryContentHashes, values: values,
+		labels:         genai.LabelLimits{MaxLabels: values.Labels, MaxValueBytes: values.LabelBytes},
+		maxChunkMemory: h.Limits.WriteMemory.MaxBytes/2 - body.ReservedMemory(),
 	}
 	return e.run(c.Request().Context())
 }
@@ -162,7 +162,7 @@ func answer(c *call.Call, media string, message proto.Message) error {
 	reply := call.NewBuffer()
 	defer reply.Release()
 	var err error
-	if media == JSON {
+	if media == JSONMediaType {
 		reply.Text, err = protojson.MarshalOptions{}.MarshalAppend(reply.Text, message)
 	} else {
 		reply.Text, err = proto.MarshalOptions{}.MarshalAppend(reply.Text, message)

@@ -37,7 +37,7 @@ const (
 // most is the maximum number of values allowed in a JSON body. split calls hold to reserve memory for
 // the list of items, because the list can be much larger than the body.
 func split(signal *Signal, media string, body []byte, most int, hold func(n int64) error) (*items, error) {
-	s := &items{json: media == JSON, hold: hold}
+	s := &items{json: media == JSONMediaType, hold: hold}
 	if s.json {
 		var document pyjson.Document
 		if err := document.ParseLimited(body, most); err != nil {

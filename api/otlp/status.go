@@ -55,7 +55,7 @@ func AppendFailure(dst []byte, route string, r *http.Request, p *problem.Problem
 	if media = mediaOf(r); media == "" || !serves(route) {
 		return dst, "", false
 	}
-	if media == JSON {
+	if media == JSONMediaType {
 		return appendStatusJSON(dst, p), media, true
 	}
 	return appendStatus(dst, p), media, true
@@ -72,12 +72,12 @@ func serves(route string) bool {
 }
 
 func appendStatusJSON(dst []byte, p *problem.Problem) []byte {
-	w := pyjson.Builder{B: dst}
-	w.Open()
-	w.Integer("code", codeOf(p.Status))
+	w := pyjson.Builder{Buf: dst}
+	w.BeginObject()
+	w.Int("code", codeOf(p.Status))
 	w.Text("message", []byte(strings.ToValidUTF8(p.Detail, "\uFFFD")))
-	w.Close()
-	return w.B
+	w.EndObject()
+	return w.Buf
 }
 
 // Field numbers of google.rpc.Status, google.protobuf.Any, google.rpc.RetryInfo, and
@@ -101,7 +101,7 @@ func appendStatus(dst []byte, p *problem.Problem) []byte {
 		return dst
 	}
 	// gRPC exporters retry the call after this time.
-	wait := max(p.Wait, time.Second)
+	wait := max(p.RetryAfter, time.Second)
 	var d []byte
 	d = protowire.AppendVarint(protowire.AppendTag(d, durSeconds, protowire.VarintType), uint64(wait/time.Second))
 	d = protowire.AppendVarint(protowire.AppendTag(d, durNanos, protowire.VarintType), uint64(wait%time.Second))

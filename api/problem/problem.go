@@ -24,11 +24,11 @@ import (
 
 // Problem is an RFC 9457 problem. The server reports every error in this form.
 type Problem struct {
-	Type   string  `json:"type"`
-	Title  string  `json:"title"`
-	Status int     `json:"status"`
-	Detail string  `json:"detail"`
-	Errors []Place `json:"errors,omitempty"`
+	Type   string        `json:"type"`
+	Title  string        `json:"title"`
+	Status int           `json:"status"`
+	Detail string        `json:"detail"`
+	Errors []ErrorDetail `json:"errors,omitempty"`
 	// Line is the number, starting at 1, of the batch line that caused the problem.
 	Line int `json:"line,omitempty"`
 	// FirstSeq is the seq of the event that already has the idempotency key or the run_id of the
@@ -43,8 +43,8 @@ type Problem struct {
 
 	// Reason is set if the request was refused because of one of the server's limits. Wait is then
 	// the time after which the client can retry.
-	Reason limits.RefusalReason `json:"-"`
-	Wait   time.Duration        `json:"-"`
+	Reason     limits.RefusalReason `json:"-"`
+	RetryAfter time.Duration        `json:"-"`
 }
 
 // AppendLine appends p to dst as one line of JSON.
@@ -56,9 +56,9 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	return line.Bytes()
 }
 
-// Place describes what is wrong at one place in the request. For a failed check, it also gives the
+// ErrorDetail describes what is wrong at one place in the request. For a failed check, it also gives the
 // field, the claimed value, and the computed value.
-type Place struct {
+type ErrorDetail struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`
 	Field    string `json:"field,omitempty"`
@@ -77,14 +77,14 @@ func New(status int, format string, args ...any) *Problem {
 // InvalidParameter returns a 400 problem for one query parameter or path element.
 func InvalidParameter(name, format string, args ...any) *Problem {
 	p := New(http.StatusBadRequest, "%s: %s", name, fmt.Sprintf(format, args...))
-	p.Errors = []Place{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
+	p.Errors = []ErrorDetail{{Pointer: "/" + name, Detail: fmt.Sprintf(format, args...)}}
 	return p
 }
 
 // AtPointer returns a problem about one place in the request.
 func AtPointer(status int, pointer, detail string) *Problem {
 	p := New(status, "%s: %s", pointer, detail)
-	p.Errors = []Place{{Pointer: pointer, Detail: detail}}
+	p.Errors = []ErrorDetail{{Pointer: pointer, Detail: detail}}
 	return p
 }
 
@@ -97,37 +97,37 @@ var sentinels = []struct {
 	why    limits.RefusalReason
 }{
 	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
-	{ledger.ErrClaim, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
+	{ledger.ErrClaimMismatch, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
 		"tell the operator; if the record cannot wait, send it with another key", ""},
-	{ledger.ErrBusy, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written; try again later", limits.RefusedQueue},
+	{ledger.ErrQueueFull, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written; try again later", limits.RefusedQueueFull},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written; try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it accepts no more writes", ""},
-	{ledger.ErrUnknown, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
+	{ledger.ErrUnknownLedger, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
 	{ledger.ErrExists, false, http.StatusConflict, "a ledger with that name already exists", ""},
 	{highwater.ErrRollback, false, http.StatusServiceUnavailable, "the ledger accepts no writes: its data does not match what it has signed, for example after a restore from an older copy; reads continue, and the server's log says what to do", ""},
-	{ledger.ErrKeyMissing, false, http.StatusServiceUnavailable, "the ledger accepts no writes: two keys have to sign, but the previous one is missing. The operator has to restore it, as keys/NAME.key.previous or in the ledger's environment variable, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire NAME\". Reads continue", ""},
+	{ledger.ErrPreviousKeyMissing, false, http.StatusServiceUnavailable, "the ledger accepts no writes: two keys have to sign, but the previous one is missing. The operator has to restore it, as keys/NAME.key.previous or in the ledger's environment variable, and restart the server; or, if it is lost, end the overlap with \"colophon keys retire NAME\". Reads continue", ""},
 	{ledger.ErrMarkWithoutLedger, true, http.StatusConflict, ledger.ErrMarkWithoutLedger.Error(), ""},
-	{ledger.ErrOverlap, false, http.StatusConflict, ledger.ErrOverlap.Error(), ""},
-	{ledger.ErrNoOverlap, false, http.StatusConflict, ledger.ErrNoOverlap.Error(), ""},
-	{ledger.ErrKeysFixed, false, http.StatusConflict, ledger.ErrKeysFixed.Error(), ""},
-	{ledger.ErrKeyOrigin, false, http.StatusConflict, ledger.ErrKeyOrigin.Error(), ""},
+	{ledger.ErrKeyOverlap, false, http.StatusConflict, ledger.ErrKeyOverlap.Error(), ""},
+	{ledger.ErrNoKeyOverlap, false, http.StatusConflict, ledger.ErrNoKeyOverlap.Error(), ""},
+	{ledger.ErrExternalKeys, false, http.StatusConflict, ledger.ErrExternalKeys.Error(), ""},
+	{ledger.ErrKeyOriginMismatch, false, http.StatusConflict, ledger.ErrKeyOriginMismatch.Error(), ""},
 	{ledger.ErrKeyInUse, true, http.StatusConflict, ledger.ErrKeyInUse.Error(), ""},
 	{ledger.ErrOriginInUse, false, http.StatusConflict, ledger.ErrOriginInUse.Error(), ""},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
-	{index.ErrAhead, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
+	{index.ErrBehind, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
 	{index.ErrSizePassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
 	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
-	{storage.ErrNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
+	{storage.ErrLeaseNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
 	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the server's database is not responding; try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.RefusedDisk},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.RefusedDiskSpace},
 }
 
 // refusalProblem converts a refusal to a problem.
 func refusalProblem(e *limits.RejectedError) *Problem {
 	p := New(e.Status, "%s", e.Detail)
-	p.Reason, p.Wait = e.Reason, e.Wait
+	p.Reason, p.RetryAfter = e.Reason, e.RetryAfter
 	return p
 }
 
@@ -153,7 +153,7 @@ func FromError(err error) (p *Problem, internal bool) {
 		return recordProblem(recordError), false
 	case errors.As(err, &question):
 		return questionProblem(question), false
-	case errors.Is(err, index.ErrPosition):
+	case errors.Is(err, index.ErrInvalidPosition):
 		return InvalidParameter("cursor", "belongs to a different query; use the value of next in an earlier answer to this query"), false
 	case errors.As(err, &tooLarge):
 		return refusalProblem(limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
@@ -177,7 +177,7 @@ func recordProblem(e *strict.Error) *Problem {
 	}
 	p := New(status, "%s: %s", detail, e.Error())
 	for _, q := range e.Problems {
-		p.Errors = append(p.Errors, Place{Pointer: q.Pointer, Detail: q.Detail})
+		p.Errors = append(p.Errors, ErrorDetail{Pointer: q.Pointer, Detail: q.Detail})
 	}
 	return p
 }
@@ -185,14 +185,14 @@ func recordProblem(e *strict.Error) *Problem {
 // questionProblem returns the problem for a query that has no answer.
 func questionProblem(e *query.Error) *Problem {
 	switch {
-	case e.Reason == query.NotFound:
+	case e.Reason == query.ReasonNotFound:
 		return New(http.StatusNotFound, "%s", e.Detail)
-	case e.Reason == query.WrongKind:
-		return AtPointer(http.StatusUnprocessableEntity, "/"+e.Name, e.Detail)
-	case e.Name == "":
+	case e.Reason == query.ReasonWrongKind:
+		return AtPointer(http.StatusUnprocessableEntity, "/"+e.Parameter, e.Detail)
+	case e.Parameter == "":
 		return New(http.StatusBadRequest, "%s", e.Detail)
 	}
-	return InvalidParameter(e.Name, "%s", e.Detail)
+	return InvalidParameter(e.Parameter, "%s", e.Detail)
 }
 
 // FromPanic returns an error for the value of a recovered panic, with a stack trace. Its text

@@ -30,7 +30,7 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Document, elements, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.CitationsDocumentQuestion, elements, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Retrieval, elements, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.PinnedRetrievalQuestion, elements, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 		return err
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
-		if most := 2 * int64(h.Limits.Load.MaxBody); size > most {
+		if most := 2 * int64(h.Limits.Config.MaxBody); size > most {
 			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks in the response take %d bytes, but the limit is %d bytes; request fewer chunks", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)
@@ -120,7 +120,7 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.Required != nil {
+	if r.RequiredHashes != nil {
 		return nil, 0, problem.AtPointer(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set determines the required chunks")
 	}
 	return r.Chunks, r.TopK, nil

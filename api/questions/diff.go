@@ -22,7 +22,7 @@ import (
 func (h *Handlers) newTextComparer(c *call.Call, l *ledger.Ledger, held int64) *figures.TextComparer {
 	const copies = 2 // one in the store, one in the answer
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return &figures.TextComparer{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, PerByte: copies,
+	return &figures.TextComparer{Log: textLog{logAt{l, l.Head()}}, Cache: h.FiguresCache, MemoryPerByte: copies,
 		Reserve: func(bytes int64) error { return c.BeginAnswer(held + bytes) }}
 }
 
@@ -33,7 +33,7 @@ func (h *Handlers) newNameFinder(c *call.Call, l *ledger.Ledger) *figures.NameFi
 	if content {
 		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	}
-	return &figures.NameFinder{Log: textLog{logAt{l, l.Head()}}, Cache: h.Figures, MayReadContent: content}
+	return &figures.NameFinder{Log: textLog{logAt{l, l.Head()}}, Cache: h.FiguresCache, MayReadContent: content}
 }
 
 // textLog implements figures.Log.
@@ -42,7 +42,7 @@ type textLog struct{ logAt }
 // RedactedBy returns the seq of the event that redacted a record, or nil if the record is not
 // currently redacted.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
-	return query.RedactedBy(ctx, l, seq)
+	return query.FindRedaction(ctx, l, seq)
 }
 
 // Content returns the content with the given digest.
@@ -59,8 +59,8 @@ const diffMemory = 3 + 2*6
 func (h *Handlers) Diff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool
-	of := figures.Output
-	if err := c.ParseParameters(call.CountParameter("a", &seqs[0], &given[0]), call.CountParameter("b", &seqs[1], &given[1]), call.TextParameter("of", &of)); err != nil {
+	of := figures.ContentOutput
+	if err := c.ParseParameters(call.UintParameter("a", &seqs[0], &given[0]), call.UintParameter("b", &seqs[1], &given[1]), call.TextParameter("of", &of)); err != nil {
 		return err
 	}
 	l, err := c.Ledger()
@@ -76,7 +76,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 		}
 	}
 	texts := h.newTextComparer(c, l, 0)
-	texts.PerByte = diffMemory
+	texts.MemoryPerByte = diffMemory
 	answer, err := texts.Diff(c.Request().Context(), of, seqs[0], seqs[1])
 	var (
 		absent *figures.MissingContentError
@@ -87,7 +87,7 @@ func (h *Handlers) Diff(c *call.Call) error {
 	case errors.As(err, &absent):
 		return problem.New(http.StatusNotFound, "%v; GET /v1/ledgers/%s/records/%d lists its content", err, l.Name(), absent.Seq)
 	case errors.As(err, &erased):
-		return redacted(erased.Seq, &erased.By)
+		return redacted(erased.Seq, &erased.RedactionSeq)
 	case errors.As(err, &long):
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/of", err.Error())
 	case err != nil:

@@ -73,7 +73,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	var asked string
 	e := &export{Handlers: h, call: c, ledger: l, allowed: c.ScopeRechecker(access.ScopeRead)}
 	var sized bool
-	if err := c.ParseParameters(call.TextParameter("question", &asked), call.CountParameter("as_of", &e.size, &sized)); err != nil {
+	if err := c.ParseParameters(call.TextParameter("question", &asked), call.UintParameter("as_of", &e.size, &sized)); err != nil {
 		return nil, err
 	}
 	if asked == "" {
@@ -84,7 +84,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	}
 	path, rawQuery, _ := strings.Cut(asked, "?")
 	var ok bool
-	if e.question, e.elements, ok = query.FindQuestion(path); !ok || e.question.Ask == nil {
+	if e.question, e.elements, ok = query.FindQuestion(path); !ok || e.question.ParseParameters == nil {
 		return nil, problem.InvalidParameter("question", "%.200q is not an exportable list or question; see /docs for the valid paths, and omit /v1/ledgers/%s from the path", path, l.Name())
 	}
 	var err error
@@ -100,7 +100,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	for name := range e.values {
 		given[name] = e.values.Get(name)
 	}
-	if e.question.AtHead != nil && e.question.AtHead(given) {
+	if e.question.RequiresHead != nil && e.question.RequiresHead(given) {
 		return nil, problem.InvalidParameter("question", "cannot be exported with the parameter \"sort\": rankings are kept only for the head")
 	}
 	e.path = canonicalPath(path)
@@ -127,8 +127,8 @@ func (e *export) page(first bool) error {
 	for name, list := range e.values {
 		values[name] = list
 	}
-	if e.question.Takes&query.Pages != 0 {
-		values.Set("limit", strconv.Itoa(e.Limits.Load.MaxPage))
+	if e.question.SharedParameters&query.PageParameters != 0 {
+		values.Set("limit", strconv.Itoa(e.Limits.Config.MaxPageRows))
 	}
 	switch {
 	case e.cursor != "":
@@ -198,7 +198,7 @@ func (e *export) add(first bool, answer any) error {
 // row appends one row to the text as a line, and appends the row's leaf hash to the tree of rows.
 func (e *export) row(text []byte) {
 	e.tree.Append(proofs.LeafHash(text))
-	e.tree.TakeDirty() // discard the completed tiles, which are not needed
+	e.tree.TakeDirtyTiles() // discard the completed tiles, which are not needed
 	e.text.Text = append(e.text.Text, `{"row":`...)
 	e.text.Text = append(append(e.text.Text, text...), "}\n"...)
 }
@@ -210,7 +210,7 @@ func (e *export) send() error {
 	}
 	if !e.call.Response().Committed {
 		header := e.call.Response().Header()
-		header.Set(echo.HeaderContentType, call.NDJSON)
+		header.Set(echo.HeaderContentType, call.NDJSONMediaType)
 		header.Set(call.AsOfHeader, strconv.FormatUint(e.size, 10))
 		e.call.Response().WriteHeader(http.StatusOK)
 	} else if err := e.allowed(); err != nil {
@@ -241,7 +241,7 @@ func (e *export) finish() error {
 	note, err := e.ledger.PublishedLog().SignExport(&proofs.ExportManifest{
 		Checkpoint: proofs.Checkpoint{Origin: e.ledger.Info().Origin, Size: e.size, Root: root},
 		Question:   question,
-		Rows:       e.tree.Size(), RowsRoot: e.tree.Root(), Rest: sha256.Sum256(e.rest),
+		RowCount:   e.tree.Size(), RowsRoot: e.tree.Root(), RestDigest: sha256.Sum256(e.rest),
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,6 @@ import (
 // Handlers serves the query routes.
 type Handlers struct {
 	*call.ServerState
-	Figures *figures.Cache
-	totals  effects.Cache
+	FiguresCache *figures.Cache
+	totals       effects.Cache
 }

@@ -12,9 +12,9 @@ import (
 	"colophon/proofs"
 )
 
-// LookUp sends the latest live run-DAG whose cache key matches the question and the other dimensions in the
+// LookUpRunDAG sends the latest live run-DAG whose cache key matches the question and the other dimensions in the
 // request, and the answer of the run-DAG. It tries the strict question first, and then its equivalence class.
-func (h *Handlers) LookUp(c *call.Call) error {
+func (h *Handlers) LookUpRunDAG(c *call.Call) error {
 	body, err := c.ReadQueryBody()
 	if err != nil {
 		return err
@@ -27,7 +27,7 @@ func (h *Handlers) LookUp(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.Lookup, nil, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.LookupQuestion, nil, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 	if l.MemberSecret() != nil {
 		return nil
 	}
-	_, err := l.Reader().Setting(ctx, ledger.MemberSetting)
+	_, err := l.Reader().Setting(ctx, ledger.MemberSecretSetting)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}

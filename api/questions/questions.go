@@ -55,7 +55,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	size := l.Head().Size
-	request, err := q.Parse(elements, rawQuery, size, h.Limits.Load.MaxPage)
+	request, err := q.Parse(elements, rawQuery, size, h.Limits.Config.MaxPageRows)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,8 +69,8 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err := c.HoldReadMemory(memory); err != nil {
 		return nil, nil, err
 	}
-	if request.Size == 0 {
-		h.WaitForRecentEvents(ctx, follower, size)
+	if request.TreeSize == 0 {
+		h.WaitForIndexBriefly(ctx, follower, size)
 	}
 	if err := c.BeginRead(); err != nil {
 		return nil, nil, err
@@ -79,12 +79,12 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err != nil {
 		return nil, nil, err
 	}
-	view.Log, view.Totals = logAt{l, l.Head()}, &h.totals // the head is read after the view is opened, so that it covers the view
-	if request.Figures && c.RequireScope(access.ScopeContent) == nil {
-		view.Texts = h.newTextComparer(c, l, memory)
+	view.Log, view.CountCache = logAt{l, l.Head()}, &h.totals // the head is read after the view is opened, so that it covers the view
+	if request.IncludeFigures && c.RequireScope(access.ScopeContent) == nil {
+		view.TextComparer = h.newTextComparer(c, l, memory)
 	}
-	if request.Named {
-		view.Names = h.newNameFinder(c, l)
+	if request.IncludeNames {
+		view.NameFinder = h.newNameFinder(c, l)
 	}
 	return request, view, nil
 }

@@ -39,8 +39,8 @@ func (h *Handlers) CompareRerun(c *call.Call) error {
 	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
-	limits := h.Values.WithMemberSecret(l.MemberSecret())
-	_, view, err := h.openView(c, &query.Reproduction, query.Parameters{"seq": strconv.FormatUint(seq, 10)}, c.Request().URL.RawQuery)
+	limits := h.RecordLimits.WithMemberSecret(l.MemberSecret())
+	_, view, err := h.openView(c, &query.ReproductionQuestion, query.Parameters{"seq": strconv.FormatUint(seq, 10)}, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_pro
 // decodeRerun returns the members of the re-run that are in the request, and the seq of the record
 // that the re-run repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
-	if err := document.ParseLimited(body, record.DefaultLimits().Values); err != nil {
+	if err := document.ParseLimited(body, record.DefaultLimits().JSONValues); err != nil {
 		return nil, 0, problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	root := document.Root()
@@ -71,7 +71,7 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 	for name, value := range root.Members() {
 		switch text := string(name.Text()); {
 		case text != "seq" && !slices.Contains(rerunNames, text):
-			return nil, 0, problem.AtPointer(http.StatusBadRequest, string(pyjson.AppendPointer(nil, name.Text())), "unknown member; remove it or correct its name")
+			return nil, 0, problem.AtPointer(http.StatusBadRequest, string(pyjson.AppendPointerToken(nil, name.Text())), "unknown member; remove it or correct its name")
 		case value.IsGiven():
 			request[text] = value
 		}
@@ -106,14 +106,14 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 // the request has one. Otherwise it is the given seed or, if that is nil, the seed in the
 // payload.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
-	r, err := limits.Parse(record.IPCRecord, rerunBody(request, recorded, seed))
+	r, err := limits.Parse(record.KindIPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
 		return event.IPC{}, err
 	}
 	defer r.Release()
 	entry := r.AppendBody(make([]byte, proofs.HashSize), record.EventContext{})
 	var decoder event.Decoder
-	e, err := decoder.Decode(record.AppendSuffix(entry, 0, time.Time{}))
+	e, err := decoder.Decode(record.AppendBodySuffix(entry, 0, time.Time{}))
 	if err != nil {
 		return event.IPC{}, fmt.Errorf("reading the record of a re-run: %w", err)
 	}

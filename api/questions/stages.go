@@ -16,7 +16,7 @@ func (h *Handlers) StageProof(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.StageProof, elements, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.StageProofQuestion, elements, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

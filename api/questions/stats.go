@@ -35,12 +35,12 @@ func (h *Handlers) Stats(c *call.Call) error {
 		return err
 	}
 	c.EndHeavyWork() // let other requests work while this one waits for the index
-	follower, _, err := h.WaitForIndexOrLag(c.Request().Context(), l, l.Head().Size)
+	follower, _, err := h.WaitForIndexAllowingLag(c.Request().Context(), l, l.Head().Size)
 	if err != nil {
 		return err
 	}
 	t := counters.TallyOf(follower) // read before the head, so that as_of never exceeds tree_size
-	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Incomplete: t.Incomplete, Checks: []checkCount{}}
+	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Incomplete: t.IncompleteRecords, Checks: []checkCount{}}
 	for _, n := range t.Checks {
 		answer.Checks = append(answer.Checks, checkCount(n))
 	}

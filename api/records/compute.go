@@ -41,7 +41,7 @@ func (h *Handlers) ComputeHashes(c *call.Call) error {
 
 // computeKind returns the kind with the given name or route.
 func computeKind(name string) (record.Kind, bool) {
-	for kind, path := range Paths {
+	for kind, path := range WritePaths {
 		if name == string(kind) || "/"+name == path {
 			return kind, true
 		}

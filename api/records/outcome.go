@@ -18,38 +18,38 @@ import (
 
 // Outcome is the result of writing one record.
 type Outcome struct {
-	Record  *record.Record // nil for a verb
-	Refused bool           // the ledger refused the record because of a mismatch
-	Minimal bool
-	Derive  bool
-	Key     string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
-	Ack     ledger.Ack
+	Record         *record.Record // nil for a verb
+	Refused        bool           // the ledger refused the record because of a mismatch
+	MinimalReceipt bool
+	DeriveMembers  bool
+	IdempotencyKey string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
+	Ack            ledger.Ack
 }
 
 // Receipt returns the receipt for the outcome of a write (spec: Receipts).
 func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Receipt, error) {
 	ack := out.Ack
-	if ack.Outcome == ledger.Replayed {
+	if ack.Outcome == ledger.OutcomeReplayed {
 		entry, err := ack.Entry, error(nil)
 		if entry == nil { // the record was already redacted, and First is the redaction
-			entry, err = l.Reader().Entry(ctx, ack.First)
+			entry, err = l.Reader().Entry(ctx, ack.FirstSeq)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading entry %d: %w", ack.First, err)
+			return nil, fmt.Errorf("reading entry %d: %w", ack.FirstSeq, err)
 		}
-		r, err := receipts.ForEntry(ctx, l, ack.First, entry, ack.Head, ack.Head.Size, out.Minimal)
+		r, err := receipts.ForEntry(ctx, l, ack.FirstSeq, entry, ack.Head, ack.Head.Size, out.MinimalReceipt)
 		if err == nil {
 			r.Replayed = true
 		}
 		return r, err
 	}
-	refused := out.Refused || ack.Outcome == ledger.Conflicted
+	refused := out.Refused || ack.Outcome == ledger.OutcomeConflicted
 	if refused || out.Record == nil {
 		r, err := proofs.NewReceipt(ack.Entry)
 		if err != nil {
 			return nil, fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 		}
-		minimal := out.Minimal && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
+		minimal := out.MinimalReceipt && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
 		return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
@@ -64,8 +64,8 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		Checks:        out.Record.ChecksJSON(),
 	}
 	r.Shape, r.FailureStage = out.Record.RunShape()
-	r.Incomplete = record.MissingParts(out.Record)
-	return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.Minimal)
+	r.MissingMembers = record.MissingParts(out.Record)
+	return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.MinimalReceipt)
 }
 
 // answer sends the response to a single write.
@@ -92,7 +92,7 @@ func (h *Handlers) answer(c *call.Call, l *ledger.Ledger, out *Outcome) error {
 
 // Status returns the HTTP status for an accepted record.
 func (out *Outcome) Status() int {
-	if out.Ack.Outcome == ledger.Replayed {
+	if out.Ack.Outcome == ledger.OutcomeReplayed {
 		return http.StatusOK
 	}
 	return http.StatusCreated
@@ -105,15 +105,15 @@ const maxListed = 100
 // Problem returns the problem for a refused record, or nil if the record was accepted.
 func (out *Outcome) Problem() *problem.Problem {
 	switch {
-	case out.Ack.Outcome == ledger.Replayed:
+	case out.Ack.Outcome == ledger.OutcomeReplayed:
 		return nil
-	case out.Ack.Outcome == ledger.Conflicted:
+	case out.Ack.Outcome == ledger.OutcomeConflicted:
 		return out.conflict()
 	case out.Refused:
 		p := problem.New(http.StatusUnprocessableEntity, "refused: claimed hashes differ from the recomputed hashes (mismatches: %d)", len(out.Record.Mismatches()))
 		mismatches := out.Record.Mismatches()
 		for _, m := range mismatches[:min(len(mismatches), maxListed)] {
-			p.Errors = append(p.Errors, problem.Place{Pointer: out.Record.PointerOf(m), Field: m.Field,
+			p.Errors = append(p.Errors, problem.ErrorDetail{Pointer: out.Record.ClaimPointer(m), Field: m.Field,
 				Detail:  "the claimed hash differs from the recomputed one",
 				Claimed: string(m.Claimed), Computed: string(m.Computed)})
 		}
@@ -125,11 +125,11 @@ func (out *Outcome) Problem() *problem.Problem {
 // conflict returns the 409 problem for an idempotency key or a run_id that another record
 // already uses.
 func (out *Outcome) conflict() *problem.Problem {
-	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.First)
-	if out.Key == "" {
+	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.FirstSeq)
+	if out.IdempotencyKey == "" {
 		p = problem.New(http.StatusConflict, "the run_id is already used by a different record of this kind, event %d; "+
-			"give each run its own run_id, or send the same record again", out.Ack.First)
+			"give each run its own run_id, or send the same record again", out.Ack.FirstSeq)
 	}
-	p.FirstSeq = &out.Ack.First
+	p.FirstSeq = &out.Ack.FirstSeq
 	return p
 }

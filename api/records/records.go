@@ -13,6 +13,6 @@ import (
 // Handlers serves the routes that write records.
 type Handlers struct {
 	*call.ServerState
-	// Appended measures how long single records and verbs wait for their commit, by ledger.
-	Appended *prometheus.HistogramVec
+	// AppendDuration measures how long single records and verbs wait for their commit, by ledger.
+	AppendDuration *prometheus.HistogramVec
 }

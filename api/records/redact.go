@@ -44,26 +44,26 @@ func (h *Handlers) Redact(c *call.Call) error {
 		return refusal
 	}
 	ctx := c.Request().Context()
-	switch by, err := query.RedactedBy(ctx, l.Reader(), seq); {
+	switch by, err := query.FindRedaction(ctx, l.Reader(), seq); {
 	case err != nil:
 		return err
 	case by != nil:
-		held, err := hasIdempotencyKey(ctx, l, o.Key)
+		held, err := hasIdempotencyKey(ctx, l, o.IdempotencyKey)
 		if err != nil {
 			return err
 		}
 		if !held {
-			return h.answer(c, l, &Outcome{Minimal: o.Minimal, Ack: ledger.Ack{Outcome: ledger.Replayed, First: *by, Head: l.Head()}})
+			return h.answer(c, l, &Outcome{MinimalReceipt: o.MinimalReceipt, Ack: ledger.Ack{Outcome: ledger.OutcomeReplayed, FirstSeq: *by, Head: l.Head()}})
 		}
 	}
-	withdrawn, err := l.RedactionOf(ctx, seq)
+	withdrawn, err := l.PrepareRedaction(ctx, seq)
 	if err != nil {
 		return err
 	}
 	if len(withdrawn.Digests) == 0 {
 		return refusal
 	}
-	sub, err := l.PrepareVerb(v, o.Actor, o.Key)
+	sub, err := l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
 	if err != nil {
 		return err
 	}

@@ -14,31 +14,31 @@ import (
 	"colophon/ledger/record"
 )
 
-// SourceCheck refuses citation sets that cite unregistered sources, if the ledger is configured to
+// SourceChecker refuses citation sets that cite unregistered sources, if the ledger is configured to
 // do so (spec: Unregistered sources). When it checks the first citation set, it opens a view of the
 // index at the log's head. The view includes every registration and revocation acknowledged before
-// that. Only one goroutine may use a SourceCheck, and the caller must close it.
-type SourceCheck struct {
+// that. Only one goroutine may use a SourceChecker, and the caller must close it.
+type SourceChecker struct {
 	shared     *call.ServerState
 	ledger     *ledger.Ledger
 	view       *index.View // nil until the first citation set is checked
 	registered map[string]bool
 }
 
-// NewSourceCheck returns a SourceCheck for a ledger. The caller must close it.
-func (h *Handlers) NewSourceCheck(l *ledger.Ledger) *SourceCheck {
-	return &SourceCheck{shared: h.ServerState, ledger: l}
+// NewSourceChecker returns a SourceChecker for a ledger. The caller must close it.
+func (h *Handlers) NewSourceChecker(l *ledger.Ledger) *SourceChecker {
+	return &SourceChecker{shared: h.ServerState, ledger: l}
 }
 
-// checkSources calls SourceCheck.Check for a single record, and returns its error.
+// checkSources calls SourceChecker.Check for a single record, and returns its error.
 func (h *Handlers) checkSources(ctx context.Context, l *ledger.Ledger, r *record.Record, sub *ledger.Submission) error {
-	check := h.NewSourceCheck(l)
+	check := h.NewSourceChecker(l)
 	defer check.Close()
 	return check.Check(ctx, r, sub)
 }
 
 // Close closes the view of the index.
-func (s *SourceCheck) Close() {
+func (s *SourceChecker) Close() {
 	if s.view != nil {
 		_ = s.view.Close() // closing a read-only view cannot lose data
 	}
@@ -48,16 +48,16 @@ func (s *SourceCheck) Close() {
 // to a citation set in a ledger that refuses unregistered sources, and waits for the index. If an
 // event already has the submission's idempotency key, Check returns nil, because the ledger then
 // replays or refuses the record (spec: Idempotency).
-func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
-	if r.Kind != record.CitationSet || !s.ledger.RejectsUnregisteredSources() {
+func (s *SourceChecker) Check(ctx context.Context, r *record.Record, sub *ledger.Submission) error {
+	if r.Kind != record.KindCitationSet || !s.ledger.RejectsUnregisteredSources() {
 		return nil
 	}
 	places, first, err := s.unregistered(ctx, r)
 	if err != nil || len(places) == 0 {
 		return err
 	}
-	if sub.Key != nil {
-		held, err := hasKeyDigest(ctx, s.ledger, *sub.Key)
+	if sub.KeyDigest != nil {
+		held, err := hasKeyDigest(ctx, s.ledger, *sub.KeyDigest)
 		if err != nil {
 			return fmt.Errorf("looking up an idempotency key: %w", err)
 		}
@@ -73,7 +73,7 @@ func (s *SourceCheck) Check(ctx context.Context, r *record.Record, sub *ledger.S
 
 // unregistered returns the citations whose source is not registered, and the ID of the first
 // unregistered source.
-func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (places []problem.Place, first string, err error) {
+func (s *SourceChecker) unregistered(ctx context.Context, r *record.Record) (places []problem.ErrorDetail, first string, err error) {
 	if err := s.open(ctx); err != nil {
 		return nil, "", err
 	}
@@ -93,13 +93,13 @@ func (s *SourceCheck) unregistered(ctx context.Context, r *record.Record) (place
 		if len(places) == 0 {
 			first = id
 		}
-		places = append(places, problem.Place{Pointer: pointer, Detail: fmt.Sprintf("source %q is not registered; register it with PUT /v1/ledgers/%s/sources/%s", id, s.ledger.Name(), url.PathEscape(id))})
+		places = append(places, problem.ErrorDetail{Pointer: pointer, Detail: fmt.Sprintf("source %q is not registered; register it with PUT /v1/ledgers/%s/sources/%s", id, s.ledger.Name(), url.PathEscape(id))})
 	}
 	return places, first, nil
 }
 
 // open opens the view unless it is already open.
-func (s *SourceCheck) open(ctx context.Context) (err error) {
+func (s *SourceChecker) open(ctx context.Context) (err error) {
 	if s.view != nil {
 		return nil
 	}

@@ -35,12 +35,12 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 		return err
 	}
 	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
-		request, err := record.ParseValidation(text)
+		request, err := record.ParseValidationRequest(text)
 		if err != nil {
 			return nil, err
 		}
 		c.EndHeavyWork() // release the slot taken for the body before waiting for the index
-		return h.prepareValidationVerb(c.Request().Context(), l, o.Key, request, path)
+		return h.prepareValidationVerb(c.Request().Context(), l, o.IdempotencyKey, request, path)
 	})
 }
 
@@ -49,11 +49,11 @@ func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line
 	if l.Info().Frozen { // check before looking up the path, like submitVerb
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
-	v, err := h.prepareValidationVerb(ctx, l, o.Key, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
+	v, err := h.prepareValidationVerb(ctx, l, o.IdempotencyKey, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
 	if err != nil {
 		return ledger.Submission{}, err
 	}
-	return l.PrepareVerb(v, o.Actor, o.Key)
+	return l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
 }
 
 // prepareValidationVerb returns the verb that validates a path. It returns a 404 problem if the build
@@ -178,7 +178,7 @@ func (h *Handlers) planValidations(c *call.Call, l *ledger.Ledger, project strin
 		case err != nil:
 			return nil, err
 		case current.ContentFingerprint != p.ContentFingerprint:
-			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: p.PathID, Reason: wire.PathChanged})
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: p.PathID, Reason: wire.ReasonPathChanged})
 		case current.Validated == request.Validated:
 			answer.Unchanged++
 		default:
@@ -197,9 +197,9 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 		case err != nil:
 			return nil, err
 		case !known:
-			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.PathUnknown})
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.ReasonPathUnknown})
 		case listed.ContentFingerprint != "" && listed.ContentFingerprint != p.ContentFingerprint:
-			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.PathChanged})
+			answer.Refused = append(answer.Refused, wire.RefusedPath{PathID: listed.PathID, Reason: wire.ReasonPathChanged})
 		default:
 			selected = append(selected, p)
 		}

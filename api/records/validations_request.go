@@ -40,8 +40,8 @@ type listedPath struct{ PathID, ContentFingerprint string }
 func parseValidations(body []byte) (*validationsRequest, error) {
 	r := new(validationsRequest)
 	var document pyjson.Document
-	if err := document.ParseLimited(bytes.Clone(body), record.DefaultLimits().Values); err != nil {
-		return nil, strict.SyntaxError(err)
+	if err := document.ParseLimited(bytes.Clone(body), record.DefaultLimits().JSONValues); err != nil {
+		return nil, strict.NewSyntaxError(err)
 	}
 	var d strict.Decoder
 	o := d.Object(document.Root(), "", "validated", "reason", "build", "original_actor", "timestamp", "paths", "status", "dry_run", "as_of")
@@ -71,14 +71,14 @@ func readPaths(o strict.Object, name string) (list []listedPath) {
 	seen := make(map[string]bool)
 	for e := range given.Elements() {
 		at := o.ElementPointer(name, len(list))
-		path := o.D.Object(e, at, "path_id", "content_fingerprint")
-		if o.D.IsFull() {
+		path := o.Decoder.Object(e, at, "path_id", "content_fingerprint")
+		if o.Decoder.IsFull() {
 			return nil
 		}
 		p := listedPath{PathID: string(path.RequiredText("path_id", maxText)),
 			ContentFingerprint: string(path.Fingerprint("content_fingerprint"))}
 		if seen[p.PathID] {
-			o.D.ReportInvalid(at+"/path_id", "is listed twice")
+			o.Decoder.ReportInvalid(at+"/path_id", "is listed twice")
 		}
 		seen[p.PathID] = true
 		list = append(list, p)

@@ -28,12 +28,12 @@ import (
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
-	return h.aboutRecord(c, record.RecordStateChanged, record.ParseStateChange)
+	return h.aboutRecord(c, record.KindRecordStateChanged, record.ParseStateChange)
 }
 
 // AddNote adds a note to a record.
 func (h *Handlers) AddNote(c *call.Call) error {
-	return h.aboutRecord(c, record.Note, record.ParseNote)
+	return h.aboutRecord(c, record.KindNote, record.ParseNote)
 }
 
 // aboutRecord records a verb about the record whose seq is in the path.
@@ -64,7 +64,7 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 // with writes, because the kind of an event never changes.
 func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
 	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG; only those have a state"
-	if verb == record.Note {
+	if verb == record.KindNote {
 		fits, reason = record.Kind.IsRecord, "not a record; only records have notes"
 	}
 	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, reason)
@@ -93,7 +93,7 @@ func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Option
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
 		return ledger.Submission{}, err
 	}
-	return l.PrepareVerb(v, o.Actor, o.Key)
+	return l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
 }
 
 // RegisterSource registers a source, or replaces its registration.
@@ -110,7 +110,7 @@ func (h *Handlers) RevokeSource(c *call.Call) error {
 		if err != nil {
 			return nil, err
 		}
-		return v, h.checkRegistered(c, l, id, o.Key)
+		return v, h.checkRegistered(c, l, id, o.IdempotencyKey)
 	})
 }
 
@@ -160,7 +160,7 @@ func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *c
 		return err
 	}
 	c.EndHeavyWork()
-	sub, err := l.PrepareVerb(v, o.Actor, o.Key)
+	sub, err := l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 	if err != nil {
 		return err
 	}
-	h.Appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-	if ack.Outcome != ledger.Appended {
-		return h.answer(c, l, &Outcome{Minimal: o.Minimal, Key: o.Key, Ack: ack})
+	h.AppendDuration.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
+	if ack.Outcome != ledger.OutcomeAppended {
+		return h.answer(c, l, &Outcome{MinimalReceipt: o.MinimalReceipt, IdempotencyKey: o.IdempotencyKey, Ack: ack})
 	}
-	return receipts.SendAck(c, l, ack, o.Minimal)
+	return receipts.SendAck(c, l, ack, o.MinimalReceipt)
 }
 
 func sourceID(c *call.Call) (string, error) {

@@ -9,12 +9,12 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// Paths maps each of the four kinds of records to the route that writes it (spec: Requests).
-var Paths = map[record.Kind]string{
-	record.IPCRecord:       "/ipc-records",
-	record.RunDAG:          "/run-dags",
-	record.CitationSet:     "/citation-sets",
-	record.PathFingerprint: "/path-fingerprints",
+// WritePaths maps each of the four kinds of records to the route that writes it (spec: Requests).
+var WritePaths = map[record.Kind]string{
+	record.KindIPCRecord:       "/ipc-records",
+	record.KindRunDAG:          "/run-dags",
+	record.KindCitationSet:     "/citation-sets",
+	record.KindPathFingerprint: "/path-fingerprints",
 }
 
 // postedRecord is a record with the request body that contains it.
@@ -33,7 +33,7 @@ func (p postedRecord) release() {
 // record is not for a ledger. The caller must release the returned record. If parseRecord returns
 // an error, it releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
-	r, err := h.Values.WithMemberSecret(members).Parse(kind, body.Bytes())
+	r, err := h.RecordLimits.WithMemberSecret(members).Parse(kind, body.Bytes())
 	if err != nil {
 		body.Release()
 		return postedRecord{}, err
@@ -70,7 +70,7 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 			return err
 		}
 		c.EndHeavyWork()
-		if kind == record.CitationSet && !refused {
+		if kind == record.KindCitationSet && !refused {
 			if err := h.checkSources(c.Request().Context(), l, r.Record, &sub); err != nil {
 				return err
 			}
@@ -80,17 +80,17 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 		if err != nil {
 			return err
 		}
-		h.Appended.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, Minimal: o.Minimal, Derive: o.Derive, Key: o.Key, Ack: ack})
+		h.AppendDuration.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
+		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, MinimalReceipt: o.MinimalReceipt, DeriveMembers: o.DeriveMembers, IdempotencyKey: o.IdempotencyKey, Ack: ack})
 	}
 }
 
 // PrepareRecord returns the submission for r. If a claimed hash is wrong and o.Reject is set, it
 // returns the submission for a refusal instead, and refused is true.
 func PrepareRecord(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
-	if o.Reject && len(r.Mismatches()) > 0 {
-		return l.PrepareRefusal(r, o.Actor, o.Key), true, nil
+	if o.RejectMismatches && len(r.Mismatches()) > 0 {
+		return l.PrepareRefusal(r, o.Actor, o.IdempotencyKey), true, nil
 	}
-	sub, err = l.PrepareRecord(r, o.Actor, o.Key)
+	sub, err = l.PrepareRecord(r, o.Actor, o.IdempotencyKey)
 	return sub, false, err
 }

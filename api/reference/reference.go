@@ -18,19 +18,19 @@ import (
 //go:embed index.html
 var Page []byte
 
-// Policy is the Content-Security-Policy of Page. It allows inline styles because RapiDoc uses
+// ContentSecurityPolicy is the Content-Security-Policy of Page. It allows inline styles because RapiDoc uses
 // them.
-const Policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Script is RapiDoc, as its project publishes it. `make rapidoc` updates it.
+// RapiDocScript is RapiDoc, as its project publishes it. `make rapidoc` updates it.
 //
 //go:embed rapidoc/rapidoc-min.js
-var Script []byte
+var RapiDocScript []byte
 
-// Theme is the script that gives Page the browser's light or dark color scheme.
+// ThemeScript is the script that gives Page the browser's light or dark color scheme.
 //
 //go:embed theme.js
-var Theme []byte
+var ThemeScript []byte
 
 var contract = sync.OnceValues(func() ([]byte, error) { return withSamples(colophon.OpenAPI) })
 

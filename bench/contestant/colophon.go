@@ -41,13 +41,13 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 	if n.database, err = pebble.Open(ctx, pebble.Config{Dir: filepath.Join(dir, "db"), Logger: log}); err != nil {
 		return n, fmt.Errorf("opening the database: %w", err)
 	}
-	config := func(string) ledger.Config { return ledger.Config{Log: log} }
+	config := func(string) ledger.Config { return ledger.Config{Logger: log} }
 	if n.host, err = ledger.OpenHost(ctx, n.database, keystore.KeyFiles{Dir: filepath.Join(dir, "keys")}, config); err != nil {
 		return n, fmt.Errorf("opening the ledgers: %w", err)
 	}
-	n.ledger, err = n.host.Ledger(ledger.Default)
-	if errors.Is(err, ledger.ErrUnknown) {
-		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
+	n.ledger, err = n.host.Ledger(ledger.DefaultName)
+	if errors.Is(err, ledger.ErrUnknownLedger) {
+		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName})
 	}
 	if err != nil {
 		return n, fmt.Errorf("opening the ledger: %w", err)
@@ -60,7 +60,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 
 // follow opens the index in dir and starts to fold the events of the ledger.
 func (n *node) follow(dir string, log *slog.Logger) (err error) {
-	if n.index, err = query.Open(index.Config{Dir: dir, Log: log}); err != nil {
+	if n.index, err = query.OpenIndex(index.Config{Dir: dir, Log: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
 	}
 	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.PublishedLog()); err != nil {
@@ -89,11 +89,11 @@ func (n *node) close() error {
 // append appends a record in the same steps as the API: it decodes, checks, and submits the record,
 // and waits until it is durable. The caller must release the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
-	r, err := record.DefaultLimits().WithMemberSecret(n.ledger.MemberSecret()).Parse(record.IPCRecord, body)
+	r, err := record.DefaultLimits().WithMemberSecret(n.ledger.MemberSecret()).Parse(record.KindIPCRecord, body)
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
-	submission, err := n.ledger.PrepareRecord(r, ledger.Anonymous, "")
+	submission, err := n.ledger.PrepareRecord(r, ledger.AnonymousActor, "")
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
@@ -102,8 +102,8 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 		return nil, ledger.Ack{}, err
 	}
 	ack, err := ticket.Wait()
-	if err == nil && ack.Outcome != ledger.Appended {
-		err = fmt.Errorf("event %d already holds the record's key", ack.First)
+	if err == nil && ack.Outcome != ledger.OutcomeAppended {
+		err = fmt.Errorf("event %d already holds the record's key", ack.FirstSeq)
 	}
 	return r, ack, err
 }

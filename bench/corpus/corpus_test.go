@@ -19,12 +19,12 @@ func TestClaimedHashesAreCorrect(t *testing.T) {
 	const records = 3000
 	for i := range uint64(records) {
 		body, u := c.Append(nil, i)
-		r, err := record.Parse(record.IPCRecord, body)
+		r, err := record.Parse(record.KindIPCRecord, body)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint("bench/", i), r.RunID)
 		require.Len(t, r.Checks, 4)
 		for _, check := range r.Checks {
-			require.Equal(t, record.Match, check.Result, "%s of %s", check.Field, body)
+			require.Equal(t, record.ResultMatch, check.Result, "%s of %s", check.Field, body)
 		}
 		require.Len(t, r.Contents, 3)
 		size, unique = size+len(body), unique+u
@@ -67,7 +67,7 @@ func TestUniqueBytes(t *testing.T) {
 	seen := make(map[[32]byte]bool)
 	for i := range uint64(5000) {
 		body, unique := c.Append(nil, i)
-		r, err := record.Parse(record.IPCRecord, body)
+		r, err := record.Parse(record.KindIPCRecord, body)
 		require.NoError(t, err)
 		repeated := 0
 		for _, content := range r.Contents {

@@ -40,8 +40,8 @@ type StaleCitationRow struct {
 	How          string  `json:"how"`           // cause: recited, registered or not_listed
 }
 
-// CitingRow is a citation set that cites a chunk or a source.
-type CitingRow struct {
+// CitingSetRow is a citation set that cites a chunk or a source.
+type CitingSetRow struct {
 	RowMembers
 	RunID     *string       `json:"run_id"`
 	Subject   string        `json:"subject"`
@@ -97,7 +97,7 @@ type RetrievalChunk struct {
 // PinnedRetrieval holds the chunks that a pinned retrieval selected: first those that the citation
 // set cites, then others up to top_k.
 type PinnedRetrieval struct {
-	TreeView
+	IndexedTree
 	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // hashes of cited chunks that no given source contains
@@ -125,7 +125,7 @@ type Source struct {
 
 // SourceAnswer is a source with its chunks.
 type SourceAnswer struct {
-	TreeView
+	IndexedTree
 	Source
 	ChunkHashes []string `json:"chunk_hashes"`
 }

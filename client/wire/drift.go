@@ -69,7 +69,7 @@ type MemberDifference struct {
 
 // Attribution describes what caused the change from record A to record B.
 type Attribution struct {
-	TreeView
+	IndexedTree
 	IPCChange
 	// Text describes how much the texts changed. It is present only if the request has text=true and the
 	// caller is allowed to read content.
@@ -89,18 +89,18 @@ type IPCChange struct {
 // Group describes the runs that share a value. Seq is the seq of the last of these runs.
 type Group struct {
 	RowMembers
-	By              string    `json:"by"`
-	Value           string    `json:"value"`
-	Name            *HashName `json:"name,omitempty"` // set only if the request has names=true
-	Runs            uint64    `json:"runs"`
-	DistinctOutputs uint64    `json:"distinct_outputs"`
-	Stability       Decimal   `json:"stability"`    // fraction of the runs that have the most common output
-	EntropyBits     Decimal   `json:"entropy_bits"` // Shannon entropy of the distribution of outputs, in bits
-	Flips           uint64    `json:"flips"`        // number of runs whose output differs from that of the previous run
-	FirstSeq        uint64    `json:"first_seq"`
-	FirstTime       Time      `json:"first_time"`
-	LastSeq         uint64    `json:"last_seq"`
-	LastTime        Time      `json:"last_time"`
+	By              string        `json:"by"`
+	Value           string        `json:"value"`
+	Name            *ReadableName `json:"name,omitempty"` // set only if the request has names=true
+	Runs            uint64        `json:"runs"`
+	DistinctOutputs uint64        `json:"distinct_outputs"`
+	Stability       Decimal       `json:"stability"`    // fraction of the runs that have the most common output
+	EntropyBits     Decimal       `json:"entropy_bits"` // Shannon entropy of the distribution of outputs, in bits
+	Flips           uint64        `json:"flips"`        // number of runs whose output differs from that of the previous run
+	FirstSeq        uint64        `json:"first_seq"`
+	FirstTime       Time          `json:"first_time"`
+	LastSeq         uint64        `json:"last_seq"`
+	LastTime        Time          `json:"last_time"`
 }
 
 // GroupAnswer is a group with one page of its outputs and one page of its runs.
@@ -114,10 +114,10 @@ type GroupAnswer struct {
 // GroupOutput is one of a group's outputs. Seq is the seq of the first run that produced it.
 type GroupOutput struct {
 	RowMembers
-	OutputHash string    `json:"output_hash"`
-	Name       *HashName `json:"name,omitempty"` // set only if the request has names=true
-	Runs       uint64    `json:"runs"`
-	Share      Decimal   `json:"share"` // fraction of the group's runs that have this output
+	OutputHash string        `json:"output_hash"`
+	Name       *ReadableName `json:"name,omitempty"` // set only if the request has names=true
+	Runs       uint64        `json:"runs"`
+	Share      Decimal       `json:"share"` // fraction of the group's runs that have this output
 }
 
 // GroupMember is one run of a group.
@@ -182,7 +182,7 @@ type Rerun struct {
 
 // Reproduction is the result of comparing a re-run with the record that it repeats.
 type Reproduction struct {
-	TreeView
+	IndexedTree
 	Record        Generation           `json:"record"`
 	IPCID         HashPair             `json:"ipc_id"`
 	OutputHash    HashPair             `json:"output_hash"`
@@ -207,7 +207,7 @@ type RunValue struct {
 
 // Rates counts the records of a ledger in consecutive periods.
 type Rates struct {
-	TreeView
+	IndexedTree
 	Step uint64       `json:"step"` // length of a period, in seconds
 	Rows []RatePeriod `json:"rows"` // oldest first, without gaps
 }

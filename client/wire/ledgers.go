@@ -63,7 +63,7 @@ type MemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
-// KeyHistory lists the verifier keys of a log, as reported by the server. Use proofs.ParseLogKey to
+// KeyHistory lists the verifier keys of a log, as reported by the server. Use proofs.ParseKeyHistory to
 // verify that each key was handed over to the next.
 type KeyHistory struct {
 	Origin      string        `json:"origin"`
@@ -146,7 +146,7 @@ type ProducerRow struct {
 
 // ProducerAnswer is a producer with one page of its gaps and one page of its duplicates.
 type ProducerAnswer struct {
-	TreeView
+	IndexedTree
 	ProducerRow
 	Gaps       []ProducerGap       `json:"gaps"`
 	Duplicates []ProducerDuplicate `json:"duplicates"`

@@ -91,7 +91,7 @@ type PathDifference struct {
 type ComparedPath struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.EarlierValidationSeq
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
@@ -108,13 +108,13 @@ type PathRename struct {
 // PathCollision is a path with a longer path_id, because another path already had its usual one.
 type PathCollision struct {
 	RowMembers
-	PathID string          `json:"path_id"`
-	Route  []string        `json:"route"`
-	Holder CollisionHolder `json:"holder"`
+	PathID string       `json:"path_id"`
+	Route  []string     `json:"route"`
+	Holder PathIDHolder `json:"holder"`
 }
 
-// CollisionHolder is the path that already had the shorter path_id.
-type CollisionHolder struct {
+// PathIDHolder is the path that already had the shorter path_id.
+type PathIDHolder struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`
@@ -168,6 +168,6 @@ type RefusedPath struct {
 
 // The values of RefusedPath.Reason.
 const (
-	PathUnknown = "unknown" // the build lacks the path
-	PathChanged = "changed" // the path's fingerprint differs from the one in the request
+	ReasonPathUnknown = "unknown" // the build lacks the path
+	ReasonPathChanged = "changed" // the path's fingerprint differs from the one in the request
 )

@@ -67,23 +67,23 @@ type Environment struct {
 	HostPlatform    *string `json:"host_platform,omitempty"`
 }
 
-// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
+// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectedRunInputs is
 // required. Its texts and free-form JSON can contain lone surrogates.
 type RunDAG struct {
 	CommonMembers
-	DAG             *DAG             `json:"dag,omitempty"`
-	Inputs          *RunInputs       `json:"inputs,omitempty"`
-	RejectInputs    *RejectInputs    `json:"reject_inputs,omitempty"`
-	Question        *string          `json:"question,omitempty"`
-	QuestionMode    string           `json:"question_mode,omitempty"` // equivalence_class (default) or strict
-	AnswerText      *string          `json:"answer_text,omitempty"`
-	Messages        json.RawMessage  `json:"messages,omitempty"`        // a JSON list
-	Policy          json.RawMessage  `json:"policy,omitempty"`          // a JSON object
-	VerifierPolicy  json.RawMessage  `json:"verifier_policy,omitempty"` // a JSON object
-	SourceRoots     []string         `json:"source_roots,omitzero"`
-	Evidence        []Evidence       `json:"evidence,omitzero"`
-	CacheDimensions *CacheDimensions `json:"cache_dimensions,omitempty"`
-	CacheKey        string           `json:"cache_key,omitempty"`
+	DAG             *DAG               `json:"dag,omitempty"`
+	Inputs          *RunInputs         `json:"inputs,omitempty"`
+	RejectInputs    *RejectedRunInputs `json:"reject_inputs,omitempty"`
+	Question        *string            `json:"question,omitempty"`
+	QuestionMode    string             `json:"question_mode,omitempty"` // equivalence_class (default) or strict
+	AnswerText      *string            `json:"answer_text,omitempty"`
+	Messages        json.RawMessage    `json:"messages,omitempty"`        // a JSON list
+	Policy          json.RawMessage    `json:"policy,omitempty"`          // a JSON object
+	VerifierPolicy  json.RawMessage    `json:"verifier_policy,omitempty"` // a JSON object
+	SourceRoots     []string           `json:"source_roots,omitzero"`
+	Evidence        []Evidence         `json:"evidence,omitzero"`
+	CacheDimensions *CacheDimensions   `json:"cache_dimensions,omitempty"`
+	CacheKey        string             `json:"cache_key,omitempty"`
 }
 
 // RecordKind implements [Record].
@@ -136,8 +136,8 @@ type RunSource struct {
 	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
 }
 
-// RejectInputs holds the inputs from which the ledger builds the run-DAG of a run that preflight rejected.
-type RejectInputs struct {
+// RejectedRunInputs holds the inputs from which the ledger builds the run-DAG of a run that preflight rejected.
+type RejectedRunInputs struct {
 	QuestionHash     string            `json:"question_hash,omitempty"`
 	PreflightHash    string            `json:"preflight_hash,omitempty"`
 	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
@@ -415,8 +415,8 @@ type RedactionResult struct {
 	Records              uint64           `json:"records"`
 	AlreadyRedacted      uint64           `json:"already_redacted"`
 	WithoutContent       uint64           `json:"without_content"`
-	Erased               PieceCount       `json:"erased"` // content that no other record needs
-	Kept                 PieceCount       `json:"kept"`   // content that other records need
+	Erased               ContentCount     `json:"erased"` // content that no other record needs
+	Kept                 ContentCount     `json:"kept"`   // content that other records need
 	NeededBy             uint64           `json:"needed_by"`
 	FirstSeqs            []uint64         `json:"first_seqs"`
 	FirstAlreadyRedacted []RedactedRecord `json:"first_already_redacted"`
@@ -424,8 +424,8 @@ type RedactionResult struct {
 	Receipts             []*Receipt       `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
 }
 
-// PieceCount counts pieces of content and their bytes.
-type PieceCount struct {
+// ContentCount counts pieces of content and their bytes.
+type ContentCount struct {
 	Pieces uint64 `json:"pieces"`
 	Bytes  uint64 `json:"bytes"`
 }
@@ -467,7 +467,7 @@ type DerivedMembers struct {
 	PathID              string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
 	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
 	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
+	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // see PathStatus.EarlierValidationSeq
 	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
 	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
 	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
@@ -508,7 +508,7 @@ type ComputeAnswer struct {
 
 // RecordRow is one event and what the ledger derived about it from other events.
 type RecordRow struct {
-	TreeView
+	IndexedTree
 	RowMembers
 	Kind          Kind     `json:"kind"`
 	Time          Time     `json:"time"`
@@ -538,14 +538,14 @@ type ListedRecord struct {
 	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
 	Incomplete   []string          `json:"incomplete,omitempty"`   // parts, such as seed, that the IPC record lacks
 	Labels       map[string]string `json:"labels"`
-	Name         *HashName         `json:"name,omitempty"` // set only if the request has names=true
+	Name         *ReadableName     `json:"name,omitempty"` // set only if the request has names=true
 	Links        RecordLinks       `json:"links"`
 	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
 // SearchAnswer is the response to GET /search. It lists the values that match the text.
 type SearchAnswer struct {
-	TreeView
+	IndexedTree
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
 	Complete bool        `json:"complete"` // false if the search may have missed some matches
 }
@@ -555,9 +555,9 @@ type SearchHit struct {
 	RowMembers
 	// Type is event, event_hash, label, or the parameter of GET /records that filters by the value.
 	// If Type is label, Value is the name of a label.
-	Type  string    `json:"type"`
-	Value string    `json:"value"`
-	Name  *HashName `json:"name,omitempty"`
+	Type  string        `json:"type"`
+	Value string        `json:"value"`
+	Name  *ReadableName `json:"name,omitempty"`
 }
 
 // RecordLinks holds paths of related resources on the server.

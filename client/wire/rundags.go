@@ -13,7 +13,7 @@ type RunDAGRow struct {
 
 // RunDAGComparison is the response to GET /run-dags/compare.
 type RunDAGComparison struct {
-	TreeView
+	IndexedTree
 	RunDAGChange
 }
 
@@ -48,15 +48,15 @@ type RunDAGCause string
 
 // Causes other than the name of a dimension of the cache key.
 const (
-	RunDAGIdentical   RunDAGCause = "identical"    // no stage differs
-	RunDAGConfounded  RunDAGCause = "confounded"   // several dimensions differ
-	RunDAGNoDimension RunDAGCause = "no_dimension" // stages differ, but all dimensions agree
-	RunDAGUnknown     RunDAGCause = "unknown"      // stages differ, and at least one run has no dimensions
+	RunDAGCauseIdentical   RunDAGCause = "identical"    // no stage differs
+	RunDAGCauseConfounded  RunDAGCause = "confounded"   // several dimensions differ
+	RunDAGCauseNoDimension RunDAGCause = "no_dimension" // stages differ, but all dimensions agree
+	RunDAGCauseUnknown     RunDAGCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
 // CachedRunDAG is the live run-DAG with a given cache key.
 type CachedRunDAG struct {
-	TreeView
+	IndexedTree
 	RunDAGRow
 	CacheKey        string             `json:"cache_key"`
 	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event or has a lone surrogate
@@ -101,15 +101,15 @@ type LookupAnswer struct {
 // ListedRunDAG is a run-DAG in a list.
 type ListedRunDAG struct {
 	RunDAGRow
-	State                State     `json:"state"`
-	FailureStage         *string   `json:"failure_stage"` // nil if the run did not fail; "unknown" if it was posted as stages without inputs
-	AuditMode            *string   `json:"audit_mode"`
-	VerifierMethod       *string   `json:"verifier_method"`
-	QuestionHash         *string   `json:"question_hash"`
-	ModelProfileHash     *string   `json:"model_profile_hash"`
-	GovernancePolicyHash *string   `json:"governance_policy_hash"`
-	Inconsistent         []string  `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
-	Name                 *HashName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
+	State                State         `json:"state"`
+	FailureStage         *string       `json:"failure_stage"` // nil if the run did not fail; "unknown" if it was posted as stages without inputs
+	AuditMode            *string       `json:"audit_mode"`
+	VerifierMethod       *string       `json:"verifier_method"`
+	QuestionHash         *string       `json:"question_hash"`
+	ModelProfileHash     *string       `json:"model_profile_hash"`
+	GovernancePolicyHash *string       `json:"governance_policy_hash"`
+	Inconsistent         []string      `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
+	Name                 *ReadableName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
 }
 
 // RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last run-DAG.
@@ -117,7 +117,7 @@ type RunDAGGroup struct {
 	RowMembers
 	By              string         `json:"by"`
 	Value           string         `json:"value"`
-	Name            *HashName      `json:"name,omitempty"` // set only if the request has names=true
+	Name            *ReadableName  `json:"name,omitempty"` // set only if the request has names=true
 	Runs            uint64         `json:"runs"`
 	DistinctAnswers uint64         `json:"distinct_answers"` // runs without an answer are not counted
 	Verdicts        []VerdictCount `json:"verdicts"`
@@ -138,7 +138,7 @@ type VerdictCount struct {
 
 // StageProof proves one stage of a run-DAG.
 type StageProof struct {
-	TreeView
+	IndexedTree
 	Seq     uint64       `json:"seq"`
 	Stage   string       `json:"stage"`
 	Index   uint64       `json:"index"` // position of the stage, counted from 0
@@ -150,7 +150,7 @@ type StageProof struct {
 
 // FailuresAnswer counts run-DAGs by outcome.
 type FailuresAnswer struct {
-	TreeView
+	IndexedTree
 	Total uint64         `json:"total"`
 	Rows  []FailureCount `json:"rows"`
 	// Step is the length of a period in seconds. Step and Periods are absent unless the request has

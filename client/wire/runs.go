@@ -21,7 +21,7 @@ func EscapeRunID(runID string) string {
 // RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
 // citation sets. A comparison is nil unless both runs have a record of its kind.
 type RunsComparison struct {
-	TreeView
+	IndexedTree
 	A            ComparedRun        `json:"a"`
 	B            ComparedRun        `json:"b"`
 	Cause        *Cause             `json:"cause"` // what caused the change between the IPC records
@@ -49,18 +49,18 @@ type ComparedRun struct {
 
 // CitationSetChange describes the change from citation set A to citation set B.
 type CitationSetChange struct {
-	A            ComparedSet    `json:"a"`
-	B            ComparedSet    `json:"b"`
-	Added        []string       `json:"added"` // Added, Removed, and Kept contain chunk hashes
-	Removed      []string       `json:"removed"`
-	Kept         []string       `json:"kept"`
-	OtherSources []ChunkSources `json:"other_sources"` // kept chunks that the two sets cite from different sources
-	Jaccard      float64        `json:"jaccard"`       // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
-	Summary      string         `json:"says"`          // the change in one sentence
+	A            ComparedCitationSet `json:"a"`
+	B            ComparedCitationSet `json:"b"`
+	Added        []string            `json:"added"` // Added, Removed, and Kept contain chunk hashes
+	Removed      []string            `json:"removed"`
+	Kept         []string            `json:"kept"`
+	OtherSources []ChunkSources      `json:"other_sources"` // kept chunks that the two sets cite from different sources
+	Jaccard      float64             `json:"jaccard"`       // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
+	Summary      string              `json:"says"`          // the change in one sentence
 }
 
-// ComparedSet is a citation set in a comparison.
-type ComparedSet struct {
+// ComparedCitationSet is a citation set in a comparison.
+type ComparedCitationSet struct {
 	RowMembers
 	Subject string `json:"subject"`
 	Time    Time   `json:"time"`

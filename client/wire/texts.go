@@ -26,9 +26,9 @@ type UnavailableReason string
 
 // Reasons why lengths and similarity are missing.
 const (
-	TextRedacted  UnavailableReason = "redacted"   // the content of a record has been redacted
-	TextNotPosted UnavailableReason = "not_posted" // a record was posted without the text
-	TextLimit     UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
+	UnavailableRedacted  UnavailableReason = "redacted"   // the content of a record has been redacted
+	UnavailableNotPosted UnavailableReason = "not_posted" // a record was posted without the text
+	UnavailableWorkLimit UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
 )
 
 // AttributionTextChanges describes how much each of three texts changed between two runs.
@@ -52,8 +52,8 @@ type EffectTextSummary struct {
 	// interval includes 1.
 	SimilarityHistogram []uint64 `json:"similarity_histogram"`
 	// WordsHistogram counts the outputs by their length, in at most ten intervals of equal width.
-	WordsHistogram []WordsInterval `json:"words_histogram"`
-	MostChanged    []ChangedPair   `json:"most_changed"` // at most one page of pairs; the least similar pair comes first
+	WordsHistogram []WordCountBucket `json:"words_histogram"`
+	MostChanged    []ChangedPair     `json:"most_changed"` // at most one page of pairs; the least similar pair comes first
 }
 
 // Quartiles holds the three values that divide sorted figures into four equal parts.
@@ -63,8 +63,8 @@ type Quartiles struct {
 	Q3     Decimal `json:"q3"`
 }
 
-// WordsInterval counts the outputs that have at least From words but fewer than Below.
-type WordsInterval struct {
+// WordCountBucket counts the outputs that have at least From words but fewer than Below.
+type WordCountBucket struct {
 	From  uint64 `json:"from"`
 	Below uint64 `json:"below"`
 	A     uint64 `json:"a"` // number of outputs of runs in which the variable has the value A
@@ -73,11 +73,11 @@ type WordsInterval struct {
 
 // ChangedPair holds the seqs of two runs, and how much the output changed.
 type ChangedPair struct {
-	A            uint64    `json:"a"`
-	B            uint64    `json:"b"`
-	Similarity   Decimal   `json:"similarity"`
-	LengthChange *Decimal  `json:"length_change,omitempty"`
-	Name         *HashName `json:"name,omitempty"` // readable name of the input; set only if the request has names=true
+	A            uint64        `json:"a"`
+	B            uint64        `json:"b"`
+	Similarity   Decimal       `json:"similarity"`
+	LengthChange *Decimal      `json:"length_change,omitempty"`
+	Name         *ReadableName `json:"name,omitempty"` // readable name of the input; set only if the request has names=true
 }
 
 // TextDiff holds the difference between two texts, word by word.
@@ -115,8 +115,8 @@ const (
 	EditInsert EditOp = "insert" // only B contains the part
 )
 
-// HashName is a readable name for a hash. At least one of Label and Words is present.
-type HashName struct {
+// ReadableName is a readable name for a hash. At least one of Label and Words is present.
+type ReadableName struct {
 	// Label is the value of the label prompt, system_prompt or config. It is present only if the first and
 	// the last run with the system prompt have the same value.
 	Label string `json:"label,omitempty"`
@@ -128,11 +128,11 @@ type HashName struct {
 
 // RunNames holds readable names for the input, the prompt and the output of a run.
 type RunNames struct {
-	Model        string      `json:"model"`
-	Temperature  json.Number `json:"temperature,omitempty"`
-	Input        *HashName   `json:"input,omitempty"`
-	SystemPrompt *HashName   `json:"system_prompt,omitempty"`
-	Output       *HashName   `json:"output,omitempty"`
+	Model        string        `json:"model"`
+	Temperature  json.Number   `json:"temperature,omitempty"`
+	Input        *ReadableName `json:"input,omitempty"`
+	SystemPrompt *ReadableName `json:"system_prompt,omitempty"`
+	Output       *ReadableName `json:"output,omitempty"`
 }
 
 // NameOf returns the readable name of the run's input or system prompt. It returns "" if the value

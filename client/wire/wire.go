@@ -63,7 +63,7 @@ type CheckMap map[string]Check
 // HasMismatch reports whether any claim of the record disagrees with its content.
 func (c CheckMap) HasMismatch() bool {
 	for _, check := range c {
-		if check.Result == ResultMismatch {
+		if check.Result == CheckResultMismatch {
 			return true
 		}
 	}
@@ -82,11 +82,11 @@ type CheckResult string
 
 // Outcomes of a check.
 const (
-	ResultMatch        CheckResult = "match"        // content and claim agree
-	ResultMismatch     CheckResult = "mismatch"     // content and claim differ
-	ResultComputed     CheckResult = "computed"     // the record has the content but no claim
-	ResultClaimed      CheckResult = "claimed"      // the record has the claim but no content, so nothing was recomputed
-	ResultInconsistent CheckResult = "inconsistent" // the verdict breaks the rule that the check is named after
+	CheckResultMatch        CheckResult = "match"        // content and claim agree
+	CheckResultMismatch     CheckResult = "mismatch"     // content and claim differ
+	CheckResultComputed     CheckResult = "computed"     // the record has the content but no claim
+	CheckResultClaimed      CheckResult = "claimed"      // the record has the claim but no content, so nothing was recomputed
+	CheckResultInconsistent CheckResult = "inconsistent" // the verdict breaks the rule that the check is named after
 )
 
 // InclusionProof proves that a leaf is in the tree of the given size (RFC 6962).
@@ -96,8 +96,8 @@ type InclusionProof struct {
 	Hashes    []string `json:"hashes"`
 }
 
-// TreeView states the tree size for which an answer from the index is valid.
-type TreeView struct {
+// IndexedTree states the tree size for which an answer from the index is valid.
+type IndexedTree struct {
 	AsOf       uint64 `json:"as_of"`
 	Checkpoint string `json:"checkpoint,omitempty"` // signed checkpoint for the tree of size AsOf; set only if the request has proofs=true
 }
@@ -110,7 +110,7 @@ type RowMembers struct {
 
 // Page is one page of a list.
 type Page[T any] struct {
-	TreeView
+	IndexedTree
 	Rows []T    `json:"rows"`
 	Next string `json:"next,omitempty"` // cursor of the next page; "" on the last page
 }
@@ -121,7 +121,7 @@ type Problem struct {
 	Title      string         `json:"title"`
 	Status     int            `json:"status"`
 	Detail     string         `json:"detail"`
-	Errors     []ProblemPlace `json:"errors,omitempty"`
+	Errors     []FieldProblem `json:"errors,omitempty"`
 	Line       uint64         `json:"line,omitempty"`        // number of the line in the batch, from 1; 0 outside batches
 	FirstSeq   *uint64        `json:"first_seq,omitempty"`   // seq of the event that already uses the idempotency key
 	RedactedBy *uint64        `json:"redacted_by,omitempty"` // seq of the event that erased the content
@@ -129,9 +129,9 @@ type Problem struct {
 	Receipt    *Receipt       `json:"receipt,omitempty"`     // receipt of the event that records the refusal
 }
 
-// ProblemPlace describes what is wrong at one place in the request. Field, Claimed, and Computed
+// FieldProblem describes what is wrong at one place in the request. Field, Claimed, and Computed
 // are set only if the problem is a failed check of a hash.
-type ProblemPlace struct {
+type FieldProblem struct {
 	Pointer  string `json:"pointer"` // JSON pointer into the request body, or a slash followed by the name of a parameter
 	Detail   string `json:"detail"`
 	Field    string `json:"field,omitempty"`
@@ -140,7 +140,7 @@ type ProblemPlace struct {
 }
 
 // String returns the pointer, the detail and, for a failed check, the claimed and computed hashes.
-func (p ProblemPlace) String() string {
+func (p FieldProblem) String() string {
 	text := p.Detail
 	if p.Pointer != "" {
 		text = p.Pointer + ": " + p.Detail

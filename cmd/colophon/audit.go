@@ -91,19 +91,19 @@ func newAudit(c *cli.Console) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key` of the ledger, or a file with it, or COLOPHON_KEY")
-	flags.StringVar(&o.State, "state", "", "`file` that stores the state of the audit; created if it does not exist, together with the folder FILE.d")
+	flags.StringVar(&o.StateFile, "state", "", "`file` that stores the state of the audit; created if it does not exist, together with the folder FILE.d")
 	flags.StringArrayVar(&o.against, "against", nil, "`file` with a checkpoint of the ledger from another source; may be repeated")
-	flags.BoolVar(&o.Copy, "copy", false, "treat URL as a published copy, which has only the log")
-	flags.BoolVar(&o.Content, "content", false, "also fetch and check all content")
+	flags.BoolVar(&o.LogIsCopy, "copy", false, "treat URL as a published copy, which has only the log")
+	flags.BoolVar(&o.CheckContent, "content", false, "also fetch and check all content")
 	flags.BoolVar(&o.replayIndex, "replay-index", false, "derive answers to queries from the log, and compare the server's answers with them")
-	flags.IntVar(&o.replay.Sample, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
+	flags.IntVar(&o.replay.SampleSize, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit chooses a random one, which the report shows")
-	flags.IntVar(&o.Receipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
+	flags.IntVar(&o.NumReceipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
 	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token there")
 	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two checks")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "maximum `time` to wait for one answer")
-	flags.IntVar(&o.Parallel, "parallel", 8, "maximum number of concurrent `requests`")
+	flags.IntVar(&o.Concurrency, "parallel", 8, "maximum number of concurrent `requests`")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, one report per line")
 	o.server.BindCredentials(c, flags)
 	return command
@@ -115,21 +115,21 @@ func (o *auditFlags) run(ctx context.Context, c *cli.Console) (err error) {
 	if o.Server, err = o.source(c); err != nil {
 		return err
 	}
-	if o.Keys, err = c.ReadSufficientKeys(o.key); err != nil {
+	if o.Keys, err = c.ReadCurrentKeys(o.key); err != nil {
 		return err
 	}
 	for _, name := range o.against {
 		note, err := os.ReadFile(name)
 		if err != nil {
-			return cli.StateErrorf("--against: %w", err)
+			return cli.FileStateErrorf("--against: %w", err)
 		}
-		o.Against = append(o.Against, monitor.NamedCheckpoint{Name: name, Text: note})
+		o.SeenCheckpoints = append(o.SeenCheckpoints, monitor.NamedCheckpoint{Name: name, Text: note})
 	}
 	if o.replayIndex {
-		o.Answers = replay.New(o.replay)
+		o.AnswerChecker = replay.New(o.replay)
 	}
 	progress := auditProgress{console: c, ledger: o.Ledger}
-	o.Log, o.Progress = slog.New(consoleHandler{c}), progress.set
+	o.Logger, o.Progress = slog.New(consoleHandler{c}), progress.set
 	defer boundAuditMemory()()
 	print := func(r *monitor.Report) error {
 		progress.finish()
@@ -222,7 +222,7 @@ func (h consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	for a := range r.Attrs {
 		text += ": " + a.Value.String()
 	}
-	h.Say("%s", text)
+	h.Sayf("%s", text)
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (h consoleHandler) WithGroup(string) slog.Handler { return h }
 func (o *auditFlags) parse(text string) error {
 	at, err := logurl.Parse(text)
 	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.Server, at.Bucket
-	o.Copy = o.Copy || at.Bucket != ""
+	o.LogIsCopy = o.LogIsCopy || at.Bucket != ""
 	return err
 }
 
@@ -246,15 +246,15 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	switch {
 	case o.key == "":
 		return cli.Exitf(cli.ExitUsage, "--key is required: specify the verifier key that the ledger's operator published, or a file that contains it")
-	case o.follow && (o.replayIndex || o.Content || o.Receipts > 0):
+	case o.follow && (o.replayIndex || o.CheckContent || o.NumReceipts > 0):
 		return cli.Exitf(cli.ExitUsage, "--follow watches only the log; audit content, answers and receipts without it")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
 		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url require --replay-index")
-	case given("seed") && !o.replayIndex && o.Receipts == 0:
+	case given("seed") && !o.replayIndex && o.NumReceipts == 0:
 		return cli.Exitf(cli.ExitUsage, "--seed requires --replay-index or --receipts")
 	case o.replay.MetricsURL != "" && !strings.HasPrefix(o.replay.MetricsURL, "http://") && !strings.HasPrefix(o.replay.MetricsURL, "https://"):
 		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
-	case o.Timeout <= 0 || o.interval <= 0 || o.Parallel < 1 || o.replay.Sample < -1 || o.Receipts < 0:
+	case o.Timeout <= 0 || o.interval <= 0 || o.Concurrency < 1 || o.replay.SampleSize < -1 || o.NumReceipts < 0:
 		return cli.Exitf(cli.ExitUsage, "--timeout, --interval, and --parallel must be positive; --sample must be at least -1; --receipts must be at least 0")
 	}
 	return nil

@@ -59,12 +59,12 @@ func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.Copy(t)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPage: 40}})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPageRows: 40}})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.Default))
+		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.DefaultName))
 		at := slices.IndexFunc(lies, func(l lie) bool { return l.about != nil && l.about(path, r.URL.RawQuery) })
 		if at < 0 {
 			service.ServeHTTP(answer, r)
@@ -102,7 +102,7 @@ func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 		server.Close()
 		require.NoError(t, n.Close())
 	})
-	return server.URL + remote.LedgerPath(ledger.Default)
+	return server.URL + remote.LedgerPath(ledger.DefaultName)
 }
 
 func onPath(wanted string, of ...string) func(path, query string) bool {
@@ -142,7 +142,7 @@ func TestLiesAreNamed(t *testing.T) {
 		})
 	}
 	answer := func(query, row, message string) monitor.Finding {
-		return monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message}
+		return monitor.Finding{Kind: monitor.DamageAnswer, Query: query, Row: row, Message: message}
 	}
 	// live selects queries that are answered at the current head because they have neither a tree
 	// size nor a cursor.
@@ -180,10 +180,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of an earlier moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics"}},
 		{name: "a tree size that is too large by one", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size+1), 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is missing")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is missing")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
@@ -200,8 +200,8 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 			return rows
 		}), want: answer("/records?events=true", "", "the row differs")},
-		{name: "an erasure is made up", about: onPath("/records/"+cli.FormatUint(w.At["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+cli.FormatUint(w.At["dag"])+"?derive=true", "redacted_by", "the value differs")},
+		{name: "an erasure is made up", about: onPath("/records/"+cli.FormatUint(w.EventSeqs["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
+			want: answer("/records/"+cli.FormatUint(w.EventSeqs["dag"])+"?derive=true", "redacted_by", "the value differs")},
 		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
 			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is missing")},
@@ -232,17 +232,17 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "not a list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
 		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
-		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
+		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.KindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers omit the latest events"}},
+		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers omit the latest events"}},
 	}
 	for _, told := range groupLies(lies) {
 		names := make([]string, len(told))
@@ -272,7 +272,7 @@ func TestLiesAreNamed(t *testing.T) {
 // same path.
 func groupLies(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
-		if l.want.Kind == monitor.KindMetrics {
+		if l.want.Kind == monitor.DamageMetrics {
 			return "/metrics" // some findings about metrics have no query
 		}
 		path, _, _ := strings.Cut(l.want.Query, "?")
@@ -338,7 +338,7 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 	} {
 		report, o := audited(t, liar(t, w, l), w.Key, "--receipts", "10")
 		require.NotEmpty(t, report.Findings, "%s: %s%s", l.name, o.stdout, o.stderr)
-		require.Equal(t, monitor.KindReceipt, report.Findings[0].Kind)
+		require.Equal(t, monitor.DamageReceipt, report.Findings[0].Kind)
 		require.Equal(t, 46, o.code)
 		require.NotEmpty(t, report.Findings[0].Query)
 	}
@@ -346,8 +346,8 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 
 // The audit also checks the answers of a ledger without records.
 func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
-	w := &ledgertest.Ledger{Data: t.TempDir()}
-	url, stop := ledgertest.Serve(t, w.Data)
+	w := &ledgertest.Ledger{DataDir: t.TempDir()}
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	_, text := ledgertest.Send(t, "GET", url, "", "")
 	stop()
 	var description wire.LedgerDescription
@@ -377,7 +377,7 @@ func TestAuditsWithoutReadScope(t *testing.T) {
 // An audit that is given the seed from an earlier report makes the same queries again.
 func TestReportsNameTheSeed(t *testing.T) {
 	world := ledgertest.NewPopulated(t, 5)
-	url, stop := ledgertest.Serve(t, world.Data)
+	url, stop := ledgertest.Serve(t, world.DataDir)
 	defer stop()
 	first, o := audited(t, url, world.Key, "--replay-index", "--sample", "1")
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)

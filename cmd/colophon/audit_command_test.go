@@ -26,7 +26,7 @@ import (
 // An audit of an intact ledger finds nothing wrong, and its report states how much was checked.
 func TestAuditOfASoundLedger(t *testing.T) {
 	w := ledgertest.New(t, 40, 40, 40)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
@@ -34,8 +34,8 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	require.Equal(t, 0, o.code, "%s%s", o.stdout, o.stderr)
 	require.True(t, report.Clean)
 	require.Empty(t, report.Unchecked)
-	require.Equal(t, []uint64{w.Size, w.Size, w.Size, 20, 1}, []uint64{report.Size, report.Walked, report.AsOf, report.Receipts, report.Redacted})
-	require.Equal(t, []uint64{128, 128}, []uint64{report.Derived, report.Confirmed})
+	require.Equal(t, []uint64{w.Size, w.Size, w.Size, 20, 1}, []uint64{report.Size, report.WalkedEntries, report.AsOf, report.Receipts, report.RedactedRecords})
+	require.Equal(t, []uint64{128, 128}, []uint64{report.RebuiltRecords, report.ConfirmedRecords})
 	require.Greater(t, report.Queries, uint64(1000))
 	require.Greater(t, report.Rows, uint64(5000))
 
@@ -70,21 +70,21 @@ func TestAuditStateContinues(t *testing.T) {
 	broken.Store(false)
 	report, _ := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean)
-	require.Equal(t, w.Size, report.Walked)
+	require.Equal(t, w.Size, report.WalkedEntries)
 
-	live, stop := ledgertest.Serve(t, w.Data)
+	live, stop := ledgertest.Serve(t, w.DataDir)
 	for i, body := range []string{`{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, `{"payload":{},"output":"2","model":"m","temperature":0,"max_tokens":9}`} {
 		status, answer := ledgertest.Send(t, "POST", live+"/ipc-records", body, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 		report, o := audited(t, live, w.Key, "--state", state)
 		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, []uint64{w.Size + uint64(i) + 1, 1}, []uint64{report.Size, report.Walked})
+		require.Equal(t, []uint64{w.Size + uint64(i) + 1, 1}, []uint64{report.Size, report.WalkedEntries})
 	}
 	report, o = audited(t, live, w.Key, "--state", state, "--content", "--replay-index", "--sample", "2")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.Size+2, report.Walked, "the whole log must be checked again")
+	require.Equal(t, w.Size+2, report.WalkedEntries, "the whole log must be checked again")
 	report, _ = audited(t, live, w.Key, "--state", state)
-	require.Zero(t, report.Walked)
+	require.Zero(t, report.WalkedEntries)
 	stop()
 
 	files, err := os.ReadDir(filepath.Dir(state))
@@ -103,7 +103,7 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 	f := newForge(t, w, other)
 	f.rewrite(290, `"actor":"anonymous"`, `"actor":"somebody"`)
 	f.done()
-	first, second := serveRaw(t, w.Data, nil), serveRaw(t, other, nil)
+	first, second := serveRaw(t, w.DataDir, nil), serveRaw(t, other, nil)
 	dir := t.TempDir()
 	for name, url := range map[string]string{"first": first, "second": second} {
 		report, o := audited(t, url, w.Key, "--state", filepath.Join(dir, name))
@@ -126,7 +126,7 @@ func TestTwoClientsDetectTwoTrees(t *testing.T) {
 func TestAuditFollows(t *testing.T) {
 	w := ledgertest.New(t, 10, 0, 0)
 	fork, front := w.Copy(t), w.Copy(t) // copied before a server starts to change the folder
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	var away, forked atomic.Bool
 	f := newForge(t, w, fork)
@@ -203,7 +203,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 // key rotation.
 func TestAuditFollowsKeys(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	server := strings.TrimSuffix(url, remote.LedgerPath("default"))
 	state := filepath.Join(t.TempDir(), "state")
@@ -225,7 +225,7 @@ func TestAuditFollowsKeys(t *testing.T) {
 	sound(w.Key, "--state", state)
 	sound(w.Key, "--content", "--replay-index", "--sample", "2", "--receipts", "5")
 	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
-	history, err := proofs.ParseLogKey([]byte(answer))
+	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
 	sound(history.Current().String())
 	sound(history.Current().String(), "--state", state)
@@ -236,7 +236,7 @@ func TestAuditFollowsKeys(t *testing.T) {
 
 func TestAuditCommandLines(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
-	key, sound := w.Key, serveRaw(t, w.Data, nil)
+	key, sound := w.Key, serveRaw(t, w.DataDir, nil)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -275,8 +275,8 @@ func TestAuditExitCodes(t *testing.T) {
 		codes[e.code], kinds[string(e.kind)] = true, true
 		require.Contains(t, help.stdout, e.meaning)
 	}
-	for _, v := range verify.AllVerdicts() {
-		require.False(t, codes[v.Code], "verify also uses the exit code %d", v.Code)
+	for _, v := range verify.AllFailures() {
+		require.False(t, codes[v.ExitCode], "verify also uses the exit code %d", v.ExitCode)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))
 	require.NoError(t, err)

@@ -20,10 +20,10 @@ import (
 // The audit state lists at most 63 unproved checkpoints, even if a server keeps serving new ones.
 func TestUnprovedCheckpointsAreBounded(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
-	signer, err := datadir.KeyFiles(w.Data).Load("default")
+	signer, err := datadir.KeyFiles(w.DataDir).Load("default")
 	require.NoError(t, err)
 	var number byte
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
 			note, _ := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: w.Size + uint64(number), Root: proofs.Hash{number}})
 			_, _ = answer.Write(note)
@@ -67,7 +67,7 @@ func TestStatesWithoutChecksumsAreConverted(t *testing.T) {
 			continue
 		}
 		require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
-		require.Equal(t, report.Size, report.Walked, "the checks of the earlier audit must not be trusted")
+		require.Equal(t, report.Size, report.WalkedEntries, "the checks of the earlier audit must not be trusted")
 		require.Equal(t, 2, stateOf(t, state).Version)
 	}
 	s["checkpoint"] = s["checkpoint"].(string)[1:]

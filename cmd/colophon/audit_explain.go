@@ -23,21 +23,21 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", o.Ledger, nextAudit(o.State))
+		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", o.Ledger, nextAudit(o.StateFile))
 	case errors.As(err, &exit):
 		return err
 	case errors.As(err, &state):
 		return explainState(state)
 	case errors.As(err, &note):
-		return cli.StateErrorf("--against: %w", note)
+		return cli.FileStateErrorf("--against: %w", note)
 	case errors.As(err, &uncheckable):
 		return cli.Exitf(cli.ExitFailed, "%w", uncheckable)
 	case errors.Is(err, fetch.ErrForbidden):
 		return cli.Exitf(cli.ExitFailed, "%w", err)
-	case errors.Is(err, client.ErrMisdirected):
+	case errors.Is(err, client.ErrTLSMismatch):
 		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
-		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w\nOnce the server answers, %s", err, nextAudit(o.State))
+		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w\nOnce the server answers, %s", err, nextAudit(o.StateFile))
 	case errors.Is(err, syscall.ENOSPC):
 		return cli.Exitf(cli.ExitFailed, "cannot finish the audit: %w\nFree up disk space, or use another disk: --state sets the path of the state file, and TMPDIR sets the folder for temporary files. The state is unchanged", err)
 	}
@@ -50,16 +50,16 @@ func explainState(e *monitor.StateError) error {
 	case monitor.ErrStateInUse:
 		return cli.Exitf(cli.ExitInUse, "--state: another audit is using %s: %w\nWait for that audit to finish, or specify a different file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
-		return cli.StateErrorf("--state: %s: %w\nThis is not evidence against the ledger: the local state has changed since the last audit wrote it. "+
+		return cli.FileStateErrorf("--state: %s: %w\nThis is not evidence against the ledger: the local state has changed since the last audit wrote it. "+
 			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. The new audit will not know what earlier audits saw; "+
 			"if you have checkpoints of the ledger, pass them with --against", e.File, e.Err, e.Folder)
 	case monitor.ErrStateMismatch:
-		return cli.StateErrorf("--state: %s: %w\nSpecify a different file, or remove this one and %s to audit the log from its beginning. The new audit will not know what earlier audits saw", e.File, e.Err, e.Folder)
+		return cli.FileStateErrorf("--state: %s: %w\nSpecify a different file, or remove this one and %s to audit the log from its beginning. The new audit will not know what earlier audits saw", e.File, e.Err, e.Folder)
 	case monitor.ErrStateIncomplete:
-		return cli.StateErrorf("--state: %s is missing, but %s from an earlier audit exists. A new state file would lose what that audit saw\n"+
+		return cli.FileStateErrorf("--state: %s is missing, but %s from an earlier audit exists. A new state file would lose what that audit saw\n"+
 			"Restore the file, or remove the folder and audit the log from its beginning", e.File, e.Folder)
 	}
-	return cli.StateErrorf("--state: %w", e.Err)
+	return cli.FileStateErrorf("--state: %w", e.Err)
 }
 
 // nextAudit returns a clause for error messages that states where the next audit will begin.

@@ -47,12 +47,12 @@ type forge struct {
 // newForge opens the copy of the ledger's database in the folder data, and reads its entries and
 // tiles.
 func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
-	stored := w.Read(t, data)
-	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.All), tiles: stored.Hashes, head: stored.Last}
+	stored := w.ReadLog(t, data)
+	f := &forge{t: t, world: w, data: data, entries: slices.Clone(stored.RawEntries), tiles: stored.Tiles, head: stored.StoredHead}
 	var err error
-	f.signer, err = datadir.KeyFiles(data).Load(ledger.Default)
+	f.signer, err = datadir.KeyFiles(data).Load(ledger.DefaultName)
 	require.NoError(t, err)
-	f.x, err = pebbletest.OpenTamperer(nil, datadir.DatabaseFolder(data), ledger.Default)
+	f.x, err = pebbletest.OpenTamperer(nil, datadir.DatabaseFolder(data), ledger.DefaultName)
 	require.NoError(t, err)
 	return f
 }
@@ -60,7 +60,7 @@ func newForge(t testing.TB, w *ledgertest.Ledger, data string) *forge {
 func (f *forge) done() { require.NoError(f.t, f.x.Close()) }
 
 func (f *forge) seq(name string) uint64 {
-	seq, known := f.world.At[name]
+	seq, known := f.world.EventSeqs[name]
 	require.True(f.t, known, name)
 	return seq
 }
@@ -110,7 +110,7 @@ func (f *forge) sign(size uint64) {
 	for _, entry := range f.entries[:size] {
 		tree.Append(proofs.LeafHash(entry))
 	}
-	for _, d := range tree.TakeDirty() {
+	for _, d := range tree.TakeDirtyTiles() {
 		require.NoError(f.t, f.x.SetTile(d.Level, d.Index, d.Hashes))
 	}
 	f.signHead(size, tree.Root())
@@ -168,7 +168,7 @@ func digestCovers(kind, member string, detail pyjson.Value) bool {
 	case "digest", "idempotency_key", "names":
 		return false
 	case "record_seq":
-		return kind == string(record.RecordStateChanged)
+		return kind == string(record.KindRecordStateChanged)
 	case "build", "content_fingerprint":
 		for name := range detail.Member("names").Elements() {
 			if string(name.Text()) == member {
@@ -237,7 +237,7 @@ func openRaw(t testing.TB, data string) storage.Reader {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})
 	require.NoError(t, err)
-	store, err := database.Ledger(context.Background(), ledger.Default)
+	store, err := database.Ledger(context.Background(), ledger.DefaultName)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, database.Close()) })
 	return store
@@ -251,7 +251,7 @@ func (s *rawServer) serve(t testing.TB) (address string) {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return server.URL + remote.LedgerPath(ledger.Default)
+	return server.URL + remote.LedgerPath(ledger.DefaultName)
 }
 
 // serveRaw starts a rawServer for the folder data and returns the URL of its ledger. The server is
@@ -266,7 +266,7 @@ func (s *rawServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.instead != nil && s.instead(w, r) {
 		return
 	}
-	path := strings.TrimPrefix(r.URL.EscapedPath(), remote.LedgerPath(ledger.Default))
+	path := strings.TrimPrefix(r.URL.EscapedPath(), remote.LedgerPath(ledger.DefaultName))
 	switch {
 	case path == "/log/checkpoint":
 		head, err := s.store.Head(r.Context())
@@ -300,16 +300,16 @@ func (s *rawServer) answer(w http.ResponseWriter, body []byte, err error) {
 // tile returns the stored hashes of a tile. For an entry bundle, it returns the stored entries up
 // to the requested width.
 func (s *rawServer) tile(ctx context.Context, path proofs.TilePath) ([]byte, error) {
-	if !path.Entries {
+	if !path.IsEntryBundle {
 		tile, err := s.store.Tile(ctx, path.Level, path.Index)
 		return tile, err
 	}
 	var bundle []byte
-	for e, err := range s.store.Entries(ctx, path.Index*proofs.FullTile) {
-		if err != nil || e.Seq == path.Index*proofs.FullTile+uint64(path.Width) {
+	for e, err := range s.store.Entries(ctx, path.Index*proofs.FullTileWidth) {
+		if err != nil || e.Seq == path.Index*proofs.FullTileWidth+uint64(path.Width) {
 			break
 		}
-		if bundle, err = proofs.AppendBundle(bundle, e.Bytes); err != nil {
+		if bundle, err = proofs.AppendBundleEntry(bundle, e.Bytes); err != nil {
 			return nil, err
 		}
 	}

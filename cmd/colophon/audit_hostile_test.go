@@ -38,7 +38,7 @@ func bomb(w http.ResponseWriter) {
 // The audit terminates, uses bounded memory, and reports what is wrong, whatever a server sends.
 func TestHostileServersEndTheAudit(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
-	store := openRaw(t, w.Data)
+	store := openRaw(t, w.DataDir)
 	zeros := make([]byte, 64<<10)
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	slowly := func(w http.ResponseWriter, r *http.Request) {
@@ -61,22 +61,22 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		kind       audit.DamageKind
 		seq        uint64
 	}{
-		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.KindCheckpoint, 0},
-		{"endless tile", tile, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 39, audit.KindTile, 0},
-		{"endless bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 35, audit.KindEntry, 0},
-		{"bomb for a checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 31, audit.KindCheckpoint, 0},
-		{"bomb for a tile", tile, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 39, audit.KindTile, 0},
-		{"bomb for a bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 35, audit.KindEntry, 0},
-		{"bundle of too many", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte{0, 1, 'x'}, 257)) }, 35, audit.KindEntry, 0},
-		{"bundle that ends within an entry", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 'x'}) }, 35, audit.KindEntry, 0},
-		{"bundle of nothing", bundle, text(""), 35, audit.KindEntry, 0},
-		{"a page in place of a bundle", bundle, text("<html>"), 35, audit.KindEntry, 0},
-		{"a page in place of a tile", tile, text("<html>"), 39, audit.KindTile, 0},
-		{"a page in place of the checkpoint", checkpoint, text("<html>"), 31, audit.KindCheckpoint, 0},
-		{"no such tile", tile, status(http.StatusNotFound), 39, audit.KindTile, 0},
-		{"no such upper tile", upper, status(http.StatusNotFound), 39, audit.KindTile, 0},
-		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.KindTruncated, 0},
-		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.KindTruncated, 0},
+		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.DamageCheckpoint, 0},
+		{"endless tile", tile, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 39, audit.DamageTile, 0},
+		{"endless bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 35, audit.DamageEntry, 0},
+		{"bomb for a checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 31, audit.DamageCheckpoint, 0},
+		{"bomb for a tile", tile, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 39, audit.DamageTile, 0},
+		{"bomb for a bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 35, audit.DamageEntry, 0},
+		{"bundle of too many", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte{0, 1, 'x'}, 257)) }, 35, audit.DamageEntry, 0},
+		{"bundle that ends within an entry", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 'x'}) }, 35, audit.DamageEntry, 0},
+		{"bundle of nothing", bundle, text(""), 35, audit.DamageEntry, 0},
+		{"a page in place of a bundle", bundle, text("<html>"), 35, audit.DamageEntry, 0},
+		{"a page in place of a tile", tile, text("<html>"), 39, audit.DamageTile, 0},
+		{"a page in place of the checkpoint", checkpoint, text("<html>"), 31, audit.DamageCheckpoint, 0},
+		{"no such tile", tile, status(http.StatusNotFound), 39, audit.DamageTile, 0},
+		{"no such upper tile", upper, status(http.StatusNotFound), 39, audit.DamageTile, 0},
+		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.DamageTruncated, 0},
+		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.DamageTruncated, 0},
 		{"the checkpoint has moved", checkpoint, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 1, "", 0},
 		{"no checkpoint is answered", checkpoint, hang, cli.ExitUnreachable, "", 0},
 		{"no tile is answered", tile, hang, cli.ExitUnreachable, "", 0},
@@ -125,30 +125,30 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 // missing or forbidden.
 func TestContentThatIsNotServed(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	seq := w.At["other"]
+	seq := w.EventSeqs["other"]
 	for _, c := range []struct {
 		name   string
 		answer func(http.ResponseWriter)
 		code   int
 		kind   audit.DamageKind
 	}{
-		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.KindContent},
-		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.KindContent},
-		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.KindContent},
+		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.DamageContent},
+		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.DamageContent},
+		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.DamageContent},
 		{"gone by an event that says otherwise", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":3}`))
-		}, 42, audit.KindRedaction},
+		}, 42, audit.DamageRedaction},
 		{"gone by an event that never comes", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":100000}`))
-		}, 42, audit.KindRedaction},
-		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.KindContent},
-		{"bomb", bomb, 43, audit.KindContent},
+		}, 42, audit.DamageRedaction},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.DamageContent},
+		{"bomb", bomb, 43, audit.DamageContent},
 		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, cli.ExitFailed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+			url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
 				if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(seq)+"/content/") {
 					return false
 				}
@@ -168,10 +168,10 @@ func TestContentThatIsNotServed(t *testing.T) {
 // The audit reports a server that names the wrong redaction event for a redacted record.
 func TestWrongRedactionsAreReported(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	store := openRaw(t, w.Data)
-	for by, code := range map[uint64]int{w.At["redaction"]: 0, w.At["stale"]: 42, w.At["redaction"] + 1: 42, 1: 42, w.Size + 9: 42} {
+	store := openRaw(t, w.DataDir)
+	for by, code := range map[uint64]int{w.EventSeqs["redaction"]: 0, w.EventSeqs["stale"]: 42, w.EventSeqs["redaction"] + 1: 42, 1: 42, w.Size + 9: 42} {
 		url := (&rawServer{store, func(answer http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
+			if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.EventSeqs["secret"])+"/content/") {
 				return false
 			}
 			answer.WriteHeader(http.StatusGone)
@@ -181,8 +181,8 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 		report, o := audited(t, url, w.Key, "--content")
 		require.Equal(t, code, o.code, "%d: %s%s", by, o.stdout, o.stderr)
 		if code != 0 {
-			require.Equal(t, audit.KindRedaction, report.Findings[0].Kind)
-			require.Equal(t, w.At["secret"], *report.Findings[0].Seq)
+			require.Equal(t, audit.DamageRedaction, report.Findings[0].Kind)
+			require.Equal(t, w.EventSeqs["secret"], *report.Findings[0].Seq)
 		}
 	}
 }
@@ -202,8 +202,8 @@ func packed(members ...[]byte) []byte {
 // last entry, and trailing data that is not itself a gzip member.
 func TestTilesWithTrailingData(t *testing.T) {
 	w := ledgertest.New(t, 300, 0, 0)
-	store := openRaw(t, w.Data)
-	extra, err := proofs.AppendBundle(nil, []byte("more"))
+	store := openRaw(t, w.DataDir)
+	extra, err := proofs.AppendBundleEntry(nil, []byte("more"))
 	require.NoError(t, err)
 	for _, c := range []struct {
 		name, path string

@@ -55,7 +55,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	const limit = 512 << 10 // KiB
 	w := ledgertest.New(t, 100, 0, 0)
-	honest, stop := ledgertest.Serve(t, w.Data)
+	honest, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	rows := []byte(`{"as_of":` + cli.FormatUint(w.Size) + `,"rows":[` + strings.Repeat(`{"seq":1,"kind":"ipc_record"},`, 2_000_000) + `{}]}`)
 	var members strings.Builder
@@ -108,7 +108,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				_, _ = answer.Write(lie.body)
 			}))
 			defer server.Close()
-			args := []string{server.URL + remote.LedgerPath(ledger.Default), "--key", w.Key, "--receipts", "4", "--json"}
+			args := []string{server.URL + remote.LedgerPath(ledger.DefaultName), "--key", w.Key, "--receipts", "4", "--json"}
 			if lie.code != 46 {
 				args = append(args, "--replay-index", "--sample", "2")
 			}

@@ -28,7 +28,7 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 		{"not JSON", func(w http.ResponseWriter) { _, _ = w.Write([]byte("<html>")) }, "200", monitor.MaxFindings, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+			url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
 				proof := strings.HasSuffix(r.URL.Path, "/receipt") || strings.HasSuffix(r.URL.Path, "/proofs/consistency")
 				if proof {
 					c.answer(answer)
@@ -39,7 +39,7 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 			require.Equal(t, 46, o.code, "%s%s", o.stdout, o.stderr)
 			require.Equal(t, c.findings, len(report.Findings))
 			for _, f := range report.Findings {
-				require.Equal(t, monitor.KindReceipt, f.Kind)
+				require.Equal(t, monitor.DamageReceipt, f.Kind)
 				require.Contains(t, f.Message, c.message)
 			}
 		})

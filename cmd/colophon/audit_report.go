@@ -20,23 +20,23 @@ type auditExit struct {
 
 // auditExits lists all kinds of findings, sorted by exit code.
 var auditExits = [...]auditExit{
-	{30, audit.KindSignature, "the checkpoint is not signed by the log's key"},
-	{31, audit.KindCheckpoint, "the checkpoint is malformed, or belongs to another log"},
-	{32, audit.KindRollback, "the log is shorter than before: entries were removed"},
-	{33, audit.KindFork, "the log differs from the one seen before, or from the one that others saw"},
-	{34, audit.KindTruncated, "the server does not serve all signed entries"},
-	{35, audit.KindEntry, "an entry is not the one that was signed"},
-	{36, audit.KindEvent, "a signed entry is not a valid event"},
-	{37, audit.KindCheck, "what an event states about its record is wrong"},
-	{38, audit.KindChain, "an event does not link to the previous event"},
-	{39, audit.KindTile, "a hash tile does not match the entries"},
-	{40, audit.KindRoot, "entries and tiles do not hash to the signed root"},
-	{41, audit.KindKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
-	{42, audit.KindRedaction, "an event redacts a record that it must not redact, or content is erased without a redaction"},
-	{43, audit.KindContent, "content is missing, altered, or served though it was redacted"},
-	{44, monitor.KindAnswer, "an answer omits, adds, or changes something"},
-	{45, monitor.KindMetrics, "the metrics do not match the log"},
-	{46, monitor.KindReceipt, "a receipt or a proof is not valid"},
+	{30, audit.DamageSignature, "the checkpoint is not signed by the log's key"},
+	{31, audit.DamageCheckpoint, "the checkpoint is malformed, or belongs to another log"},
+	{32, audit.DamageRollback, "the log is shorter than before: entries were removed"},
+	{33, audit.DamageFork, "the log differs from the one seen before, or from the one that others saw"},
+	{34, audit.DamageTruncated, "the server does not serve all signed entries"},
+	{35, audit.DamageEntry, "an entry is not the one that was signed"},
+	{36, audit.DamageEvent, "a signed entry is not a valid event"},
+	{37, audit.DamageCheck, "what an event states about its record is wrong"},
+	{38, audit.DamageChain, "an event does not link to the previous event"},
+	{39, audit.DamageTile, "a hash tile does not match the entries"},
+	{40, audit.DamageRoot, "entries and tiles do not hash to the signed root"},
+	{41, audit.DamageKey, "an idempotency key is claimed twice, or a refusal for one is wrong"},
+	{42, audit.DamageRedaction, "an event redacts a record that it must not redact, or content is erased without a redaction"},
+	{43, audit.DamageContent, "content is missing, altered, or served though it was redacted"},
+	{44, monitor.DamageAnswer, "an answer omits, adds, or changes something"},
+	{45, monitor.DamageMetrics, "the metrics do not match the log"},
+	{46, monitor.DamageReceipt, "a receipt or a proof is not valid"},
 }
 
 // auditExitsHelp returns the table of exit codes for the help.
@@ -66,7 +66,7 @@ func newAuditReport(r *monitor.Report) auditReport {
 				a.Code = e.code
 			}
 		}
-	case r.Withheld:
+	case r.DataWithheld:
 		a.Code = cli.ExitWithheld
 	}
 	for i, what := range r.Unchecked {
@@ -103,13 +103,13 @@ func (r auditReport) exit() error {
 }
 
 // auditFlagOf maps each optional check to the flag that enables it.
-var auditFlagOf = map[string]string{monitor.CheckContent: "--content", monitor.CheckAnswers: "--replay-index", monitor.CheckReceipts: "--receipts N"}
+var auditFlagOf = map[string]string{monitor.ContentCheckName: "--content", monitor.AnswersCheckName: "--replay-index", monitor.ReceiptsCheckName: "--receipts N"}
 
 func (r auditReport) String() string {
 	var b strings.Builder
 	clean := "clean"
 	switch {
-	case r.Withheld:
+	case r.DataWithheld:
 		clean = "NOT CHECKED in part"
 	case len(r.Unchecked) > 0:
 		clean = "clean, except for what is NOT CHECKED"
@@ -120,19 +120,19 @@ func (r auditReport) String() string {
 	switch {
 	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", auditAdvice(r.Findings[0].Kind))
-	case r.Earlier == nil:
+	case r.EarlierAudits == nil:
 		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.FormatCount(r.Size, "event"), r.KeyUses)
 	default:
 		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
-			cli.FormatCount(r.Walked, "new event"), r.Size-r.Walked, cli.FormatCount(r.Size, "event"), r.Earlier.Time)
+			cli.FormatCount(r.WalkedEntries, "new event"), r.Size-r.WalkedEntries, cli.FormatCount(r.Size, "event"), r.EarlierAudits.Time)
 	}
 	if r.Clean && r.States != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstTime, r.LastTime)
-		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key other than their run_id; %d refused\n", r.Records, r.Mismatched, r.ChosenKeys, r.Refused)
+		fmt.Fprintf(&b, "  records   %d, %d of them with claims that fail, %d with an idempotency key other than their run_id; %d refused\n", r.Records, r.MismatchedRecords, r.ChosenKeys, r.Refusals)
 		fmt.Fprintf(&b, "  states    %d live, %d failed, %d stale, %d quarantined\n", r.States["live"], r.States["failed"], r.States["stale"], r.States["quarantined"])
 	}
-	if r.Contents+r.Redacted > 0 {
-		fmt.Fprintf(&b, "  content   %d pieces, %d records recomputed, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.Derived, r.Confirmed, r.Redacted)
+	if r.Contents+r.RedactedRecords > 0 {
+		fmt.Fprintf(&b, "  content   %d pieces, %d records recomputed, %d of them with their digest confirmed; %d redacted\n", r.Contents, r.RebuiltRecords, r.ConfirmedRecords, r.RedactedRecords)
 	}
 	if r.Queries > 0 {
 		fmt.Fprintf(&b, "  answers   %d queries with %d rows at size %d\n", r.Queries, r.Rows, r.AsOf)
@@ -146,9 +146,9 @@ func (r auditReport) String() string {
 	for _, skipped := range r.Skipped {
 		last := ""
 		if skipped.Last != nil {
-			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.FormatCount(skipped.Last.Size, "event"))
+			last = fmt.Sprintf("; last checked at %s, when the log had %s", skipped.Last.Time, cli.FormatCount(skipped.Last.LogSize, "event"))
 		}
-		fmt.Fprintf(&b, "  skipped   %s (%s checks it)%s\n", skipped.What, auditFlagOf[skipped.What], last)
+		fmt.Fprintf(&b, "  skipped   %s (%s checks it)%s\n", skipped.Name, auditFlagOf[skipped.Name], last)
 	}
 	for _, what := range r.Unchecked {
 		fmt.Fprintf(&b, "  NOT CHECKED: %s\n", what)
@@ -162,19 +162,19 @@ func (r auditReport) String() string {
 // auditAdvice returns what to do about a finding of the given kind.
 func auditAdvice(kind audit.DamageKind) string {
 	switch kind {
-	case audit.KindSignature, audit.KindCheckpoint:
+	case audit.DamageSignature, audit.DamageCheckpoint:
 		return `check that the URL and the key belong to the same ledger, and that the key comes from a source
             that you trust; if so, this server does not have the ledger's key: do not rely on its answers`
-	case audit.KindRollback, audit.KindFork:
+	case audit.DamageRollback, audit.DamageFork:
 		return `keep the state and the files of --against: together with the checkpoint that the server shows now,
             they prove the fault to anyone who has the key; ask the operator which of the two logs is theirs`
-	case audit.KindTruncated, audit.KindEntry, audit.KindTile:
+	case audit.DamageTruncated, audit.DamageEntry, audit.DamageTile:
 		return `the server does not show what it has signed, because of damage or on purpose: audit again without
             a proxy; if the finding remains, the operator has to run colophon fsck and restore a backup`
-	case audit.KindContent, audit.KindRedaction:
+	case audit.DamageContent, audit.DamageRedaction:
 		return `content to which the log commits is missing or different: the operator has to run
             colophon fsck, which distinguishes lost content from withheld content`
-	case monitor.KindAnswer, monitor.KindMetrics, monitor.KindReceipt:
+	case monitor.DamageAnswer, monitor.DamageMetrics, monitor.DamageReceipt:
 		return `the log is valid, but the server's answers do not follow from it: use a server of the same
             version as this program; if the finding remains, the operator has to run colophon reindex
             and colophon fsck`

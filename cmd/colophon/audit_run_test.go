@@ -47,7 +47,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is a usage error
 	errors.As(err, &exit)
 	if exit.Err != nil {
-		c.Say("%v", exit.Err)
+		c.Sayf("%v", exit.Err)
 	}
 	return exit.Code
 }

@@ -26,7 +26,7 @@ import (
 func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
 	var altered atomic.Bool
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !altered.Load() || !strings.Contains(r.URL.Path, "/tile/entries/") {
 			return false
 		}
@@ -36,15 +36,15 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	first, o := audited(t, url, w.Key, "--state", state, "--content")
 	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
-	require.Nil(t, first.Earlier)
-	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, first.Skipped)
+	require.Nil(t, first.EarlierAudits)
+	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, first.Skipped)
 
 	altered.Store(true)
 	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	require.Zero(t, report.Walked)
-	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, report.Earlier)
-	require.Equal(t, []monitor.SkippedCheck{{What: monitor.CheckContent, Last: &monitor.LastSuccess{Size: w.Size, Time: first.Time}}, {What: monitor.CheckAnswers}, {What: monitor.CheckReceipts}}, report.Skipped)
+	require.Zero(t, report.WalkedEntries)
+	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}, report.EarlierAudits)
+	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.ContentCheckName, Last: &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}}, {Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, report.Skipped)
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
 	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.FormatUint(w.Size)+" of "+cli.FormatUint(w.Size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
@@ -54,7 +54,7 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
 	require.False(t, whole.Clean, "an audit that fetches the entry must find the change")
 	again, _ := audited(t, url, w.Key, "--state", state)
-	require.Equal(t, &monitor.LastSuccess{Size: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
+	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
 }
 
 // A report contains the time span that the log covers, the number of failed claims, and the number
@@ -62,7 +62,7 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 // them.
 func TestReportsHaveTotals(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	state := filepath.Join(t.TempDir(), "state")
 	check := func(mismatched, refused uint64, states map[string]uint64) {
@@ -71,7 +71,7 @@ func TestReportsHaveTotals(t *testing.T) {
 		require.True(t, fresh.Clean, "%s%s", o.stdout, o.stderr)
 		report, _ := audited(t, url, w.Key, "--state", state)
 		for _, r := range []auditReport{fresh, report} {
-			require.Equal(t, []any{mismatched, refused, states}, []any{r.Mismatched, r.Refused, r.States})
+			require.Equal(t, []any{mismatched, refused, states}, []any{r.MismatchedRecords, r.Refusals, r.States})
 			require.Equal(t, timeAt(t, url, 0), r.FirstTime)
 			require.Equal(t, timeAt(t, url, r.Size-1), r.LastTime)
 		}
@@ -79,7 +79,7 @@ func TestReportsHaveTotals(t *testing.T) {
 	}
 	set := func(name, state string) {
 		t.Helper()
-		status, answer := ledgertest.Send(t, "POST", url+"/records/"+cli.FormatUint(w.At[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
+		status, answer := ledgertest.Send(t, "POST", url+"/records/"+cli.FormatUint(w.EventSeqs[name])+"/state", `{"state":"`+state+`","reason":"r"}`, "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	check(2, 1, map[string]uint64{"live": 26, "failed": 0, "stale": 1, "quarantined": 0})
@@ -144,7 +144,7 @@ func TestCheckpointsWithinOneAudit(t *testing.T) {
 // log's entries.
 func TestBundlesWithMoreEntries(t *testing.T) {
 	w := ledgertest.New(t, 20, 0, 0)
-	store := openRaw(t, w.Data)
+	store := openRaw(t, w.DataDir)
 	s := &rawServer{store: store}
 	s.instead = func(answer http.ResponseWriter, r *http.Request) bool {
 		_, path, found := strings.Cut(r.URL.Path, "/log/")
@@ -157,7 +157,7 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 		require.NoError(t, err)
 		entries, err := proofs.ParseBundle(bundle)
 		require.NoError(t, err)
-		bundle, err = proofs.AppendBundle(bundle, entries[0])
+		bundle, err = proofs.AppendBundleEntry(bundle, entries[0])
 		require.NoError(t, err)
 		_, _ = answer.Write(bundle)
 		return true
@@ -171,11 +171,11 @@ func TestBundlesWithMoreEntries(t *testing.T) {
 // created its ledger.
 func TestCheckpointsOfEmptyLogs(t *testing.T) {
 	w := ledgertest.New(t, 1, 0, 0)
-	signer, err := datadir.KeyFiles(w.Data).Load("default")
+	signer, err := datadir.KeyFiles(w.DataDir).Load("default")
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Root: sha256.Sum256(nil)})
 	require.NoError(t, err)
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") {
 			return false
 		}

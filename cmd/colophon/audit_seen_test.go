@@ -142,7 +142,7 @@ func TestCheckpointsThatAreExtended(t *testing.T) {
 // The state keeps the successors of the given key, even if the server later hides its list of keys.
 func TestStateRemembersKeys(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	for _, step := range []string{"rotate", "retire"} {
 		status, answer := ledgertest.Send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
@@ -155,7 +155,7 @@ func TestStateRemembersKeys(t *testing.T) {
 	_, o = audited(t, url, w.Key, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	stop()
-	hiding := serveRaw(t, w.Data, nil) // this server has no /log/key
+	hiding := serveRaw(t, w.DataDir, nil) // this server has no /log/key
 	report, o := audited(t, hiding, w.Key, "--state", state, "--against", against)
 	require.Zero(t, o.code, "%s%s", o.stdout, o.stderr)
 	require.Equal(t, stateOf(t, state).Size, report.Size)
@@ -165,7 +165,7 @@ func TestStateRemembersKeys(t *testing.T) {
 // exists, the audit does not create a new state.
 func TestStatesAreNotShared(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
-	url, state := serveRaw(t, w.Data, nil), filepath.Join(t.TempDir(), "state")
+	url, state := serveRaw(t, w.DataDir, nil), filepath.Join(t.TempDir(), "state")
 	require.NoError(t, os.Mkdir(state+".d", 0o700))
 	lock, err := folderlock.Take(state + ".d")
 	require.NoError(t, err)

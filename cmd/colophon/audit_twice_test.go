@@ -43,7 +43,7 @@ func bundleAgain(s *rawServer, goodRequests int32, next func(http.ResponseWriter
 func shortened(bundle []byte, kept int, end string) (short []byte) {
 	entries, _ := proofs.ParseBundle(bundle)
 	for _, entry := range entries {
-		short, _ = proofs.AppendBundle(short, append(entry[:kept:kept], end...))
+		short, _ = proofs.AppendBundleEntry(short, append(entry[:kept:kept], end...))
 	}
 	return short
 }
@@ -82,8 +82,8 @@ func TestEventsReadAgainMustMatchTheTree(t *testing.T) {
 	store := openRaw(t, data)
 	report, _ := audited(t, (&rawServer{store: store}).serve(t), w.Key)
 	require.Equal(t, 36, report.Code)
-	require.Equal(t, w.At["validation"], *report.Findings[0].Seq)
-	for name, way := range wrongSecondResponses(w.At["path"]) {
+	require.Equal(t, w.EventSeqs["validation"], *report.Findings[0].Seq)
+	for name, way := range wrongSecondResponses(w.EventSeqs["path"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 1, way.answer)
@@ -108,9 +108,9 @@ func requireNamed(t *testing.T, code int, seq uint64, report auditReport, o comm
 // the server returns when the event is read again.
 func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
-	store := openRaw(t, w.Data)
+	store := openRaw(t, w.DataDir)
 	served := func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.EventSeqs["secret"])+"/content/") {
 			return false
 		}
 		content := `{"q":"A secret?"}`
@@ -121,8 +121,8 @@ func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 		return true
 	}
 	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.Key, "--content")
-	require.Equal(t, audit.KindContent, report.Findings[0].Kind)
-	for name, way := range wrongSecondResponses(w.At["secret"]) {
+	require.Equal(t, audit.DamageContent, report.Findings[0].Kind)
+	for name, way := range wrongSecondResponses(w.EventSeqs["secret"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}
 			bundleAgain(s, 2, way.answer)
@@ -139,8 +139,8 @@ func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 func TestContentThatBecomesForbidden(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	var asked atomic.Int32
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["secret"])+"/content/") {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.EventSeqs["secret"])+"/content/") {
 			return false
 		}
 		switch asked.Add(1) {
@@ -164,8 +164,8 @@ func TestContentIsReadUpToItsSize(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 5)
 	const maxContent = 64 << 20 // maximum size of a piece of content
 	var sent atomic.Int64
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, r *http.Request) bool {
-		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.At["other"])+"/content/") {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/records/"+cli.FormatUint(w.EventSeqs["other"])+"/content/") {
 			return false
 		}
 		for piece := make([]byte, 1<<20); sent.Load() < 2*maxContent; {
@@ -178,7 +178,7 @@ func TestContentIsReadUpToItsSize(t *testing.T) {
 	})
 	report, o := audited(t, url, w.Key, "--content")
 	require.Equal(t, 43, o.code, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, w.At["other"], *report.Findings[0].Seq)
+	require.Equal(t, w.EventSeqs["other"], *report.Findings[0].Seq)
 	require.Less(t, sent.Load(), int64(maxContent)/2)
 }
 
@@ -190,7 +190,7 @@ func TestReceiptsMatchTheWalkedLog(t *testing.T) {
 	server, err := url.Parse(strings.TrimSuffix(ledgerURL, remote.LedgerPath("default")))
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(server)
-	path := "/records/" + cli.FormatUint(w.At["other"]) + "/content"
+	path := "/records/" + cli.FormatUint(w.EventSeqs["other"]) + "/content"
 	var redacted sync.Once
 	front := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, path) {

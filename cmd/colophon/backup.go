@@ -42,15 +42,15 @@ to the same folder, is running.`,
   colophon backup --data ./data --to /backup/colophon --keep 14`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			o.Store = url.value(c, command)
+			o.StoreURL = url.value(c, command)
 			return backup.Run(command.Context(), c, o)
 		},
 	}
 	o.Server.Bind(c, command.Flags())
 	command.Flags().StringVar(&o.Data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
 	url.bind(command.Flags(), "log")
-	command.Flags().StringVar(&o.To, "to", "", "`folder` for the backups; created if it does not exist")
-	command.Flags().BoolVar(&o.Keys, "with-keys", false, "copy the signing keys too; with them, anyone who has the backup can sign")
-	command.Flags().IntVar(&o.Keep, "keep", 0, "`number` of backups to keep, including this one; default all")
+	command.Flags().StringVar(&o.BackupFolder, "to", "", "`folder` for the backups; created if it does not exist")
+	command.Flags().BoolVar(&o.IncludeKeys, "with-keys", false, "copy the signing keys too; with them, anyone who has the backup can sign")
+	command.Flags().IntVar(&o.KeepCount, "keep", 0, "`number` of backups to keep, including this one; default all")
 	return command
 }

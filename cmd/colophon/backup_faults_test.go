@@ -37,7 +37,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	// The test dates the first backup as if the clock had been ahead.
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.Name()+".json")))
-	ahead.Made = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+	ahead.CreatedAt = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, err := ahead.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	_, err = backup.Store{Dir: s.backups}.WriteManifest(ahead)
@@ -47,8 +47,8 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	s.backup("--keep", "1")
 	left := s.manifests()
 	require.Len(t, left, 1, "the previous backup must be removed, not the new one")
-	require.EqualValues(t, 4, left[0].Ledgers[0].Size)
-	require.True(t, left[0].Made.After(ahead.Made))
+	require.EqualValues(t, 4, left[0].Ledgers[0].TreeSize)
+	require.True(t, left[0].CreatedAt.After(ahead.CreatedAt))
 	s.restore()
 }
 
@@ -64,7 +64,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	environment := &cli.Console{Env: func(string) (string, bool) { return "", false }}
 	forge := func(made time.Time, change func(m *backup.Manifest)) string {
 		m := *real
-		m.Made = made
+		m.CreatedAt = made
 		_, err := m.Sign(datadir.SigningKeys(environment, s.data))
 		require.NoError(t, err)
 		change(&m)
@@ -78,12 +78,12 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	require.NoError(t, os.WriteFile(store.FilePath(digest), text, 0o600))
 	far := time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
 	planted := []string{
-		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *backup.Manifest) { m.Note = "" }),
-		forge(far, func(m *backup.Manifest) { m.Note = "" }),
+		forge(time.Now().UTC().Add(25*time.Hour).Truncate(time.Microsecond), func(m *backup.Manifest) { m.SignedNote = "" }),
+		forge(far, func(m *backup.Manifest) { m.SignedNote = "" }),
 		forge(far.Add(time.Microsecond), func(m *backup.Manifest) {
 			m.Files = []backup.StoredFile{{Name: "db/x", SHA256: digest, Size: int64(len(text))}}
 		}),
-		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backup.BackupNameLayout),
+		time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC).Format(backup.NameLayout),
 		"backup-20250101T000000.000000Z.1",
 		"backup-of mine",
 		"backup-99999999T000000.000000Z",
@@ -108,8 +108,8 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 		require.Len(t, names, keep)
 		m, err := store.ReadManifest(names[keep-1])
 		require.NoError(t, err)
-		require.EqualValues(t, 1+s.posted, m.Ledgers[0].Size, "the newest signed backup must be restored")
-		require.WithinDuration(t, time.Now(), m.Made, time.Hour)
+		require.EqualValues(t, 1+s.posted, m.Ledgers[0].TreeSize, "the newest signed backup must be restored")
+		require.WithinDuration(t, time.Now(), m.CreatedAt, time.Hour)
 		require.FileExists(t, store.FilePath(digest), "the unsigned backup must be kept, because it might be real")
 	}
 	for _, args := range [][]string{{"--key", s.key()}, {"--unauthenticated"}} {
@@ -122,7 +122,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "cannot determine the newest backup in "+s.backups)
-	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.BackupNameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
+	require.Contains(t, s.colophon(cli.ExitFailed, append(args, "--backup", far.Format(backup.NameLayout))...), "the backup is not signed", "the backup that --backup names must be read")
 }
 
 // Only one restore into a folder can run at a time. A restore refuses a folder that contains
@@ -202,7 +202,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	database := s.opened()
 	bad, err := database.Create(t.Context(), storage.LedgerInfo{Name: "bad", Origin: "log.example/bad"})
 	require.NoError(t, err)
-	good, err := database.Ledger(t.Context(), ledger.Default)
+	good, err := database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	head, err := good.Head(t.Context())
 	require.NoError(t, err)
@@ -232,12 +232,12 @@ func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s.post(3)
 	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	s.token(s.data, "one")
-	require.FileExists(t, datadir.MarkFiles(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.MarkFiles(s.data).Path(ledger.DefaultName))
 	s.backup()
 	folders := make(map[string]bool)
 	for _, f := range s.manifests()[0].Files {
 		folder, file := path.Split(f.Name)
-		require.NotEqual(t, access.ReserveFile, file)
+		require.NotEqual(t, access.ReserveFileName, file)
 		folders[folder] = true
 	}
 	require.Equal(t, map[string]bool{"db/": true, "access/": true}, folders)

@@ -74,7 +74,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	_, _, err = copies.CopyForBackupProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot)
 	require.ErrorContains(t, err, "has its copy")
-	require.ErrorIs(t, copies.RemoveLeftover(), datadir.ErrSnapshotHeld)
+	require.ErrorIs(t, copies.RemoveLeftover(), datadir.ErrSnapshotInUse)
 	require.DirExists(t, copies.DatabasePath())
 	require.NoError(t, held.Close()) // the operating system releases the lock when a backup is killed
 	require.NoError(t, copies.RemoveLeftover())

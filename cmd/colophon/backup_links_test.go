@@ -75,7 +75,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		"add":   func(l *linked) error { _, _, err := l.store.Add(l.source); return err },
 		"finish": func(l *linked) error {
 			m := *l.manifest
-			m.Made = m.Made.Add(time.Second)
+			m.CreatedAt = m.CreatedAt.Add(time.Second)
 			_, err := l.store.WriteManifest(&m)
 			return err
 		},
@@ -98,7 +98,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 				l := newLinked(t)
 				if step == "prune" { // add an older backup for prune to remove
 					m := *l.manifest
-					m.Made = m.Made.Add(-time.Second)
+					m.CreatedAt = m.CreatedAt.Add(-time.Second)
 					_, err := l.store.WriteManifest(&m)
 					require.NoError(t, err)
 				}

@@ -39,19 +39,19 @@ func (s *stored) post(n int) {
 	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.DatabaseFolder(s.data), Logger: log})
 	require.NoError(s, err)
 	host, err := ledger.OpenHost(s.Context(), database, datadir.KeyFiles(s.data), func(string) ledger.Config {
-		return ledger.Config{Marks: datadir.MarkFiles(s.data)}
+		return ledger.Config{HighWaterMarks: datadir.MarkFiles(s.data)}
 	})
 	require.NoError(s, err)
-	l, err := host.Ledger(ledger.Default)
+	l, err := host.Ledger(ledger.DefaultName)
 	if err != nil {
-		l, err = host.Create(s.Context(), ledger.CreateOptions{Name: ledger.Default})
+		l, err = host.Create(s.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 		require.NoError(s, err)
 	}
 	for range n {
 		s.posted++
-		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
+		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
 		require.NoError(s, err)
-		submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
+		submission, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 		require.NoError(s, err)
 		_, err = l.Submit(submission)
 		require.NoError(s, err)
@@ -77,7 +77,7 @@ func (s *stored) backup(args ...string) string {
 // key returns the verifier key of the ledger "default".
 func (s *stored) key() string {
 	s.Helper()
-	signer, err := datadir.KeyFiles(s.data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(s.data).Load(ledger.DefaultName)
 	require.NoError(s, err)
 	return signer.Verifier().String()
 }
@@ -89,7 +89,7 @@ func (s *stored) restore(args ...string) string {
 	data := filepath.Join(s.TempDir(), "restored")
 	s.colophon(cli.ExitOK, append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, args...)...)
 	require.NoError(s, os.CopyFS(filepath.Join(data, "keys"), os.DirFS(datadir.KeyFiles(s.data).Dir)))
-	require.NoError(s, os.Chmod(datadir.KeyFiles(data).Path(ledger.Default), 0o600))
+	require.NoError(s, os.Chmod(datadir.KeyFiles(data).Path(ledger.DefaultName), 0o600))
 	s.colophon(cli.ExitOK, "fsck", "--data", data)
 	return data
 }
@@ -156,15 +156,15 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	require.Contains(t, output, fmt.Sprintf(": %d bytes copied", copied))
 	require.Positive(t, shared)
 	require.Less(t, copied, all)
-	require.EqualValues(t, 401, manifests[0].Ledgers[0].Size)
-	require.EqualValues(t, 404, manifests[1].Ledgers[0].Size)
+	require.EqualValues(t, 401, manifests[0].Ledgers[0].TreeSize)
+	require.EqualValues(t, 404, manifests[1].Ledgers[0].TreeSize)
 	store := backup.Store{Dir: s.backups}
 	names, err := store.BackupNames()
 	require.NoError(t, err)
 	s.restore()
 	s.restore("--backup", names[0])
 	output = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
-		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.Default))
+		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.DefaultName))
 	require.Contains(t, output, "the ledger has signed 404 events, but the store has only 401")
 
 	// The second backup is still complete after the first has been removed.
@@ -256,7 +256,7 @@ func TestRestoresVerify(t *testing.T) {
 func TestBackupsLeaveKeysOut(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
-	key, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.Default))
+	key, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.DefaultName))
 	require.NoError(t, err)
 	holds := func() bool {
 		for name := range s.files() {

@@ -55,7 +55,7 @@ func TestJSONKeepsItsValues(t *testing.T) {
 // The detail of an error response is printed without control characters.
 func TestProblemsHaveNoControlCharacters(t *testing.T) {
 	w := ledgertest.New(t, 0, 0, 0)
-	url := serveRaw(t, w.Data, func(answer http.ResponseWriter, _ *http.Request) bool {
+	url := serveRaw(t, w.DataDir, func(answer http.ResponseWriter, _ *http.Request) bool {
 		answer.WriteHeader(http.StatusNotFound)
 		_, _ = answer.Write([]byte(`{"detail":"\u001b[2J\u009b1m\ndefault: clean"}`))
 		return true

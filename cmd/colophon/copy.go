@@ -27,11 +27,11 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	history, err := source.GetObject(ctx, "/log/key", fetch.MaxNote)
+	history, err := source.GetObject(ctx, "/log/key", fetch.MaxNoteBytes)
 	if err != nil {
 		return nil, fmt.Errorf("fetching the log keys from the copy: %w", err)
 	}
-	keys, err := proofs.ParseLogKey(history)
+	keys, err := proofs.ParseKeyHistory(history)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the keys of %s: %w", text, err)
 	}

@@ -40,10 +40,10 @@ read, and content for texts.`,
 			if err == nil {
 				err = tour.PrintAnswers(command.Context())
 			}
-			return s.ExplainExit(err)
+			return s.ExplainFatal(err)
 		},
 	}
 	server.Bind(c, command.Flags())
-	remote.BindLedger(c, command.Flags(), &name)
+	remote.BindLedgerFlag(c, command.Flags(), &name)
 	return command
 }

@@ -77,7 +77,7 @@ func newDoctor(c *cli.Console) *cobra.Command {
 // something was not checked. Otherwise it returns nil.
 func doctorOutcome(report doctor.Report, strict bool) error {
 	switch {
-	case report.Verdict == doctor.Wrong:
+	case report.Verdict == doctor.VerdictWrong:
 		return &cli.ExitError{Code: cli.ExitFailed}
 	case strict && !report.AllChecked():
 		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped and --strict is set; see the report for the reasons")

@@ -16,11 +16,11 @@ func TestDoctorOutcome(t *testing.T) {
 		other           doctor.Verdict
 		lenient, strict int
 	}{
-		"advice":                {doctor.Advice, doctor.OK, cli.ExitOK, cli.ExitOK},
-		"not checked":           {doctor.OK, doctor.NotChecked, cli.ExitOK, cli.ExitUnchecked},
-		"wrong and not checked": {doctor.Wrong, doctor.NotChecked, cli.ExitFailed, cli.ExitFailed},
+		"advice":                {doctor.VerdictAdvice, doctor.VerdictOK, cli.ExitOK, cli.ExitOK},
+		"not checked":           {doctor.VerdictOK, doctor.VerdictNotChecked, cli.ExitOK, cli.ExitUnchecked},
+		"wrong and not checked": {doctor.VerdictWrong, doctor.VerdictNotChecked, cli.ExitFailed, cli.ExitFailed},
 	} {
-		report := doctor.Report{Verdict: c.verdict, Checks: []doctor.Finding{{Verdict: c.verdict}, {Verdict: c.other}}}
+		report := doctor.Report{Verdict: c.verdict, Findings: []doctor.Finding{{Verdict: c.verdict}, {Verdict: c.other}}}
 		for strict, want := range map[bool]int{false: c.lenient, true: c.strict} {
 			exit := &cli.ExitError{}
 			require.Equal(t, want != cli.ExitOK, errors.As(doctorOutcome(report, strict), &exit), name)

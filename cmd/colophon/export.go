@@ -56,14 +56,14 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	}
 	flags := command.Flags()
 	e.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &e.options.Ledger)
+	remote.BindLedgerFlag(c, flags, &e.options.Ledger)
 	flags.StringVar(&e.file, "pack", "", "`file` to write; an existing file is replaced")
 	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "omit content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "maximum `number` of records")
 	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "maximum total `size` of the content")
 	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv, or ndjson")
 	flags.StringVar(&e.table.File, "out", "", "`file` for the rows; it and its manifest are replaced")
-	flags.StringVar(&e.table.Question, "question", "", "`path` of the list or question below the ledger's")
+	flags.StringVar(&e.table.QueryPath, "question", "", "`path` of the list or question below the ledger's")
 	flags.Uint64Var(&e.table.AsOf, "as-of", 0, "tree `size` of the rows; 0 is the current size")
 	e.chosen.bind(flags)
 	return command
@@ -111,7 +111,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	}
 	digest := done.Manifest.Digest()
 	_, err = fmt.Fprintf(e.Out, "%s: %s of %s at tree size %d of ledger %s\nManifest: %s%s, digest %x\nCheck both with: colophon verify %[1]s --key %[9]s\n",
-		e.table.File, cli.FormatCount(done.Manifest.Rows, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
+		e.table.File, cli.FormatCount(done.Manifest.RowCount, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
 		e.table.File, table.ManifestSuffix, digest, done.Key)
 	return err
 }
@@ -127,7 +127,7 @@ func (e *exportCommand) checkTable(args []string) error {
 		return fmt.Errorf("unknown format %q for --format; use parquet, csv, or ndjson", e.table.Format)
 	case e.table.File == "":
 		return errors.New("--out is missing: name the file to write")
-	case e.table.Question == "":
+	case e.table.QueryPath == "":
 		return errors.New("--question is missing: give the path of a list or question, such as '/records?kind=ipc_record'")
 	case len(args) > 0:
 		return errors.New("record numbers require --pack; to select rows, add query parameters to --question")
@@ -149,19 +149,19 @@ func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, m
 
 // write writes the audit pack. It returns an error if the pack is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
-	if len(html) > cli.MaxPack {
-		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or omit content with --without-content", len(html), cli.MaxPack)
+	if len(html) > cli.MaxPackBytes {
+		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or omit content with --without-content", len(html), cli.MaxPackBytes)
 	}
 	return safefile.Replace(e.file, html)
 }
 
 // conclude prints what the audit pack contains and how to verify it.
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
-	content := fmt.Sprintf("%s of content, %s with erased content", cli.FormatCount(uint64(len(p.Contents)), "piece"), cli.FormatCount(uint64(r.Redacted), "record"))
-	switch p.Content {
-	case pack.ContentLeftOut:
+	content := fmt.Sprintf("%s of content, %s with erased content", cli.FormatCount(uint64(len(p.Contents)), "piece"), cli.FormatCount(uint64(r.RedactedRecords), "record"))
+	switch p.ContentStatus {
+	case pack.ContentOmitted:
 		content = "no content"
-	case pack.ContentNoRight:
+	case pack.ContentForbidden:
 		content = "no content, because the token may not read it"
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",

@@ -36,9 +36,9 @@ func exportedServer(t *testing.T) (url, key string) {
 	t.Helper()
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
@@ -124,9 +124,9 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 	}
 	posted := `{"run_id":"c","answer_text":"Ana.","dag":{"root":"` + ledgertest.ZeroHash + `","nodes":[{"stage":"answer","hash":"` + ledgertest.ZeroHash + `"}]},"cache_dimensions":{` + dimensions.String() +
 		`"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}}`
-	status, answer := ledgertest.Send(t, "POST", server+remote.LedgerPath(ledger.Default)+"/run-dags", posted, "application/json")
+	status, answer := ledgertest.Send(t, "POST", server+remote.LedgerPath(ledger.DefaultName)+"/run-dags", posted, "application/json")
 	require.Equal(t, http.StatusCreated, status, answer)
-	report, o := audited(t, server+remote.LedgerPath(ledger.Default), key, "--content")
+	report, o := audited(t, server+remote.LedgerPath(ledger.DefaultName), key, "--content")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Len(t, report.Unchecked, 1)
 	require.Contains(t, report.Unchecked[0], "the cache key and digest of 1 record, because ")

@@ -88,7 +88,7 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 		{"serve", "--data", s.data, "--listen", "127.0.0.1:0"},
 		{"fsck", "--data", s.data},
 		{"reindex", "--data", s.data},
-		{"keys", "rotate", ledger.Default, "--data", s.data},
+		{"keys", "rotate", ledger.DefaultName, "--data", s.data},
 		{"backup", "--data", s.data, "--to", s.backups},
 		{"restore", "--data", s.data, "--from", s.backups, "--key", key},
 	}
@@ -131,18 +131,18 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	const stranger = 54321
 	s := newStored(t)
 	s.post(1)
-	next := datadir.KeyFiles(s.data).NextPath(ledger.Default)
+	next := datadir.KeyFiles(s.data).NextPath(ledger.DefaultName)
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
-	rotate := []string{"keys", "rotate", ledger.Default, "--data", s.data}
+	rotate := []string{"keys", "rotate", ledger.DefaultName, "--data", s.data}
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user (uid 54321)")
 	require.NoError(t, os.Remove(next))
 	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
 	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, 0, 0))
-	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.Default), stranger, stranger))
+	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.DefaultName), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.Default), 0, 0))
+	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.DefaultName), 0, 0))
 	s.token(s.data, "one")
 	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
@@ -154,12 +154,12 @@ func TestKeysOfAnotherUser(t *testing.T) {
 		require.NoError(t, err)
 		return os.Chown(path, stranger, stranger)
 	}))
-	s.colophon(cli.ExitOK, "keys", "list", ledger.Default, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "list", ledger.DefaultName, "--data", s.data)
 }
 
 func (s *stored) origin() string {
 	s.Helper()
-	signer, err := datadir.KeyFiles(s.data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(s.data).Load(ledger.DefaultName)
 	require.NoError(s, err)
 	return signer.Origin()
 }
@@ -223,7 +223,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 		{0o644, 0o640, 0o600, "tls-cert"}, // the certificate file contains no certificate
 	} {
 		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
-		_, err := server.OpenTLS(config, slog.New(slog.DiscardHandler))
+		_, err := server.LoadTLSFiles(config, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, c.says)
 	}
 }

@@ -118,9 +118,9 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 // notePending warns if files of the database might still contain erased content.
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.PendingErasures(ctx)
-	if err == nil && pending.Pieces > 0 {
-		c.Say("the database files may still contain %s of erased content, which the server removes at its next start",
-			cli.FormatCount(uint64(pending.Pieces), "piece"))
+	if err == nil && pending.Count > 0 {
+		c.Sayf("the database files may still contain %s of erased content, which the server removes at its next start",
+			cli.FormatCount(uint64(pending.Count), "piece"))
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
-		expected += report.Size + 2*report.Needs + report.Claims
+		expected += report.Size + 2*report.UnredactedContents + report.KeyClaims
 	}
 	bar := cli.NewProgress(c, int64(expected), "checking keys")
 	strays, err := storeaudit.CheckKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
@@ -235,7 +235,7 @@ func strayDamage(s *storage.StrayKey) *damage {
 	switch {
 	case s.Ledger == "":
 		position = ""
-	case s.Kind == storage.StrayDatabase || s.Kind == storage.StrayTile: // for these kinds, Seq is the ledger's size
+	case s.Kind == storage.StrayOther || s.Kind == storage.StrayTile: // for these kinds, Seq is the ledger's size
 		position = fmt.Sprintf("at size %d: ", s.Seq)
 	}
 	return &damage{Kind: string(s.Kind), Seq: s.Seq, Message: message, text: string(s.Kind) + ": " + position + message}
@@ -288,7 +288,7 @@ func checkLedger(
 		return finding{}, nil, err
 	}
 	if origin := report.Checkpoint.Origin; report.Damage == nil && origin != info.Origin && head.Size > 0 {
-		report.Damage = &audit.Damage{Kind: audit.KindHead, Seq: head.Size,
+		report.Damage = &audit.Damage{Kind: audit.DamageHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, but its checkpoint has %q", info.Origin, origin)}
 	}
 	if report.Damage == nil && head.Size > 0 {
@@ -296,7 +296,7 @@ func checkLedger(
 			return finding{}, nil, err
 		}
 	}
-	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.Redacted, Keys: report.Keys}
+	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.RedactedContents, Keys: report.KeyUses}
 	d := report.Damage
 	if d != nil {
 		report = nil
@@ -339,7 +339,7 @@ func keysOf(
 			signed = fmt.Sprintf(" According to the mark, the signing key signed a checkpoint of %d events.", seen.Size)
 		}
 	}
-	return history.Verifiers(), nil, &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: fmt.Sprintf(
+	return history.Verifiers(), nil, &audit.Damage{Kind: audit.DamageRollback, Seq: head.Size, Message: fmt.Sprintf(
 		"the log does not contain the signing key in %s. The database is older than the ledger's last key change, or belongs to a different ledger.%s "+
 			"The log verifies with its own current key, %s. Restore a newer backup, or check this log with --key and a key that you trust",
 		datadir.KeyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
@@ -350,7 +350,7 @@ func keysOf(
 // the origin of any ledger, all the keys apply to every ledger.
 func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info storage.LedgerInfo) ([]*proofs.Verifier, error) {
 	if o.key != "" {
-		given, err := c.ReadSufficientKeys(o.key)
+		given, err := c.ReadCurrentKeys(o.key)
 		if err != nil {
 			return nil, err
 		}
@@ -422,7 +422,7 @@ func checkSignatureCount(ctx context.Context, store storage.Reader, head storage
 	}
 	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
 	if got, want := bytes.Count(signatures, []byte("\n")), len(history.SigningKeysAt(head.Size)); got != want {
-		return &audit.Damage{Kind: audit.KindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
+		return &audit.Damage{Kind: audit.DamageSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
 	}
 	return nil, nil
 }

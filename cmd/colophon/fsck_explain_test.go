@@ -30,6 +30,6 @@ func TestFsckGivesAdvice(t *testing.T) {
 		require.True(t, found, "%s: %s", name, o.stdout)
 		require.Contains(t, advice, c.says, name)
 	}
-	o := commandLine(t.Context(), "fsck", "--data", w.Data, "--key", w.Key)
+	o := commandLine(t.Context(), "fsck", "--data", w.DataDir, "--key", w.Key)
 	require.NotContains(t, o.stdout, "what now")
 }

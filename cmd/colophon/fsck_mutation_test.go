@@ -37,8 +37,8 @@ import (
 func newFsckWorld(t *testing.T) string {
 	t.Helper()
 	w := ledgertest.New(t, 3, 5, 260)
-	url, stop := ledgertest.Serve(t, w.Data)
-	base := strings.TrimSuffix(url, remote.LedgerPath(ledger.Default))
+	url, stop := ledgertest.Serve(t, w.DataDir)
+	base := strings.TrimSuffix(url, remote.LedgerPath(ledger.DefaultName))
 	must := func(status int, method, url, body, kind string) {
 		t.Helper()
 		got, answer := ledgertest.Send(t, method, url, body, kind)
@@ -64,7 +64,7 @@ func newFsckWorld(t *testing.T) string {
 	must(http.StatusOK, "POST", second+"/freeze", ``, "application/json")
 	must(http.StatusCreated, "POST", url+"/ipc-records", record("last", "Shared."), "application/json")
 	stop()
-	return w.Data
+	return w.DataDir
 }
 
 // fsckKeys runs fsck on a database that contains exactly the given keys and values. It uses the
@@ -267,7 +267,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: datadir.DatabaseFolder(data), ReadOnly: true})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, database.Close()) }()
-	store, err := database.Ledger(t.Context(), ledger.Default)
+	store, err := database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	head, err := store.Head(t.Context())
 	require.NoError(t, err)
@@ -278,7 +278,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 		digest, err := contentOf(entry[proofs.HashSize:])
 		require.NoError(t, err)
 		if _, err := store.Content(t.Context(), digest); errors.Is(err, storage.ErrNotFound) {
-			return withPending(t, all, numberOf(t, all, ledger.Default), r.Seq, 0, digest, head.Time)
+			return withPending(t, all, numberOf(t, all, ledger.DefaultName), r.Seq, 0, digest, head.Time)
 		}
 	}
 	t.Fatal("no record has erased content")
@@ -302,7 +302,7 @@ func TestFsckNamesStrays(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
-	number := numberOf(t, all, ledger.Default)
+	number := numberOf(t, all, ledger.DefaultName)
 	key := func(kind byte, rest ...any) []byte {
 		k := binary.BigEndian.AppendUint32([]byte{kind}, number)
 		for _, part := range rest {
@@ -457,7 +457,7 @@ func TestFsckCannotCheckSettings(t *testing.T) {
 	data := newFsckWorld(t)
 	all, err := pebbletest.Dump(nil, datadir.DatabaseFolder(data))
 	require.NoError(t, err)
-	info := binary.BigEndian.AppendUint32([]byte{'i'}, numberOf(t, all, ledger.Default))
+	info := binary.BigEndian.AppendUint32([]byte{'i'}, numberOf(t, all, ledger.DefaultName))
 	i := slices.IndexFunc(all, func(kv pebbletest.KeyValue) bool { return bytes.Equal(kv.Key, info) })
 	require.Positive(t, i)
 	for _, change := range [][2]string{{`"frozen":false`, `"frozen":true`}, {`"reject_mismatch":false`, `"reject_mismatch":true`}, {`"created":"20`, `"created":"19`}} {
@@ -465,8 +465,8 @@ func TestFsckCannotCheckSettings(t *testing.T) {
 		findings, err := fsckKeys(t.Context(), data, put(all, info, bytes.Replace(all[i].Value, []byte(change[0]), []byte(change[1]), 1)))
 		require.Empty(t, damagesOf(findings, err), change[1])
 	}
-	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.RejectUnregistered, "otlp_content": ledger.HashTelemetry} {
-		setting := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.Default)), name...)
+	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.UnregisteredSourcesReject, "otlp_content": ledger.TelemetryContentHashes} {
+		setting := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.DefaultName)), name...)
 		findings, err := fsckKeys(t.Context(), data, put(all, setting, []byte(value)))
 		require.Empty(t, damagesOf(findings, err), name)
 	}

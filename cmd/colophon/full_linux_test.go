@@ -215,7 +215,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
 	}
-	reserve := filepath.Join(datadir.TokenFolder(s.data), access.ReserveFile)
+	reserve := filepath.Join(datadir.TokenFolder(s.data), access.ReserveFileName)
 	require.FileExists(t, reserve)
 	free := ballast(t, disk, 0)
 	server := startFull(t, s.data)
@@ -267,7 +267,7 @@ func TestNoFirstStartOnAFullDisk(t *testing.T) {
 	require.NoDirExists(t, s.data)
 	free()
 	s.post(1)
-	require.FileExists(t, datadir.KeyFiles(s.data).Path(ledger.Default))
+	require.FileExists(t, datadir.KeyFiles(s.data).Path(ledger.DefaultName))
 }
 
 // On a read-only file system, serve fails and says what to do.

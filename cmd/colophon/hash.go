@@ -26,8 +26,8 @@ or no such file.`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := record.Kind(args[0])
-			if !slices.Contains(record.Kinds[:], kind) {
-				return cli.Exitf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.Kinds)
+			if !slices.Contains(record.RecordKinds[:], kind) {
+				return cli.Exitf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.RecordKinds)
 			}
 			body, err := c.ReadFile(args[1])
 			if err != nil {
@@ -42,7 +42,7 @@ func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
 	r, err := record.NoLimits().Parse(kind, body)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
-			c.Say("%s", wire.ProblemPlace{Pointer: p.Pointer, Detail: p.Detail})
+			c.Sayf("%s", wire.FieldProblem{Pointer: p.Pointer, Detail: p.Detail})
 		}
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}

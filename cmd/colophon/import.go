@@ -97,7 +97,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 		},
 	}
 	o.server.Bind(c, command.Flags())
-	remote.BindLedger(c, command.Flags(), &o.ledger)
+	remote.BindLedgerFlag(c, command.Flags(), &o.ledger)
 	command.Flags().StringVar(&o.onMismatch, "on-mismatch", "", "accept or reject records whose claims do not match their content (`policy`); the default is the setting of the ledger")
 	flags := command.Flags()
 	flags.StringVar(&o.format, "format", "", "the `format` of the files: "+formats.JoinNames(formats.ImportFormats)+"; the default is lines in the form of POST /batch")
@@ -115,12 +115,12 @@ arguments or no such file, 3 the server cannot be reached.`,
 
 func runImport(ctx context.Context, c *cli.Console, o importOptions, files []string) error {
 	switch o.onMismatch {
-	case "", ledger.AcceptMismatch, ledger.RejectMismatch:
+	case "", ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject:
 	default:
 		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; use accept or reject", o.onMismatch)
 	}
-	if o.kind != "" && !slices.Contains(record.Kinds[:], record.Kind(o.kind)) {
-		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; use %s", o.kind, strings.Join(completion.WithPrefix("", record.Kinds[:]), ", "))
+	if o.kind != "" && !slices.Contains(record.RecordKinds[:], record.Kind(o.kind)) {
+		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; use %s", o.kind, strings.Join(completion.AddPrefix("", record.RecordKinds[:]), ", "))
 	}
 	native, err := o.native()
 	if err != nil {
@@ -137,15 +137,15 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		}
 		defer func() {
 			if err := f.Close(); err != nil {
-				c.Say("--report: %v", err)
+				c.Sayf("--report: %v", err)
 			}
 		}()
 		native.Report = f
 	}
 	if native != nil && native.DryRun {
-		tally, err := importer.Run(ctx, nil, importer.Options{MaxLine: int(o.maxLine), Stdin: c.In, Native: native}, files)
+		tally, err := importer.Run(ctx, nil, importer.Options{MaxLineBytes: int(o.maxLine), Stdin: c.In, Native: native}, files)
 		if err == nil {
-			c.Say("dry run: nothing was sent")
+			c.Sayf("dry run: nothing was sent")
 		}
 		return report(c, tally, err)
 	}
@@ -160,14 +160,14 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	attempts := 1
 	notify := func(err error, failures int, pause time.Duration) {
 		attempts = failures + 1
-		bar.Say("%v; retrying in %.1f s (retry %d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
+		bar.Sayf("%v; retrying in %.1f s (retry %d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
 	}
-	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
+	patient, err := server.NewClient(client.WithRetries(client.RetryPolicy{MaxAttempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
 	if err != nil {
 		return err
 	}
 	tally, err := importer.Run(ctx, patient.Ledger(o.ledger),
-		importer.Options{OnMismatch: o.onMismatch, MaxLine: int(o.maxLine), Stdin: c.In, Read: bar.Add, Native: native, Kind: o.kind}, files)
+		importer.Options{OnMismatch: o.onMismatch, MaxLineBytes: int(o.maxLine), Stdin: c.In, OnRead: bar.Add, Native: native, DefaultKind: o.kind}, files)
 	bar.Finish()
 	if err != nil {
 		err = explainImport(ctx, server, err, attempts)
@@ -218,8 +218,8 @@ func explainImport(ctx context.Context, server *remote.Server, err error, attemp
 	switch {
 	case ctx.Err() != nil:
 		return cli.Exitf(cli.ExitFailed, "interrupted; run the same import again to continue")
-	case errors.Is(err, client.ErrMisdirected):
-		return server.ExplainExit(err)
+	case errors.Is(err, client.ErrTLSMismatch):
+		return server.ExplainFatal(err)
 	case errors.As(err, &problem) && !problem.Temporary():
 		return fmt.Errorf("the server refused the import: %w", server.Explain(err))
 	}
@@ -232,49 +232,49 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	const row = "%-20s %10d %10d %10d %10d %10d\n"
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-20s %10s %10s %10s %10s %10s\n", "kind", "accepted", "replayed", "mismatched", "incomplete", "refused")
-	for _, k := range t.Kinds {
+	for _, k := range t.CountsByKind {
 		fmt.Fprintf(&table, row, k.Kind, k.Accepted, k.Replayed, k.Mismatched, k.Incomplete, k.Refused)
 	}
 	total := t.Total()
 	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Incomplete, total.Refused)
 	for _, part := range fields.IPCParts {
-		if n := t.Lacking[part]; n > 0 {
+		if n := t.MissingParts[part]; n > 0 {
 			fmt.Fprintf(&table, "%s without %s\n", cli.FormatCount(uint64(n), "record"), part)
 		}
 	}
-	if len(t.Members) > 0 {
+	if len(t.MemberCounts) > 0 {
 		fmt.Fprintf(&table, "\n%10s  %s\n", "count", "member")
 	}
-	for _, m := range t.Members {
+	for _, m := range t.MemberCounts {
 		colon := ""
-		if m.Outcome == formats.Left {
+		if m.Outcome == formats.OutcomeLeftOut {
 			colon = ":" // the reason follows
 		}
-		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Outcome, colon, m.As)
+		fmt.Fprintf(&table, "%10d  %s: %s%s %s\n", m.Count, m.Pattern, m.Outcome, colon, m.Detail)
 	}
 	if _, err := io.WriteString(c.Out, table.String()); err != nil {
 		return err
 	}
 	for _, warning := range t.Warnings {
-		c.Say("%s", warning)
+		c.Sayf("%s", warning)
 	}
-	for _, note := range t.Notes {
-		c.Say("%s", note)
+	for _, note := range t.MismatchNotes {
+		c.Sayf("%s", note)
 	}
-	if more := total.Mismatched - len(t.Notes); more > 0 {
-		c.Say("and %d more lines with wrong claims", more)
+	if more := total.Mismatched - len(t.MismatchNotes); more > 0 {
+		c.Sayf("and %d more lines with wrong claims", more)
 	}
 	for _, left := range t.LeftOutNotes {
-		c.Say("%s", left)
+		c.Sayf("%s", left)
 	}
 	if more := t.LeftOutCount - len(t.LeftOutNotes); more > 0 {
-		c.Say("and %d more members were left out; use --report to list all of them", more)
+		c.Sayf("and %d more members were left out; use --report to list all of them", more)
 	}
 	for _, failure := range t.Failures {
-		c.Say("%s", failure)
+		c.Sayf("%s", failure)
 	}
 	if more := total.Refused - len(t.Failures); more > 0 {
-		c.Say("and %d more lines failed", more)
+		c.Sayf("and %d more lines failed", more)
 	}
 	return nil
 }
@@ -323,7 +323,7 @@ func checkWritable(ctx context.Context, server *remote.Server, name string) erro
 	case errors.Is(err, client.ErrNotFound):
 		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.NoGrantHint(), name)
 	case err != nil:
-		return server.ExplainExit(err)
+		return server.ExplainFatal(err)
 	case description.Frozen:
 		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen and accepts no records; name another with --ledger", name)
 	}

@@ -105,7 +105,7 @@ func importTwice(t *testing.T, url string, args ...string) (first, second string
 	c, err := client.New(args[2])
 	require.NoError(t, err)
 	size := func() uint64 {
-		l, err := c.Ledger(ledger.Default).Describe(t.Context())
+		l, err := c.Ledger(ledger.DefaultName).Describe(t.Context())
 		require.NoError(t, err)
 		return l.TreeSize
 	}

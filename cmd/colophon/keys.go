@@ -74,7 +74,7 @@ there are no other changes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if k.key == "" && k.data == "" {
-				k.Say("the server's answer is not verified; to check it, use --key with a key that you trust")
+				k.Sayf("the server's answer is not verified; to check it, use --key with a key that you trust")
 			}
 			return k.list(command, args[0])
 		},
@@ -108,7 +108,7 @@ only the old key then need the new one.`
 				return k.change(command, args[0], step)
 			}
 			return k.withHost(command, func(host *ledger.Host) error {
-				if _, err := offline(host, ctx, args[0], ledger.Anonymous); err != nil {
+				if _, err := offline(host, ctx, args[0], ledger.AnonymousActor); err != nil {
 					return explainKeys(err)
 				}
 				l, err := host.Ledger(args[0])
@@ -124,7 +124,7 @@ only the old key then need the new one.`
 // explainKeys sets the exit code if a key change failed for an expected reason. It returns any
 // other error unchanged.
 func explainKeys(err error) error {
-	if errors.Is(err, ledger.ErrUnknown) || errors.Is(err, ledger.ErrOverlap) || errors.Is(err, ledger.ErrNoOverlap) {
+	if errors.Is(err, ledger.ErrUnknownLedger) || errors.Is(err, ledger.ErrKeyOverlap) || errors.Is(err, ledger.ErrNoKeyOverlap) {
 		return cli.Exitf(cli.ExitFailed, "%w", err)
 	}
 	return err
@@ -137,8 +137,8 @@ func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := server.Ledger(name).ChangeKeys(ctx, step); err != nil {
-		return server.ExplainExit(err)
+	if _, err := server.Ledger(name).AdvanceKeyRotation(ctx, step); err != nil {
+		return server.ExplainFatal(err)
 	}
 	return k.list(command, name)
 }
@@ -156,7 +156,7 @@ func (k *keysCommand) list(command *cobra.Command, name string) error {
 	}
 	keys, err := server.Ledger(name).Log.Keys(ctx)
 	if err != nil {
-		return server.ExplainExit(err)
+		return server.ExplainFatal(err)
 	}
 	trusted, err := k.trustedOf(keys)
 	if err != nil {
@@ -183,7 +183,7 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	defer func() { err = errors.Join(err, database.Close()) }()
 	store, err := database.Ledger(ctx, name)
 	if errors.Is(err, storage.ErrNotFound) {
-		return explainKeys(fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknown))
+		return explainKeys(fmt.Errorf("finding ledger %q: %w", name, ledger.ErrUnknownLedger))
 	}
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 		return err
 	}
 	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config {
-		return ledger.Config{Log: k.WarningLogger(), Marks: datadir.MarkFiles(k.data)}
+		return ledger.Config{Logger: k.WarningLogger(), HighWaterMarks: datadir.MarkFiles(k.data)}
 	})
 	if err != nil {
 		return errors.Join(datadir.ExplainOpenError(err, k.data), database.Close())
@@ -246,7 +246,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 	if k.key == "" {
 		return nil, nil
 	}
-	trusted, err := k.ReadSufficientKeys(k.key)
+	trusted, err := k.ReadCurrentKeys(k.key)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
 		if size, retired := r.Verifier.SignedUpTo(); retired {
 			fmt.Fprintf(table, "signed up to size %d\t%s\n", size, r.Verifier)
 		} else {
-			fmt.Fprintf(table, "also signs, since event %d\t%s\n", r.ReplacedAt, r.Verifier)
+			fmt.Fprintf(table, "also signs, since event %d\t%s\n", r.ReplacedAtSeq, r.Verifier)
 		}
 	}
 	return table.Flush()

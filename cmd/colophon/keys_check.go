@@ -69,7 +69,7 @@ func readKeysFromTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Che
 	if err != nil {
 		return nil, err
 	}
-	found, err := proofs.BeginKeyHistory(entry)
+	found, err := proofs.NewKeyHistoryFromEntry(entry)
 	if err != nil {
 		return nil, err
 	}

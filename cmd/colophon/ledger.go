@@ -72,7 +72,7 @@ elsewhere, it needs --yes.`,
 		Example: `  colophon ledger freeze generations
   colophon ledger freeze generations --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgumentOnly(completion.LedgerNames(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "freezing a ledger cannot be undone", "frozen"); err != nil {
@@ -185,7 +185,7 @@ command asks for the name of the ledger; elsewhere, it needs --yes.`,
 		Example: `  colophon ledger publish generations
   colophon ledger publish generations --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgumentOnly(completion.LedgerNames(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !yes {
 				if err := l.Confirm(command.Context(), args[0], "publishing cannot be fully undone, because readers may keep copies", "published"); err != nil {
@@ -207,7 +207,7 @@ func (l *ledgerCommand) newUnpublish() *cobra.Command {
 the default for new ledgers. Readers and caches keep the copies of the log that they have.`,
 		Example:           `  colophon ledger unpublish generations`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgumentOnly(completion.LedgerNames(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			return l.setVisibility(command, args[0], "private")
 		},
@@ -239,7 +239,7 @@ computes the hashes and drops the texts; a reader can confirm a guess of a short
 Content that is already in the ledger stays; colophon redact erases it.`,
 		Example:           `  colophon ledger otlp default hashes`,
 		Args:              cobra.ExactArgs(2),
-		ValidArgsFunction: completion.FirstArgument(completion.Ledgers(l.Console)),
+		ValidArgsFunction: completion.FirstArgumentOnly(completion.LedgerNames(l.Console)),
 		RunE: func(command *cobra.Command, args []string) error {
 			r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(args[0]) + "/otlp-content"}
 			return l.change(command, r, wire.OTLPContentChange{OTLPContent: args[1]})

@@ -50,7 +50,7 @@ no such folder, 4 another process uses the folder.`,
 			return printMetrics(command.Context(), c, o, size)
 		},
 	}
-	o.bind(c, command, ledger.Default, "`name` of the ledger")
+	o.bind(c, command, ledger.DefaultName, "`name` of the ledger")
 	url.bind(command.Flags(), "log")
 	command.Flags().Uint64Var(&asOf, "as-of", 0, "`size` of the log, in events; default is the whole log")
 	return command
@@ -88,7 +88,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 
 // foldMetrics builds an index in dir from the first size events of a log and prints its metrics.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := query.Open(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
+	folded, err := query.OpenIndex(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
 	if err != nil {
 		return err
 	}

@@ -38,8 +38,8 @@ folder or database, 4 another process uses the folder, 5 the source is damaged.`
 			return migrate.Run(command.Context(), c, o)
 		},
 	}
-	command.Flags().StringVar(&o.From, "from", "", "data `folder`, or URL of a PostgreSQL database, that has the ledgers")
-	command.Flags().StringVar(&o.To, "to", "", "URL of a PostgreSQL database, or data `folder`, that receives them")
+	command.Flags().StringVar(&o.Source, "from", "", "data `folder`, or URL of a PostgreSQL database, that has the ledgers")
+	command.Flags().StringVar(&o.Target, "to", "", "URL of a PostgreSQL database, or data `folder`, that receives them")
 	command.Flags().BoolVar(&o.Undo, "undo", false, "undo the move with these arguments, if nothing was written to the target")
 	return command
 }

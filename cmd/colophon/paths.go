@@ -40,7 +40,7 @@ which shows how the paths of a project change from build to build.`,
 	}
 	flags := command.PersistentFlags()
 	p.from.Bind(c, flags)
-	remote.BindLedger(c, flags, &p.ledger)
+	remote.BindLedgerFlag(c, flags, &p.ledger)
 	flags.StringVar(&p.project, "project", "", "`name` of the story")
 	flags.StringVar(&p.build, "build", "", "`name` of the build, such as a commit")
 	command.AddCommand(p.newCheck(), p.newValidate())
@@ -107,11 +107,11 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	}
 	texts, last, err := p.post(ctx, found)
 	if err != nil {
-		return p.server.ExplainExit(err)
+		return p.server.ExplainFatal(err)
 	}
 	report, err := p.report(ctx, texts, last)
 	if err != nil {
-		return p.server.ExplainExit(err)
+		return p.server.ExplainFatal(err)
 	}
 	if err := report.WriteMarkdown(p.Out); err != nil {
 		return err
@@ -170,7 +170,7 @@ func given(text string) *string {
 // has been validated.
 func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last uint64) (*story.Report, error) {
 	r := &story.Report{Project: p.project, Build: p.build}
-	options := client.QueryOptions{After: last, Limit: 1000}
+	options := client.QueryOptions{AfterSeq: last, Limit: 1000}
 	base, err := p.baseOf(ctx, &options)
 	if err != nil {
 		return nil, err
@@ -189,8 +189,8 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 		}
 		return r, nil
 	}
-	r.Base = *base.Base
-	for row, err := range p.paths().CompareBuilds(p.project, r.Base, p.build, "", &options).All(ctx) {
+	r.BaseBuild = *base.Base
+	for row, err := range p.paths().CompareBuilds(p.project, r.BaseBuild, p.build, "", &options).All(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -217,12 +217,12 @@ func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wir
 func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.CheckedPath, error) {
 	c := &story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
 	for _, rename := range row.Renamed {
-		c.Renamed = append(c.Renamed, rename.Route)
+		c.SameTextRoutes = append(c.SameTextRoutes, rename.Route)
 	}
 	if row.B == nil {
 		return c, nil
 	}
-	c.Validated, c.ValidatedBefore = row.B.Validated, row.B.ValidatedBefore
+	c.Validated, c.PriorValidationSeq = row.B.Validated, row.B.ValidatedBefore
 	if !clearForeignValidation(c, row.B.Seq, texts) || row.Status != "modified" || c.Validated {
 		return c, nil
 	}
@@ -231,9 +231,9 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 	case err == nil:
 		c.Diff = story.MarkdownDiff(string(before), texts[row.B.Seq])
 	case errors.Is(err, client.ErrForbidden):
-		c.NoDiff = "To see the words that differ, use a token with the scope content."
+		c.NoDiffReason = "To see the words that differ, use a token with the scope content."
 	case errors.Is(err, client.ErrGone), errors.Is(err, client.ErrNotFound):
-		c.NoDiff = "The ledger does not have the earlier text."
+		c.NoDiffReason = "The ledger does not have the earlier text."
 	default:
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]s
 	_, posted := texts[seq]
 	if !posted {
 		c.Validated = false
-		c.NoDiff = "The latest record of this path in the build is not from this folder. Give each build its own name."
+		c.NoDiffReason = "The latest record of this path in the build is not from this folder. Give each build its own name."
 	}
 	return posted
 }
@@ -298,13 +298,13 @@ func (v *validateCommand) run(ctx context.Context, ids []string) error {
 	for _, id := range ids {
 		v.request.Paths = append(v.request.Paths, wire.ExpectedPath{PathID: id})
 	}
-	done, err := v.paths().ValidateAll(ctx, v.project, v.request)
+	done, err := v.paths().ValidateMany(ctx, v.project, v.request)
 	if err == nil && !v.dryRun {
 		v.request.DryRun, v.request.AsOf = new(false), &done.AsOf
-		done, err = v.paths().ValidateAll(ctx, v.project, v.request)
+		done, err = v.paths().ValidateMany(ctx, v.project, v.request)
 	}
 	if err != nil {
-		return v.server.ExplainExit(err)
+		return v.server.ExplainFatal(err)
 	}
 	if err := v.print(done); err != nil {
 		return err
@@ -337,8 +337,8 @@ func (v *validateCommand) print(done *wire.PathValidationsResult) error {
 		}
 	}
 	if done.DryRun {
-		v.Say("dry run: nothing was recorded")
+		v.Sayf("dry run: nothing was recorded")
 	}
-	v.Say("%s unchanged", cli.FormatCount(done.Unchanged, "path"))
+	v.Sayf("%s unchanged", cli.FormatCount(done.Unchanged, "path"))
 	return nil
 }

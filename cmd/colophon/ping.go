@@ -27,7 +27,7 @@ Exit codes: 0 the server answers, 1 it answers with an error, 3 it does not answ
 			}
 			answer, err := s.Server.Health(command.Context())
 			if err != nil {
-				return s.ExplainExit(err)
+				return s.ExplainFatal(err)
 			}
 			_, err = io.WriteString(c.Out, answer)
 			return err

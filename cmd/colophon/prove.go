@@ -46,7 +46,7 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 	}
 	flags := command.Flags()
 	p.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &p.ledger)
+	remote.BindLedgerFlag(c, flags, &p.ledger)
 	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; NAME#2 is the second stage of this name, and so on")
 	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
 	flags.BoolVar(&p.embed, "embed", false, "add the ledger's text of the part to the proof")
@@ -89,7 +89,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 	}
 	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/proof", remote.LedgerPath(p.ledger), seq), Query: query})
 	if err != nil {
-		return nil, server.ExplainExit(err)
+		return nil, server.ExplainFatal(err)
 	}
 	n, err := proofs.ParseNestedProof(answer.Body)
 	if err == nil {
@@ -169,7 +169,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 		}
 		content, err := server.Ledger(n.Receipt.Ledger).Records.Content(ctx, n.Receipt.Seq, at.content)
 		if err != nil {
-			return nil, server.ExplainExit(err)
+			return nil, server.ExplainFatal(err)
 		}
 		if text, found := at.in(content); found && verify.MatchesText(n, text) {
 			return text, nil

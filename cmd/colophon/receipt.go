@@ -47,10 +47,10 @@ The token needs the scope read or log.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error { return r.run(command.Context(), args[0]) },
 	}
-	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
+	command.SetFlagErrorFunc(cli.ExplainSeqFlagError)
 	flags := command.Flags()
 	r.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &r.ledger)
+	remote.BindLedgerFlag(c, flags, &r.ledger)
 	flags.Uint64Var(&r.treeSize, "tree-size", 0, "tree `size` of the inclusion proof and the checkpoint; the default is the current size")
 	return command
 }
@@ -78,7 +78,7 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	}
 	answer, err := server.Do(ctx, client.Request{Path: fmt.Sprintf("%s/records/%d/receipt", remote.LedgerPath(r.ledger), seq), Query: query})
 	if err != nil {
-		return server.ExplainExit(err)
+		return server.ExplainFatal(err)
 	}
 	if err := r.checkAnswer(answer.Body, seq, hash); err != nil {
 		return fmt.Errorf("reading the server's answer: %w", err)
@@ -92,9 +92,9 @@ func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash 
 	answer, err := server.Do(ctx, client.Request{Path: remote.LedgerPath(r.ledger) + "/events/" + hash})
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return 0, cli.Exitf(cli.ExitFailed, "%w; if the hash is not an event_hash, run colophon drift search %s to find the record", server.ExplainExit(err), hash)
+		return 0, cli.Exitf(cli.ExitFailed, "%w; if the hash is not an event_hash, run colophon drift search %s to find the record", server.ExplainFatal(err), hash)
 	case err != nil:
-		return 0, server.ExplainExit(err)
+		return 0, server.ExplainFatal(err)
 	}
 	var line wire.EventLine
 	if err := json.Unmarshal(answer.Body, &line); err != nil {

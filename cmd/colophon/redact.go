@@ -56,7 +56,7 @@ run, then the result with its receipts.`,
 	}
 	flags := command.Flags()
 	r.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &r.ledger)
+	remote.BindLedgerFlag(c, flags, &r.ledger)
 	flags.StringVar(&r.request.Reason, "reason", "", "`reason` of the redaction; it stays in the log")
 	r.choice.bind(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "report what redact would erase, without erasing it")
@@ -88,7 +88,7 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
 		return cli.Exitf(cli.ExitFailed, "no record matches %s; check the filters", r.filterText())
 	case plan.Records == 0:
-		r.Say("nothing to erase")
+		r.Sayf("nothing to erase")
 		return nil
 	case r.dryRun:
 		return nil
@@ -176,7 +176,7 @@ func (r *redactCommand) printDone(done *wire.RedactionResult) error {
 }
 
 // counted formats the number of pieces of content and their total size in bytes.
-func counted(p wire.PieceCount) string {
+func counted(p wire.ContentCount) string {
 	return cli.FormatCount(p.Pieces, "piece") + ", " + cli.FormatCount(p.Bytes, "byte")
 }
 

@@ -120,16 +120,16 @@ func (r *reindexer) checkDir() string { return filepath.Join(datadir.SpoolFolder
 
 func (r *reindexer) open() (err error) {
 	config := index.Config{
-		Dir: datadir.IndexFolder(r.o.data), Log: r.c.WarningLogger(), Memory: memory.CacheSize(memory.UsableBytes(), 4, index.DefaultMemory), Rebuild: r.o.ledger == "" && r.from == nil,
+		Dir: datadir.IndexFolder(r.o.data), Log: r.c.WarningLogger(), MemoryBytes: memory.CacheSize(memory.UsableBytes(), 4, index.DefaultMemoryBytes), Rebuild: r.o.ledger == "" && r.from == nil,
 	}
 	if r.o.check {
 		stored := index.Config{Dir: config.Dir, Log: config.Log, ReadOnly: true}
-		if r.stored, err = query.Open(stored); err != nil {
+		if r.stored, err = query.OpenIndex(stored); err != nil {
 			return err
 		}
 		config.Dir, config.Rebuild = r.checkDir(), true
 	}
-	r.folded, err = query.Open(config)
+	r.folded, err = query.OpenIndex(config)
 	return err
 }
 

@@ -105,11 +105,11 @@ func ingest(b *testing.B, data string, bodies []string) {
 	ctx, log := b.Context(), slog.New(slog.DiscardHandler)
 	database, err := pebble.Open(ctx, pebble.Config{Dir: datadir.DatabaseFolder(data), Logger: log})
 	require.NoError(b, err)
-	host, err := ledger.OpenHost(ctx, database, keystore.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	host, err := ledger.OpenHost(ctx, database, keystore.KeyFiles{Dir: b.TempDir()}, func(string) ledger.Config { return ledger.Config{Logger: log} })
 	require.NoError(b, err)
-	l, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
+	l, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(b, err)
-	folded, err := query.Open(index.Config{Dir: datadir.IndexFolder(data), Log: log})
+	folded, err := query.OpenIndex(index.Config{Dir: datadir.IndexFolder(data), Log: log})
 	require.NoError(b, err)
 	follower, err := folded.Follow(l.Name(), l.Reader())
 	require.NoError(b, err)
@@ -135,12 +135,12 @@ func ingest(b *testing.B, data string, bodies []string) {
 
 // post submits a record as the API does. It returns once the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
-	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.IPCRecord, []byte(body))
+	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(body))
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
+	submission, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	}
 	flags := command.Flags()
 	r.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &r.ledger)
+	remote.BindLedgerFlag(c, flags, &r.ledger)
 	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
 	flags.StringVar(&r.api, "api", "", "`kind` of the endpoint's API: ollama or openai; the default depends on its URL")
 	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")
@@ -95,7 +95,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	}
 	recorded, err := rerun.FetchRecord(ctx, server.Ledger(r.ledger), seq)
 	if err != nil {
-		return server.ExplainExit(err)
+		return server.ExplainFatal(err)
 	}
 	request, err := endpoint.NewRequest(recorded, r.prompt)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	}
 	// The client retries while the ledger's server is busy, so that newly generated outputs are not
 	// lost.
-	patient, err := server.NewClient(client.WithRetries(client.Retries{Attempts: 5}))
+	patient, err := server.NewClient(client.WithRetries(client.RetryPolicy{MaxAttempts: 5}))
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	case ctx.Err() != nil:
 		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.FormatCount(uint64(len(report.Runs)), "run"))
 	case err != nil:
-		err = server.ExplainExit(err)
+		err = server.ExplainFatal(err)
 	}
 	if err != nil && len(report.Runs) == 0 {
 		return err
@@ -140,7 +140,7 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 // arguments parses the argument and checks the flags. It sends no requests.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
 	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
-		return 0, nil, cli.NotSeqError(arg)
+		return 0, nil, cli.InvalidSeqError(arg)
 	}
 	switch {
 	case r.endpoint == "":
@@ -153,12 +153,12 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
 		return 0, nil, err
 	}
-	endpoint.Key, endpoint.KeyVariable, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
-	if strings.ContainsFunc(endpoint.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	endpoint.APIKey, endpoint.APIKeyEnv, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
+	if strings.ContainsFunc(endpoint.APIKey, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return 0, nil, cli.Exitf(cli.ExitUsage, "%s contains characters that are not valid in an API key, such as spaces; set it to the key alone", r.keyVariable)
 	}
 	if endpoint.ExposesKey() {
-		r.Say("warning: the API key is sent to %s unencrypted; use https if others can read the traffic", endpoint)
+		r.Sayf("warning: the API key is sent to %s unencrypted; use https if others can read the traffic", endpoint)
 	}
 	return seq, endpoint, nil
 }
@@ -167,12 +167,12 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 // reports a record that is not live, wrong claims, and payload members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.StateLive {
-		r.Say("event %d is %s, not live", recorded.Seq, recorded.State)
+		r.Sayf("event %d is %s, not live", recorded.Seq, recorded.State)
 	}
 	if len(recorded.Mismatches) > 0 {
-		r.Say("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
+		r.Sayf("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
 	}
-	if len(request.Unsent) > 0 {
-		r.Say("rerun does not send these payload members: %s", strings.Join(request.Unsent, ", "))
+	if len(request.UnsentMembers) > 0 {
+		r.Sayf("rerun does not send these payload members: %s", strings.Join(request.UnsentMembers, ", "))
 	}
 }

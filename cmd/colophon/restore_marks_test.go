@@ -18,7 +18,7 @@ import (
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
-		text, err := datadir.MarkFiles(data).Mark(ledger.Default)
+		text, err := datadir.MarkFiles(data).Mark(ledger.DefaultName)
 		require.NoError(t, err)
 		return string(text)
 	}
@@ -28,8 +28,8 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 	middle := mark(s.data)
 	s.backup("--with-keys")
 	key := s.key()
-	s.colophon(cli.ExitOK, "keys", "rotate", ledger.Default, "--data", s.data)
-	s.colophon(cli.ExitOK, "keys", "retire", ledger.Default, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "rotate", ledger.DefaultName, "--data", s.data)
+	s.colophon(cli.ExitOK, "keys", "retire", ledger.DefaultName, "--data", s.data)
 	s.post(3)
 	rekeyed := mark(s.data)
 	for _, k := range []struct {
@@ -50,7 +50,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			if k.mark != "" {
-				require.NoError(t, datadir.MarkFiles(data).SetMark(ledger.Default, []byte(k.mark)))
+				require.NoError(t, datadir.MarkFiles(data).SetMark(ledger.DefaultName, []byte(k.mark)))
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
@@ -65,7 +65,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 				require.DirExists(t, datadir.DatabaseFolder(data))
 			}
 			if k.left == "" {
-				require.NoFileExists(t, datadir.MarkFiles(data).Path(ledger.Default))
+				require.NoFileExists(t, datadir.MarkFiles(data).Path(ledger.DefaultName))
 			} else {
 				require.Equal(t, k.left, mark(data))
 			}

@@ -59,7 +59,7 @@ func (s *stored) forge(signers ...*proofs.Signer) {
 		require.NoError(s, err)
 		note, err := proofs.SignBackup(digest, signers...)
 		require.NoError(s, err)
-		m.Note = string(note)
+		m.SignedNote = string(note)
 	})
 }
 
@@ -153,7 +153,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("the signing keys", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.CopyFS(datadir.KeyFiles(data).Dir, os.DirFS(datadir.KeyFiles(s.data).Dir)))
-		require.NoError(t, os.Chmod(datadir.KeyFiles(data).Path(ledger.Default), 0o600))
+		require.NoError(t, os.Chmod(datadir.KeyFiles(data).Path(ledger.DefaultName), 0o600))
 		s.colophon(cli.ExitOK, "restore", "--from", s.backups, "--data", data, "--newest")
 	})
 	t.Run("no trusted key", func(t *testing.T) {
@@ -177,11 +177,11 @@ func TestRestoresAuthenticate(t *testing.T) {
 		"a planted token":               func() { s.plant("access/tokens.json", tokens) },
 		"a planted key":                 func() { s.plant("keys/default.key.next", []byte(stranger.Secret())) },
 		"a planted token, newly signed": func() { s.plant("access/tokens.json", tokens); s.forge(stranger) },
-		"another time":                  func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Time = m.Made }) },
-		"no note":                       func() { s.change(func(m *backup.Manifest) { m.Note = "" }) },
-		"a checkpoint as the note":      func() { s.change(func(m *backup.Manifest) { m.Note = m.Ledgers[0].Checkpoint }) },
+		"another time":                  func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].LastEventTime = m.CreatedAt }) },
+		"no note":                       func() { s.change(func(m *backup.Manifest) { m.SignedNote = "" }) },
+		"a checkpoint as the note":      func() { s.change(func(m *backup.Manifest) { m.SignedNote = m.Ledgers[0].Checkpoint }) },
 		"no ledger":                     func() { s.change(func(m *backup.Manifest) { m.Ledgers = nil }); s.forge(stranger) },
-		"a ledger whose size is 0":      func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].Size = 0 }); s.forge(stranger) },
+		"a ledger whose size is 0":      func() { s.change(func(m *backup.Manifest) { m.Ledgers[0].TreeSize = 0 }); s.forge(stranger) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forge()
@@ -194,12 +194,12 @@ func TestRestoresAuthenticate(t *testing.T) {
 	t.Run("a planted next key is not restored", func(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
 		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
-		require.FileExists(t, datadir.KeyFiles(data).Path(ledger.Default))
-		require.NoFileExists(t, datadir.KeyFiles(data).NextPath(ledger.Default))
+		require.FileExists(t, datadir.KeyFiles(data).Path(ledger.DefaultName))
+		require.NoFileExists(t, datadir.KeyFiles(data).NextPath(ledger.DefaultName))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older backup under a newer name", func(t *testing.T) {
-		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.BackupNameLayout)+".json")
+		newer := filepath.Join(s.backups, time.Now().UTC().Add(time.Hour).Format(backup.NameLayout)+".json")
 		require.NoError(t, os.WriteFile(newer, whole, 0o600))
 		restore(t, cli.ExitFailed, "it contains the manifest of "+name, "--key", s.key())
 		require.NoError(t, os.Remove(newer))
@@ -215,13 +215,13 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.NoError(t, err)
 	other, err := host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
-	_, err = host.RotateKey(t.Context(), ledger.Default, "operator")
+	_, err = host.RotateKey(t.Context(), ledger.DefaultName, "operator")
 	require.NoError(t, err)
-	l, err := host.Ledger(ledger.Default)
+	l, err := host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	previous, current := l.KeyHistory().OverlapKey().String(), l.VerifierKey()
 	m := &backup.Manifest{Version: backup.ManifestVersion}
-	m.Ledgers, err = backup.Inspect(t.Context(), database)
+	m.Ledgers, err = backup.InspectLedgers(t.Context(), database)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
 	unsigned, err := m.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
@@ -248,7 +248,7 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.NoError(t, err)
 	note, err := proofs.SignBackup(digest, thief)
 	require.NoError(t, err)
-	m.Note = string(note)
+	m.SignedNote = string(note)
 	err = m.Authenticate(keys(current, other.VerifierKey()))
 	require.ErrorContains(t, err, `ledger "default"`)
 	require.ErrorIs(t, err, proofs.ErrWrongKey, "restore must explain the error as a wrong key")
@@ -260,7 +260,7 @@ func TestBackupsReportThatTheyAreNotSigned(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	key := s.key()
-	path := datadir.KeyFiles(s.data).Path(ledger.Default)
+	path := datadir.KeyFiles(s.data).Path(ledger.DefaultName)
 	require.NoError(t, os.Rename(path, path+"x"))
 	require.Contains(t, s.backup(), "the backup is not signed with the keys of default")
 	require.NoError(t, os.Rename(path+"x", path))
@@ -281,8 +281,8 @@ func TestRestoresTrustTheNewestKey(t *testing.T) {
 	for _, name := range []string{".previous", ".next", ".new"} {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(datadir.KeyFiles(data).Dir, 0o700))
-		newest := datadir.KeyFiles(data).Path(ledger.Default)
-		old, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.Default))
+		newest := datadir.KeyFiles(data).Path(ledger.DefaultName)
+		old, err := os.ReadFile(datadir.KeyFiles(s.data).Path(ledger.DefaultName))
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(newest, []byte(signer.Secret()+"\n"), 0o600))
 		require.NoError(t, os.WriteFile(newest+name, old, 0o600))

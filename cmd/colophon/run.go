@@ -31,13 +31,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	errors.As(err, &exit)
 	if exit.Err != nil {
-		c.Say("%v", exit.Err)
+		c.Sayf("%v", exit.Err)
 	}
-	if exit.Code == cli.ExitUsage && !exit.Plain {
+	if exit.Code == cli.ExitUsage && !exit.OmitHelpHint {
 		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // cobra's errors for a wrong number of arguments
-			c.Say("usage: %s", command.UseLine())
+			c.Sayf("usage: %s", command.UseLine())
 		}
-		c.Say("run %q for help", command.CommandPath()+" --help")
+		c.Sayf("run %q for help", command.CommandPath()+" --help")
 	}
 	return exit.Code
 }
@@ -55,7 +55,7 @@ Anyone can verify a receipt without the server.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(cli.ExplainFlag)
+	root.SetFlagErrorFunc(cli.ExplainFlagError)
 	root.Version = buildVersion()
 	root.SetVersionTemplate(versionLine())
 	root.SetIn(c.In)
@@ -65,6 +65,6 @@ Anyone can verify a receipt without the server.`,
 		newServe(c), newImport(c), newVerify(c), newReceipt(c), newProve(c), newExport(c), newHash(c),
 		newKeygen(c), newKeys(c), newLedger(c), newToken(c), drift.New(c), drift.NewShowCommand(c), newRerun(c), newState(c), newRedact(c), newPaths(c), newFsck(c), newAudit(c), newDoctor(c), newReindex(c), newBackup(c), newRestore(c), newMigrate(c), newMetrics(c), newDemo(c), newPing(c), newVersion(c),
 	)
-	completion.CompleteAllFlags(c, root)
+	completion.RegisterAllFlags(c, root)
 	return root
 }

@@ -119,12 +119,12 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	dir := datadir.DatabaseFolder(ts.MkAbs(args[1]))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir})
 	ts.Check(err)
-	store, err := database.Ledger(ctx, ledger.Default)
+	store, err := database.Ledger(ctx, ledger.DefaultName)
 	ts.Check(err)
 	change, err := damageOf(ctx, args[0], store, seq)
 	ts.Check(err)
 	ts.Check(database.Close())
-	tamper, err := pebbletest.OpenTamperer(nil, dir, ledger.Default)
+	tamper, err := pebbletest.OpenTamperer(nil, dir, ledger.DefaultName)
 	ts.Check(err)
 	ts.Check(change(tamper))
 	ts.Check(tamper.Close())
@@ -167,9 +167,9 @@ func damageOf(ctx context.Context, what string, store storage.Reader, seq uint64
 			return t.SetEntry(seq+1, entry)
 		}, err
 	case "tile":
-		tile, err := store.Tile(ctx, 0, seq/storage.TileHashes)
-		tile[seq%storage.TileHashes*storage.HashBytes] ^= 1
-		return func(t *pebbletest.Tamperer) error { return t.SetTile(0, seq/storage.TileHashes, tile) }, err
+		tile, err := store.Tile(ctx, 0, seq/storage.HashesPerTile)
+		tile[seq%storage.HashesPerTile*storage.HashSize] ^= 1
+		return func(t *pebbletest.Tamperer) error { return t.SetTile(0, seq/storage.HashesPerTile, tile) }, err
 	case "content":
 		digest, err := contentOf(entry[proofs.HashSize:])
 		return func(t *pebbletest.Tamperer) error { return t.SetContent(digest, []byte("other")) }, err
@@ -217,10 +217,10 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := ledger.Open(ctx, store, ledger.Config{Signer: signer})
 	ts.Check(err)
 	defer l.Close()
-	r, err := record.Parse(record.IPCRecord, []byte(ts.ReadFile(args[0])))
+	r, err := record.Parse(record.KindIPCRecord, []byte(ts.ReadFile(args[0])))
 	ts.Check(err)
 	defer r.Release()
-	s, err := l.PrepareRecord(r, ledger.Anonymous, "")
+	s, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 	ts.Check(err)
 	honest := regexp.MustCompile(`"output_hash":\{"claimed":"[0-9a-f]*","computed":"[0-9a-f]*","result":"mismatch"\}`)
 	s.Body = honest.ReplaceAll(s.Body, []byte(`"output_hash":{"result":"match"}`))
@@ -247,14 +247,14 @@ func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &expected))
 	found := make(map[string][]string)
-	size := treeSize(ts, ledger.Default)
+	size := treeSize(ts, ledger.DefaultName)
 	for from := uint64(0); from < size; from += 100 {
 		_, page := request(ts, http.MethodGet, fmt.Sprintf("/v1/ledgers/default/events?from=%d&limit=100", from), http.Header{}, nil)
 		for line := range strings.Lines(string(page)) {
 			var row struct {
 				Event struct {
 					Checks map[string]struct {
-						Result record.Result `json:"result"`
+						Result record.CheckResult `json:"result"`
 					} `json:"checks"`
 					Record struct {
 						RunID string `json:"run_id"`
@@ -263,7 +263,7 @@ func scriptMismatches(ts *testscript.TestScript, _ bool, args []string) {
 			}
 			ts.Check(json.Unmarshal([]byte(line), &row))
 			for name, check := range row.Event.Checks {
-				if check.Result == record.Mismatch {
+				if check.Result == record.ResultMismatch {
 					found[row.Event.Record.RunID] = append(found[row.Event.Record.RunID], name)
 				}
 			}

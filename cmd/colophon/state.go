@@ -47,12 +47,12 @@ then the result with its first receipts.`,
   colophon state failed 41 42 --reason 'The GPU was on fire.'
   colophon state live 41 --reason 'It was not.' --original-actor ana --timestamp 2025-11-30T12:00:00Z`,
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: completion.FirstArgument(completion.FromList(completion.WithPrefix("", record.States[:]))),
+		ValidArgsFunction: completion.FirstArgumentOnly(completion.FromList(completion.AddPrefix("", record.States[:]))),
 		RunE:              func(command *cobra.Command, args []string) error { return s.run(command, args) },
 	}
 	flags := command.Flags()
 	s.server.Bind(c, flags)
-	remote.BindLedger(c, flags, &s.ledger)
+	remote.BindLedgerFlag(c, flags, &s.ledger)
 	flags.StringVar(&s.request.Reason, "reason", "", "`reason` of the change; it stays in the log")
 	flags.StringVar(&s.request.OriginalActor, "original-actor", "", "`name` of the person or service that made the change in another system")
 	flags.StringVar(&s.request.Timestamp, "timestamp", "", "`time` of the change in another system (RFC 3339)")
@@ -96,7 +96,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	case plan.Records+plan.AlreadySet+plan.WithoutState == 0:
 		return cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
 	case plan.Records == 0:
-		s.Say("nothing to change")
+		s.Sayf("nothing to change")
 		return nil
 	case s.dryRun:
 		return nil

@@ -35,22 +35,22 @@ type stolenKey struct {
 func newStolenKey(t *testing.T) *stolenKey {
 	w := ledgertest.New(t, 20, 0, 0)
 	s := &stolenKey{first: w.Key, data: t.TempDir()}
-	secret, err := os.ReadFile(filepath.Join(w.Data, "keys", "default.key"))
+	secret, err := os.ReadFile(filepath.Join(w.DataDir, "keys", "default.key"))
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(filepath.Join(s.data, "keys"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(s.data, "keys", "default.key.new"), secret, 0o600))
 
 	var stop func()
-	s.url, stop = ledgertest.Serve(t, w.Data)
+	s.url, stop = ledgertest.Serve(t, w.DataDir)
 	t.Cleanup(stop)
-	s.oldSize = ledgertest.Head(t, s.url)
+	s.oldSize = ledgertest.TreeSize(t, s.url)
 	_, s.old = ledgertest.Send(t, "GET", s.url+"/records/3/receipt", "", "")
 	for _, step := range []string{"rotate", "retire"} {
 		status, answer := ledgertest.Send(t, "POST", s.url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	_, answer := ledgertest.Send(t, "GET", s.url+"/log/key", "", "")
-	s.history, err = proofs.ParseLogKey([]byte(answer))
+	s.history, err = proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
 	s.now = s.history.Current().String()
 
@@ -265,7 +265,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 // current key or the previous one.
 func TestStateFromBeforeARotation(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	state := filepath.Join(t.TempDir(), "state")
 	report, o := audited(t, url, w.Key, "--state", state)
@@ -275,7 +275,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
-	history, err := proofs.ParseLogKey([]byte(answer))
+	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
 	for _, key := range []string{history.Current().String(), w.Key, history.Current().String()} {
 		report, o = audited(t, url, key, "--state", state)
@@ -287,11 +287,11 @@ func TestStateFromBeforeARotation(t *testing.T) {
 // does not save such a checkpoint or report a fork because of it, whichever key the audit is given.
 func TestCheckpointsOfAnOlderKeyAlone(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
-	old, err := datadir.KeyFiles(w.Data).Load("default")
+	old, err := datadir.KeyFiles(w.DataDir).Load("default")
 	require.NoError(t, err)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
-	size := ledgertest.Head(t, url)
+	size := ledgertest.TreeSize(t, url)
 	sign := func(size uint64) []byte {
 		note, err := old.Sign(proofs.Checkpoint{Origin: old.Origin(), Size: size})
 		require.NoError(t, err)

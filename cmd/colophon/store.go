@@ -61,7 +61,7 @@ func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly 
 	if err := datadir.CheckStoreFolder(data); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.StoreMarker(data))
+	lock, err := folderlock.Take(datadir.StoreMarkerFolder(data))
 	if err != nil {
 		return nil, datadir.ExplainOpenError(err, data)
 	}

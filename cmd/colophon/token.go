@@ -48,7 +48,7 @@ func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) erro
 		return err
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
-	store.database, store.Shared = database, database
+	store.database, store.SharedStore = database, database
 	return f(store)
 }
 
@@ -142,7 +142,7 @@ These are the scopes; read includes log, and otherwise no scope includes another
 	}
 	command.Flags().StringVar(&name, "name", "", "`name` of the token's user: lower-case letters, digits, dots, underscores, hyphens")
 	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas or in several flags: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
-	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.Default}, "`ledgers` for which the token is valid, separated by commas or in several flags; '*' for all, including new ones")
+	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.DefaultName}, "`ledgers` for which the token is valid, separated by commas or in several flags; '*' for all, including new ones")
 	command.Flags().StringVar(&expires, "expires", "", "`time` at which the token expires: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default is never")
 	return command
 }
@@ -164,7 +164,7 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 	}
 	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
 	fmt.Fprintln(t.Err, "Store the token now: it cannot be shown again, because only its hash is kept.")
-	if made.First {
+	if made.IsFirst {
 		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.place(store))
 	}
 	t.warnUnknown(ctx, store, made.Grants[0], missing != nil)
@@ -180,15 +180,15 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	switch {
 	case store.database != nil && err == nil:
 	case made && store.database == nil:
-		t.Say("created a new data folder %s; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.Sayf("created a new data folder %s; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Say("%s has no ledger yet; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.Sayf("%s has no ledger yet; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	}
 	for _, name := range grant.Ledgers {
-		if name != access.AllLedgers && name != ledger.Default && !slices.Contains(names, name) {
-			t.Say("ledger %q does not exist yet", name)
+		if name != access.AllLedgers && name != ledger.DefaultName && !slices.Contains(names, name) {
+			t.Sayf("ledger %q does not exist yet", name)
 		}
 	}
 }
@@ -235,7 +235,7 @@ of last use once a minute.`,
 					return t.printJSON(list)
 				}
 				if len(list) == 0 {
-					t.Say("%s has no tokens, so the server does not require tokens", t.place(store))
+					t.Sayf("%s has no tokens, so the server does not require tokens", t.place(store))
 				}
 				return t.printTable(list)
 			})

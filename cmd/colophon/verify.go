@@ -77,7 +77,7 @@ func newVerify(c *cli.Console) *cobra.Command {
 		RunE: func(command *cobra.Command, args []string) error {
 			o.File = args[0]
 			if copied != "" {
-				o.Copy = func(trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
+				o.OpenCopy = func(trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {
 					return openCopy(command.Context(), copied, trusted)
 				}
 			}
@@ -85,10 +85,10 @@ func newVerify(c *cli.Console) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&o.Key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
-	command.Flags().StringVar(&o.Record, "record", "", "`file` with the record, in the form of a POST request")
-	command.Flags().StringVar(&o.Entry, "entry", "", "`file` with the entry of a .tlog-proof")
-	command.Flags().StringVar(&o.Text, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
-	command.Flags().StringVar(&o.Later, "later", "", "`file` with a later checkpoint and a consistency proof for it")
+	command.Flags().StringVar(&o.RecordFile, "record", "", "`file` with the record, in the form of a POST request")
+	command.Flags().StringVar(&o.EntryFile, "entry", "", "`file` with the entry of a .tlog-proof")
+	command.Flags().StringVar(&o.TextFile, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
+	command.Flags().StringVar(&o.LaterFile, "later", "", "`file` with a later checkpoint and a consistency proof for it")
 	command.Flags().StringVar(&copied, "copy", "", "`URL` of the ledger in a published copy of the log")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command

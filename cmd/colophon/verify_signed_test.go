@@ -89,7 +89,7 @@ func TestSignedNonsenseIsRefused(t *testing.T) {
 // audit packs than for other files.
 func TestAuditPacksCanBeLarge(t *testing.T) {
 	_, key := signedEvent(t, "citation_set", "default", "", "")
-	for size, code := range map[int64]int{cli.MaxFile + 1: 10, cli.MaxPack + 1: cli.ExitUsage} {
+	for size, code := range map[int64]int{cli.MaxFileBytes + 1: 10, cli.MaxPackBytes + 1: cli.ExitUsage} {
 		name := filepath.Join(t.TempDir(), "file")
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 		require.NoError(t, os.Truncate(name, size))
@@ -97,7 +97,7 @@ func TestAuditPacksCanBeLarge(t *testing.T) {
 		require.Equal(t, code, o.code, "%d: %s", size, o.stderr)
 	}
 	e := &exportCommand{file: filepath.Join(t.TempDir(), "pack.html")}
-	require.ErrorContains(t, e.write(make([]byte, cli.MaxPack+1)), "choose fewer records")
+	require.ErrorContains(t, e.write(make([]byte, cli.MaxPackBytes+1)), "choose fewer records")
 	require.NoFileExists(t, e.file)
 }
 

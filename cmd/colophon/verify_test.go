@@ -20,12 +20,12 @@ import (
 
 func TestEveryVerdictHasItsCode(t *testing.T) {
 	codes := map[error]int{
-		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetired: 11,
-		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrField: 15,
-		verify.ErrOtherRecord: 16, proofs.ErrNoProof: 17, verify.ErrValueMismatch: 18, pack.ErrHashes: 18,
-		proofs.ErrPath: 19, verify.ErrTextMismatch: 20, pack.ErrContent: 21, verify.ErrReplacedKey: 22, verify.ErrNotLater: 23, verify.ErrRowMismatch: 24,
+		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetiredKey: 11,
+		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrFieldMismatch: 15,
+		verify.ErrRecordMismatch: 16, proofs.ErrNoProof: 17, verify.ErrValueMismatch: 18, pack.ErrHashMismatch: 18,
+		proofs.ErrStagePath: 19, verify.ErrTextMismatch: 20, pack.ErrContentMismatch: 21, verify.ErrReplacedKey: 22, verify.ErrNotPrefix: 23, verify.ErrRowMismatch: 24,
 	}
-	require.Len(t, verify.AllVerdicts(), len(codes))
+	require.Len(t, verify.AllFailures(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
 		err := verify.ExplainRejection(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
@@ -66,7 +66,7 @@ func TestKeysAreNotFileNames(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
 	require.NoError(t, os.WriteFile(own, []byte(other), 0o600))
-	keys, err := new(cli.Console).ReadSufficientKeys(own)
+	keys, err := new(cli.Console).ReadCurrentKeys(own)
 	require.NoError(t, err)
 	require.Equal(t, own, keys[0].String())
 }

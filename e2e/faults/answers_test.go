@@ -28,12 +28,12 @@ import (
 
 // freshAnswers returns the answers of a new index that has read the whole log without faults.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
-	fresh, err := query.Open(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), Memory: index.MinMemory})
+	fresh, err := query.OpenIndex(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), MemoryBytes: index.MinMemoryBytes})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, fresh.Close()) }()
-	follower, err := fresh.Refold(ctx, ledger.Default, log, size, func(uint64) {})
+	follower, err := fresh.Refold(ctx, ledger.DefaultName, log, size, func(uint64) {})
 	if err != nil {
 		return nil, err
 	}
@@ -53,28 +53,28 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 		return records.List(ctx, v, records.Filter{}, p)
 	})
 	ask(&q, "records with bodies", func(p index.Page) ([]records.Record, []byte, error) {
-		return records.List(ctx, v, records.Filter{Bodies: true}, p)
+		return records.List(ctx, v, records.Filter{IncludeBodies: true}, p)
 	})
 	ask(&q, "records by occurrence", func(p index.Page) ([]records.Record, []byte, error) {
-		return records.ListByOccurrence(ctx, v, records.Filter{Kind: record.IPCRecord}, p)
+		return records.ListByOccurrence(ctx, v, records.Filter{Kind: record.KindIPCRecord}, p)
 	})
 	for name, filter := range map[string]records.Filter{
-		"notes": {Kind: record.Note}, "stale records": {State: record.Stale}, "run-DAGs by mode": {Kind: record.RunDAG, Values: []records.Value{{Name: "audit_mode", Text: "STRICT"}}},
-		"notes on a topic": {Kind: record.Note, Values: []records.Value{{Name: records.Topic, Text: "topic-1"}}},
-		"incomplete":       {Values: []records.Value{{Name: records.Incomplete, Text: "seed"}}},
-		"inconsistent":     {Values: []records.Value{{Name: records.Flag, Text: "inconsistent"}}},
-		"other base":       {Values: []records.Value{{Name: records.Flag, Text: "other_base"}}},
+		"notes": {Kind: record.KindNote}, "stale records": {State: record.StateStale}, "run-DAGs by mode": {Kind: record.KindRunDAG, Values: []records.Value{{Name: "audit_mode", Text: "STRICT"}}},
+		"notes on a topic": {Kind: record.KindNote, Values: []records.Value{{Name: records.TopicName, Text: "topic-1"}}},
+		"incomplete":       {Values: []records.Value{{Name: records.IncompleteName, Text: "seed"}}},
+		"inconsistent":     {Values: []records.Value{{Name: records.FlagName, Text: "inconsistent"}}},
+		"other base":       {Values: []records.Value{{Name: records.FlagName, Text: "other_base"}}},
 	} {
 		ask(&q, name, func(p index.Page) ([]records.Record, []byte, error) { return records.List(ctx, v, filter, p) })
 	}
 	ask(&q, "redactions", func(p index.Page) ([]records.Record, []byte, error) {
-		return records.List(ctx, v, records.Filter{Kind: record.ContentRedacted}, p)
+		return records.List(ctx, v, records.Filter{Kind: record.KindContentRedacted}, p)
 	})
 	for _, by := range []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
-		group := groups.Query{By: by}
+		group := groups.Query{GroupBy: by}
 		ask(&q, "groups by "+by, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(ctx, v, group, p) })
 		ask(&q, "ranked by "+by, func(p index.Page) ([]groups.Group, []byte, error) {
-			return groups.ListRanked(ctx, v, groups.RankedFlips, group, p)
+			return groups.ListRanked(ctx, v, groups.RankingByFlips, group, p)
 		})
 	}
 	of := groups.RunQuery{Value: records.Value{Name: "model", Text: "model-0"}}
@@ -97,7 +97,7 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 		})
 		ask(&q, "builds of "+project, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, project, p) })
 	}
-	failures, err := rundags.CountFailures(ctx, v, index.TimeRange{}, false)
+	failures, err := rundags.CountOutcomes(ctx, v, index.TimeRange{}, false)
 	q.note("failures", failures, err)
 	q.note("counters", counters.TallyOf(f), nil)
 	return q.all, q.err
@@ -144,19 +144,19 @@ func (o *oracle) naive(f *index.Follower) error {
 	runs := make(map[string]uint64) // number of live runs of each model
 	dead := make(map[uint64]bool)
 	for _, e := range o.events {
-		seq, err := f.Find(o.ctx, e.hash, 0)
+		seq, err := f.FindByHash(o.ctx, e.hash, 0)
 		if err != nil || seq != e.seq {
 			return fmt.Errorf("the index finds event %d at seq %d: %w", e.seq, seq, err)
 		}
 		if _, posted := routes[e.body.Kind]; posted {
 			records[string(e.body.Kind)]++
 		}
-		if e.body.Kind == record.RecordStateChanged {
-			dead[e.body.Record.RecordSeq] = e.body.Record.State != record.Live
+		if e.body.Kind == record.KindRecordStateChanged {
+			dead[e.body.Record.RecordSeq] = e.body.Record.State != record.StateLive
 		}
 	}
 	for _, e := range o.events {
-		if e.body.Kind == record.IPCRecord && !dead[e.seq] {
+		if e.body.Kind == record.KindIPCRecord && !dead[e.seq] {
 			runs[e.body.Record.Model]++
 		}
 	}

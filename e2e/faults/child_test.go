@@ -67,7 +67,7 @@ func childMain() int {
 // serve serves the data folder until the parent sends the next line.
 func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 	ctx := context.Background()
-	faults := func(what string, plan faulty.Plan) *faulty.Faults {
+	faults := func(what string, plan faulty.Plan) *faulty.Injector {
 		f := faulty.New(plan)
 		f.OnFault = func(call, file string) { say(childMessage{Hit: fmt.Sprintf("%s: %s %s", what, call, fileClass(file))}) }
 		return f
@@ -81,7 +81,7 @@ func (s session) serve(asked *json.Decoder, say func(childMessage)) error {
 		database:   database,
 		indexFiles: faulty.NewFS(vfs.Default, faults("index", s.Index)), indexDir: filepath.Join(s.Dir, "index"),
 		keys:  keystore.KeyFiles{Dir: filepath.Join(s.Dir, "keys")},
-		marks: keystore.MarkFiles{Dir: filepath.Join(s.Dir, "marks")}, log: log,
+		marks: keystore.HighWaterMarkFiles{Dir: filepath.Join(s.Dir, "marks")}, log: log,
 	})
 	if err != nil {
 		return err

@@ -62,18 +62,18 @@ const (
 
 var noDigest = strings.Repeat("0", 64)
 
-var routes = map[record.Kind]string{record.IPCRecord: "/ipc-records", record.RunDAG: "/run-dags",
-	record.CitationSet: "/citation-sets", record.PathFingerprint: "/path-fingerprints"}
+var routes = map[record.Kind]string{record.KindIPCRecord: "/ipc-records", record.KindRunDAG: "/run-dags",
+	record.KindCitationSet: "/citation-sets", record.KindPathFingerprint: "/path-fingerprints"}
 
 // randomRecord returns an attempt that posts a random record of a random kind. Apart from the
 // shared texts, its content is unique.
 func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
-	kind := record.Kinds[r.IntN(len(record.Kinds))]
+	kind := record.RecordKinds[r.IntN(len(record.RecordKinds))]
 	text := randomText(r, fmt.Sprintf("%s, attempt %d.", world, id), length)
 	validation := ""
 	members := map[string]any{"labels": map[string]string{"attempt": strconv.Itoa(id), "step": strconv.Itoa(r.IntN(3))}}
 	switch kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		payload := map[string]any{"question": r.IntN(20)}
 		switch r.IntN(6) {
 		case 0: // no seed
@@ -92,7 +92,7 @@ func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 			members["temperature"] = 0.25 * float64(r.IntN(4))
 			members["max_tokens"] = 100
 		}
-	case record.RunDAG:
+	case record.KindRunDAG:
 		nodes := []map[string]string{}
 		for _, stage := range []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"} {
 			sum := sha256.Sum256([]byte(stage + strconv.Itoa(r.IntN(3))))
@@ -109,13 +109,13 @@ func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 			"sources":     []map[string]any{{"document_root": nodes[r.IntN(len(nodes))]["hash"], "source_role": "primary_answer_source", "score": 0.5, "chunk_idx": 4}},
 			"lookup_path": "retrieval"}
 		members["evidence"] = []map[string]any{{"chunk_root": nodes[0]["hash"], "start": 0, "end": 9}}
-	case record.CitationSet:
+	case record.KindCitationSet:
 		members["subject"] = fmt.Sprintf("subject-%d", r.IntN(subjects))
 		members["citations"] = []map[string]any{
 			{"source_id": fmt.Sprintf("source-%d", r.IntN(sources)), "text": text, "weight": 0.5},
 			{"source_id": "source-0", "text": fmt.Sprintf("A chunk that many cite, number %d.", r.IntN(6)), "weight": 1},
 		}
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		members["project"] = fmt.Sprintf("project-%d", r.IntN(projects))
 		build := r.IntN(builds)
 		members["build"] = fmt.Sprintf("build-%d", build)
@@ -177,7 +177,7 @@ func randomChange(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	a := &attempt{id: id, key: fmt.Sprintf("key of %s, %d", world, id)}
 	if len(acks) == 0 || r.IntN(5) == 0 {
 		source := fmt.Sprintf("/sources/source-%d", r.IntN(sources))
-		a.method, a.path, a.kind, a.body = "PUT", source, record.SourceRegistered, []byte("{}")
+		a.method, a.path, a.kind, a.body = "PUT", source, record.KindSourceRegistered, []byte("{}")
 		return a
 	}
 	if r.IntN(4) == 0 {
@@ -190,18 +190,18 @@ func randomChange(r *rand.Rand, world string, id int, acks []*ack) *attempt {
 	case !on.attempt.isRecord():
 		return nil
 	case r.IntN(3) == 0:
-		a.method, a.path, a.kind = "POST", at+"/notes", record.Note
+		a.method, a.path, a.kind = "POST", at+"/notes", record.KindNote
 		a.body = fmt.Appendf(nil, `{"topic":"topic-%d","text":"a test of faults","original_actor":"ana"}`, r.IntN(3))
 	case r.IntN(2) == 0:
-		a.method, a.path, a.kind = "DELETE", at+"/content", record.ContentRedacted
+		a.method, a.path, a.kind = "DELETE", at+"/content", record.KindContentRedacted
 		a.body = []byte(`{"reason":"a test of faults"}`)
 	case on.attempt.kind.HasState():
 		state := record.States[r.IntN(len(record.States))]
-		a.method, a.path, a.kind = "POST", at+"/state", record.RecordStateChanged
+		a.method, a.path, a.kind = "POST", at+"/state", record.KindRecordStateChanged
 		a.body = fmt.Appendf(nil, `{"state":%q,"reason":"a test of faults"}`, state)
 	case on.attempt.validation != "":
 		a.target = 0
-		a.method, a.path, a.kind = "PUT", on.attempt.validation, record.PathValidated
+		a.method, a.path, a.kind = "PUT", on.attempt.validation, record.KindPathValidated
 		a.body = fmt.Appendf(nil, `{"validated":%t}`, r.IntN(3) > 0)
 	default:
 		return nil
@@ -215,7 +215,7 @@ func reasonOf(id int) string { return fmt.Sprintf("attempt %d", id) }
 // drawStates returns a random change to the states of several records, or nil if none of the chosen
 // records has a state.
 func drawStates(r *rand.Rand, id int, acks []*ack) *attempt {
-	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.RecordStateChanged}
+	a := &attempt{id: id, method: "POST", path: "/state-changes", kind: record.KindRecordStateChanged}
 	size := uint64(0)
 	for range 1 + r.IntN(8) {
 		on := acks[r.IntN(len(acks))]

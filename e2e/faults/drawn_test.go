@@ -12,7 +12,7 @@ import (
 // undrawnKinds lists the kinds of events that random requests never cause. The ledger itself writes the
 // first event. Random requests do not rotate keys, revoke sources, or post records that the ledger
 // refuses.
-var undrawnKinds = map[record.Kind]bool{record.LedgerCreated: true, record.RecordRefused: true, record.KeyRotated: true, record.SourceRevoked: true}
+var undrawnKinds = map[record.Kind]bool{record.KindLedgerCreated: true, record.KindRecordRefused: true, record.KindKeyRotated: true, record.KindSourceRevoked: true}
 
 // Random histories contain every kind of event except undrawnKinds, and every member from which the
 // index derives rows.
@@ -35,7 +35,7 @@ func TestEverythingIsDrawn(t *testing.T) {
 			}
 		}
 		for _, lacking := range []string{`"seed":`, `"system_prompt":`, `"max_tokens":`} {
-			if a.kind == record.IPCRecord && !bytes.Contains(a.body, []byte(lacking)) {
+			if a.kind == record.KindIPCRecord && !bytes.Contains(a.body, []byte(lacking)) {
 				members["without "+lacking]++
 			}
 		}

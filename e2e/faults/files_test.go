@@ -21,26 +21,26 @@ import (
 // The tests in this file run the server in a child process and make its file operations on the log
 // or the index fail. The server must exit if it cannot continue safely.
 
-func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.Fail, false)) }
+func TestLogFilesFail(t *testing.T) { campaign(t, fileRound(faulty.ModeFail, false)) }
 func TestLogFileCallsTakeEffectButFail(t *testing.T) {
-	campaign(t, fileRound(faulty.FailAfterSuccess, false))
+	campaign(t, fileRound(faulty.ModeFailAfterSuccess, false))
 }
-func TestLogFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.NoSpace, false)) }
+func TestLogFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.ModeNoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
-	campaign(t, fileRound(faulty.Short, false))
+	campaign(t, fileRound(faulty.ModePartial, false))
 }
-func TestLogFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, false)) }
-func TestLogFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.FlipBit, false)) }
-func TestIndexFilesFail(t *testing.T)     { campaign(t, fileRound(faulty.Fail, true)) }
+func TestLogFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.ModeSlow, false)) }
+func TestLogFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.ModeFlipBit, false)) }
+func TestIndexFilesFail(t *testing.T)     { campaign(t, fileRound(faulty.ModeFail, true)) }
 func TestIndexFileCallsTakeEffectButFail(t *testing.T) {
-	campaign(t, fileRound(faulty.FailAfterSuccess, true))
+	campaign(t, fileRound(faulty.ModeFailAfterSuccess, true))
 }
-func TestIndexFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.NoSpace, true)) }
+func TestIndexFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.ModeNoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
-	campaign(t, fileRound(faulty.Short, true))
+	campaign(t, fileRound(faulty.ModePartial, true))
 }
-func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.Slow, true)) }
-func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.FlipBit, true)) }
+func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.ModeSlow, true)) }
+func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.ModeFlipBit, true)) }
 
 // sessionsOfFiles is the number of sessions in a round. They all use the same folder.
 const sessionsOfFiles = 5
@@ -147,7 +147,7 @@ func (w *fileWorld) inspect(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c := nodeConfig{keys: keystore.KeyFiles{Dir: filepath.Join(beside, "keys")}, marks: keystore.MarkFiles{Dir: filepath.Join(beside, "marks")}}
+	c := nodeConfig{keys: keystore.KeyFiles{Dir: filepath.Join(beside, "keys")}, marks: keystore.HighWaterMarkFiles{Dir: filepath.Join(beside, "marks")}}
 	return openAndCheck(ctx, left, "data", c, w.history.copy())
 }
 

@@ -65,19 +65,19 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	n.host, err = ledger.OpenHost(ctx, c.database, c.keys, func(string) ledger.Config {
-		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Log: c.log, Marks: c.marks}
+		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Logger: c.log, HighWaterMarks: c.marks}
 	})
 	if err != nil {
 		return err
 	}
-	n.ledger, err = n.host.Ledger(ledger.Default)
-	if errors.Is(err, ledger.ErrUnknown) {
-		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
+	n.ledger, err = n.host.Ledger(ledger.DefaultName)
+	if errors.Is(err, ledger.ErrUnknownLedger) {
+		n.ledger, err = n.host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName})
 	}
 	if err != nil {
 		return err
 	}
-	n.index, err = query.Open(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, Memory: index.MinMemory})
+	n.index, err = query.OpenIndex(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, MemoryBytes: index.MinMemoryBytes})
 	return err
 }
 
@@ -162,8 +162,8 @@ func (k *oneKey) LoadStaged(string) (*proofs.Signer, error) { return testSigner(
 // Stage implements ledger.KeyStore.
 func (k *oneKey) Stage(string, *proofs.Signer) error { return nil }
 
-// Confirm implements ledger.KeyStore.
-func (k *oneKey) Confirm(string) error {
+// ConfirmStaged implements ledger.KeyStore.
+func (k *oneKey) ConfirmStaged(string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.confirmed = true

@@ -93,7 +93,7 @@ func check(ctx context.Context, n *node, h *history) error {
 // o.found.
 func (o *oracle) log() error {
 	report, err := audit.WalkLog(o.ctx, storeaudit.NewSource(o.node.ledger.Reader()),
-		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.Default})
+		audit.Options{Verifiers: []*proofs.Verifier{o.verifier}, Ledger: ledger.DefaultName})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (o *oracle) log() error {
 		return fmt.Errorf("the ledger publishes size %d, but %d entries are stored", head.Size, report.Size)
 	}
 	if _, lists := o.node.database.(storage.KeyChecker); lists {
-		strays, err := storeaudit.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.Default: report}, nil)
+		strays, err := storeaudit.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
 		if err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for seq := range acked {
 		// If the record was already redacted, the receipt is for the event that redacted it.
-		if by, err := o.node.ledger.Reader().Redaction(o.ctx, a.target); a.kind != record.ContentRedacted || err != nil || by != seq {
+		if by, err := o.node.ledger.Reader().Redaction(o.ctx, a.target); a.kind != record.KindContentRedacted || err != nil || by != seq {
 			return fmt.Errorf("LOST: it was acknowledged as event %d, which is a different event", seq)
 		}
 	}
@@ -303,7 +303,7 @@ func (o *oracle) contents() error {
 		}
 	}
 	for _, a := range o.attempts {
-		if e := o.found[a.id]; a.kind == record.ContentRedacted && len(e) > 0 {
+		if e := o.found[a.id]; a.kind == record.KindContentRedacted && len(e) > 0 {
 			if _, err := store.Redaction(o.ctx, a.target); err != nil {
 				return fmt.Errorf("event %d should be redacted by event %d: %w", a.target, e[0].seq, err)
 			}
@@ -352,25 +352,25 @@ func (o *oracle) again() error {
 		}
 	}
 	ack, err := o.submit(o.records(1)[0])
-	if err != nil || ack.Outcome != ledger.Appended {
+	if err != nil || ack.Outcome != ledger.OutcomeAppended {
 		return fmt.Errorf("the ledger accepts no more records: outcome %d: %w", ack.Outcome, err)
 	}
 	return nil
 }
 
 func (o *oracle) askAgain(a *attempt) error {
-	want, first := ledger.Appended, uint64(0)
+	want, first := ledger.OutcomeAppended, uint64(0)
 	if events := o.found[a.id]; len(events) > 0 {
-		want, first = ledger.Replayed, events[0].seq
+		want, first = ledger.OutcomeReplayed, events[0].seq
 	}
 	ack, err := o.submit(a)
 	if err != nil {
 		return err
 	}
-	if ack.Outcome != want || ack.First != first {
-		return fmt.Errorf("outcome %d, event %d, but expected outcome %d, event %d", ack.Outcome, ack.First, want, first)
+	if ack.Outcome != want || ack.FirstSeq != first {
+		return fmt.Errorf("outcome %d, event %d, but expected outcome %d, event %d", ack.Outcome, ack.FirstSeq, want, first)
 	}
-	if ack, err = o.submit(a); err != nil || ack.Outcome != ledger.Replayed {
+	if ack, err = o.submit(a); err != nil || ack.Outcome != ledger.OutcomeReplayed {
 		return fmt.Errorf("sent once more: outcome %d: %w", ack.Outcome, err)
 	}
 	return nil
@@ -383,13 +383,13 @@ func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
 		return ledger.Ack{}, err
 	}
 	defer r.Release()
-	s, err := o.node.ledger.PrepareRecord(r, ledger.Anonymous, a.key)
+	s, err := o.node.ledger.PrepareRecord(r, ledger.AnonymousActor, a.key)
 	if err != nil {
 		return ledger.Ack{}, err
 	}
 	o.sent(a)
 	ack, err := o.node.ledger.Submit(s)
-	if err != nil || ack.Outcome != ledger.Appended {
+	if err != nil || ack.Outcome != ledger.OutcomeAppended {
 		return ack, err
 	}
 	receipt, err := proofs.NewReceipt(ack.Entry)

@@ -19,31 +19,31 @@ type target struct {
 // targets lists the calls that can fail. The numbers were counted in a session of files_test.go, in
 // which tables are small.
 var targets = []target{
-	{faulty.Create, "*.log", 2, 1}, {faulty.Create, "*.sst", 6, 1}, {faulty.Create, "*.blob", 2, 0}, {faulty.Create, "MANIFEST-*", 1, 1},
-	{faulty.Create, "marker.*", 3, 3}, {faulty.Create, "*.dbtmp", 1, 1}, {faulty.Create, "LAYOUT*", 0, 1},
-	{faulty.Compact, "*.sst", 1, 1}, {faulty.Compact, "*.blob", 1, 0}, {faulty.Reuse, "*.log", 1, 0}, {faulty.Rename, "", 1, 1},
-	{faulty.Open, "*.log", 1, 1}, {faulty.Open, "*.sst", 8, 3}, {faulty.Open, "*.blob", 3, 0}, {faulty.Open, "MANIFEST-*", 1, 1},
-	{faulty.Open, "OPTIONS-*", 1, 1}, {faulty.Open, "LAYOUT*", 0, 1}, {faulty.OpenDir, "", 12, 6},
-	{faulty.Read, "*.log", 2, 1}, {faulty.Read, "*.sst", 60, 20}, {faulty.Read, "*.blob", 20, 0}, {faulty.Read, "MANIFEST-*", 2, 2},
-	{faulty.Read, "OPTIONS-*", 5, 5}, {faulty.Read, "LAYOUT*", 0, 2},
-	{faulty.Write, "*.log", 16, 1}, {faulty.Write, "*.sst", 40, 7}, {faulty.Write, "*.blob", 12, 0}, {faulty.Write, "MANIFEST-*", 4, 2},
-	{faulty.Write, "*.dbtmp", 1, 1}, {faulty.Write, "LAYOUT*", 0, 1},
-	{faulty.Sync, "*.log", 14, 1}, {faulty.Sync, "*.sst", 6, 1}, {faulty.Sync, "*.blob", 2, 0}, {faulty.Sync, "MANIFEST-*", 4, 2},
-	{faulty.Sync, "*.dbtmp", 1, 1}, {faulty.Sync, "LAYOUT*", 0, 1}, {faulty.Sync, "db", 12, 0}, {faulty.Sync, "index", 0, 6},
-	{faulty.SyncPart, "", 1, 0}, {faulty.Preallocate, "", 3, 1}, {faulty.Remove, "*.log", 2, 1}, {faulty.Remove, "*.sst", 3, 1}, {faulty.Remove, "*.blob", 2, 0},
-	{faulty.Remove, "MANIFEST-*", 1, 1}, {faulty.Remove, "OPTIONS-*", 1, 1}, {faulty.Remove, "marker.*", 3, 3},
-	{faulty.Close, "*.log", 4, 2}, {faulty.Close, "*.sst", 12, 4}, {faulty.Close, "*.blob", 4, 0}, {faulty.Close, "", 20, 15},
-	{faulty.Stat, "", 12, 6}, {faulty.List, "", 5, 3}, {faulty.Lock, "", 1, 1}, {faulty.MkdirAll, "", 2, 2}, {faulty.Usage, "", 16, 16},
+	{faulty.CallCreate, "*.log", 2, 1}, {faulty.CallCreate, "*.sst", 6, 1}, {faulty.CallCreate, "*.blob", 2, 0}, {faulty.CallCreate, "MANIFEST-*", 1, 1},
+	{faulty.CallCreate, "marker.*", 3, 3}, {faulty.CallCreate, "*.dbtmp", 1, 1}, {faulty.CallCreate, "LAYOUT*", 0, 1},
+	{faulty.CallCompact, "*.sst", 1, 1}, {faulty.CallCompact, "*.blob", 1, 0}, {faulty.CallReuseForWrite, "*.log", 1, 0}, {faulty.CallRename, "", 1, 1},
+	{faulty.CallOpen, "*.log", 1, 1}, {faulty.CallOpen, "*.sst", 8, 3}, {faulty.CallOpen, "*.blob", 3, 0}, {faulty.CallOpen, "MANIFEST-*", 1, 1},
+	{faulty.CallOpen, "OPTIONS-*", 1, 1}, {faulty.CallOpen, "LAYOUT*", 0, 1}, {faulty.CallOpenDir, "", 12, 6},
+	{faulty.CallRead, "*.log", 2, 1}, {faulty.CallRead, "*.sst", 60, 20}, {faulty.CallRead, "*.blob", 20, 0}, {faulty.CallRead, "MANIFEST-*", 2, 2},
+	{faulty.CallRead, "OPTIONS-*", 5, 5}, {faulty.CallRead, "LAYOUT*", 0, 2},
+	{faulty.CallWrite, "*.log", 16, 1}, {faulty.CallWrite, "*.sst", 40, 7}, {faulty.CallWrite, "*.blob", 12, 0}, {faulty.CallWrite, "MANIFEST-*", 4, 2},
+	{faulty.CallWrite, "*.dbtmp", 1, 1}, {faulty.CallWrite, "LAYOUT*", 0, 1},
+	{faulty.CallSync, "*.log", 14, 1}, {faulty.CallSync, "*.sst", 6, 1}, {faulty.CallSync, "*.blob", 2, 0}, {faulty.CallSync, "MANIFEST-*", 4, 2},
+	{faulty.CallSync, "*.dbtmp", 1, 1}, {faulty.CallSync, "LAYOUT*", 0, 1}, {faulty.CallSync, "db", 12, 0}, {faulty.CallSync, "index", 0, 6},
+	{faulty.CallSyncTo, "", 1, 0}, {faulty.CallPreallocate, "", 3, 1}, {faulty.CallRemove, "*.log", 2, 1}, {faulty.CallRemove, "*.sst", 3, 1}, {faulty.CallRemove, "*.blob", 2, 0},
+	{faulty.CallRemove, "MANIFEST-*", 1, 1}, {faulty.CallRemove, "OPTIONS-*", 1, 1}, {faulty.CallRemove, "marker.*", 3, 3},
+	{faulty.CallClose, "*.log", 4, 2}, {faulty.CallClose, "*.sst", 12, 4}, {faulty.CallClose, "*.blob", 4, 0}, {faulty.CallClose, "", 20, 15},
+	{faulty.CallStat, "", 12, 6}, {faulty.CallList, "", 5, 3}, {faulty.CallLock, "", 1, 1}, {faulty.CallMkdirAll, "", 2, 2}, {faulty.CallDiskUsage, "", 16, 16},
 }
 
 // callsOf maps a mode to the calls that can fail in that mode. A mode that is not listed applies to
 // all calls.
 var callsOf = map[faulty.Mode][]string{
-	faulty.FailAfterSuccess: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.Remove, faulty.MkdirAll, faulty.Write, faulty.Sync, faulty.SyncPart, faulty.Close},
-	faulty.NoSpace: {faulty.Create, faulty.Compact, faulty.Rename, faulty.Reuse, faulty.MkdirAll, faulty.Write, faulty.Sync,
-		faulty.Preallocate},
-	faulty.Short:   {faulty.Write},
-	faulty.FlipBit: {faulty.Read},
+	faulty.ModeFailAfterSuccess: {faulty.CallCreate, faulty.CallCompact, faulty.CallRename, faulty.CallReuseForWrite, faulty.CallRemove, faulty.CallMkdirAll, faulty.CallWrite, faulty.CallSync, faulty.CallSyncTo, faulty.CallClose},
+	faulty.ModeNoSpace: {faulty.CallCreate, faulty.CallCompact, faulty.CallRename, faulty.CallReuseForWrite, faulty.CallMkdirAll, faulty.CallWrite, faulty.CallSync,
+		faulty.CallPreallocate},
+	faulty.ModePartial: {faulty.CallWrite},
+	faulty.ModeFlipBit: {faulty.CallRead},
 }
 
 // drawPlan randomly chooses the calls that fail in a session. If index is true, they are calls on
@@ -65,11 +65,11 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 	case 0, 1:
 		// More than one flipped bit in a write-ahead log can look like an interrupted write, so
 		// several bits are flipped only in tables and blobs.
-		if mode != faulty.FlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
+		if mode != faulty.ModeFlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
 			plan.Count = 1 + r.IntN(5)
 		}
 	case 2:
-		if mode == faulty.Fail || mode == faulty.NoSpace {
+		if mode == faulty.ModeFail || mode == faulty.ModeNoSpace {
 			plan.Count = -1
 		}
 	}

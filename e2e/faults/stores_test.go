@@ -20,24 +20,24 @@ import (
 
 // The tests in this file make calls to the storage fail while clients use a server.
 
-func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.Fail, used...)) }
+func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.ModeFail, used...)) }
 
 func TestStoreCallsTakeEffectButFail(t *testing.T) {
-	campaign(t, storeRound(faulty.FailAfterSuccess, "Commit", "Create", "SetSetting"))
+	campaign(t, storeRound(faulty.ModeFailAfterSuccess, "Commit", "Create", "SetSetting"))
 }
 
 func TestStoreCallsEndEarly(t *testing.T) {
-	campaign(t, storeRound(faulty.Short, "Entries", "References"))
+	campaign(t, storeRound(faulty.ModePartial, "Entries", "References"))
 }
 
-func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.Slow, used...)) }
+func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.ModeSlow, used...)) }
 
 func TestStoreHasNoSpace(t *testing.T) {
-	campaign(t, storeRound(faulty.NoSpace, "CheckWritable", "Commit"))
+	campaign(t, storeRound(faulty.ModeNoSpace, "CheckWritable", "Commit"))
 }
 
 func TestStoreHasWrongChecksums(t *testing.T) {
-	campaign(t, storeRound(faulty.FlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
+	campaign(t, storeRound(faulty.ModeFlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
 }
 
 // used lists the storage calls that a server makes. It omits Freeze and the calls that only audits
@@ -80,7 +80,7 @@ func (w *storeWorld) config() nodeConfig {
 }
 
 // session lets clients use a server whose store is faulty, stops the server, and calls the oracle.
-func (w *storeWorld) session(ctx context.Context, faults *faulty.Faults) error {
+func (w *storeWorld) session(ctx context.Context, faults *faulty.Injector) error {
 	c := w.config()
 	c.database = faulty.NewDatabase(w.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
@@ -124,7 +124,7 @@ func (n *node) use(ctx context.Context, h *history, writers, each int) error {
 // If Freeze fails before the freeze is stored, the ledger continues to work. If it fails after the
 // freeze is stored, the ledger acknowledges no more writes.
 func TestFreezeFails(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
+	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFailAfterSuccess} {
 		w := &storeWorld{history: newHistory(t.Name(), 1), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 		c := w.config()
 		c.database = faulty.NewDatabase(w.database, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Freeze"}}))
@@ -138,7 +138,7 @@ func TestFreezeFails(t *testing.T) {
 		require.NoError(t, n.use(t.Context(), w.history, 2, 5))
 		require.ErrorIs(t, n.ledger.Freeze(t.Context()), faulty.ErrInjected)
 		_, err = n.ledger.Submit(ledger.Submission{Body: []byte("{")})
-		if mode == faulty.Fail {
+		if mode == faulty.ModeFail {
 			require.NoError(t, err)
 		} else {
 			require.ErrorIs(t, err, ledger.ErrOutcomeUnknown)
@@ -147,9 +147,9 @@ func TestFreezeFails(t *testing.T) {
 		_ = n.close()
 		again, err := openNode(t.Context(), w.config())
 		require.NoError(t, err)
-		require.Equal(t, mode == faulty.FailAfterSuccess, again.ledger.Info().Frozen)
+		require.Equal(t, mode == faulty.ModeFailAfterSuccess, again.ledger.Info().Frozen)
 		_, err = again.ledger.Submit(ledger.Submission{Body: []byte("{")})
-		require.Equal(t, mode == faulty.FailAfterSuccess, errors.Is(err, ledger.ErrFrozen))
+		require.Equal(t, mode == faulty.ModeFailAfterSuccess, errors.Is(err, ledger.ErrFrozen))
 		require.NoError(t, again.close())
 	}
 }

@@ -30,9 +30,9 @@ func fold(t *testing.T) folded {
 	require.NoError(t, err)
 	require.NoError(t, n.use(t.Context(), w.history, 2, 60))
 	f := folded{files: w.indexFiles, size: n.ledger.Head().Size}
-	require.NoError(t, n.index.Follower(ledger.Default).WaitForSize(t.Context(), f.size))
+	require.NoError(t, n.index.Follower(ledger.DefaultName).WaitForSize(t.Context(), f.size))
 	require.NoError(t, n.close())
-	f.log, err = w.database.Ledger(t.Context(), ledger.Default)
+	f.log, err = w.database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	return f
 }
@@ -40,17 +40,17 @@ func fold(t *testing.T) folded {
 // ask opens a copy of the index, injects faults into its file system, and sends queries of all
 // kinds. It returns the answers keyed by query, with "" for a query that failed. It calls opened
 // before the first query.
-func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (given map[string]string, err error) {
+func (f folded) ask(ctx context.Context, faults *faulty.Injector, opened func()) (given map[string]string, err error) {
 	copied := vfs.NewMem()
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
 		return nil, err
 	}
-	s, err := query.Open(index.Config{Dir: "index", FS: faulty.NewFS(copied, faults), Log: testLog(), Memory: index.MinMemory})
+	s, err := query.OpenIndex(index.Config{Dir: "index", FS: faulty.NewFS(copied, faults), Log: testLog(), MemoryBytes: index.MinMemoryBytes})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	follower, err := s.Follow(ledger.Default, f.log)
+	follower, err := s.Follow(ledger.DefaultName, f.log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +65,15 @@ func (f folded) ask(ctx context.Context, faults *faulty.Faults, opened func()) (
 // need the table fail. No answer is wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
-	plan := faulty.Plan{Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst"}
+	plan := faulty.Plan{Calls: []string{faulty.CallOpen, faulty.CallRead}, Path: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.Slow, -1 // in mode Slow, a pause of zero has no effect except that the call is counted
+	count.Mode, count.Count = faulty.ModeSlow, -1 // in mode Slow, a pause of zero has no effect except that the call is counted
 	reads, opening := faulty.New(count), 0
-	made := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
+	made := func() int { return reads.FaultCounts()[faulty.CallOpen] + reads.FaultCounts()[faulty.CallRead] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
 	require.NoError(t, err)
 	require.Greater(t, made(), opening+5)
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
+	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 		failed := 0
 		for skip := opening; skip < made(); skip++ {
 			plan.Mode, plan.Skip, plan.Bit = mode, skip, 37*skip

@@ -109,7 +109,7 @@ func (s *epochScene) run() (early bool) {
 	defer stop()
 	s.wait(s.post(ctx, &group), "the first record is not acknowledged")
 
-	require.NoError(s.t, s.standby.Detach())
+	require.NoError(s.t, s.standby.StopReplication())
 	second := s.post(ctx, &group)
 	admin, err := pgx.Connect(ctx, s.primary.URL())
 	require.NoError(s.t, err)

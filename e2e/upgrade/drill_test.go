@@ -211,7 +211,7 @@ func (w *writers) waitFor(t *testing.T, more int) {
 // keys.
 func (w *writers) rotate(t *testing.T, c *client.Client, nodes []*node, program string, next *proofs.Signer) {
 	t.Helper()
-	_, err := c.Ledger("default").ChangeKeys(t.Context(), "rotate")
+	_, err := c.Ledger("default").AdvanceKeyRotation(t.Context(), "rotate")
 	require.NoError(t, err)
 	w.waitFor(t, 50)
 	holder := slices.IndexFunc(nodes, (*node).writes)
@@ -236,7 +236,7 @@ func TestRollingUpgrade(t *testing.T) {
 	require.NoError(t, err)
 	next, err := proofs.GenerateKey().Signer("log.example/default")
 	require.NoError(t, err)
-	environ := append(os.Environ(), "COLOPHON_STORE="+store, ledger.KeyVariable("default")+"="+signer.Secret(), "GOMEMLIMIT=1GiB")
+	environ := append(os.Environ(), "COLOPHON_STORE="+store, ledger.KeyEnvVar("default")+"="+signer.Secret(), "GOMEMLIMIT=1GiB")
 
 	var nodes []*node
 	var starts sync.WaitGroup
@@ -259,7 +259,7 @@ func TestRollingUpgrade(t *testing.T) {
 	})
 	require.False(t, t.Failed())
 	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: &balancer{nodes: nodes}}),
-		client.WithRetries(client.Retries{Attempts: 100, FirstPause: 20 * time.Millisecond, LongestPause: 2 * time.Second}),
+		client.WithRetries(client.RetryPolicy{MaxAttempts: 100, FirstPause: 20 * time.Millisecond, LongestPause: 2 * time.Second}),
 		client.WithVerifierKeys("default", signer.Verifier().String()))
 	require.NoError(t, err)
 	var w writers
@@ -278,7 +278,7 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		w.waitFor(t, 100)
 		without, _ := w.longest()
-		n.environ = append(slices.Clone(environ), ledger.KeyVariable("default")+"="+signer.Secret()+" "+next.Secret())
+		n.environ = append(slices.Clone(environ), ledger.KeyEnvVar("default")+"="+signer.Secret()+" "+next.Secret())
 		n.start(latest)
 		require.Contains(t, n.get("/version"), `"new"`)
 		w.waitFor(t, 100)

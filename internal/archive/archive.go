@@ -32,8 +32,8 @@ type Options struct {
 	Bucket bucket.Bucket
 	// Timeout is the time limit for each request to the bucket. The default is 30 seconds.
 	Timeout time.Duration
-	// Cache is the maximum size of the object cache in bytes. The default is 64 MiB.
-	Cache int
+	// CacheBytes is the maximum size of the object cache in bytes. The default is 64 MiB.
+	CacheBytes int
 }
 
 const (
@@ -67,8 +67,8 @@ var _ storage.KeyChecker = (*Database)(nil)
 // Wrap returns a Database that wraps another one. Closing it also closes the wrapped database.
 func Wrap(under storage.Database, o Options) *Database {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.Cache = cmp.Or(o.Cache, defaultCache)
-	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.Cache), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
+	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCache)
+	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.CacheBytes), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -132,7 +132,7 @@ func (d *Database) bucket(place string) (bucket.Bucket, error) {
 }
 
 // object returns a verified bundle or level-0 tile, from the cache if possible. The caller must not change it.
-func (s *store) object(ctx context.Context, a storage.Archived, path proofs.TilePath) ([]byte, error) {
+func (s *store) object(ctx context.Context, a storage.ArchivedRange, path proofs.TilePath) ([]byte, error) {
 	d, name := s.database, bucket.LogObjectName(s.name, path.String())
 	key := sha256.Sum256([]byte(name))
 	if body, cached := d.cache.Get(key); cached {
@@ -160,7 +160,7 @@ func (s *store) object(ctx context.Context, a storage.Archived, path proofs.Tile
 
 // fetch reads an object from the bucket and verifies it. It continues even if the caller that started it
 // gives up, because other callers may be waiting for the same object.
-func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]byte, error) {
+func (s *store) fetch(a storage.ArchivedRange, name string, path proofs.TilePath) ([]byte, error) {
 	d := s.database
 	ctx, cancel := context.WithTimeout(d.ctx, d.options.Timeout)
 	defer cancel()
@@ -170,11 +170,11 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	case <-ctx.Done():
 		return nil, fmt.Errorf("reading %s from the archive: %w", name, ctx.Err())
 	}
-	b, err := d.bucket(a.Place)
+	b, err := d.bucket(a.URL)
 	if err != nil {
 		return nil, err
 	}
-	body, _, err := b.Get(ctx, name, bucket.MaxObject)
+	body, _, err := b.Get(ctx, name, bucket.MaxObjectBytes)
 	switch {
 	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
 		return nil, fmt.Errorf("%w: %s in the archive is missing or too long: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
@@ -185,11 +185,11 @@ func (s *store) fetch(a storage.Archived, name string, path proofs.TilePath) ([]
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s in the archive is malformed: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
 	}
-	above, err := s.Store.Tile(ctx, 1, path.Index/proofs.FullTile)
+	above, err := s.Store.Tile(ctx, 1, path.Index/proofs.FullTileWidth)
 	if err != nil {
 		return nil, fmt.Errorf("verifying %s: %w", name, err)
 	}
-	at := int(path.Index%proofs.FullTile) * proofs.HashSize
+	at := int(path.Index%proofs.FullTileWidth) * proofs.HashSize
 	if len(above) < at+proofs.HashSize || root != proofs.Hash(above[at:at+proofs.HashSize]) {
 		return nil, fmt.Errorf("%w: %s in the archive does not match the tree; restore the object from a copy of the bucket", storage.ErrDamaged, name)
 	}
@@ -203,8 +203,8 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	if err != nil {
 		return proofs.Hash{}, err
 	}
-	if !path.Entries {
-		if len(body) != proofs.FullTile*proofs.HashSize {
+	if !path.IsEntryBundle {
+		if len(body) != proofs.FullTileWidth*proofs.HashSize {
 			return proofs.Hash{}, fmt.Errorf("the tile has %d bytes, but must have 8192", len(body))
 		}
 		for leaf := range slices.Chunk(body, proofs.HashSize) {
@@ -216,7 +216,7 @@ func rootOf(path proofs.TilePath, body []byte) (proofs.Hash, error) {
 	if err != nil {
 		return proofs.Hash{}, err
 	}
-	if len(entries) != proofs.FullTile {
+	if len(entries) != proofs.FullTileWidth {
 		return proofs.Hash{}, fmt.Errorf("the entry bundle has only %d entries, but must have 256", len(entries))
 	}
 	for _, entry := range entries {

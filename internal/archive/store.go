@@ -31,7 +31,7 @@ type leased struct {
 func (l leased) HoldsLease() bool { return l.lease.HoldsLease() }
 
 // Archive implements storage.Archiver.
-func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+func (s *store) Archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	archiver, can := s.Store.(storage.Archiver)
 	if !can {
 		return fmt.Errorf("archiving ledger %q: its store does not support archiving", s.name)
@@ -46,7 +46,7 @@ func (s *store) Tile(ctx context.Context, level uint8, index uint64) ([]byte, er
 	if !errors.As(err, &archived) {
 		return hashes, err
 	}
-	body, err := s.object(ctx, archived.Archived, proofs.TilePath{Level: level, Index: index, Width: proofs.FullTile})
+	body, err := s.object(ctx, archived.ArchivedRange, proofs.TilePath{Level: level, Index: index, Width: proofs.FullTileWidth})
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, s.name, err)
 	}
@@ -54,11 +54,11 @@ func (s *store) Tile(ctx context.Context, level uint8, index uint64) ([]byte, er
 }
 
 func bundlePath(index uint64) proofs.TilePath {
-	return proofs.TilePath{Entries: true, Index: index, Width: proofs.FullTile}
+	return proofs.TilePath{IsEntryBundle: true, Index: index, Width: proofs.FullTileWidth}
 }
 
 // bundle returns the entries of a bundle. The caller must not change them.
-func (s *store) bundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
+func (s *store) bundle(ctx context.Context, a storage.ArchivedRange, index uint64) ([][]byte, error) {
 	body, err := s.object(ctx, a, bundlePath(index))
 	if err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func (s *store) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	if !errors.As(err, &archived) {
 		return entry, err
 	}
-	entries, err := s.bundle(ctx, archived.Archived, seq/proofs.FullTile)
+	entries, err := s.bundle(ctx, archived.ArchivedRange, seq/proofs.FullTileWidth)
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, s.name, err)
 	}
-	return bytes.Clone(entries[seq%proofs.FullTile]), nil
+	return bytes.Clone(entries[seq%proofs.FullTileWidth]), nil
 }
 
 // Entries implements storage.Reader.
@@ -102,14 +102,14 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 			if archived == nil {
 				return
 			}
-			stop := min(archived.Below, head.Size)
+			stop := min(archived.EndSeq, head.Size)
 			for next < stop {
-				entries, err := s.walkBundle(ctx, archived.Archived, next/proofs.FullTile)
+				entries, err := s.walkBundle(ctx, archived.ArchivedRange, next/proofs.FullTileWidth)
 				if err != nil {
 					yield(storage.Entry{}, fmt.Errorf("reading entries of ledger %q: %w", s.name, err))
 					return
 				}
-				for _, entry := range entries[next%proofs.FullTile:] {
+				for _, entry := range entries[next%proofs.FullTileWidth:] {
 					if !yield(storage.Entry{Seq: next, Bytes: entry}, nil) {
 						return
 					}
@@ -122,8 +122,8 @@ func (s *store) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entr
 
 // walkBundle returns the entries of a bundle, and starts to fetch the next bundles in the
 // background.
-func (s *store) walkBundle(ctx context.Context, a storage.Archived, index uint64) ([][]byte, error) {
-	for next := index + 1; next < min(index+1+ahead, a.Below/proofs.FullTile); next++ {
+func (s *store) walkBundle(ctx context.Context, a storage.ArchivedRange, index uint64) ([][]byte, error) {
+	for next := index + 1; next < min(index+1+ahead, a.EndSeq/proofs.FullTileWidth); next++ {
 		s.database.running.Go(func() {
 			_, _ = s.object(s.database.ctx, a, bundlePath(next)) // on failure, the walk fetches the bundle again and reports the error
 		})

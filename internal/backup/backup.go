@@ -24,20 +24,20 @@ import (
 
 // Options holds the flags of the backup command.
 type Options struct {
-	Data, To string
-	Store    string // URL of the database that contains the log, or "" if the log is in the data folder
-	Server   remote.Options
-	Keys     bool
-	Keep     int
+	Data, BackupFolder string
+	StoreURL           string // URL of the database that contains the log, or "" if the log is in the data folder
+	Server             remote.Options
+	IncludeKeys        bool
+	KeepCount          int
 }
 
 // Run makes a backup, with the help of the server if one is running, and then removes old backups.
 // Its errors carry an exit code.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	switch {
-	case o.To == "":
+	case o.BackupFolder == "":
 		return cli.Exitf(cli.ExitUsage, "--to is missing: name a folder for the backups, on another disk")
-	case o.Keep < 0:
+	case o.KeepCount < 0:
 		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
 	}
 	if err := o.checkPlace(); err != nil {
@@ -46,7 +46,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	if err := datadir.CheckPermissions(o.Data); err != nil { // checked before any other file is read
 		return err
 	}
-	store, copies := Store{Dir: o.To}, datadir.SnapshotFolderOf(o.Data)
+	store, copies := Store{Dir: o.BackupFolder}, datadir.SnapshotFolderOf(o.Data)
 	release, err := lockBackup(store, copies)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.DatabasePath())
 	if errors.Is(err, syscall.ENOSPC) {
-		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free some space in %s and run backup again; it will reuse the files already copied", err, o.To)
+		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free some space in %s and run backup again; it will reuse the files already copied", err, o.BackupFolder)
 	}
 	if err != nil {
 		return err
@@ -68,20 +68,20 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	for _, l := range made.manifest.Ledgers {
-		if l.archived.Below > 0 {
-			c.Say("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; back up the published copy too", l.Name, l.archived.Below, l.archived.Place)
+		if l.archived.EndSeq > 0 {
+			c.Sayf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; back up the published copy too", l.Name, l.archived.EndSeq, l.archived.URL)
 		}
 	}
 	if erasing > 0 {
-		c.Say("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
+		c.Sayf("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
 	}
-	return store.Prune(o.Keep, made.counted, made.ignored)
+	return store.Prune(o.KeepCount, made.counted, made.ignored)
 }
 
 // checkPlace returns an error if the data folder does not match the options. Without o.Store, the folder
 // must contain the database; otherwise, the folder must not contain a log of its own.
 func (o Options) checkPlace() error {
-	if o.Store != "" {
+	if o.StoreURL != "" {
 		return datadir.CheckStoreFolder(o.Data)
 	}
 	if datadir.HasStoreMarker(o.Data) {
@@ -121,11 +121,11 @@ func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() erro
 // in the same folder, which did not exist before. A malicious server therefore cannot make the backup
 // command read or remove another folder.
 func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir.SnapshotFolder) (erasing int, err error) {
-	if o.Store != "" {
+	if o.StoreURL != "" {
 		if err := os.Mkdir(copies.CopyPath(), 0o700); err != nil {
 			return 0, err
 		}
-		return 0, migrate.Snapshot(ctx, c, o.Store, copies.DatabasePath(), datadir.TokenFolder(copies.CopyPath()))
+		return 0, migrate.Snapshot(ctx, c, o.StoreURL, copies.DatabasePath(), datadir.TokenFolder(copies.CopyPath()))
 	}
 	database, err := datadir.Open(ctx, c, o.Data)
 	if err == nil {
@@ -141,7 +141,7 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	}
 	made, err := server.Server.MakeSnapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("the data folder %s is in use, and the server did not provide a copy of the database: %w", o.Data, server.ExplainExit(err))
+		return 0, fmt.Errorf("the data folder %s is in use, and the server did not provide a copy of the database: %w", o.Data, server.ExplainFatal(err))
 	}
 	if _, err := os.Stat(copies.DatabasePath()); err != nil {
 		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; use --server to name the server that uses the folder", o.Server.URL, o.Data, err)
@@ -164,7 +164,7 @@ type madeBackup struct {
 // were copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
 	access := datadir.TokenFolder(o.Data)
-	if o.Store != "" {
+	if o.StoreURL != "" {
 		access = datadir.TokenFolder(filepath.Dir(snapshot))
 	}
 	sources, err := backupSources(o, snapshot, access)
@@ -197,7 +197,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	if err != nil {
 		return made, err
 	}
-	made.manifest.Ledgers, err = Inspect(ctx, database)
+	made.manifest.Ledgers, err = InspectLedgers(ctx, database)
 	if err := errors.Join(err, database.Close()); err != nil {
 		return made, err
 	}
@@ -211,7 +211,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 		return made, err
 	}
 	store.warnIgnored(c, made.ignored)
-	if made.manifest.Made, err = nextTime(now, made.counted); err != nil {
+	if made.manifest.CreatedAt, err = nextTime(now, made.counted); err != nil {
 		return made, err
 	}
 	unsigned, err := made.manifest.Sign(datadir.SigningKeys(c, o.Data))

@@ -13,20 +13,20 @@ import (
 
 // Ledger describes a ledger at the time of a backup.
 type Ledger struct {
-	Name        string    `json:"name"`
-	Origin      string    `json:"origin"`
-	VerifierKey string    `json:"verifier_key"`
-	Size        uint64    `json:"size"`
-	Time        time.Time `json:"time"` // time of the last event
-	Checkpoint  string    `json:"checkpoint"`
+	Name          string    `json:"name"`
+	Origin        string    `json:"origin"`
+	VerifierKey   string    `json:"verifier_key"`
+	TreeSize      uint64    `json:"size"`
+	LastEventTime time.Time `json:"time"` // time of the last event
+	Checkpoint    string    `json:"checkpoint"`
 
-	signedBy []string         // verifier keys for the signatures on checkpoints; there are two during a rotation
-	archived storage.Archived // which entries exist only in a published copy, and where that copy is
+	signedBy []string              // verifier keys for the signatures on checkpoints; there are two during a rotation
+	archived storage.ArchivedRange // which entries exist only in a published copy, and where that copy is
 }
 
-// Inspect describes every ledger in a database. It verifies each ledger's head, tree, and
+// InspectLedgers describes every ledger in a database. It verifies each ledger's head, tree, and
 // checkpoint signature.
-func Inspect(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
+func InspectLedgers(ctx context.Context, database *pebble.Database) (list []Ledger, err error) {
 	infos, err := database.Ledgers(ctx)
 	if err != nil {
 		return nil, err
@@ -58,10 +58,10 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	if err := highwater.Check(ctx, store, head.Checkpoint, keys.Verifiers()...); err != nil {
 		return state, err
 	}
-	if state.archived, err = storage.ReadArchived(ctx, store); err != nil {
+	if state.archived, err = storage.ReadArchivedRange(ctx, store); err != nil {
 		return state, err
 	}
-	state.Size, state.Time, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
+	state.TreeSize, state.LastEventTime, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
 	state.VerifierKey = keys.Current().String()
 	state.signedBy = []string{state.VerifierKey}
 	if previous := keys.OverlapKey(); previous != nil {

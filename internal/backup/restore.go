@@ -21,26 +21,26 @@ import (
 
 // RestoreOptions holds the flags of the restore command.
 type RestoreOptions struct {
-	From, Backup, Data string
-	Seen               []string
-	Newest             bool
-	Keys               []string // trusted verifier keys, or names of files that contain them
-	Unauthenticated    bool
-	Tokens             bool
+	BackupFolder, BackupName, Data string
+	SeenCheckpointFiles            []string
+	AssumeNewest                   bool
+	Keys                           []string // trusted verifier keys, or names of files that contain them
+	AllowUnauthenticated           bool
+	IncludeTokens                  bool
 }
 
 // Restore restores a backup into a data folder that has no database. It authenticates the backup before
 // it copies any files, and verifies all the files before it moves them into place.
 func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) {
-	if o.From == "" {
+	if o.BackupFolder == "" {
 		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
 	}
-	if o.Tokens && o.Unauthenticated {
+	if o.IncludeTokens && o.AllowUnauthenticated {
 		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of an unauthenticated backup cannot be restored; create new ones with colophon token create")
 	}
-	store := Store{o.From}
+	store := Store{o.BackupFolder}
 	var given []*proofs.Verifier
-	if !o.Unauthenticated {
+	if !o.AllowUnauthenticated {
 		if given, err = o.givenKeys(c); err != nil {
 			return err
 		}
@@ -117,30 +117,30 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 // about ledgers for which the backup is too old. If there are any, report prints them and returns
 // an error.
 func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) error {
-	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.Made.Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(c.Out, "restored the backup of %s\n", m.CreatedAt.Format("2006-01-02 15:04:05 MST"))
 	for _, l := range m.Ledgers {
 		fmt.Fprintf(c.Out, "  %s\n", l)
 	}
 	switch {
-	case o.Tokens && m.hasTokens():
-		c.Say("the tokens in the backup are valid again; revoke again any token that was revoked after the backup was made")
+	case o.IncludeTokens && m.hasTokens():
+		c.Sayf("the tokens in the backup are valid again; revoke again any token that was revoked after the backup was made")
 	case o.needsNewToken(m):
-		c.Say("no tokens were restored, but requests require a token; create one with colophon token create --data %s", o.Data)
+		c.Sayf("no tokens were restored, but requests require a token; create one with colophon token create --data %s", o.Data)
 	}
 	for _, l := range m.Ledgers {
-		if l.archived.Below > 0 {
-			c.Say("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; check them with colophon fsck, and start the server with --archive and --publish %s",
-				l.Name, l.archived.Below, l.archived.Place, l.archived.Place)
+		if l.archived.EndSeq > 0 {
+			c.Sayf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; check them with colophon fsck, and start the server with --archive and --publish %s",
+				l.Name, l.archived.EndSeq, l.archived.URL, l.archived.URL)
 		}
 	}
 	for _, message := range older {
-		c.Say("%s", message)
+		c.Sayf("%s", message)
 	}
 	if len(older) > 0 {
 		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to the ledgers listed above; restore a newer backup, or use a new ledger (see colophon restore --help)")
 	}
 	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
-		c.Say("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.Data).Dir)
+		c.Sayf("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.Data).Dir)
 	}
 	return nil
 }
@@ -153,25 +153,25 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "%s has no backup; name the folder of the backups with --from", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "%s has no backup; name the folder of the backups with --from", o.BackupFolder)
 	}
-	if o.Backup != "" {
-		name := strings.TrimSuffix(o.Backup, ".json")
+	if o.BackupName != "" {
+		name := strings.TrimSuffix(o.BackupName, ".json")
 		if !slices.Contains(names, name) {
-			return nil, cli.Exitf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.Backup, o.From, strings.Join(names, ", "))
+			return nil, cli.Exitf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.BackupName, o.BackupFolder, strings.Join(names, ", "))
 		}
 		return store.ReadManifest(name)
 	}
 	counted, ignored, err := store.Classify(time.Now(), func(m *Manifest) bool {
 		kept, err := keptKeys(c, o.Data, m)
-		return err == nil && !o.Unauthenticated && m.Authenticate(append(kept, given...)) == nil
+		return err == nil && !o.AllowUnauthenticated && m.Authenticate(append(kept, given...)) == nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "cannot determine the newest backup in %s: the times of all backups are in the future or invalid; set this machine's clock, or name a backup with --backup", o.From)
+		return nil, cli.Exitf(cli.ExitUsage, "cannot determine the newest backup in %s: the times of all backups are in the future or invalid; set this machine's clock, or name a backup with --backup", o.BackupFolder)
 	}
 	return store.ReadManifest(counted[len(counted)-1])
 }
@@ -190,7 +190,7 @@ func checkEmpty(data string) error {
 		switch entry.Name() {
 		case "marks", "keys", filepath.Base(datadir.RestoreFolder(data)):
 		default:
-			return cli.StateErrorf("%s is not empty (it has %q): restore into another folder, or move everything except marks and keys elsewhere", data, entry.Name())
+			return cli.FileStateErrorf("%s is not empty (it has %q): restore into another folder, or move everything except marks and keys elsewhere", data, entry.Name())
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func (m *Manifest) hasTokens() bool {
 // the backup contains tokens, or if it is unauthenticated, because a forged manifest might conceal
 // them.
 func (o RestoreOptions) needsNewToken(m *Manifest) bool {
-	return !o.Tokens && (m.hasTokens() || o.Unauthenticated)
+	return !o.IncludeTokens && (m.hasTokens() || o.AllowUnauthenticated)
 }
 
 // takes reports whether the given file of the backup should be restored. Staged keys from an
@@ -38,9 +38,9 @@ func (o RestoreOptions) needsNewToken(m *Manifest) bool {
 func (o RestoreOptions) takes(f StoredFile) bool {
 	switch folder, base := path.Split(f.Name); folder {
 	case "access/":
-		return o.Tokens
+		return o.IncludeTokens
 	case "keys/":
-		return !o.Unauthenticated || !strings.HasSuffix(base, ".next") && !strings.HasSuffix(base, ".new")
+		return !o.AllowUnauthenticated || !strings.HasSuffix(base, ".next") && !strings.HasSuffix(base, ".new")
 	}
 	return true
 }

@@ -23,7 +23,7 @@ type seenCheckpoint struct {
 }
 
 func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckpoint, err error) {
-	for _, file := range o.Seen {
+	for _, file := range o.SeenCheckpointFiles {
 		text, err := c.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -47,10 +47,10 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		known := err == nil || o.Newest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
+		known := err == nil || o.AssumeNewest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
 			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s in the backup; copy the old folder's marks to %s, "+
-				"give the newest known checkpoint with --seen, or use --newest if you are sure that nothing was signed after the backup was made", l.Name, cli.FormatCount(l.Size, "event"), marks.Dir)
+				"give the newest known checkpoint with --seen, or use --newest if you are sure that nothing was signed after the backup was made", l.Name, cli.FormatCount(l.TreeSize, "event"), marks.Dir)
 		}
 	}
 	return nil
@@ -67,7 +67,7 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	defer func() { err = errors.Join(err, database.Close()) }()
-	list, err := Inspect(ctx, database)
+	list, err := InspectLedgers(ctx, database)
 	if err != nil {
 		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
@@ -120,7 +120,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 // raiseMark sets a ledger's high-water mark to a checkpoint that was signed with one of the keys. It keeps
 // an existing mark that is at least as high. It also keeps a mark that cannot be verified with the keys,
 // because such a mark could be higher. A ledger with an unverifiable mark accepts no writes.
-func raiseMark(marks keystore.MarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
+func raiseMark(marks keystore.HighWaterMarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
 		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not have the key that signed the checkpoint: the key is newer than the backup, or belongs to a different ledger. Restore a newer backup. "+

@@ -19,7 +19,7 @@ import (
 // empty Note.
 func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
-	unsigned.Note = ""
+	unsigned.SignedNote = ""
 	text, err := json.Marshal(unsigned)
 	return sha256.Sum256(text), err
 }
@@ -30,7 +30,7 @@ func (m *Manifest) Digest() (proofs.Hash, error) {
 func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err error) {
 	var signers []*proofs.Signer
 	for _, l := range m.Ledgers {
-		if l.Size == 0 {
+		if l.TreeSize == 0 {
 			continue
 		}
 		present, err := keys.Load(l.Name)
@@ -58,7 +58,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err er
 		return nil, err
 	}
 	note, err := proofs.SignBackup(digest, signers...)
-	m.Note = string(note)
+	m.SignedNote = string(note)
 	return unsigned, err
 }
 
@@ -70,7 +70,7 @@ var ErrNoTrustedKey = errors.New("no trusted key")
 // events. A signature by a single ledger's key is not enough, because an attacker may have stolen
 // only that key.
 func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
-	if m.Note == "" {
+	if m.SignedNote == "" {
 		return errors.New("the backup is not signed")
 	}
 	digest, err := m.Digest()
@@ -79,13 +79,13 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 	}
 	var signed []*proofs.Verifier
 	if len(trusted) > 0 {
-		if signed, err = proofs.VerifyBackup([]byte(m.Note), digest, trusted...); err != nil {
+		if signed, err = proofs.VerifyBackup([]byte(m.SignedNote), digest, trusted...); err != nil {
 			return err
 		}
 	}
 	vouched := false
 	for _, l := range m.Ledgers {
-		if l.Size == 0 {
+		if l.TreeSize == 0 {
 			continue
 		}
 		of := func(v *proofs.Verifier) bool { return v.Name() == l.Origin }
@@ -107,7 +107,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 // givenKeys reads the verifier keys that were given with --key.
 func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
 	for _, given := range o.Keys {
-		keys, err := c.ReadSufficientKeys(given)
+		keys, err := c.ReadCurrentKeys(given)
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +141,8 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 // checkAuthentic returns an error if the backup was not signed with the trusted keys, unless
 // --unauthenticated is set.
 func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
-	if o.Unauthenticated {
-		c.Say("NOT AUTHENTICATED: no trusted key signed this backup, so it could be changed or forged")
+	if o.AllowUnauthenticated {
+		c.Sayf("NOT AUTHENTICATED: no trusted key signed this backup, so it could be changed or forged")
 		return nil
 	}
 	kept, err := keptKeys(c, o.Data, m)
@@ -166,6 +166,6 @@ func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*pro
 // warnUnsigned prints a warning that names the ledgers for which a backup was not signed.
 func warnUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
-		c.Say("the backup is not signed with the keys of %s, so restore cannot authenticate it; run backup with access to these signing keys", strings.Join(unsigned, ", "))
+		c.Sayf("the backup is not signed with the keys of %s, so restore cannot authenticate it; run backup with access to these signing keys", strings.Join(unsigned, ", "))
 	}
 }

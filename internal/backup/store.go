@@ -29,40 +29,40 @@ const ManifestVersion = 1
 // "files" contains each file under its SHA-256, so that backups share identical files. A backup
 // exists as soon as its manifest does.
 type Manifest struct {
-	Version int          `json:"version"`
-	Made    time.Time    `json:"made"`
-	Ledgers []Ledger     `json:"ledgers"`
-	Files   []StoredFile `json:"files"`
-	// Note is a signed note, made by proofs.SignBackup, that covers all the other fields. It is
+	Version   int          `json:"version"`
+	CreatedAt time.Time    `json:"made"`
+	Ledgers   []Ledger     `json:"ledgers"`
+	Files     []StoredFile `json:"files"`
+	// SignedNote is a signed note, made by proofs.SignBackup, that covers all the other fields. It is
 	// empty if the ledgers' signing keys were not available.
-	Note string `json:"note,omitempty"`
+	SignedNote string `json:"note,omitempty"`
 }
 
-// BackupNameLayout is the time.Format layout for the name of a backup.
-const BackupNameLayout = "backup-20060102T150405.000000Z"
+// NameLayout is the time.Format layout for the name of a backup.
+const NameLayout = "backup-20060102T150405.000000Z"
 
 // Name returns the name of the backup. It is the time of the backup, formatted with
-// BackupNameLayout.
-func (m *Manifest) Name() string { return m.Made.Format(BackupNameLayout) }
+// NameLayout.
+func (m *Manifest) Name() string { return m.CreatedAt.Format(NameLayout) }
 
 // same reports whether two descriptions of a ledger are equal, apart from the fields that a
 // manifest does not store.
 func (l Ledger) same(other Ledger) bool {
 	return l.Name == other.Name && l.Origin == other.Origin && l.VerifierKey == other.VerifierKey &&
-		l.Size == other.Size && l.Time.Equal(other.Time) && l.Checkpoint == other.Checkpoint
+		l.TreeSize == other.TreeSize && l.LastEventTime.Equal(other.LastEventTime) && l.Checkpoint == other.Checkpoint
 }
 
 // String describes the ledger in one line for the output of the backup and restore commands.
 func (l Ledger) String() string {
-	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.FormatCount(l.Size, "event"), l.Time.Format(time.RFC3339))
+	return fmt.Sprintf("%s: %s, the last at %s", l.Name, cli.FormatCount(l.TreeSize, "event"), l.LastEventTime.Format(time.RFC3339))
 }
 
 // StoredFile is the entry in a manifest for one file of the data folder.
 type StoredFile struct {
-	Name     string `json:"name"` // slash-separated path relative to the data folder
-	SHA256   string `json:"sha256"`
-	Size     int64  `json:"size"`
-	Modified int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
+	Name         string `json:"name"` // slash-separated path relative to the data folder
+	SHA256       string `json:"sha256"`
+	Size         int64  `json:"size"`
+	ModTimeNanos int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
 }
 
 // SourceFile is a file to back up. Name is the name that it has in the manifest, and Path is its
@@ -77,7 +77,7 @@ type SourceFile struct {
 func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 	var list []SourceFile
 	folders := map[string]string{"db": snapshot, "access": tokens}
-	if o.Keys {
+	if o.IncludeKeys {
 		folders["keys"] = datadir.KeyFiles(o.Data).Dir
 	}
 	for name, dir := range folders {
@@ -93,7 +93,7 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 			if err != nil {
 				return nil, err
 			}
-			if info.Mode().IsRegular() && entry.Name() != access.ReserveFile {
+			if info.Mode().IsRegular() && entry.Name() != access.ReserveFileName {
 				list = append(list, SourceFile{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
 			}
 		}
@@ -185,8 +185,8 @@ func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 		return nil, nil, err
 	}
 	for _, name := range names {
-		made, err := time.Parse(BackupNameLayout, name)
-		counts := err == nil && made.Format(BackupNameLayout) == name
+		made, err := time.Parse(NameLayout, name)
+		counts := err == nil && made.Format(NameLayout) == name
 		if counts && made.After(now.Add(maxAhead)) {
 			m, err := s.ReadManifest(name)
 			counts = err == nil && authentic(m)
@@ -203,7 +203,7 @@ func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 // warnIgnored prints a warning about the backups that Classify ignores.
 func (s Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
-		c.Say("ignoring backups in %s whose times are invalid, or more than 24 hours ahead of this machine's clock without a signature "+
+		c.Sayf("ignoring backups in %s whose times are invalid, or more than 24 hours ahead of this machine's clock without a signature "+
 			"by an available signing key: %q. If the clock is right, move them to another folder", s.Dir, ignored)
 	}
 }
@@ -216,7 +216,7 @@ func nextTime(now time.Time, counted []string) (time.Time, error) {
 	if len(counted) == 0 {
 		return next, nil
 	}
-	last, err := time.Parse(BackupNameLayout, counted[len(counted)-1])
+	last, err := time.Parse(NameLayout, counted[len(counted)-1])
 	if err != nil {
 		return next, err
 	}
@@ -282,7 +282,7 @@ func (s Store) OpenFile(f StoredFile) (*os.File, error) {
 // bytes written. Add reads and verifies an existing copy, because other users may be able to write
 // to the store, and the ledgers' keys sign a manifest that contains the copy's digest.
 func (s Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
-	f = StoredFile{Name: source.Name, Size: source.Info.Size(), Modified: source.Info.ModTime().UnixNano()}
+	f = StoredFile{Name: source.Name, Size: source.Info.Size(), ModTimeNanos: source.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(source.Path)
 	if err != nil {
 		return f, 0, err

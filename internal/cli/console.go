@@ -35,8 +35,8 @@ func (c *Console) EnvOr(name, fallback string) string {
 	return fallback
 }
 
-// Say writes one line to standard error, prefixed with the name of the program.
-func (c *Console) Say(format string, args ...any) {
+// Sayf writes one line to standard error, prefixed with the name of the program.
+func (c *Console) Sayf(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 

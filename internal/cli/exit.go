@@ -20,8 +20,8 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
-	// Plain omits the hint about the command's help.
-	Plain bool
+	// OmitHelpHint omits the hint about the command's help.
+	OmitHelpHint bool
 }
 
 func (e *ExitError) Error() string {
@@ -38,8 +38,8 @@ func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// StateErrorf returns an ExitError about the state of a file or folder. The command line was
+// FileStateErrorf returns an ExitError about the state of a file or folder. The command line was
 // correct, so the error omits the hint about the command's help.
-func StateErrorf(format string, args ...any) error {
-	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), Plain: true}
+func FileStateErrorf(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), OmitHelpHint: true}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ExplainFlag replaces an error from parsing a flag's value with one that says what the value must
+// ExplainFlagError replaces an error from parsing a flag's value with one that says what the value must
 // be. For a negative number that was mistaken for a flag, the error says to write -- before it.
 // Other errors are returned unchanged.
-func ExplainFlag(_ *cobra.Command, err error) error {
+func ExplainFlagError(_ *cobra.Command, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		return fmt.Errorf("--%s: %w", invalid.GetFlag().Name, wanted(invalid))
 	}
@@ -22,9 +22,9 @@ func ExplainFlag(_ *cobra.Command, err error) error {
 	return err
 }
 
-// ExplainVariable is like ExplainFlag, but for a flag whose value comes from the environment
+// ExplainVariableError is like ExplainFlagError, but for a flag whose value comes from the environment
 // variable with the given name.
-func ExplainVariable(name string, err error) error {
+func ExplainVariableError(name string, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = wanted(invalid)
 	}

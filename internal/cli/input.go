@@ -5,18 +5,18 @@ import (
 	"os"
 )
 
-// Maximum sizes of files, in bytes. MaxFile applies to records and receipts. MaxPack applies to audit packs,
-// which contain many records with their content. MaxManifest applies to the manifest of an export, which
+// Maximum sizes of files, in bytes. MaxFileBytes applies to records and receipts. MaxPackBytes applies to audit packs,
+// which contain many records with their content. MaxManifestBytes applies to the manifest of an export, which
 // contains 43 bytes per row.
 const (
-	MaxFile     = 64 << 20
-	MaxPack     = 256 << 20
-	MaxManifest = 1 << 30
+	MaxFileBytes     = 64 << 20
+	MaxPackBytes     = 256 << 20
+	MaxManifestBytes = 1 << 30
 )
 
 // ReadFile returns the contents of a file, or of standard input if path is "-". It returns an error
-// if the contents are longer than MaxFile bytes.
-func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFile) }
+// if the contents are longer than MaxFileBytes bytes.
+func (c *Console) ReadFile(path string) ([]byte, error) { return c.ReadFileUpTo(path, MaxFileBytes) }
 
 // ReadFileUpTo is like ReadFile, but accepts at most limit bytes.
 func (c *Console) ReadFileUpTo(path string, limit int64) ([]byte, error) {

@@ -16,10 +16,10 @@ type TrustedKeys struct {
 	Replaced []*proofs.Verifier
 }
 
-// ReadSufficientKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint.
+// ReadCurrentKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint.
 // These are the given verifier key or the keys in the given file. If the file lists all keys of a log, only the
 // newest key is sufficient.
-func (c *Console) ReadSufficientKeys(given string) ([]*proofs.Verifier, error) {
+func (c *Console) ReadCurrentKeys(given string) ([]*proofs.Verifier, error) {
 	trusted, err := c.ReadTrustedKeys(given)
 	return trusted.Keys, err
 }
@@ -56,7 +56,7 @@ func ParseKeys(text, where string) (TrustedKeys, error) {
 		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		history, err := proofs.ParseLogKey([]byte(text))
+		history, err := proofs.ParseKeyHistory([]byte(text))
 		if err != nil {
 			return TrustedKeys{}, Exitf(ExitUsage, "%s: invalid list of verifier keys: %w", where, err)
 		}

@@ -48,5 +48,5 @@ func FormatCount(n uint64, thing string) string {
 
 func FormatUint(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// Percent formats a fraction as a percentage with one decimal place.
-func Percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
+// FormatPercent formats a fraction as a percentage with one decimal place.
+func FormatPercent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }

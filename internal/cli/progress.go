@@ -61,10 +61,10 @@ func (p *Progress) Clear() {
 	}
 }
 
-// Say prints a line above the bar.
-func (p *Progress) Say(format string, args ...any) {
+// Sayf prints a line above the bar.
+func (p *Progress) Sayf(format string, args ...any) {
 	p.Clear()
-	p.console.Say(format, args...)
+	p.console.Sayf(format, args...)
 }
 
 // Finish removes the bar.

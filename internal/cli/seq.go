@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ExplainSeqFlag is like ExplainFlag, but for a command whose arguments are sequence numbers of
+// ExplainSeqFlagError is like ExplainFlagError, but for a command whose arguments are sequence numbers of
 // records. It reports a negative number as an invalid sequence number instead of an unknown flag.
-func ExplainSeqFlag(command *cobra.Command, err error) error {
+func ExplainSeqFlagError(command *cobra.Command, err error) error {
 	if number, found := NegativeNumberArgument(err); found {
-		return NotSeqError(number)
+		return InvalidSeqError(number)
 	}
-	return ExplainFlag(command, err)
+	return ExplainFlagError(command, err)
 }
 
 // RequireSeqs returns an error unless args consists of exactly n sequence numbers of records.
@@ -22,13 +22,13 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 	}
 	for _, arg := range args {
 		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
-			return NotSeqError(arg)
+			return InvalidSeqError(arg)
 		}
 	}
 	return nil
 }
 
-// NotSeqError returns the error for an argument that is not a sequence number.
-func NotSeqError(argument string) error {
+// InvalidSeqError returns the error for an argument that is not a sequence number.
+func InvalidSeqError(argument string) error {
 	return Exitf(ExitUsage, "%q is not a record number; use the seq of a record", argument)
 }

@@ -16,10 +16,10 @@ type Column struct {
 // Table prints rows in aligned columns as they arrive. A column is as wide as its widest cell
 // so far. The header is printed with the first row.
 type Table struct {
-	out     io.Writer
-	columns []Column
-	widths  []int
-	Rows    int // rows printed so far
+	out      io.Writer
+	columns  []Column
+	widths   []int
+	RowCount int // rows printed so far
 }
 
 func NewTable(out io.Writer, columns ...Column) *Table {
@@ -31,7 +31,7 @@ func (t *Table) Write(rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	t.Rows += len(rows)
+	t.RowCount += len(rows)
 	if t.widths == nil {
 		t.widths = make([]int, len(t.columns))
 		names := make([]string, len(t.columns))

@@ -17,7 +17,7 @@ func TestTableGrows(t *testing.T) {
 	require.NoError(t, tab.Write([][]string{{"é", "1"}, {"be", "10"}}))
 	require.NoError(t, tab.Write([][]string{{"long er", "2"}, {"x", "200"}}))
 	require.Equal(t, "NAME   N\né      1\nbe    10\nlong er    2\nx        200\n", out.String())
-	require.Equal(t, 4, tab.Rows)
+	require.Equal(t, 4, tab.RowCount)
 }
 
 // Text that comes from clients is printed without control characters.

@@ -24,7 +24,7 @@ const (
 	// behind if it is not notified of changes.
 	roundPause = 200 * time.Millisecond
 	// beatPause is the time between two renewals of the leases.
-	beatPause = postgres.LeaseTime / 6
+	beatPause = postgres.LeaseDuration / 6
 	// grace is how long other servers wait for the preferred server to take a free lease before
 	// they take it themselves.
 	grace = time.Second
@@ -41,10 +41,10 @@ const (
 	unfitDuration = time.Minute
 )
 
-// Cluster represents this server among the servers that share one database. If the database is
+// Member represents this server among the servers that share one database. If the database is
 // open for reading only, this server takes no lease, and the others do not see it. Its methods are
 // safe for concurrent use.
-type Cluster struct {
+type Member struct {
 	leases *postgres.Leases
 	host   *ledger.Host
 	log    *slog.Logger
@@ -95,13 +95,13 @@ type place struct {
 
 // Start makes this server share the ledgers of a database with other servers. Before it returns, this
 // server takes every lease that it can take, including leases that it still holds from an earlier run.
-func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Cluster, error) {
+func Start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger) (*Member, error) {
 	return start(ctx, database, host, log, roundPause)
 }
 
-func start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger, pause time.Duration) (*Cluster, error) {
+func start(ctx context.Context, database *postgres.Database, host *ledger.Host, log *slog.Logger, pause time.Duration) (*Member, error) {
 	leases := database.Leases()
-	c := &Cluster{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
+	c := &Member{leases: leases, host: host, log: log, pause: pause, wake: make(chan struct{}, 1), places: make(map[string]*place), heard: make(map[string]bool)}
 	c.leaving.Store(leases.ReadOnly())
 	// Two rounds are necessary because the server does not know which ledgers it has keys for until
 	// the first one is complete.
@@ -124,13 +124,13 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 }
 
 // Wake makes the next round begin immediately and read all ledgers. It never blocks.
-func (c *Cluster) Wake() {
+func (c *Member) Wake() {
 	c.missed.Store(true)
 	c.signal()
 }
 
 // signal makes the next round begin immediately. It never blocks.
-func (c *Cluster) signal() {
+func (c *Member) signal() {
 	select {
 	case c.wake <- struct{}{}:
 	default:
@@ -139,7 +139,7 @@ func (c *Cluster) signal() {
 
 // hear records a notification that a ledger has changed. An empty name means that notifications may have been
 // lost.
-func (c *Cluster) hear(name string) {
+func (c *Member) hear(name string) {
 	if c.leases.HoldsLease(name) { // this server most likely made the change
 		return
 	}
@@ -155,11 +155,11 @@ func (c *Cluster) hear(name string) {
 
 // every calls f immediately, and then again after each pause and whenever it receives from wake, until ctx is
 // done. It logs when f starts to fail and when it succeeds again.
-func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
+func (c *Member) every(ctx context.Context, pause time.Duration, wake <-chan struct{}, f func(context.Context) error) {
 	failing := false
 	for ctx.Err() == nil {
 		began := time.Now()
-		limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime/3)
+		limited, cancel := context.WithTimeout(ctx, postgres.LeaseDuration/3)
 		err := f(limited)
 		cancel()
 		switch {
@@ -167,7 +167,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 		case err != nil && !failing:
 			c.log.Warn("the leases on ledgers cannot be read or renewed: another server can take over this server's ledgers", "error", err)
 		case err != nil: // at least the second failure in a row
-			c.leases.Reconnect(began, err)
+			c.leases.CloseStaleConnections(began, err)
 		case err == nil && failing:
 			c.log.Info("the leases on ledgers can be read and renewed again")
 		}
@@ -184,7 +184,7 @@ func (c *Cluster) every(ctx context.Context, pause time.Duration, wake <-chan st
 }
 
 // beat renews the leases, and records that this server is running.
-func (c *Cluster) beat(ctx context.Context) error {
+func (c *Member) beat(ctx context.Context) error {
 	if err := c.leases.Renew(ctx); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 
 // able returns the names of the ledgers that this server can write. The server has the signing keys of these
 // ledgers and has not recently failed to write them.
-func (c *Cluster) able(ctx context.Context) (names []string) {
+func (c *Member) able(ctx context.Context) (names []string) {
 	c.mu.Lock()
 	var unknown []string
 	for name, p := range c.places {
@@ -206,7 +206,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 	}
 	c.mu.Unlock()
 	for _, name := range unknown {
-		err := c.host.CheckSigning(ctx, name)
+		err := c.host.CheckSigningKeys(ctx, name)
 		if ctx.Err() != nil {
 			break
 		}
@@ -231,7 +231,7 @@ func (c *Cluster) able(ctx context.Context) (names []string) {
 // round reads the ledgers named in notifications, or all ledgers if a complete round is due. It then starts
 // the next step for each ledger that needs one. It does nothing if the previous round already read the change
 // that triggered this round.
-func (c *Cluster) round(ctx context.Context) error {
+func (c *Member) round(ctx context.Context) error {
 	c.mu.Lock()
 	names := slices.Collect(maps.Keys(c.heard))
 	for _, name := range names {
@@ -258,7 +258,7 @@ func (c *Cluster) round(ctx context.Context) error {
 
 // FollowError returns an error if this server may be showing an outdated state of a ledger that another server
 // writes. The error does not name the ledger.
-func (c *Cluster) FollowError() error {
+func (c *Member) FollowError() error {
 	if c.failed.Load() {
 		return errors.New("the database does not respond; see the server's log for the cause")
 	}
@@ -274,7 +274,7 @@ func (c *Cluster) FollowError() error {
 
 // look reads the states of the named ledgers. If no names are given, it reads the states of all ledgers and of
 // all servers.
-func (c *Cluster) look(ctx context.Context, names ...string) error {
+func (c *Member) look(ctx context.Context, names ...string) error {
 	begun := time.Now()
 	states, err := c.leases.States(ctx, names...)
 	if err != nil {
@@ -299,17 +299,17 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 		}
 		// Without this check, the lease of a stopped server would not expire if the database's clock was set
 		// back, or if a standby with a different clock was promoted.
-		if p.renewed.IsZero() || !p.Expires.Equal(state.Expires) {
+		if p.renewed.IsZero() || !p.LeaseExpiry.Equal(state.LeaseExpiry) {
 			p.renewed = time.Now()
 		}
-		if p.expired = time.Since(p.renewed) > postgres.LeaseTime; p.expired {
-			state.Holder, state.Taken = nil, false
+		if p.expired = time.Since(p.renewed) > postgres.LeaseDuration; p.expired {
+			state.LeaseHolder, state.LeaseTaken = nil, false
 		}
 		if p.Epoch != 0 && p.Epoch != state.Epoch {
 			p.changes++
 		}
 		p.LedgerState = state
-		if state.Holder != nil {
+		if state.LeaseHolder != nil {
 			p.free = time.Time{}
 		} else if p.free.IsZero() {
 			p.free = time.Now()
@@ -324,21 +324,21 @@ func (c *Cluster) look(ctx context.Context, names ...string) error {
 // running returns the servers that recently reported that they are running. It also measures the time
 // since each report with this server's clock, because the database's clock can be wrong. The caller
 // must hold c.mu.
-func (c *Cluster) running(servers []postgres.RunningServer) []postgres.RunningServer {
+func (c *Member) running(servers []postgres.RunningServer) []postgres.RunningServer {
 	beats := make(map[string]beat, len(servers))
 	for _, s := range servers {
 		b, known := c.beats[s.ID]
-		if !known || !b.seen.Equal(s.Seen) {
-			b = beat{seen: s.Seen, changed: time.Now()}
+		if !known || !b.seen.Equal(s.LastHeartbeat) {
+			b = beat{seen: s.LastHeartbeat, changed: time.Now()}
 		}
 		beats[s.ID] = b
 	}
 	c.beats = beats
-	return slices.DeleteFunc(servers, func(s postgres.RunningServer) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseTime })
+	return slices.DeleteFunc(servers, func(s postgres.RunningServer) bool { return time.Since(beats[s.ID].changed) > postgres.LeaseDuration })
 }
 
 // decide starts the next step for each ledger that needs one, such as taking its lease.
-func (c *Cluster) decide(ctx context.Context) {
+func (c *Member) decide(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.noNewSteps {
@@ -364,7 +364,7 @@ func (c *Cluster) decide(ctx context.Context) {
 // after returns the next step for a ledger whose current step has completed, or nil if there is none.
 // There is a next step only if a round ran in the meantime. That round has read the ledger's state, so
 // after need not read the database again.
-func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
+func (c *Member) after(p *place) (step func(context.Context, string, *place)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.again && !c.noNewSteps {
@@ -376,10 +376,10 @@ func (c *Cluster) after(p *place) (step func(context.Context, string, *place)) {
 
 // step returns the next step for a ledger, or nil if there is nothing to do. It is called with c.mu
 // held.
-func (c *Cluster) step(p *place) func(context.Context, string, *place) {
-	held, role := c.leases.HoldsLease(p.Name), c.host.Role(p.Name)
+func (c *Member) step(p *place) func(context.Context, string, *place) {
+	held, role := c.leases.HoldsLease(p.Name), c.host.Status(p.Name)
 	switch self := c.leases.Self().ID; {
-	case held && role == ledger.RoleWriter:
+	case held && role == ledger.StatusWritable:
 		p.heldBefore = true
 		other := p.preferred != self && p.preferred != ""
 		if other && time.Since(p.since) > settle && !c.leaving.Load() {
@@ -388,11 +388,11 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 		return nil
 	case held: // the lease was lost and taken again, or the ledger could not be opened
 		return c.lead
-	case role == ledger.RoleWriter, role == ledger.RoleClosed: // the lease was lost
+	case role == ledger.StatusWritable, role == ledger.StatusClosed: // the lease was lost
 		return c.follow
 	case c.mayTake(p, self):
 		return c.take
-	case p.Size > 0 && (role == ledger.RoleAbsent || p.failing || p.stale || p.followed != p.Version):
+	case p.Size > 0 && (role == ledger.StatusAbsent || p.failing || p.stale || p.followed != p.Version):
 		return c.follow
 	}
 	return nil
@@ -400,25 +400,25 @@ func (c *Cluster) step(p *place) func(context.Context, string, *place) {
 
 // mayTake reports whether this server should take the lease on a ledger. It is called with c.mu
 // held.
-func (c *Cluster) mayTake(p *place, self string) bool {
+func (c *Member) mayTake(p *place, self string) bool {
 	if !p.able || time.Now().Before(p.unfitUntil) || c.leaving.Load() {
 		return false
 	}
-	if p.Holder != nil {
-		return p.Holder.ID == self && (!p.Taken || !p.heldBefore) // the lease was offered to this server or is left over from its earlier run
+	if p.LeaseHolder != nil {
+		return p.LeaseHolder.ID == self && (!p.LeaseTaken || !p.heldBefore) // the lease was offered to this server or is left over from its earlier run
 	}
 	return p.preferred == self || p.preferred == "" || time.Since(p.free) > grace
 }
 
 // take takes the lease on a ledger and opens the ledger for writing.
-func (c *Cluster) take(ctx context.Context, name string, p *place) {
-	limited, cancel := context.WithTimeout(ctx, 2*postgres.LeaseTime)
+func (c *Member) take(ctx context.Context, name string, p *place) {
+	limited, cancel := context.WithTimeout(ctx, 2*postgres.LeaseDuration)
 	defer cancel()
 	var stale time.Time
 	c.mu.Lock()
 	resume := !p.heldBefore
 	if p.expired {
-		stale = p.Expires
+		stale = p.LeaseExpiry
 	}
 	c.mu.Unlock()
 	if err := c.leases.Take(limited, name, resume, stale); err != nil {
@@ -433,10 +433,10 @@ func (c *Cluster) take(ctx context.Context, name string, p *place) {
 
 // lead opens a ledger for writing. This server must hold the lease on the ledger. If this server cannot write
 // the ledger, lead gives up the lease, so that another server can take it.
-func (c *Cluster) lead(ctx context.Context, name string, p *place) {
+func (c *Member) lead(ctx context.Context, name string, p *place) {
 	l, err := c.host.Reopen(ctx, name)
 	switch {
-	case err == nil && c.host.Role(name) == ledger.RoleWriter:
+	case err == nil && c.host.Status(name) == ledger.StatusWritable:
 		c.log.Info("this server now writes the ledger", "ledger", name, "size", l.Head().Size)
 		return
 	case err == nil:
@@ -454,7 +454,7 @@ func (c *Cluster) lead(ctx context.Context, name string, p *place) {
 }
 
 // pass passes the lease on a ledger to the preferred server.
-func (c *Cluster) pass(ctx context.Context, name string, p *place) {
+func (c *Member) pass(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	to := serverOf(c.servers, p.preferred)
 	c.mu.Unlock()
@@ -474,9 +474,9 @@ func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 
 // give commits the records that a ledger has accepted, gives up the lease on it, and then follows the
 // ledger. If to is not nil, the lease is offered to that server; otherwise, any server can take it.
-func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.Server) {
+func (c *Member) give(ctx context.Context, name string, p *place, to *postgres.Server) {
 	c.host.StepDown(name)
-	limited, cancel := context.WithTimeout(ctx, postgres.LeaseTime)
+	limited, cancel := context.WithTimeout(ctx, postgres.LeaseDuration)
 	defer cancel()
 	if err := c.leases.Release(limited, name, to); err != nil {
 		c.log.Warn("cannot release the lease on a ledger; another server can take the ledger when the lease expires", "ledger", name, "error", err)
@@ -488,7 +488,7 @@ func (c *Cluster) give(ctx context.Context, name string, p *place, to *postgres.
 
 // follow opens a ledger that another server writes. If the ledger is already open, follow
 // brings it up to date.
-func (c *Cluster) follow(ctx context.Context, name string, p *place) {
+func (c *Member) follow(ctx context.Context, name string, p *place) {
 	c.mu.Lock()
 	version := p.Version
 	p.stale = false // cleared before the state is read, so that a change in the meantime is not missed
@@ -496,10 +496,10 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	var err error
-	switch c.host.Role(name) {
-	case ledger.RoleReader:
+	switch c.host.Status(name) {
+	case ledger.StatusReadOnly:
 		err = c.host.Refresh(ctx, name)
-	case ledger.RoleWriter, ledger.RoleClosed:
+	case ledger.StatusWritable, ledger.StatusClosed:
 		c.log.Info("this server no longer writes the ledger; it follows the server that does", "ledger", name)
 		fallthrough
 	default:
@@ -520,22 +520,22 @@ func (c *Cluster) follow(ctx context.Context, name string, p *place) {
 // WriterAddress returns the address of the other server that writes a ledger. The address is empty
 // if no server currently writes the ledger. ok is false if this server writes the ledger or does
 // not know it.
-func (c *Cluster) WriterAddress(name string) (address string, ok bool) {
-	if role := c.host.Role(name); role == ledger.RoleWriter || role == ledger.RoleAbsent {
+func (c *Member) WriterAddress(name string) (address string, ok bool) {
+	if role := c.host.Status(name); role == ledger.StatusWritable || role == ledger.StatusAbsent {
 		return "", false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.places[name]
-	if p == nil || p.Holder == nil || p.Holder.ID == c.leases.Self().ID {
+	if p == nil || p.LeaseHolder == nil || p.LeaseHolder.ID == c.leases.Self().ID {
 		return "", true
 	}
-	return p.Holder.Address, true
+	return p.LeaseHolder.Address, true
 }
 
 // TransferLedgers passes each lease that this server holds to another running server that has the
 // ledger's key, if there is one. From then on, this server takes no more leases.
-func (c *Cluster) TransferLedgers(ctx context.Context) {
+func (c *Member) TransferLedgers(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.RunningServer) bool { return s.ID == c.leases.Self().ID })
@@ -544,7 +544,7 @@ func (c *Cluster) TransferLedgers(ctx context.Context) {
 		to := serverOf(others, PreferredServer(l.Name(), others))
 		c.mu.Lock()
 		p := c.places[l.Name()]
-		begun := p != nil && to != nil && !p.busy && c.host.Role(l.Name()) == ledger.RoleWriter
+		begun := p != nil && to != nil && !p.busy && c.host.Status(l.Name()) == ledger.StatusWritable
 		if begun {
 			p.busy = true
 		}
@@ -562,7 +562,7 @@ func (c *Cluster) TransferLedgers(ctx context.Context) {
 // FinishSteps waits for the running steps and prevents new ones from starting. Afterwards, each ledger keeps
 // its role on this server, and the server still renews its leases. FinishSteps must be called before the host
 // is closed.
-func (c *Cluster) FinishSteps() {
+func (c *Member) FinishSteps() {
 	c.mu.Lock()
 	c.noNewSteps = true
 	c.mu.Unlock()
@@ -571,11 +571,11 @@ func (c *Cluster) FinishSteps() {
 
 // Close stops sharing the ledgers and releases the leases that this server holds. The caller must
 // close the host first, so that nothing is being written anymore.
-func (c *Cluster) Close() error {
+func (c *Member) Close() error {
 	c.leaving.Store(true)
 	c.stop()
 	c.loops.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), postgres.LeaseTime)
+	ctx, cancel := context.WithTimeout(context.Background(), postgres.LeaseDuration)
 	defer cancel()
 	for _, l := range c.host.Ledgers() {
 		if c.leases.HoldsLease(l.Name()) {

@@ -14,19 +14,19 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (c *Cluster) Describe(ch chan<- *prometheus.Desc) {
+func (c *Member) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range [...]*prometheus.Desc{held, epoch, changes, lag} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
+func (c *Member) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, p := range c.places {
 		writes, behind := 0.0, p.Size
-		if c.host.Role(name) == ledger.RoleWriter {
+		if c.host.Status(name) == ledger.StatusWritable {
 			writes = 1
 		}
 		if l, err := c.host.Ledger(name); err == nil {

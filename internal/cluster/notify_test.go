@@ -26,7 +26,7 @@ const never = time.Hour
 type node struct {
 	*testing.T
 	host    *ledger.Host
-	cluster *Cluster
+	cluster *Member
 	log     *locked.Buffer
 }
 
@@ -37,7 +37,7 @@ func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	log := slog.New(slog.NewTextHandler(n.log, nil))
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, Server: &postgres.Server{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
-	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Log: log} })
+	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Logger: log} })
 	require.NoError(t, err)
 	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)
@@ -113,8 +113,8 @@ func TestNotified(t *testing.T) {
 	}
 	a.public("two", true)
 	b.sees("two", true)
-	require.Equal(t, ledger.RoleWriter, a.host.Role("one"))
-	require.Equal(t, ledger.RoleReader, b.host.Role("one"))
+	require.Equal(t, ledger.StatusWritable, a.host.Status("one"))
+	require.Equal(t, ledger.StatusReadOnly, b.host.Status("one"))
 	// Server a also shows a ledger that server b creates.
 	b.create("three")
 	a.shows("three", 1)
@@ -141,7 +141,7 @@ func TestNotifiedAfterBreak(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	schema := server.CreateSchema(t)
 	a := startNode(t, server.URL("search_path", schema), "a", never)
-	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.FaultNone })
 	b := startNode(t, proxy.URL("search_path", schema), "b", never)
 	a.create("default")
 	b.shows("default", 1)
@@ -159,7 +159,7 @@ func TestPolling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := postgrestest.SharedServer(t)
-			proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+			proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.FaultNone })
 			without(proxy)
 			url := proxy.URL("search_path", server.CreateSchema(t))
 			a, b := startNode(t, url, "a", roundPause), startNode(t, url, "b", roundPause)

@@ -24,24 +24,24 @@ import (
 // Groupings and Variables are accepted by both flags and arguments. Groupings are the names by
 // which runs can be grouped, and Variables are the variables whose effects can be queried.
 var (
-	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
-	Variables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
+	Groupings       = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
+	EffectVariables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
 )
 
 // flagValues maps the name of a flag to its possible values, which shell completion offers.
 var flagValues = map[string][]string{
 	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
 	"by":          Groupings,
-	"format":      WithPrefix("", formats.ImportFormats),
-	"kind":        WithPrefix("", record.Kinds[:]),
-	"on-mismatch": {ledger.AcceptMismatch, ledger.RejectMismatch},
+	"format":      AddPrefix("", formats.ImportFormats),
+	"kind":        AddPrefix("", record.RecordKinds[:]),
+	"on-mismatch": {ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject},
 	"sort":        {"recent", "runs", "stability", "flips"},
-	"status":      WithPrefix("", paths.Categories[:]),
-	"where":       append(WithPrefix("state=", record.States[:]), WithPrefix("incomplete=", fields.IPCParts[1:])...), // IPCParts[0] is omitted: every IPC record has an input
+	"status":      AddPrefix("", paths.Categories[:]),
+	"where":       append(AddPrefix("state=", record.States[:]), AddPrefix("incomplete=", fields.IPCParts[1:])...), // IPCParts[0] is omitted: every IPC record has an input
 }
 
-// WithPrefix converts the elements of a list to strings and puts prefix in front of each.
-func WithPrefix[S ~string](prefix string, list []S) []string {
+// AddPrefix converts the elements of a list to strings and puts prefix in front of each.
+func AddPrefix[S ~string](prefix string, list []S) []string {
 	texts := make([]string, len(list))
 	for i, name := range list {
 		texts[i] = prefix + string(name)
@@ -49,8 +49,8 @@ func WithPrefix[S ~string](prefix string, list []S) []string {
 	return texts
 }
 
-// CompleteAllFlags registers shell completion for the flags of a command and of its subcommands.
-func CompleteAllFlags(c *cli.Console, command *cobra.Command) {
+// RegisterAllFlags registers shell completion for the flags of a command and of its subcommands.
+func RegisterAllFlags(c *cli.Console, command *cobra.Command) {
 	command.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if _, completes := command.GetFlagCompletionFunc(f.Name); completes {
 			return // the command has its own completion function
@@ -58,22 +58,22 @@ func CompleteAllFlags(c *cli.Console, command *cobra.Command) {
 		var complete Func
 		switch values, known := flagValues[f.Name]; {
 		case f.Name == "ledger":
-			complete = Ledgers(c)
+			complete = LedgerNames(c)
 		case known:
 			complete = FromList(values)
 		default:
 			return
 		}
-		CompleteFlag(command, f.Name, complete)
+		RegisterFlag(command, f.Name, complete)
 	})
 	for _, below := range command.Commands() {
-		CompleteAllFlags(c, below)
+		RegisterAllFlags(c, below)
 	}
 }
 
-// CompleteFlag registers complete as the completion function of a flag. It panics if the command
+// RegisterFlag registers complete as the completion function of a flag. It panics if the command
 // has no such flag or the flag already has a completion function.
-func CompleteFlag(command *cobra.Command, name string, complete Func) {
+func RegisterFlag(command *cobra.Command, name string, complete Func) {
 	if err := command.RegisterFlagCompletionFunc(name, complete); err != nil {
 		panic(err)
 	}
@@ -93,8 +93,8 @@ func FromList(values []string) Func {
 	return cobra.FixedCompletions(values, directive)
 }
 
-// FirstArgument returns a Func that uses complete for the first argument and completes no others.
-func FirstArgument(complete Func) Func {
+// FirstArgumentOnly returns a Func that uses complete for the first argument and completes no others.
+func FirstArgumentOnly(complete Func) Func {
 	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -106,9 +106,9 @@ func FirstArgument(complete Func) Func {
 // Timeout limits how long shell completion waits for the server.
 const Timeout = time.Second
 
-// Ledgers returns a Func that completes the names of the ledgers on the server that the flags or
+// LedgerNames returns a Func that completes the names of the ledgers on the server that the flags or
 // the environment specify.
-func Ledgers(c *cli.Console) Func {
+func LedgerNames(c *cli.Console) Func {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		var from remote.Options
 		from.Bind(c, pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -15,14 +15,14 @@ func CheckPermissions(data string) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return cli.StateErrorf("data: %w", err)
+		return cli.FileStateErrorf("data: %w", err)
 	}
 	for _, dir := range []string{
-		DatabaseFolder(data), IncomingDatabase(data), MovedDatabase(data), IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
+		DatabaseFolder(data), IncomingDatabaseFolder(data), MovedDatabaseFolder(data), IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
 		KeyFiles(data).Dir, MarkFiles(data).Dir, TokenFolder(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return cli.StateErrorf("data: %w", err)
+			return cli.FileStateErrorf("data: %w", err)
 		}
 	}
 	return nil

@@ -26,21 +26,21 @@ func ResolveSymlinks(path string) string {
 // DatabaseFolder returns the folder of the storage engine, which holds the log.
 func DatabaseFolder(data string) string { return filepath.Join(data, "db") }
 
-// StoreMarker returns the folder whose presence means that the log is stored in another database
+// StoreMarkerFolder returns the folder whose presence means that the log is stored in another database
 // and not in the data folder. In that case, the lock on this folder serves as the lock on the data
 // folder.
-func StoreMarker(data string) string { return filepath.Join(data, "store") }
+func StoreMarkerFolder(data string) string { return filepath.Join(data, "store") }
 
-// CopyFolder returns the folder into which a server that runs with --from loads the log.
-func CopyFolder(data string) string { return filepath.Join(data, "copy") }
+// PublishedCopyFolder returns the folder into which a server that runs with --from loads the log.
+func PublishedCopyFolder(data string) string { return filepath.Join(data, "copy") }
 
-// IncomingDatabase returns the folder of the database into which the migrate command copies
+// IncomingDatabaseFolder returns the folder of the database into which the migrate command copies
 // ledgers.
-func IncomingDatabase(data string) string { return filepath.Join(data, "incoming") }
+func IncomingDatabaseFolder(data string) string { return filepath.Join(data, "incoming") }
 
-// MovedDatabase returns the folder of a database whose ledgers the migrate command has moved
+// MovedDatabaseFolder returns the folder of a database whose ledgers the migrate command has moved
 // elsewhere.
-func MovedDatabase(data string) string { return filepath.Join(data, "db.moved") }
+func MovedDatabaseFolder(data string) string { return filepath.Join(data, "db.moved") }
 
 // IndexFolder returns the folder of the index, which can be rebuilt from the log.
 func IndexFolder(data string) string { return filepath.Join(data, "index") }
@@ -78,14 +78,14 @@ func LedgersWithKeys(data string) ([]string, error) {
 
 // SigningKeys returns the signing keys in environment variables and in files of the data folder. If
 // a key is in both, the variable takes precedence.
-func SigningKeys(c *cli.Console, data string) keystore.KeyVariables {
-	return keystore.KeyVariables{KeyFiles: KeyFiles(data), Lookup: c.Env}
+func SigningKeys(c *cli.Console, data string) keystore.EnvKeys {
+	return keystore.EnvKeys{KeyFiles: KeyFiles(data), Lookup: c.Env}
 }
 
 // MarkFiles returns the store for the high-water marks. Backups do not include the marks, because
 // the marks must reveal that an old backup was restored.
-func MarkFiles(data string) keystore.MarkFiles {
-	return keystore.MarkFiles{Dir: filepath.Join(data, "marks")}
+func MarkFiles(data string) keystore.HighWaterMarkFiles {
+	return keystore.HighWaterMarkFiles{Dir: filepath.Join(data, "marks")}
 }
 
 // RestoreFolder returns the folder in which the restore command puts all files until they are

@@ -31,14 +31,14 @@ func HasDatabase(data string) bool {
 
 // HasStoreMarker reports whether the log of a data folder is stored in another database.
 func HasStoreMarker(data string) bool {
-	_, err := os.Stat(StoreMarker(data))
+	_, err := os.Stat(StoreMarkerFolder(data))
 	return err == nil
 }
 
 // CheckNotPublishedCopy returns an error if the data folder belongs to a server that runs with
 // --from.
 func CheckNotPublishedCopy(data string) error {
-	if _, err := os.Stat(CopyFolder(data)); err == nil {
+	if _, err := os.Stat(PublishedCopyFolder(data)); err == nil {
 		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
 	}
 	return nil
@@ -56,7 +56,7 @@ func CheckPublishedCopy(data string) error {
 // OtherDatabaseError returns the error for a data folder whose log is in another database. The error says what to
 // do.
 func OtherDatabaseError(data string) error {
-	if _, err := os.Stat(MovedDatabase(data)); err != nil {
+	if _, err := os.Stat(MovedDatabaseFolder(data)); err != nil {
 		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name that database with --store or COLOPHON_STORE", data)
 	}
 	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
@@ -84,10 +84,10 @@ func CheckStoreFolder(data string) error {
 	return nil
 }
 
-// CheckForeignFiles returns an error if the folder has no database but contains files that Colophon did not
+// CheckNoForeignFiles returns an error if the folder has no database but contains files that Colophon did not
 // create. It ignores lost+found, which exists in new file systems, and names that begin with a dot, which
 // operating systems leave behind.
-func CheckForeignFiles(data string) error {
+func CheckNoForeignFiles(data string) error {
 	if HasDatabase(data) {
 		return nil
 	}
@@ -96,17 +96,17 @@ func CheckForeignFiles(data string) error {
 		return nil
 	}
 	if err != nil {
-		return cli.StateErrorf("data: %w", err)
+		return cli.FileStateErrorf("data: %w", err)
 	}
 	ours := []string{
 		filepath.Base(DatabaseFolder(data)), // another server that is starting may just have created it
-		filepath.Base(StoreMarker(data)), filepath.Base(CopyFolder(data)), filepath.Base(IncomingDatabase(data)), filepath.Base(MovedDatabase(data)),
+		filepath.Base(StoreMarkerFolder(data)), filepath.Base(PublishedCopyFolder(data)), filepath.Base(IncomingDatabaseFolder(data)), filepath.Base(MovedDatabaseFolder(data)),
 		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
 		filepath.Base(KeyFiles(data).Dir), filepath.Base(MarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
-			return cli.StateErrorf("the folder %s contains no ledger but contains other files (for example %q); name an empty or new folder with --data", data, file.Name())
+			return cli.FileStateErrorf("the folder %s contains no ledger but contains other files (for example %q); name an empty or new folder with --data", data, file.Name())
 		}
 	}
 	return nil
@@ -119,8 +119,8 @@ func Create(data string) (CreatedFolder, error) {
 	return made, os.MkdirAll(data, 0o700)
 }
 
-// BannerNote returns the text that follows the folder's name in the startup banner.
-func (m CreatedFolder) BannerNote() string {
+// BannerSuffix returns the text that follows the folder's name in the startup banner.
+func (m CreatedFolder) BannerSuffix() string {
 	if m.databases {
 		return "  (new)"
 	}
@@ -130,7 +130,7 @@ func (m CreatedFolder) BannerNote() string {
 // DefaultKeyNote returns the part of the banner that says where the default ledger's new signing key is
 // stored. It returns "" if an environment variable holds the key.
 func DefaultKeyNote(data string) string {
-	path := KeyFiles(data).Path(ledger.Default)
+	path := KeyFiles(data).Path(ledger.DefaultName)
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}

@@ -25,5 +25,5 @@ func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Re
 		return nil, err
 	}
 	head, headErr := store.Head(ctx)
-	return &audit.Damage{Kind: audit.KindRollback, Seq: head.Size, Message: err.Error()}, headErr
+	return &audit.Damage{Kind: audit.DamageRollback, Seq: head.Size, Message: err.Error()}, headErr
 }

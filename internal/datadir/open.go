@@ -30,7 +30,7 @@ func ExplainOpenError(err error, data string) error {
 		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Free space on the file system of %s", err, data)
 	case errors.Is(err, syscall.EROFS):
 		return cli.Exitf(cli.ExitFailed, "%w\nThe file system of %s is read-only: mount it for writing, or copy the folder to a writable file system", err, data)
-	case errors.Is(err, storage.ErrFormat):
+	case errors.Is(err, storage.ErrUnknownFormat):
 		return cli.Exitf(cli.ExitFailed, "%w; use the version of colophon that wrote the database", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
 		return cli.Exitf(cli.ExitDamaged, "%w\nThe marks are in %s", err, MarkFiles(data).Dir)

@@ -36,8 +36,8 @@ func (s SnapshotFolder) CopyPath() string { return filepath.Join(s.Dir, snapshot
 // DatabasePath returns the path of the database in the copy.
 func (s SnapshotFolder) DatabasePath() string { return filepath.Join(s.CopyPath(), "db") }
 
-// ErrSnapshotHeld means that a copy was not removed, because a backup is reading it.
-var ErrSnapshotHeld = errors.New("a running backup is reading a copy of the database that may still contain erased content; the copy is removed when the backup finishes")
+// ErrSnapshotInUse means that a copy was not removed, because a backup is reading it.
+var ErrSnapshotInUse = errors.New("a running backup is reading a copy of the database that may still contain erased content; the copy is removed when the backup finishes")
 
 // errNoBackup means that no backup is waiting for the requested copy, so nothing would ever remove
 // it.
@@ -67,14 +67,14 @@ func (s SnapshotFolder) Remove() error {
 	return safefile.SyncDir(s.Dir)
 }
 
-// RemoveLeftover removes a leftover copy. It returns ErrSnapshotHeld if a backup is running.
+// RemoveLeftover removes a leftover copy. It returns ErrSnapshotInUse if a backup is running.
 func (s SnapshotFolder) RemoveLeftover() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	err := s.Reset()
 	if errors.Is(err, storage.ErrInUse) {
-		return ErrSnapshotHeld
+		return ErrSnapshotInUse
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Datab
 	if err != nil {
 		return 0, errors.Join(err, s.Remove())
 	}
-	return pending.Pieces, nil
+	return pending.Count, nil
 }
 
 // CopyForBackupProcess copies the database for a backup that runs in another process and has requested the

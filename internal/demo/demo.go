@@ -67,8 +67,8 @@ func (t *Tour) Load(ctx context.Context) error {
 }
 
 func lines(yield func(client.BatchLine) bool) {
-	for line := range bytes.Lines(example.Lines) {
-		if !yield(client.BatchLine{Text: bytes.TrimSuffix(line, []byte("\n"))}) {
+	for line := range bytes.Lines(example.BatchBody) {
+		if !yield(client.BatchLine{RawJSON: bytes.TrimSuffix(line, []byte("\n"))}) {
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func indented(text string) string {
 }
 
 func (t *Tour) options() client.QueryOptions {
-	return client.QueryOptions{After: t.last, Text: true, Names: true}
+	return client.QueryOptions{AfterSeq: t.last, IncludeTextFigures: true, IncludeNames: true}
 }
 
 func (t *Tour) effects(ctx context.Context, variable, a, b string) (*wire.EffectsAnswer, error) {
@@ -136,13 +136,13 @@ func (t *Tour) model(ctx context.Context) (string, error) {
 	text := fmt.Sprintf("%s of runs differ only in the model. The output changed in %d and stayed the same in %d.", cli.FormatCount(e.Pairs, "pair"), e.Changed, e.Unchanged)
 	if e.Text != nil && len(e.Text.MostChanged) > 0 {
 		most := e.Text.MostChanged[0]
-		text += fmt.Sprintf(" It changed most from event %d to event %d, which are %s similar%s.", most.A, most.B, cli.Percent(float64(most.Similarity)), quoted(most.Name))
+		text += fmt.Sprintf(" It changed most from event %d to event %d, which are %s similar%s.", most.A, most.B, cli.FormatPercent(float64(most.Similarity)), quoted(most.Name))
 	}
 	return text, nil
 }
 
 // quoted returns a colon followed by the quoted words of a name, or "" if name is nil.
-func quoted(name *wire.HashName) string {
+func quoted(name *wire.ReadableName) string {
 	if name == nil {
 		return ""
 	}
@@ -152,7 +152,7 @@ func quoted(name *wire.HashName) string {
 func (t *Tour) prompt(ctx context.Context) (string, error) {
 	prompts := make(map[string]string)
 	o := client.StateOptions{QueryOptions: t.options()}
-	o.Text = false
+	o.IncludeTextFigures = false
 	for group, err := range t.Ledger.Drift.ListGroups("system_prompt_hash", &client.GroupFilter{StateOptions: o}).All(ctx) {
 		if err != nil {
 			return "", err
@@ -174,7 +174,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 
 func (t *Tour) unstable(ctx context.Context) (string, error) {
 	o := t.options()
-	o.Text, o.Limit = false, 3
+	o.IncludeTextFigures, o.Limit = false, 3
 	page, err := t.Ledger.Drift.ListGroups("input", &client.GroupFilter{StateOptions: client.StateOptions{QueryOptions: o}, MinOutputs: 2, Sort: "flips"}).ReadPage(ctx, "")
 	if err != nil {
 		return "", err

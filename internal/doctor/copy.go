@@ -18,7 +18,7 @@ var errOtherKey = errors.New("the copy's checkpoint is not signed by the given k
 // askCopy reads and verifies the checkpoint of the published copy that the server follows, if any,
 // and stores any error in d.copyErr.
 func (d *deployment) askCopy(ctx context.Context) {
-	if d.settings.config.From == "" {
+	if d.settings.config.CopyURL == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -27,11 +27,11 @@ func (d *deployment) askCopy(ctx context.Context) {
 }
 
 func (d *deployment) checkCheckpoint(ctx context.Context) error {
-	keys, err := d.console.ReadSufficientKeys(d.settings.config.Key)
+	keys, err := d.console.ReadCurrentKeys(d.settings.config.CopyKey)
 	if err != nil {
 		return err
 	}
-	at, err := logurl.Parse(d.settings.config.From)
+	at, err := logurl.Parse(d.settings.config.CopyURL)
 	if err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func (d *deployment) checkCheckpoint(ctx context.Context) error {
 // checkCopy checks that the published copy that the server follows can be read and that its
 // checkpoint is signed by the given key.
 func checkCopy(d *deployment) []Finding {
-	switch from := d.settings.config.From; {
+	switch from := d.settings.config.CopyURL; {
 	case from == "":
-		return finding(OK, "", "the server follows no published copy")
+		return finding(VerdictOK, "", "the server follows no published copy")
 	case errors.Is(d.copyErr, errOtherKey):
-		return finding(Advice, "if the ledger has not replaced the given key, correct --key or --from; the server accepts only the given key and its successors", "%s: %v", from, d.copyErr)
+		return finding(VerdictAdvice, "if the ledger has not replaced the given key, correct --key or --from; the server accepts only the given key and its successors", "%s: %v", from, d.copyErr)
 	case d.copyErr != nil:
-		return finding(Wrong, "correct --from or --key, or ask the operator of the copy; until then the server shows an older state", "%s: %v", from, d.copyErr)
+		return finding(VerdictWrong, "correct --from or --key, or ask the operator of the copy; until then the server shows an older state", "%s: %v", from, d.copyErr)
 	default:
-		return finding(OK, "", "%s answers, and its checkpoint is signed by the given key", from)
+		return finding(VerdictOK, "", "%s answers, and its checkpoint is signed by the given key", from)
 	}
 }

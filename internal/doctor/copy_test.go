@@ -29,20 +29,20 @@ func TestCopy(t *testing.T) {
 	following := func(ledger, key string) func(*deployment) {
 		return func(d *deployment) {
 			withConfig(func(c *server.Config) {
-				c.ReadOnly, c.From, c.Key = true, copied.URL+"/v1/ledgers/"+ledger, key
+				c.ReadOnly, c.CopyURL, c.CopyKey = true, copied.URL+"/v1/ledgers/"+ledger, key
 			})(d)
 			d.askCopy(t.Context())
 		}
 	}
 	runCheckCases(t, checkCopy, []checkCase{
-		{"none", func(*deployment) {}, OK, "follows no published copy"},
-		{"signed", following("default", signer.Verifier().String()), OK, "its checkpoint is signed by the given key"},
-		{"another key", following("default", other.Verifier().String()), Advice, "the copy's checkpoint is not signed by the given key"},
-		{"no such ledger", following("other", signer.Verifier().String()), Wrong, "404"},
-		{"no key", following("default", "nonsense"), Wrong, "neither a file nor a verifier key"},
+		{"none", func(*deployment) {}, VerdictOK, "follows no published copy"},
+		{"signed", following("default", signer.Verifier().String()), VerdictOK, "its checkpoint is signed by the given key"},
+		{"another key", following("default", other.Verifier().String()), VerdictAdvice, "the copy's checkpoint is not signed by the given key"},
+		{"no such ledger", following("other", signer.Verifier().String()), VerdictWrong, "404"},
+		{"no key", following("default", "nonsense"), VerdictWrong, "neither a file nor a verifier key"},
 	})
 	reader := newDeployment(t, following("default", signer.Verifier().String()))
-	requireFinding(t, checkKeys(reader), OK, "needs no signing key")
-	requireFinding(t, checkStore(reader), OK, "published copy")
-	requireFinding(t, checkFolder(reader), Advice, "contains no ledgers")
+	requireFinding(t, checkKeys(reader), VerdictOK, "needs no signing key")
+	requireFinding(t, checkStore(reader), VerdictOK, "published copy")
+	requireFinding(t, checkFolder(reader), VerdictAdvice, "contains no ledgers")
 }

@@ -118,15 +118,15 @@ func hasAnyPrefix(text string, prefixes []string) bool {
 func checkFileSystem(d *deployment) []Finding {
 	switch kind := d.disk.kind; {
 	case kind == "":
-		return finding(NotChecked, "make sure that the data folder is on a local disk", "this system does not report the type of the file system")
+		return finding(VerdictNotChecked, "make sure that the data folder is on a local disk", "this system does not report the type of the file system")
 	case hasAnyPrefix(kind, temporaryFileSystems):
-		return finding(Wrong, "put the data folder on a persistent disk or, in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
+		return finding(VerdictWrong, "put the data folder on a persistent disk or, in a container, on a volume", "%s is on %s, so its data is lost at the next restart", d.disk.where, kind)
 	case hasAnyPrefix(kind, networkFileSystems):
-		return finding(Wrong, "put the data folder on a local disk or a block volume", "%s is on %s, a network file system, so locks and syncs are not reliable", d.disk.where, kind)
+		return finding(VerdictWrong, "put the data folder on a local disk or a block volume", "%s is on %s, a network file system, so locks and syncs are not reliable", d.disk.where, kind)
 	case hasAnyPrefix(kind, userSpaceFileSystems):
-		return finding(Advice, "make sure that this file system syncs to the underlying disk, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
+		return finding(VerdictAdvice, "make sure that this file system syncs to the underlying disk, or use a local disk", "%s is on %s, a file system that runs outside the kernel", d.disk.where, kind)
 	default:
-		return finding(OK, "", "%s", kind)
+		return finding(VerdictOK, "", "%s", kind)
 	}
 }
 
@@ -145,13 +145,13 @@ const minInodes = 10_000
 func checkSpace(d *deployment) []Finding {
 	u := d.disk.usage
 	if d.disk.usageErr != nil {
-		return finding(NotChecked, "", "%v", d.disk.usageErr)
+		return finding(VerdictNotChecked, "", "%v", d.disk.usageErr)
 	}
 	if u.Total == 0 {
-		return finding(NotChecked, "", "this system does not report how much space is free")
+		return finding(VerdictNotChecked, "", "this system does not report how much space is free")
 	}
 	if d.disk.readOnly {
-		return finding(Wrong, "mount it for writing", "the file system is mounted read-only")
+		return finding(VerdictWrong, "mount it for writing", "the file system is mounted read-only")
 	}
 	mark := freeMark(uint64(d.settings.config.MinFreeSpace), u.Total)
 	have := fmt.Sprintf("%s of %s free, with a minimum of %s for writes", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
@@ -160,16 +160,16 @@ func checkSpace(d *deployment) []Finding {
 	days, known := d.daysLeft(mark)
 	switch {
 	case u.Free < mark:
-		list = finding(Wrong, makeRoom, "%s: too little, so the server accepts no writes", have)
+		list = finding(VerdictWrong, makeRoom, "%s: too little, so the server accepts no writes", have)
 	case known && days < daysWrong:
-		list = finding(Wrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
+		list = finding(VerdictWrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
 	case known && days < daysAdvice:
-		list = finding(Advice, makeRoom, "%s: enough for %.0f days at last week's growth", have, days)
+		list = finding(VerdictAdvice, makeRoom, "%s: enough for %.0f days at last week's growth", have, days)
 	case u.Free < 2*mark:
-		list = finding(Advice, makeRoom, "%s", have)
+		list = finding(VerdictAdvice, makeRoom, "%s", have)
 	}
 	if u.InodesTotal > 0 && u.InodesFree < minInodes {
-		list = append(list, finding(Advice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
+		list = append(list, finding(VerdictAdvice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
 	}
 	if known && days < 10_000 {
 		have = fmt.Sprintf("%s: enough for %.0f days at last week's growth", have, days)
@@ -235,13 +235,13 @@ func checkSync(d *deployment) []Finding {
 	took := d.disk.sync.Round(time.Microsecond)
 	switch {
 	case errors.Is(d.disk.syncErr, fs.ErrPermission):
-		return finding(NotChecked, adviceRunAsOwner, "%v", d.disk.syncErr)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", d.disk.syncErr)
 	case d.disk.syncErr != nil:
-		return finding(NotChecked, "", "%v", d.disk.syncErr)
+		return finding(VerdictNotChecked, "", "%v", d.disk.syncErr)
 	case took < syncTooFast:
-		return finding(Advice, "make sure that the file system, the virtual machine, and the disk all honour syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
+		return finding(VerdictAdvice, "make sure that the file system, the virtual machine, and the disk all honour syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
 	case took > syncSlow:
-		return finding(Advice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and the response to every write waits for one", took)
+		return finding(VerdictAdvice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and the response to every write waits for one", took)
 	}
-	return finding(OK, "", "a sync takes %s (median of %d)", took, syncsTimed)
+	return finding(VerdictOK, "", "a sync takes %s (median of %d)", took, syncsTimed)
 }

@@ -21,13 +21,13 @@ func TestCheckFileSystem(t *testing.T) {
 		return func(d *deployment) { d.disk = fileSystem{kind: kind, where: "/data"} }
 	}
 	runCheckCases(t, checkFileSystem, []checkCase{
-		{"local", on("ext4"), OK, "ext4"},
-		{"memory", on("tmpfs"), Wrong, "lost at the next restart"},
-		{"layer of a container", on("overlay"), Wrong, "lost at the next restart"},
-		{"network", on("nfs4"), Wrong, "a network file system"},
-		{"network by FUSE", on("fuse.sshfs"), Wrong, "a network file system"},
-		{"FUSE", on("fuse.ntfs"), Advice, "outside the kernel"},
-		{"unknown", on(""), NotChecked, "does not report"},
+		{"local", on("ext4"), VerdictOK, "ext4"},
+		{"memory", on("tmpfs"), VerdictWrong, "lost at the next restart"},
+		{"layer of a container", on("overlay"), VerdictWrong, "lost at the next restart"},
+		{"network", on("nfs4"), VerdictWrong, "a network file system"},
+		{"network by FUSE", on("fuse.sshfs"), VerdictWrong, "a network file system"},
+		{"FUSE", on("fuse.ntfs"), VerdictAdvice, "outside the kernel"},
+		{"unknown", on(""), VerdictNotChecked, "does not report"},
 	})
 }
 
@@ -48,18 +48,18 @@ func TestCheckSpace(t *testing.T) {
 	}
 	const day = 10_000 << 10 // growth per day in bytes
 	runCheckCases(t, checkSpace, []checkCase{
-		{"unknown", func(*deployment) {}, NotChecked, "does not report"},
-		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, NotChecked, "no such folder"},
-		{"room", with(50 << 30), OK, "50.0 GiB of 100.0 GiB free, with a minimum of 1.0 GiB for writes"},
-		{"below the mark", with(1<<30 - 1), Wrong, "the server accepts no writes"},
-		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), Wrong, "with a minimum of 60.0 GiB for writes"},
-		{"near the mark", with(1<<30 + 1), Advice, "1.0 GiB of 100.0 GiB free"},
-		{"days", with(1<<30+6*day, growing), Wrong, "enough for 6.0 days"},
-		{"weeks", with(1<<30+20*day, growing), Advice, "enough for 20 days"},
-		{"months", with(3<<30, growing), OK, "enough for 210 days"},
-		{"inodes", with(50<<30, func(d *deployment) { d.disk.usage.InodesFree = 9 }), Advice, "inodes"},
-		{"no inodes are counted", with(50<<30, func(d *deployment) { d.disk.usage.InodesTotal, d.disk.usage.InodesFree = 0, 0 }), OK, "free"},
-		{"read-only", with(50<<30, func(d *deployment) { d.disk.readOnly = true }), Wrong, "read-only"},
+		{"unknown", func(*deployment) {}, VerdictNotChecked, "does not report"},
+		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, VerdictNotChecked, "no such folder"},
+		{"room", with(50 << 30), VerdictOK, "50.0 GiB of 100.0 GiB free, with a minimum of 1.0 GiB for writes"},
+		{"below the mark", with(1<<30 - 1), VerdictWrong, "the server accepts no writes"},
+		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), VerdictWrong, "with a minimum of 60.0 GiB for writes"},
+		{"near the mark", with(1<<30 + 1), VerdictAdvice, "1.0 GiB of 100.0 GiB free"},
+		{"days", with(1<<30+6*day, growing), VerdictWrong, "enough for 6.0 days"},
+		{"weeks", with(1<<30+20*day, growing), VerdictAdvice, "enough for 20 days"},
+		{"months", with(3<<30, growing), VerdictOK, "enough for 210 days"},
+		{"inodes", with(50<<30, func(d *deployment) { d.disk.usage.InodesFree = 9 }), VerdictAdvice, "inodes"},
+		{"no inodes are counted", with(50<<30, func(d *deployment) { d.disk.usage.InodesTotal, d.disk.usage.InodesFree = 0, 0 }), VerdictOK, "free"},
+		{"read-only", with(50<<30, func(d *deployment) { d.disk.readOnly = true }), VerdictWrong, "read-only"},
 	})
 }
 
@@ -71,7 +71,7 @@ func TestFreeMarkIsThatOfTheDatabase(t *testing.T) {
 	require.NoError(t, errors.Join(err, database.Close()))
 	here, err := disk.Usage(dir)
 	require.NoError(t, err)
-	require.Equal(t, metrics.FreeMark, freeMark(0, here.Total))
+	require.Equal(t, metrics.MinFreeBytes, freeMark(0, here.Total))
 	require.Equal(t, uint64(7), freeMark(7, here.Total))
 }
 
@@ -80,10 +80,10 @@ func TestCheckSync(t *testing.T) {
 		return func(to *deployment) { to.disk.sync = d }
 	}
 	runCheckCases(t, checkSync, []checkCase{
-		{"a disk", taking(400 * time.Microsecond), OK, "400µs"},
-		{"no disk", taking(3 * time.Microsecond), Advice, "faster than any disk"},
-		{"a slow disk", taking(45 * time.Millisecond), Advice, "45ms"},
-		{"not timed", func(d *deployment) { d.disk.syncErr = errors.New("permission denied") }, NotChecked, "permission denied"},
+		{"a disk", taking(400 * time.Microsecond), VerdictOK, "400µs"},
+		{"no disk", taking(3 * time.Microsecond), VerdictAdvice, "faster than any disk"},
+		{"a slow disk", taking(45 * time.Millisecond), VerdictAdvice, "45ms"},
+		{"not timed", func(d *deployment) { d.disk.syncErr = errors.New("permission denied") }, VerdictNotChecked, "permission denied"},
 	})
 }
 

@@ -59,7 +59,7 @@ type deployment struct {
 	issuers  map[string]error // result of querying each issuer in the access file, keyed by URL; nil means success
 }
 
-func (d *deployment) data() string { return d.settings.config.Data }
+func (d *deployment) data() string { return d.settings.config.DataDir }
 
 // check is a named check of a deployment. run returns at least one finding.
 type check struct {

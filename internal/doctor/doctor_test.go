@@ -23,7 +23,7 @@ func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	nothing := func(string) (string, bool) { return "", false }
 	d := &deployment{version: "v1.2.3", console: &cli.Console{Out: io.Discard, Err: io.Discard, Env: nothing}, now: testNow}
 	d.settings.config = server.Config{}.WithDefaults()
-	d.settings.config.Data = t.TempDir()
+	d.settings.config.DataDir = t.TempDir()
 	require.NoError(t, os.Chmod(d.data(), 0o700))
 	for _, change := range changes {
 		change(d)
@@ -42,9 +42,9 @@ func requireFinding(t testing.TB, list []Finding, verdict Verdict, words string)
 	t.Helper()
 	require.NotEmpty(t, list)
 	for _, d := range list {
-		require.NotEmpty(t, d.Found)
-		if d.Verdict == verdict && strings.Contains(d.Found, words) {
-			require.True(t, d.Do != "" || verdict == OK || verdict == NotChecked, "the finding %q gives no advice", d.Found)
+		require.NotEmpty(t, d.Message)
+		if d.Verdict == verdict && strings.Contains(d.Message, words) {
+			require.True(t, d.Advice != "" || verdict == VerdictOK || verdict == VerdictNotChecked, "the finding %q gives no advice", d.Message)
 			return
 		}
 	}
@@ -77,7 +77,7 @@ func TestChecksOfAnUnknownDeployment(t *testing.T) {
 	}
 	for _, d := range newDeployment(t).runChecks() {
 		require.True(t, names[d.Check])
-		require.NotEmpty(t, d.Found)
-		require.NotEqual(t, Wrong, d.Verdict, "%v", d)
+		require.NotEmpty(t, d.Message)
+		require.NotEqual(t, VerdictWrong, d.Verdict, "%v", d)
 	}
 }

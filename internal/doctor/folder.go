@@ -21,34 +21,34 @@ func checkFolder(d *deployment) []Finding {
 	info, err := os.Stat(d.data())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && d.settings.named:
-		return finding(Wrong, "correct the name or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
+		return finding(VerdictWrong, "correct the name or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
 	case errors.Is(err, fs.ErrNotExist):
-		return finding(Advice, "name the folder with --data or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
+		return finding(VerdictAdvice, "name the folder with --data or, if the server has never been started, run serve to create the folder", "the folder %s does not exist", d.data())
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
-		return finding(Wrong, "", "%v", err)
+		return finding(VerdictWrong, "", "%v", err)
 	case !info.IsDir():
-		return finding(Wrong, "name a folder with --data", "%s is not a folder", d.data())
+		return finding(VerdictWrong, "name a folder with --data", "%s is not a folder", d.data())
 	case hasModes && info.Mode().Perm()&0o007 != 0:
-		return finding(Wrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
+		return finding(VerdictWrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
 	case hasModes && info.Mode().Perm()&0o070 != 0:
-		return finding(Advice, "run: chmod 700 "+d.data(), "members of the folder's group can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
+		return finding(VerdictAdvice, "run: chmod 700 "+d.data(), "members of the folder's group can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
 	}
 	if _, err := os.Stat(d.logFolder()); errors.Is(err, fs.ErrNotExist) {
-		return finding(Advice, "name the folder with --data or, if the server has never been started, run serve to create the ledger", "%s contains no ledgers", d.data())
+		return finding(VerdictAdvice, "name the folder with --data or, if the server has never been started, run serve to create the ledger", "%s contains no ledgers", d.data())
 	}
-	return finding(OK, "", "only its owner can read %s", d.data())
+	return finding(VerdictOK, "", "only its owner can read %s", d.data())
 }
 
 // logFolder returns the folder that a server with these settings creates in the data folder for its
 // log. It is the database, the published copy, or, if the log is in another database, a marker.
 func (d *deployment) logFolder() string {
 	switch config := d.settings.config; {
-	case config.Store != "":
-		return datadir.StoreMarker(d.data())
-	case config.From != "":
-		return datadir.CopyFolder(d.data())
+	case config.StoreURL != "":
+		return datadir.StoreMarkerFolder(d.data())
+	case config.CopyURL != "":
+		return datadir.PublishedCopyFolder(d.data())
 	}
 	return datadir.DatabaseFolder(d.data())
 }
@@ -58,24 +58,24 @@ func (d *deployment) logFolder() string {
 func checkOwner(d *deployment) []Finding {
 	folder, err := os.Stat(d.data())
 	if err != nil {
-		return finding(NotChecked, "", "the folder cannot be read")
+		return finding(VerdictNotChecked, "", "the folder cannot be read")
 	}
 	owner, known := safefile.Owner(folder)
 	if !known {
-		return finding(NotChecked, "", "files have no owner on this system")
+		return finding(VerdictNotChecked, "", "files have no owner on this system")
 	}
 	others, example, err := filesOfOthers(datadir.ResolveSymlinks(d.data()), owner)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "", "%v", err)
+		return finding(VerdictWrong, "", "%v", err)
 	}
 	if others > 0 {
-		return finding(Wrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
+		return finding(VerdictWrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
 			"found %s, such as %s, not owned by user %d, the owner of the folder", cli.FormatCount(others, "file"), example, owner)
 	}
-	return finding(OK, "", "all files belong to user %d", owner)
+	return finding(VerdictOK, "", "all files belong to user %d", owner)
 }
 
 // filesOfOthers counts the files and folders in a data folder that do not belong to owner. example
@@ -110,24 +110,24 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 // reports staged keys and unknown files.
 func checkKeys(d *deployment) []Finding {
 	if d.settings.config.ReadOnly {
-		return finding(OK, "", "a read-only server needs no signing key")
+		return finding(VerdictOK, "", "a read-only server needs no signing key")
 	}
 	dir := datadir.KeyFiles(d.data()).Dir
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return finding(Wrong, "", "%v", err)
+		return finding(VerdictWrong, "", "%v", err)
 	case len(entries) == 0:
 		if _, err := os.Stat(datadir.DatabaseFolder(d.data())); err == nil {
-			return finding(Wrong, "restore the keys from a backup; a ledger cannot continue without its key", "the database exists, but %s contains no signing key", dir)
+			return finding(VerdictWrong, "restore the keys from a backup; a ledger cannot continue without its key", "the database exists, but %s contains no signing key", dir)
 		}
-		return finding(OK, "", "no signing key exists yet; the server creates one when it first starts")
+		return finding(VerdictOK, "", "no signing key exists yet; the server creates one when it first starts")
 	}
 	var list []Finding
 	if info, err := os.Stat(dir); err == nil && hasModes && info.Mode().Perm()&0o077 != 0 {
-		list = append(list, finding(Wrong, "run: chmod 700 "+dir, "other users can read %s (mode %o)", dir, info.Mode().Perm())...)
+		list = append(list, finding(VerdictWrong, "run: chmod 700 "+dir, "other users can read %s (mode %o)", dir, info.Mode().Perm())...)
 	}
 	var good []string
 	for _, entry := range entries {
@@ -138,9 +138,9 @@ func checkKeys(d *deployment) []Finding {
 		}
 		switch _, err := datadir.KeyFiles(d.data()).Load(name); {
 		case errors.Is(err, fs.ErrPermission):
-			list = append(list, finding(NotChecked, adviceRunAsOwner, "%v", err)...)
+			list = append(list, finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)...)
 		case err != nil:
-			list = append(list, finding(Wrong, "fix the reported problem, or restore the file from a backup", "%v", err)...)
+			list = append(list, finding(VerdictWrong, "fix the reported problem, or restore the file from a backup", "%v", err)...)
 		default:
 			good = append(good, name)
 		}
@@ -154,7 +154,7 @@ func checkKeys(d *deployment) []Finding {
 func checkLostKeys(d *deployment) []Finding {
 	marks, err := filepath.Glob(filepath.Join(datadir.MarkFiles(d.data()).Dir, "*.checkpoint"))
 	if err != nil {
-		return finding(Wrong, "", "%v", err)
+		return finding(VerdictWrong, "", "%v", err)
 	}
 	var list []Finding
 	keys := datadir.SigningKeys(d.console, d.data())
@@ -162,7 +162,7 @@ func checkLostKeys(d *deployment) []Finding {
 		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
 		_, err := os.Lstat(keys.Path(name))
 		if value, _ := d.console.Env(keys.VariableName(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
-			list = append(list, finding(Wrong, "restore "+keys.Path(name)+" from a backup; until then the ledger accepts no writes",
+			list = append(list, finding(VerdictWrong, "restore "+keys.Path(name)+" from a backup; until then the ledger accepts no writes",
 				"ledger %s has signed checkpoints, according to its mark, but %s contains no signing key for the ledger", name, keys.Dir)...)
 		}
 	}
@@ -177,22 +177,22 @@ func checkOtherFile(d *deployment, file string) []Finding {
 	}
 	name, staged := strings.CutSuffix(file, ".key.new")
 	if name, next := strings.CutSuffix(file, ".key.next"); next {
-		return finding(Advice, "rotate the key (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
+		return finding(VerdictAdvice, "rotate the key (colophon keys rotate "+name+"), or remove the file", "%s is a staged successor of the key of ledger %s", path, name)
 	}
 	if name, previous := strings.CutSuffix(file, ".key.previous"); previous {
-		return finding(Advice, "once all clients have the new key, run: colophon keys retire "+name, "the key in %s still signs in addition to the newest key of ledger %s", path, name)
+		return finding(VerdictAdvice, "once all clients have the new key, run: colophon keys retire "+name, "the key in %s still signs in addition to the newest key of ledger %s", path, name)
 	}
 	if !staged {
-		return finding(Advice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; it may be left over from a crash", path)
+		return finding(VerdictAdvice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; it may be left over from a crash", path)
 	}
 	signer, err := datadir.KeyFiles(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "fix the reported problem, or remove the file", "%v", err)
+		return finding(VerdictWrong, "fix the reported problem, or remove the file", "%v", err)
 	}
-	return finding(Advice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the staged key of a ledger that does not exist yet (origin %s)", path, signer.Origin())
+	return finding(VerdictAdvice, "create the ledger (colophon ledger create "+name+"), or remove the file", "%s is the staged key of a ledger that does not exist yet (origin %s)", path, signer.Origin())
 }
 
 // checkKeyCopy reminds the operator to keep a copy of the keys, because the doctor cannot see
@@ -200,11 +200,11 @@ func checkOtherFile(d *deployment, file string) []Finding {
 func checkKeyCopy(d *deployment) []Finding {
 	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if len(names) == 0 {
-		return finding(OK, "", "there is no key to copy")
+		return finding(VerdictOK, "", "there is no key to copy")
 	}
-	return finding(Advice, "keep a copy of "+datadir.KeyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
+	return finding(VerdictAdvice, "keep a copy of "+datadir.KeyFiles(d.data()).Dir+" in a safe place, apart from copies of the database",
 		"the doctor cannot check whether the keys have been copied; a lost key cannot be replaced")
 }

@@ -17,7 +17,7 @@ func makeKey(t testing.TB, data, ledger string) *proofs.Signer {
 	signer, err := proofs.GenerateKey().Signer("ledger.example/" + ledger)
 	require.NoError(t, err)
 	require.NoError(t, datadir.KeyFiles(data).Stage(ledger, signer))
-	require.NoError(t, datadir.KeyFiles(data).Confirm(ledger))
+	require.NoError(t, datadir.KeyFiles(data).ConfirmStaged(ledger))
 	return signer
 }
 
@@ -32,59 +32,59 @@ func skipWithoutModes(t *testing.T) {
 func TestCheckFolder(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	requireFinding(t, checkFolder(d), Advice, "contains no ledgers")
+	requireFinding(t, checkFolder(d), VerdictAdvice, "contains no ledgers")
 	require.NoError(t, os.Mkdir(datadir.DatabaseFolder(d.data()), 0o700))
-	requireFinding(t, checkFolder(d), OK, "only its owner can read")
+	requireFinding(t, checkFolder(d), VerdictOK, "only its owner can read")
 	require.NoError(t, os.Chmod(d.data(), 0o750))
-	requireFinding(t, checkFolder(d), Advice, "members of the folder's group can read")
+	requireFinding(t, checkFolder(d), VerdictAdvice, "members of the folder's group can read")
 	require.NoError(t, os.Chmod(d.data(), 0o755))
-	requireFinding(t, checkFolder(d), Wrong, "every user of this machine")
-	d.settings.config.Data = filepath.Join(d.data(), "file")
-	requireFinding(t, checkFolder(d), Advice, "the folder "+d.data()+" does not exist")
+	requireFinding(t, checkFolder(d), VerdictWrong, "every user of this machine")
+	d.settings.config.DataDir = filepath.Join(d.data(), "file")
+	requireFinding(t, checkFolder(d), VerdictAdvice, "the folder "+d.data()+" does not exist")
 	d.settings.named = true
-	requireFinding(t, checkFolder(d), Wrong, "the folder "+d.data()+" does not exist")
+	requireFinding(t, checkFolder(d), VerdictWrong, "the folder "+d.data()+" does not exist")
 	require.NoError(t, os.WriteFile(d.data(), nil, 0o600))
-	requireFinding(t, checkFolder(d), Wrong, "is not a folder")
+	requireFinding(t, checkFolder(d), VerdictWrong, "is not a folder")
 }
 
 func TestCheckOwner(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	makeKey(t, d.data(), "default")
-	requireFinding(t, checkOwner(d), OK, "all files belong to user")
+	requireFinding(t, checkOwner(d), VerdictOK, "all files belong to user")
 	another := os.Getuid() + 1
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), count, "the data folder, its folder keys, and the key file")
 	require.Equal(t, datadir.KeyFiles(d.data()).Path("default"), example)
-	d.settings.config.Data = filepath.Join(d.data(), "nowhere")
-	requireFinding(t, checkOwner(d), NotChecked, "cannot be read")
+	d.settings.config.DataDir = filepath.Join(d.data(), "nowhere")
+	requireFinding(t, checkOwner(d), VerdictNotChecked, "cannot be read")
 }
 
 func TestCheckKeys(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
-	requireFinding(t, checkKeys(d), OK, "no signing key exists yet")
-	requireFinding(t, checkKeyCopy(d), OK, "no key")
+	requireFinding(t, checkKeys(d), VerdictOK, "no signing key exists yet")
+	requireFinding(t, checkKeyCopy(d), VerdictOK, "no key")
 	require.NoError(t, os.Mkdir(datadir.DatabaseFolder(d.data()), 0o700))
-	requireFinding(t, checkKeys(d), Wrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
+	requireFinding(t, checkKeys(d), VerdictWrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
 	makeKey(t, d.data(), "default")
 	makeKey(t, d.data(), "second")
-	requireFinding(t, checkKeys(d), OK, "2 keys: default, second")
-	requireFinding(t, checkKeyCopy(d), Advice, "cannot check")
+	requireFinding(t, checkKeys(d), VerdictOK, "2 keys: default, second")
+	requireFinding(t, checkKeyCopy(d), VerdictAdvice, "cannot check")
 
 	path := datadir.KeyFiles(d.data()).Path("second")
 	require.NoError(t, os.Chmod(path, 0o640))
-	requireFinding(t, checkKeys(d), Wrong, "run: chmod 600 "+path)
+	requireFinding(t, checkKeys(d), VerdictWrong, "run: chmod 600 "+path)
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.WriteFile(path, []byte("no key\n"), 0o600))
-	requireFinding(t, checkKeys(d), Wrong, path)
+	requireFinding(t, checkKeys(d), VerdictWrong, path)
 	require.NoError(t, os.Remove(path))
 	dir := datadir.KeyFiles(d.data()).Dir
 	require.NoError(t, os.Chmod(dir, 0o755))
-	requireFinding(t, checkKeys(d), Wrong, "other users can read")
+	requireFinding(t, checkKeys(d), VerdictWrong, "other users can read")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("default")))
-	requireFinding(t, checkKeys(d), Wrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
+	requireFinding(t, checkKeys(d), VerdictWrong, "the database exists, but "+datadir.KeyFiles(d.data()).Dir+" contains no signing key")
 }
 
 func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
@@ -92,10 +92,10 @@ func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	d := newDeployment(t)
 	signer := makeKey(t, d.data(), "default")
 	require.NoError(t, datadir.KeyFiles(d.data()).Stage("next", signer))
-	requireFinding(t, checkKeys(d), Advice, "is the staged key of a ledger that does not exist yet (origin ledger.example/default)")
+	requireFinding(t, checkKeys(d), VerdictAdvice, "is the staged key of a ledger that does not exist yet (origin ledger.example/default)")
 	require.NoError(t, os.Chmod(datadir.KeyFiles(d.data()).StagedPath("next"), 0o644))
-	requireFinding(t, checkKeys(d), Wrong, "next.key.new")
+	requireFinding(t, checkKeys(d), VerdictWrong, "next.key.new")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).StagedPath("next")))
 	require.NoError(t, os.WriteFile(datadir.KeyFiles(d.data()).Path("default")+".123", []byte("x"), 0o600))
-	requireFinding(t, checkKeys(d), Advice, "default.key.123 is not the signing key")
+	requireFinding(t, checkKeys(d), VerdictAdvice, "default.key.123 is not the signing key")
 }

@@ -72,12 +72,12 @@ func checkIssuers(d *deployment) []Finding {
 	var list []Finding
 	for _, issuer := range slices.Sorted(maps.Keys(d.issuers)) {
 		if err := d.issuers[issuer]; err != nil {
-			list = append(list, finding(Wrong, "correct the issuer in the access file, or fix the network; for a private certificate authority, set SSL_CERT_FILE for both the server and this command",
+			list = append(list, finding(VerdictWrong, "correct the issuer in the access file, or fix the network; for a private certificate authority, set SSL_CERT_FILE for both the server and this command",
 				"tokens issued by %s cannot be verified: %v", issuer, err)...)
 		}
 	}
 	if len(d.issuers) == 0 {
-		return finding(OK, "", "none")
+		return finding(VerdictOK, "", "none")
 	}
 	return orOK(list, "%s: %s", cli.FormatCount(uint64(len(d.issuers)), "issuer"), strings.Join(slices.Sorted(maps.Keys(d.issuers)), ", "))
 }

@@ -38,11 +38,11 @@ func TestCheckIssuers(t *testing.T) {
 		d.askIssuers(t.Context())
 		return checkIssuers(d)
 	}
-	requireFinding(t, judge(issuerServer.URL), OK, "1 issuer: "+issuerServer.URL)
-	requireFinding(t, judge(issuerServer.URL+"/other"), Wrong, "names the issuer")
-	requireFinding(t, judge(issuerServer.URL+"/text"), Wrong, "is not a discovery document")
-	requireFinding(t, judge(issuerServer.URL+"/moved"), Wrong, "302")
+	requireFinding(t, judge(issuerServer.URL), VerdictOK, "1 issuer: "+issuerServer.URL)
+	requireFinding(t, judge(issuerServer.URL+"/other"), VerdictWrong, "names the issuer")
+	requireFinding(t, judge(issuerServer.URL+"/text"), VerdictWrong, "is not a discovery document")
+	requireFinding(t, judge(issuerServer.URL+"/moved"), VerdictWrong, "302")
 	issuerServer.Close()
-	requireFinding(t, judge(issuerServer.URL), Wrong, "refused")
-	requireFinding(t, checkIssuers(newDeployment(t)), OK, "none")
+	requireFinding(t, judge(issuerServer.URL), VerdictWrong, "refused")
+	requireFinding(t, checkIssuers(newDeployment(t)), VerdictOK, "none")
 }

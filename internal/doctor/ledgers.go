@@ -22,7 +22,7 @@ import (
 
 // noServer returns the finding of a check that could not run because no server answers.
 func (d *deployment) noServer() []Finding {
-	return finding(NotChecked, "", "no server was reachable")
+	return finding(VerdictNotChecked, "", "no server was reachable")
 }
 
 // answers reports whether a server was queried and answered.
@@ -35,18 +35,18 @@ func checkServer(d *deployment) []Finding {
 	var misdirected *remote.MisdirectedError
 	switch {
 	case a.url == "":
-		return finding(NotChecked, nameIt, "the settings do not say where the server listens")
+		return finding(VerdictNotChecked, nameIt, "the settings do not say where the server listens")
 	case errors.As(a.err, &misdirected):
-		return finding(NotChecked, misdirected.Advice, "%v", misdirected.Err)
+		return finding(VerdictNotChecked, misdirected.Advice, "%v", misdirected.Err)
 	case a.err != nil:
-		return finding(NotChecked, "start the server (colophon serve), or name another server with --server", "%v", a.err)
+		return finding(VerdictNotChecked, "start the server (colophon serve), or name another server with --server", "%v", a.err)
 	}
 	var list []Finding
 	if a.ready != nil {
-		list = append(list, finding(Wrong, "fix the reported problem", "the server is not ready: %v", a.ready)...)
+		list = append(list, finding(VerdictWrong, "fix the reported problem", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(Advice, "use the same version for both", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
+		list = append(list, finding(VerdictAdvice, "use the same version for both", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
@@ -59,13 +59,13 @@ func checkAuthentication(d *deployment) []Finding {
 	required, err := d.authentication()
 	switch {
 	case err != nil:
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	case d.server.open && required:
-		return finding(Wrong, "make sure that the server uses these settings, then restart the server", "the server accepts requests without credentials, but the settings require credentials")
+		return finding(VerdictWrong, "make sure that the server uses these settings, then restart the server", "the server accepts requests without credentials, but the settings require credentials")
 	case d.server.open:
-		return finding(OK, "", "the server requires no credentials, as configured")
+		return finding(VerdictOK, "", "the server requires no credentials, as configured")
 	}
-	return finding(OK, "", "the server requires credentials")
+	return finding(VerdictOK, "", "the server requires credentials")
 }
 
 // checkLedgerKeys checks that the key of every ledger is in the data folder, that every key belongs
@@ -75,11 +75,11 @@ func checkLedgerKeys(d *deployment) []Finding {
 		return d.noServer()
 	}
 	if d.server.ledgersErr != nil {
-		return finding(NotChecked, "provide a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
+		return finding(VerdictNotChecked, "provide a token with COLOPHON_TOKEN or --token-file", "%v", d.server.ledgersErr)
 	}
 	names, err := datadir.LedgersWithKeys(d.data())
 	if err != nil {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	known := make(map[string]bool)
 	var list []Finding
@@ -91,7 +91,7 @@ func checkLedgerKeys(d *deployment) []Finding {
 	if d.server.open {
 		for _, name := range names {
 			if !known[name] {
-				list = append(list, finding(Wrong, "restore the ledger's database; to start a new log, move the key out of the data folder", "the data folder has a signing key for ledger %q, but the server does not have this ledger", name)...)
+				list = append(list, finding(VerdictWrong, "restore the ledger's database; to start a new log, move the key out of the data folder", "the data folder has a signing key for ledger %q, but the server does not have this ledger", name)...)
 			}
 		}
 		list = append(list, checkTokenLedgers(d, known)...)
@@ -103,16 +103,16 @@ func checkLedgerKeys(d *deployment) []Finding {
 // that key.
 func checkLedgerKey(d *deployment, l ledgerAnswers) []Finding {
 	signer, err := datadir.KeyFiles(d.data()).Load(l.Name)
-	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).SignedPath(l.Name))
+	signed, signedErr := os.ReadFile(datadir.SigningKeys(d.console, d.data()).LastSignerPath(l.Name))
 	switch {
 	case signedErr == nil && errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(string(signed)) == l.VerifierKey:
 		return nil // the key is in an environment variable
 	case errors.Is(err, fs.ErrPermission):
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	case err != nil:
-		return finding(Wrong, "restore the key before stopping the server; the server cannot start without the key", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
+		return finding(VerdictWrong, "restore the key before stopping the server; the server cannot start without the key", "the key of ledger %s: %v", cli.QuoteCell(l.Name), err)
 	case signer.Verifier().String() != l.VerifierKey:
-		return finding(Wrong, "name this server's folder with --data; if the folder is correct, its database or key is an outdated copy: restore a newer copy, and never replace a newer key with an older one", "ledger %s does not sign with the key in the data folder", cli.QuoteCell(l.Name))
+		return finding(VerdictWrong, "name this server's folder with --data; if the folder is correct, its database or key is an outdated copy: restore a newer copy, and never replace a newer key with an older one", "ledger %s does not sign with the key in the data folder", cli.QuoteCell(l.Name))
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func checkTokenLedgers(d *deployment, known map[string]bool) []Finding {
 	if len(missing) == 0 {
 		return nil
 	}
-	return finding(Advice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
+	return finding(VerdictAdvice, "create the ledgers, or correct the names", "tokens name ledgers that do not exist: %s", strings.Join(missing, ", "))
 }
 
 // checkLog checks that the last events of each ledger form a chain that ends in the ledger's tip,
@@ -140,17 +140,17 @@ func checkLog(d *deployment) []Finding {
 	events, logs := uint64(0), 0
 	for _, l := range d.server.ledgers {
 		if l.logErr != nil {
-			list = append(list, finding(NotChecked, "use a token with the scope read or log", "ledger %s: %v", cli.QuoteCell(l.Name), l.logErr)...)
+			list = append(list, finding(VerdictNotChecked, "use a token with the scope read or log", "ledger %s: %v", cli.QuoteCell(l.Name), l.logErr)...)
 			continue
 		}
 		key, whose := d.verifierOf(l)
 		if err := l.verify(key); err != nil {
-			list = append(list, finding(Wrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.QuoteCell(l.Name), whose, err)...)
+			list = append(list, finding(VerdictWrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.QuoteCell(l.Name), whose, err)...)
 		}
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
 	if logs == 0 && len(list) == 0 {
-		return finding(NotChecked, "", "no ledger is visible to this command")
+		return finding(VerdictNotChecked, "", "no ledger is visible to this command")
 	}
 	return orOK(list, "%s: the chain, proof, and signature of the last %s are valid", cli.FormatCount(uint64(logs), "log"), cli.FormatCount(events, "event"))
 }
@@ -204,7 +204,7 @@ func checkPublic(d *deployment) []Finding {
 		return d.noServer()
 	}
 	if d.server.ledgersErr != nil {
-		return finding(NotChecked, "", "the ledgers cannot be listed")
+		return finding(VerdictNotChecked, "", "the ledgers cannot be listed")
 	}
 	var public []string
 	for _, l := range d.server.ledgers {
@@ -213,9 +213,9 @@ func checkPublic(d *deployment) []Finding {
 		}
 	}
 	if len(public) == 0 {
-		return finding(OK, "", "none")
+		return finding(VerdictOK, "", "none")
 	}
-	return finding(OK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
+	return finding(VerdictOK, "", "anyone can read the events, but not the texts, of %s without credentials", strings.Join(public, ", "))
 }
 
 // indexLagging is the number of events by which an index may lag before the doctor reports it.
@@ -235,9 +235,9 @@ func checkIndex(d *deployment) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(lag)) {
 		switch {
 		case running[name] == 0:
-			list = append(list, finding(Wrong, "check the server's log and restart the server; if that does not help, stop the server and remove the folder "+datadir.IndexFolder(d.data()), "the index of ledger %s has stopped", cli.QuoteCell(name))...)
+			list = append(list, finding(VerdictWrong, "check the server's log and restart the server; if that does not help, stop the server and remove the folder "+datadir.IndexFolder(d.data()), "the index of ledger %s has stopped", cli.QuoteCell(name))...)
 		case lag[name] > indexLagging:
-			list = append(list, finding(Advice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.QuoteCell(name), lag[name])...)
+			list = append(list, finding(VerdictAdvice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.QuoteCell(name), lag[name])...)
 		}
 	}
 	return orOK(list, "it follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
@@ -258,11 +258,11 @@ func checkErasure(d *deployment) []Finding {
 	age := time.Duration(d.server.gauges("colophon_erasures_pending_age_seconds")[""]) * time.Second
 	switch n := pending[""]; {
 	case n > 0 && age > erasureLate:
-		return finding(Wrong, "if a backup is running, wait until it finishes; if disk space is short, free some; the server's log gives the reason", "%.0f erased texts are still in the database files, the oldest for %s", n, age)
+		return finding(VerdictWrong, "if a backup is running, wait until it finishes; if disk space is short, free some; the server's log gives the reason", "%.0f erased texts are still in the database files, the oldest for %s", n, age)
 	case n > 0:
-		return finding(Advice, "run the doctor again in a minute", "%.0f recently erased texts are still in the database files", n)
+		return finding(VerdictAdvice, "run the doctor again in a minute", "%.0f recently erased texts are still in the database files", n)
 	}
-	return finding(OK, "", "the database files contain no erased text")
+	return finding(VerdictOK, "", "the database files contain no erased text")
 }
 
 // noMetrics returns the finding of a check that needs a metric that the server does not expose to
@@ -271,11 +271,11 @@ func (d *deployment) noMetrics() []Finding {
 	refused := (*client.Error)(nil)
 	switch {
 	case errors.As(d.server.metricsErr, &refused) && refused.Status == http.StatusNotFound:
-		return finding(NotChecked, "set --metrics-listen to the value that serve uses", "the server does not serve /metrics at this address")
+		return finding(VerdictNotChecked, "set --metrics-listen to the value that serve uses", "the server does not serve /metrics at this address")
 	case errors.As(d.server.metricsErr, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
-		return finding(NotChecked, "use a token with the scope metrics on all ledgers", "the server denies this command access to its metrics")
+		return finding(VerdictNotChecked, "use a token with the scope metrics on all ledgers", "the server denies this command access to its metrics")
 	case d.server.metricsErr != nil:
-		return finding(NotChecked, "", "%v", d.server.metricsErr)
+		return finding(VerdictNotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(NotChecked, "use the same version for both", "the server does not expose the metric that this check needs")
+	return finding(VerdictNotChecked, "use the same version for both", "the server does not expose the metric that this check needs")
 }

@@ -33,11 +33,11 @@ func withServer(change func(*serverAnswers)) func(*deployment) {
 
 func TestCheckServer(t *testing.T) {
 	runCheckCases(t, checkServer, []checkCase{
-		{"good", withServer(func(*serverAnswers) {}), OK, "is ready"},
-		{"not asked", func(*deployment) {}, NotChecked, "do not say"},
-		{"silent", withServer(func(a *serverAnswers) { a.err = errors.New("connection refused") }), NotChecked, "connection refused"},
-		{"not ready", withServer(func(a *serverAnswers) { a.ready = errors.New("503 no room") }), Wrong, "503 no room"},
-		{"another version", withServer(func(a *serverAnswers) { a.version = "v0.0.1" }), Advice, "the server is v0.0.1"},
+		{"good", withServer(func(*serverAnswers) {}), VerdictOK, "is ready"},
+		{"not asked", func(*deployment) {}, VerdictNotChecked, "do not say"},
+		{"silent", withServer(func(a *serverAnswers) { a.err = errors.New("connection refused") }), VerdictNotChecked, "connection refused"},
+		{"not ready", withServer(func(a *serverAnswers) { a.ready = errors.New("503 no room") }), VerdictWrong, "503 no room"},
+		{"another version", withServer(func(a *serverAnswers) { a.version = "v0.0.1" }), VerdictAdvice, "the server is v0.0.1"},
 	})
 }
 
@@ -49,10 +49,10 @@ func TestCheckAuthentication(t *testing.T) {
 		}
 	}
 	runCheckCases(t, checkAuthentication, []checkCase{
-		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"none", withServer(func(*serverAnswers) {}), OK, "requires no credentials, as configured"},
-		{"asks", withToken(false), OK, "requires credentials"},
-		{"does not ask", withToken(true), Wrong, "accepts requests without credentials"},
+		{"no server", func(*deployment) {}, VerdictNotChecked, "no server"},
+		{"none", withServer(func(*serverAnswers) {}), VerdictOK, "requires no credentials, as configured"},
+		{"asks", withToken(false), VerdictOK, "requires credentials"},
+		{"does not ask", withToken(true), VerdictWrong, "accepts requests without credentials"},
 	})
 }
 
@@ -65,25 +65,25 @@ func namedLedger(t testing.TB, data, name string) ledgerAnswers {
 
 func TestCheckLedgerKeys(t *testing.T) {
 	d := newDeployment(t)
-	requireFinding(t, checkLedgerKeys(d), NotChecked, "no server")
+	requireFinding(t, checkLedgerKeys(d), VerdictNotChecked, "no server")
 	first, second := namedLedger(t, d.data(), "first"), namedLedger(t, d.data(), "second")
 	withServer(func(a *serverAnswers) { a.ledgers = []ledgerAnswers{first, second} })(d)
-	requireFinding(t, checkLedgerKeys(d), OK, "2 ledgers, each with its key: first, second")
+	requireFinding(t, checkLedgerKeys(d), VerdictOK, "2 ledgers, each with its key: first, second")
 	makeToken(t, d.data(), testNow, "robot", access.ScopeRead, "third", time.Time{})
-	requireFinding(t, checkLedgerKeys(d), Advice, `third (token "robot")`)
+	requireFinding(t, checkLedgerKeys(d), VerdictAdvice, `third (token "robot")`)
 
 	d.server.ledgers = []ledgerAnswers{first}
-	requireFinding(t, checkLedgerKeys(d), Wrong, `a signing key for ledger "second", but the server does not have this ledger`)
+	requireFinding(t, checkLedgerKeys(d), VerdictWrong, `a signing key for ledger "second", but the server does not have this ledger`)
 	d.server.open = false // the server requires a token, which might have no grant on the second ledger
-	requireFinding(t, checkLedgerKeys(d), OK, "1 ledger")
+	requireFinding(t, checkLedgerKeys(d), VerdictOK, "1 ledger")
 
 	first.VerifierKey = second.VerifierKey
 	d.server.ledgers = []ledgerAnswers{first}
-	requireFinding(t, checkLedgerKeys(d), Wrong, "does not sign with the key in the data folder")
+	requireFinding(t, checkLedgerKeys(d), VerdictWrong, "does not sign with the key in the data folder")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("first")))
-	requireFinding(t, checkLedgerKeys(d), Wrong, "the key of ledger first")
+	requireFinding(t, checkLedgerKeys(d), VerdictWrong, "the key of ledger first")
 	d.server.ledgersErr = errors.New("401 no")
-	requireFinding(t, checkLedgerKeys(d), NotChecked, "401 no")
+	requireFinding(t, checkLedgerKeys(d), VerdictNotChecked, "401 no")
 }
 
 // smallLog returns what the server would answer about a log with a single event.
@@ -115,24 +115,24 @@ func TestCheckLog(t *testing.T) {
 		}
 	}
 	runCheckCases(t, checkLog, []checkCase{
-		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"no ledger", withServer(func(*serverAnswers) {}), NotChecked, "no ledger is visible to this command"},
-		{"good", changed(func(*deployment, *ledgerAnswers) {}), OK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
-		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), NotChecked, "403 no"},
-		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), Wrong, "the chain of events ends in"},
-		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), Wrong, "the ledger's tip is 00"},
+		{"no server", func(*deployment) {}, VerdictNotChecked, "no server"},
+		{"no ledger", withServer(func(*serverAnswers) {}), VerdictNotChecked, "no ledger is visible to this command"},
+		{"good", changed(func(*deployment, *ledgerAnswers) {}), VerdictOK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
+		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), VerdictNotChecked, "403 no"},
+		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), VerdictWrong, "the chain of events ends in"},
+		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), VerdictWrong, "the ledger's tip is 00"},
 		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
 			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2
-		}), Wrong, "the hash of the previous event is"},
-		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), Wrong, "of the last 3 events, the server returned only 1"},
+		}), VerdictWrong, "the hash of the previous event is"},
+		{"events are missing", changed(func(_ *deployment, l *ledgerAnswers) { l.TreeSize = 3 }), VerdictWrong, "of the last 3 events, the server returned only 1"},
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
-		}), Wrong, "verified with the key in the folder"},
+		}), VerdictWrong, "verified with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
-		}), OK, "signature"},
-		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), Wrong, "malformed"},
+		}), VerdictOK, "signature"},
+		{"no receipt", changed(func(_ *deployment, l *ledgerAnswers) { l.receipt = []byte("{}") }), VerdictWrong, "malformed"},
 	})
 }
 
@@ -143,10 +143,10 @@ func TestCheckPublic(t *testing.T) {
 		})
 	}
 	runCheckCases(t, checkPublic, []checkCase{
-		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"none", with("private"), OK, "none"},
-		{"one", with("public"), OK, "default"},
-		{"unknown", withServer(func(a *serverAnswers) { a.ledgersErr = errors.New("401") }), NotChecked, "cannot be listed"},
+		{"no server", func(*deployment) {}, VerdictNotChecked, "no server"},
+		{"none", with("private"), VerdictOK, "none"},
+		{"one", with("public"), VerdictOK, "default"},
+		{"unknown", withServer(func(a *serverAnswers) { a.ledgersErr = errors.New("401") }), VerdictNotChecked, "cannot be listed"},
 	})
 }
 
@@ -177,20 +177,20 @@ colophon_erasures_pending_age_seconds %d
 		return withServer(func(a *serverAnswers) { a.metricsErr = err })
 	}
 	missing := []checkCase{
-		{"no server", func(*deployment) {}, NotChecked, "no server"},
-		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), NotChecked, "does not serve /metrics at this address"},
-		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), NotChecked, "denies this command access to its metrics"},
-		{"failed", without(errors.New("broken pipe")), NotChecked, "broken pipe"},
-		{"another version", without(nil), NotChecked, "does not expose the metric that this check needs"},
+		{"no server", func(*deployment) {}, VerdictNotChecked, "no server"},
+		{"elsewhere", without(&client.Error{Problem: wire.Problem{Status: http.StatusNotFound}}), VerdictNotChecked, "does not serve /metrics at this address"},
+		{"no scope", without(&client.Error{Problem: wire.Problem{Status: http.StatusForbidden}}), VerdictNotChecked, "denies this command access to its metrics"},
+		{"failed", without(errors.New("broken pipe")), VerdictNotChecked, "broken pipe"},
+		{"another version", without(nil), VerdictNotChecked, "does not expose the metric that this check needs"},
 	}
 	runCheckCases(t, checkIndex, append([]checkCase{
-		{"good", with(3, 1, 0, 0), OK, "follows 1 ledger"},
-		{"behind", with(50_000, 1, 0, 0), Advice, "50000 events behind"},
-		{"stopped", with(0, 0, 0, 0), Wrong, "has stopped"},
+		{"good", with(3, 1, 0, 0), VerdictOK, "follows 1 ledger"},
+		{"behind", with(50_000, 1, 0, 0), VerdictAdvice, "50000 events behind"},
+		{"stopped", with(0, 0, 0, 0), VerdictWrong, "has stopped"},
 	}, missing...))
 	runCheckCases(t, checkErasure, append([]checkCase{
-		{"good", with(0, 1, 0, 0), OK, "the database files contain no erased text"},
-		{"pending", with(0, 1, 2, 5), Advice, "2 recently erased texts"},
-		{"late", with(0, 1, 2, 90), Wrong, "the oldest for 1m30s"},
+		{"good", with(0, 1, 0, 0), VerdictOK, "the database files contain no erased text"},
+		{"pending", with(0, 1, 2, 5), VerdictAdvice, "2 recently erased texts"},
+		{"late", with(0, 1, 2, 90), VerdictWrong, "the oldest for 1m30s"},
 	}, missing...))
 }

@@ -43,15 +43,15 @@ func checkFileLimit(d *deployment) []Finding {
 	need := openfiles.MaxOpen(config)
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not report how many files a process can open")
+		return finding(VerdictNotChecked, "", "this system does not report how many files a process can open")
 	case have < openfiles.BaseFiles:
-		return finding(Wrong, "raise the limit: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
+		return finding(VerdictWrong, "raise the limit: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
 			"%s can open at most %d files, but the databases alone can need %d", process, have, openfiles.BaseFiles)
 	case have < need:
-		return finding(Advice, "raise the limit (LimitNOFILE=65536 for systemd), or lower --max-connections",
+		return finding(VerdictAdvice, "raise the limit (LimitNOFILE=65536 for systemd), or lower --max-connections",
 			"%s can open at most %d files, but with %d connections the server can need %d", process, have, config.Connections, need)
 	}
-	return finding(OK, "", "%s can open %d files, and the server needs at most %d", process, have, need)
+	return finding(VerdictOK, "", "%s can open %d files, and the server needs at most %d", process, have, need)
 }
 
 // otherMemory estimates the memory that no setting bounds, such as the database's memory
@@ -60,7 +60,7 @@ const otherMemory = 160 << 20
 
 // memoryNeeded estimates the maximum memory that a server with these settings uses, in bytes.
 func memoryNeeded(c server.Config) uint64 {
-	return uint64(c.Cache) + uint64(c.IndexCache) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
+	return uint64(c.CacheSize) + uint64(c.IndexCacheSize) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
 }
 
 // memoryLimits returns the memory limits of this command, and the configuration with cache sizes
@@ -80,7 +80,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	if show && limits.Runtime != 0 {
 		// Add the memory that the index keeps outside the Go heap, because the server has
 		// subtracted it from its limit.
-		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCache)))
+		limits.Runtime += uint64(index.OffHeapBytes(int64(config.IndexCacheSize)))
 	}
 	return limits, config
 }
@@ -99,17 +99,17 @@ func checkMemory(d *deployment) []Finding {
 	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
 	switch {
 	case have == 0:
-		return finding(NotChecked, "", "this system does not report its memory size")
+		return finding(VerdictNotChecked, "", "this system does not report its memory size")
 	case have < need:
-		return finding(Wrong, "lower "+lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
+		return finding(VerdictWrong, "lower "+lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(Wrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
+		return finding(VerdictWrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(Advice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
+		return finding(VerdictAdvice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
-		return finding(Advice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
+		return finding(VerdictAdvice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
 	}
-	return finding(OK, "", "%d MiB, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
+	return finding(VerdictOK, "", "%d MiB, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
@@ -125,12 +125,12 @@ func checkClock(d *deployment) []Finding {
 	var list []Finding
 	for _, l := range d.server.ledgers {
 		if ahead := l.lastEvent.Sub(d.server.date); ahead > clockTolerance && !d.server.date.IsZero() {
-			list = append(list, finding(Wrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until the clock catches up, new events get the time of the last event",
+			list = append(list, finding(VerdictWrong, synchronise, "the server's clock is %s behind the last event of ledger %q: until the clock catches up, new events get the time of the last event",
 				ahead.Round(time.Second), l.Name)...)
 		}
 	}
 	if apart := d.server.skew.Abs(); apart > clockTolerance {
-		list = append(list, finding(Advice, synchronise, "this machine's clock and the server's differ by %s", apart.Round(time.Second))...)
+		list = append(list, finding(VerdictAdvice, synchronise, "this machine's clock and the server's differ by %s", apart.Round(time.Second))...)
 	}
 	if d.server.date.IsZero() {
 		return orOK(list, "%s; there is no server to compare it with", d.now.UTC().Format(time.RFC3339))

@@ -15,16 +15,16 @@ import (
 func TestCheckFileLimit(t *testing.T) {
 	with := func(files uint64) func(*deployment) { return func(d *deployment) { d.machine.openFiles = files } }
 	runCheckCases(t, checkFileLimit, []checkCase{
-		{"unknown", with(0), NotChecked, "does not report"},
-		{"many", with(65536), OK, "this command (a service may have a different limit) can open 65536"},
-		{"few", with(4096), Advice, "4096 connections"},
-		{"too few", with(1024), Wrong, "the databases alone"},
+		{"unknown", with(0), VerdictNotChecked, "does not report"},
+		{"many", with(65536), VerdictOK, "this command (a service may have a different limit) can open 65536"},
+		{"few", with(4096), VerdictAdvice, "4096 connections"},
+		{"too few", with(1024), VerdictWrong, "the databases alone"},
 		{"of the server", func(d *deployment) {
 			with(65536)(d)
 			withServer(func(a *serverAnswers) {
 				a.metrics = metricsOf(t, "# TYPE process_max_fds gauge\nprocess_max_fds 1024\n")
 			})(d)
-		}, Wrong, "the server can open at most 1024"},
+		}, VerdictWrong, "the server can open at most 1024"},
 	})
 }
 
@@ -42,33 +42,33 @@ func TestCheckMemory(t *testing.T) {
 		}
 	}
 	runCheckCases(t, checkMemory, []checkCase{
-		{"unknown", with(memory.Limits{}), NotChecked, "does not report"},
-		{"enough", with(memory.Limits{Machine: 8 * gib}), OK, "8192 MiB"},
-		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), OK, "2048 MiB"},
-		{"too little", with(memory.Limits{Machine: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
-		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), Wrong, "only 256 MiB of memory is available"},
-		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), Advice, "is not aware of this limit"},
-		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), Wrong, "GOMEMLIMIT is 2048 MiB"},
-		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), Advice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server", shown(300 << 20), Advice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server above what there is", shown(9 * gib), Wrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory are available"},
-		{"limit of the server unset", shown(math.MaxInt64), OK, "8192 MiB"},
+		{"unknown", with(memory.Limits{}), VerdictNotChecked, "does not report"},
+		{"enough", with(memory.Limits{Machine: 8 * gib}), VerdictOK, "8192 MiB"},
+		{"enough in a container", with(memory.Limits{Machine: 8 * gib, Container: 2 * gib, Runtime: 1800 << 20}), VerdictOK, "2048 MiB"},
+		{"too little", with(memory.Limits{Machine: 256 << 20}), VerdictWrong, "only 256 MiB of memory is available"},
+		{"too little in a container", with(memory.Limits{Machine: 8 * gib, Container: 256 << 20}), VerdictWrong, "only 256 MiB of memory is available"},
+		{"collector does not know", with(memory.Limits{Machine: 8 * gib, Container: gib}), VerdictAdvice, "is not aware of this limit"},
+		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), VerdictWrong, "GOMEMLIMIT is 2048 MiB"},
+		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), VerdictAdvice, "GOMEMLIMIT is 300 MiB"},
+		{"limit of the server", shown(300 << 20), VerdictAdvice, "GOMEMLIMIT is 300 MiB"},
+		{"limit of the server above what there is", shown(9 * gib), VerdictWrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory are available"},
+		{"limit of the server unset", shown(math.MaxInt64), VerdictOK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
-			d.settings.config.IndexCache = 4 * gib
+			d.settings.config.IndexCacheSize = 4 * gib
 			shown(5*gib - float64(index.OffHeapBytes(4*gib)))(d)
-		}, OK, "8192 MiB"},
+		}, VerdictOK, "8192 MiB"},
 		{"limit of a server elsewhere", func(d *deployment) {
 			shown(300 << 20)(d)
 			d.server.url = "https://ledger.example.org"
-		}, Advice, "GOMEMLIMIT is 700 MiB"},
+		}, VerdictAdvice, "GOMEMLIMIT is 700 MiB"},
 		{"a larger index", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
-			d.settings.config.IndexCache = 8 * gib
-		}, Wrong, "caches, request bodies, and responses"},
+			d.settings.config.IndexCacheSize = 8 * gib
+		}, VerdictWrong, "caches, request bodies, and responses"},
 		{"larger caches", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
-			d.settings.config.Cache = 8 * gib
-		}, Wrong, "caches, request bodies, and responses"},
+			d.settings.config.CacheSize = 8 * gib
+		}, VerdictWrong, "caches, request bodies, and responses"},
 	})
 }
 
@@ -88,9 +88,9 @@ func TestCheckClock(t *testing.T) {
 		}
 	}
 	runCheckCases(t, checkClock, []checkCase{
-		{"alone", func(*deployment) {}, OK, "there is no server to compare it with"},
-		{"right", lastEvent(testNow.Add(-time.Minute)), OK, "the server's clock agrees"},
-		{"behind the log", lastEvent(testNow.Add(time.Hour)), Wrong, "1h0m0s behind the last event"},
-		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, Advice, "differ by 1m0s"},
+		{"alone", func(*deployment) {}, VerdictOK, "there is no server to compare it with"},
+		{"right", lastEvent(testNow.Add(-time.Minute)), VerdictOK, "the server's clock agrees"},
+		{"behind the log", lastEvent(testNow.Add(time.Hour)), VerdictWrong, "1h0m0s behind the last event"},
+		{"apart", func(d *deployment) { d.server.date, d.server.skew = testNow, -time.Minute }, VerdictAdvice, "differ by 1m0s"},
 	})
 }

@@ -19,33 +19,33 @@ func checkAddress(d *deployment) []Finding {
 	config := d.settings.config
 	host, _, err := net.SplitHostPort(config.Listen)
 	if err != nil {
-		return finding(NotChecked, "", "--listen is not an address of the form host:port")
+		return finding(VerdictNotChecked, "", "--listen is not an address of the form host:port")
 	}
 	required, err := d.authentication()
 	if err != nil {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	makeToken := "make a token: colophon token create --help" // #nosec G101 -- a command
 	local, encrypted := cli.IsLoopback(host), config.TLSCert != ""
 	switch {
 	case local && config.Insecure:
-		return finding(Advice, "omit --insecure", "only this machine can reach %s; --insecure is not needed for this address, and would let the server start without credentials on any other", config.Listen)
+		return finding(VerdictAdvice, "omit --insecure", "only this machine can reach %s; --insecure is not needed for this address, and would let the server start without credentials on any other", config.Listen)
 	case local && required:
-		return finding(OK, "", "only this machine can reach %s, with credentials", config.Listen)
+		return finding(VerdictOK, "", "only this machine can reach %s, with credentials", config.Listen)
 	case local:
-		return finding(OK, "", "only this machine can reach %s, but every user of this machine can read, write, and erase everything", config.Listen)
+		return finding(VerdictOK, "", "only this machine can reach %s, but every user of this machine can read, write, and erase everything", config.Listen)
 	case !required && !config.Insecure:
-		return finding(Wrong, makeToken, "other machines can reach %s, but the server requires no credentials, so serve refuses to start", config.Listen)
+		return finding(VerdictWrong, makeToken, "other machines can reach %s, but the server requires no credentials, so serve refuses to start", config.Listen)
 	case !required:
-		return finding(Wrong, makeToken+", and omit --insecure", "anyone who can reach %s can write, read, and erase everything", config.Listen)
+		return finding(VerdictWrong, makeToken+", and omit --insecure", "anyone who can reach %s can write, read, and erase everything", config.Listen)
 	case config.Insecure:
-		return finding(Advice, "omit --insecure", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
+		return finding(VerdictAdvice, "omit --insecure", "other machines can reach %s with credentials; --insecure lets the server start even if the tokens were lost", config.Listen)
 	case !encrypted && len(config.TrustedProxies) == 0:
-		return finding(Wrong, "set --tls-cert and --tls-key; or put a proxy with TLS in front, and name it with --trusted-proxies", "other machines can reach %s, and tokens are sent unencrypted", config.Listen)
+		return finding(VerdictWrong, "set --tls-cert and --tls-key; or put a proxy with TLS in front, and name it with --trusted-proxies", "other machines can reach %s, and tokens are sent unencrypted", config.Listen)
 	case !encrypted:
-		return finding(Advice, "make sure that only the proxy can reach it, and that the proxy uses TLS", "other machines can reach %s, and tokens are sent unencrypted from the proxy to the server", config.Listen)
+		return finding(VerdictAdvice, "make sure that only the proxy can reach it, and that the proxy uses TLS", "other machines can reach %s, and tokens are sent unencrypted from the proxy to the server", config.Listen)
 	}
-	return finding(OK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
+	return finding(VerdictOK, "", "other machines can reach %s with credentials, over TLS", config.Listen)
 }
 
 // authentication reports whether the settings and the data folder make the server require
@@ -68,15 +68,15 @@ func (d *deployment) authentication() (required bool, err error) {
 func checkProxies(d *deployment) []Finding {
 	for _, network := range d.settings.config.TrustedProxies {
 		if ones, _ := network.Mask.Size(); ones == 0 {
-			return finding(Wrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address, so a client can claim any number of addresses and evade every limit")
+			return finding(VerdictWrong, "name only the addresses of the proxies with --trusted-proxies", "the server trusts X-Forwarded-For from every address, so a client can claim any number of addresses and evade every limit")
 		}
 	}
-	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowHost) > 0 {
+	if c := d.settings.config; len(c.TrustedProxies) == 0 && len(c.AllowedHosts) > 0 {
 		if host, _, err := net.SplitHostPort(c.Listen); err == nil && cli.IsLoopback(host) {
-			return finding(Advice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine forwards requests", "only this machine can reach %s, but --allow-host names other hosts; all requests forwarded by a proxy appear to come from one address", c.Listen)
+			return finding(VerdictAdvice, "set --trusted-proxies 127.0.0.1 if a proxy on this machine forwards requests", "only this machine can reach %s, but --allow-host names other hosts; all requests forwarded by a proxy appear to come from one address", c.Listen)
 		}
 	}
-	return finding(OK, "", "the server trusts X-Forwarded-For from %s", cli.FormatCount(uint64(len(d.settings.config.TrustedProxies)), "network"))
+	return finding(VerdictOK, "", "the server trusts X-Forwarded-For from %s", cli.FormatCount(uint64(len(d.settings.config.TrustedProxies)), "network"))
 }
 
 // checkRates checks that the rate of requests from other machines is limited.
@@ -85,11 +85,11 @@ func checkRates(d *deployment) []Finding {
 	host, _, _ := net.SplitHostPort(config.Listen)
 	switch {
 	case config.RequestRate > 0 || config.AddressRate > 0:
-		return finding(OK, "", "a rate limit is set")
+		return finding(VerdictOK, "", "a rate limit is set")
 	case cli.IsLoopback(host):
-		return finding(OK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
+		return finding(VerdictOK, "", "no rate limit is set, and only this machine can reach %s", config.Listen)
 	}
-	return finding(Advice, "set --rate-limit and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
+	return finding(VerdictAdvice, "set --rate-limit and --address-rate-limit", "other machines can reach %s, and no rate limit is set", config.Listen)
 }
 
 // certificateExpiresSoon is the remaining validity below which the doctor reports a certificate.
@@ -100,32 +100,32 @@ const certificateExpiresSoon = 21 * 24 * time.Hour
 func checkCertificate(d *deployment) []Finding {
 	config := d.settings.config
 	if config.TLSCert == "" || config.TLSKey == "" {
-		return finding(OK, "", "none: the server uses http")
+		return finding(VerdictOK, "", "none: the server uses http")
 	}
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, "run the doctor as the user that runs the server", "%v", err)
+		return finding(VerdictNotChecked, "run the doctor as the user that runs the server", "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "provide a certificate and its own key in these files", "%s, %s: %v", config.TLSCert, config.TLSKey, err)
+		return finding(VerdictWrong, "provide a certificate and its own key in these files", "%s, %s: %v", config.TLSCert, config.TLSKey, err)
 	}
 	var list []Finding
 	if info, err := os.Stat(config.TLSKey); err == nil && hasModes && info.Mode().Perm()&0o007 != 0 {
-		list = append(list, finding(Wrong, "run: chmod o= "+config.TLSKey, "every user of this machine can read %s", config.TLSKey)...)
+		list = append(list, finding(VerdictWrong, "run: chmod o= "+config.TLSKey, "every user of this machine can read %s", config.TLSKey)...)
 	}
 	leaf := pair.Leaf
 	renew := "renew it; the server loads the new files without a restart"
 	switch left := leaf.NotAfter.Sub(d.now); {
 	case left <= 0:
-		list = append(list, finding(Wrong, renew, "the certificate expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
+		list = append(list, finding(VerdictWrong, renew, "the certificate expired on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	case d.now.Before(leaf.NotBefore):
-		list = append(list, finding(Wrong, "wait, or set the clock", "the certificate is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
+		list = append(list, finding(VerdictWrong, "wait, or set the clock", "the certificate is not valid before %s", leaf.NotBefore.Format(time.DateTime))...)
 	case left < certificateExpiresSoon:
-		list = append(list, finding(Advice, renew, "the certificate expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
+		list = append(list, finding(VerdictAdvice, renew, "the certificate expires on %s", leaf.NotAfter.Format(time.DateOnly))...)
 	}
 	host, _, _ := net.SplitHostPort(config.Listen)
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && leaf.VerifyHostname(host) != nil {
-		list = append(list, finding(Advice, "make sure that clients use a name in the certificate", "the certificate is not valid for the server's listen address %s, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
+		list = append(list, finding(VerdictAdvice, "make sure that clients use a name in the certificate", "the certificate is not valid for the server's listen address %s, only for %s", host, certificateNames(leaf.DNSNames, leaf.IPAddresses))...)
 	}
 	return orOK(list, "valid for %s until %s", certificateNames(leaf.DNSNames, leaf.IPAddresses), leaf.NotAfter.Format(time.DateOnly))
 }
@@ -146,16 +146,16 @@ func certificateNames(names []string, addresses []net.IP) string {
 func checkMetricsAddress(d *deployment) []Finding {
 	config := d.settings.config
 	if config.MetricsListen == "" {
-		return finding(OK, "", "none: /metrics is served at the server's address, and requires the scope metrics if the server requires credentials")
+		return finding(VerdictOK, "", "none: /metrics is served at the server's address, and requires the scope metrics if the server requires credentials")
 	}
 	host, _, err := net.SplitHostPort(config.MetricsListen)
 	switch {
 	case err != nil:
-		return finding(Wrong, "use the form host:port, such as 127.0.0.1:9091", "--metrics-listen: %v", err)
+		return finding(VerdictWrong, "use the form host:port, such as 127.0.0.1:9091", "--metrics-listen: %v", err)
 	case cli.IsLoopback(host):
-		return finding(OK, "", "only this machine can reach %s", config.MetricsListen)
+		return finding(VerdictOK, "", "only this machine can reach %s", config.MetricsListen)
 	case config.Pprof:
-		return finding(Wrong, "omit --pprof, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers, and the memory and stacks of the process", config.MetricsListen)
+		return finding(VerdictWrong, "omit --pprof, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers, and the memory and stacks of the process", config.MetricsListen)
 	}
-	return finding(Advice, "make sure that only Prometheus can reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers", config.MetricsListen)
+	return finding(VerdictAdvice, "make sure that only Prometheus can reach it, or listen on 127.0.0.1", "anyone who can reach %s sees the names and metrics of all ledgers", config.MetricsListen)
 }

@@ -14,23 +14,23 @@ type Verdict string
 
 // The possible verdicts.
 const (
-	OK         Verdict = "ok"
-	Advice     Verdict = "advice"      // the deployment works, but could be better
-	Wrong      Verdict = "wrong"       // the deployment does not work, or is not safe
-	NotChecked Verdict = "not checked" // the check could not be performed
+	VerdictOK         Verdict = "ok"
+	VerdictAdvice     Verdict = "advice"      // the deployment works, but could be better
+	VerdictWrong      Verdict = "wrong"       // the deployment does not work, or is not safe
+	VerdictNotChecked Verdict = "not checked" // the check could not be performed
 )
 
 // Finding is one result of a check.
 type Finding struct {
 	Check   string  `json:"check"` // the name of the check
 	Verdict Verdict `json:"verdict"`
-	Found   string  `json:"found"`        // what the check found, as a sentence
-	Do      string  `json:"do,omitempty"` // advice; empty if nothing needs to be done
+	Message string  `json:"found"`        // what the check found, as a sentence
+	Advice  string  `json:"do,omitempty"` // advice; empty if nothing needs to be done
 }
 
 // finding returns a list that consists of a single finding. do is the advice and may be empty.
 func finding(verdict Verdict, do, format string, args ...any) []Finding {
-	return []Finding{{Verdict: verdict, Found: fmt.Sprintf(format, args...), Do: do}}
+	return []Finding{{Verdict: verdict, Message: fmt.Sprintf(format, args...), Advice: do}}
 }
 
 // orOK returns list or, if list is empty, a single OK finding with the formatted text.
@@ -38,20 +38,20 @@ func orOK(list []Finding, format string, args ...any) []Finding {
 	if len(list) > 0 {
 		return list
 	}
-	return finding(OK, "", format, args...)
+	return finding(VerdictOK, "", format, args...)
 }
 
 // Report holds all findings about a deployment.
 type Report struct {
-	// Verdict is the worst verdict of any finding, ignoring NotChecked.
-	Verdict Verdict   `json:"verdict"`
-	Checks  []Finding `json:"checks"`
+	// Verdict is the worst verdict of any finding, ignoring VerdictNotChecked.
+	Verdict  Verdict   `json:"verdict"`
+	Findings []Finding `json:"checks"`
 }
 
 func newReport(list []Finding) Report {
-	r := Report{Verdict: OK, Checks: list}
+	r := Report{Verdict: VerdictOK, Findings: list}
 	for _, f := range list {
-		if f.Verdict == Wrong || f.Verdict == Advice && r.Verdict == OK {
+		if f.Verdict == VerdictWrong || f.Verdict == VerdictAdvice && r.Verdict == VerdictOK {
 			r.Verdict = f.Verdict
 		}
 	}
@@ -60,26 +60,26 @@ func newReport(list []Finding) Report {
 
 // AllChecked reports whether every check could be performed.
 func (r Report) AllChecked() bool {
-	return !slices.ContainsFunc(r.Checks, func(f Finding) bool { return f.Verdict == NotChecked })
+	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Verdict == VerdictNotChecked })
 }
 
 // FormatTable returns a table of all findings, followed by a line with the number of findings for
 // each verdict. Lines are wrapped at width characters, or not at all if width is 0.
 func (r Report) FormatTable(width int) string {
 	names, counts := 0, make(map[Verdict]int)
-	for _, f := range r.Checks {
+	for _, f := range r.Findings {
 		names = max(names, utf8.RuneCountInString(f.Check))
 		counts[f.Verdict]++
 	}
 	var text strings.Builder
-	indent := names + len(NotChecked) + 4
-	for _, f := range r.Checks {
-		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(NotChecked), f.Verdict, names, f.Check, fold(cli.QuoteCell(f.Found), width, indent))
-		if f.Do != "" {
-			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.QuoteCell(f.Do), width, indent+2))
+	indent := names + len(VerdictNotChecked) + 4
+	for _, f := range r.Findings {
+		fmt.Fprintf(&text, "%-*s  %-*s  %s\n", len(VerdictNotChecked), f.Verdict, names, f.Check, fold(cli.QuoteCell(f.Message), width, indent))
+		if f.Advice != "" {
+			fmt.Fprintf(&text, "%*s→ %s\n", indent, "", fold(cli.QuoteCell(f.Advice), width, indent+2))
 		}
 	}
-	fmt.Fprintf(&text, "\n%d wrong, %d advice, %d ok, %d not checked\n", counts[Wrong], counts[Advice], counts[OK], counts[NotChecked])
+	fmt.Fprintf(&text, "\n%d wrong, %d advice, %d ok, %d not checked\n", counts[VerdictWrong], counts[VerdictAdvice], counts[VerdictOK], counts[VerdictNotChecked])
 	return text.String()
 }
 

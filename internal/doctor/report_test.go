@@ -18,21 +18,21 @@ func TestReportHasTheWorstVerdict(t *testing.T) {
 		}
 		return newReport(list).Verdict
 	}
-	require.Equal(t, OK, of())
-	require.Equal(t, OK, of(OK, NotChecked))
-	require.Equal(t, Advice, of(OK, Advice, NotChecked))
-	require.Equal(t, Wrong, of(Advice, Wrong, Advice))
+	require.Equal(t, VerdictOK, of())
+	require.Equal(t, VerdictOK, of(VerdictOK, VerdictNotChecked))
+	require.Equal(t, VerdictAdvice, of(VerdictOK, VerdictAdvice, VerdictNotChecked))
+	require.Equal(t, VerdictWrong, of(VerdictAdvice, VerdictWrong, VerdictAdvice))
 }
 
 func TestReportIsComplete(t *testing.T) {
-	require.True(t, newReport([]Finding{{Verdict: OK}, {Verdict: Wrong}}).AllChecked())
-	require.False(t, newReport([]Finding{{Verdict: OK}, {Verdict: NotChecked}}).AllChecked())
+	require.True(t, newReport([]Finding{{Verdict: VerdictOK}, {Verdict: VerdictWrong}}).AllChecked())
+	require.False(t, newReport([]Finding{{Verdict: VerdictOK}, {Verdict: VerdictNotChecked}}).AllChecked())
 }
 
 func TestReportIsATableOrJSON(t *testing.T) {
 	report := newReport([]Finding{
-		{Check: "clock", Verdict: OK, Found: "it is right"},
-		{Check: "signing keys", Verdict: Wrong, Found: "one is \x1b[31mgone", Do: "find it"},
+		{Check: "clock", Verdict: VerdictOK, Message: "it is right"},
+		{Check: "signing keys", Verdict: VerdictWrong, Message: "one is \x1b[31mgone", Advice: "find it"},
 	})
 	require.Equal(t, `ok           clock         it is right
 wrong        signing keys  "one is \x1b[31mgone"

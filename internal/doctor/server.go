@@ -74,7 +74,7 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 		d.settings.trustOwnCertificate(s)
 	}
 	metrics := s
-	if base := server.URLOf("http", d.settings.config.MetricsListen); base != "" {
+	if base := server.ListenURL("http", d.settings.config.MetricsListen); base != "" {
 		metrics = &remote.Server{URL: base} // the address for metrics requires no token
 		if metrics.Client, err = metrics.NewClient(); err != nil {
 			return err

@@ -100,7 +100,7 @@ func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
 
 func TestExamineTrustsTheServersOwnCertificate(t *testing.T) {
 	s := authority.New(t)
-	config := server.Config{Data: filepath.Join(s.Dir, "data")}.WithDefaults()
+	config := server.Config{DataDir: filepath.Join(s.Dir, "data")}.WithDefaults()
 	config.TLSCert, config.TLSKey = s.IssueServer("server")
 	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
 	require.NoError(t, err)
@@ -116,8 +116,8 @@ func TestExamineTrustsTheServersOwnCertificate(t *testing.T) {
 	require.NoError(t, d.askServer(t.Context(), remote.Options{URL: d.settings.serverURL()}))
 	require.ErrorContains(t, d.server.err, "certificate")
 	list := checkServer(d)
-	requireFinding(t, list, NotChecked, "certificate")
-	require.Contains(t, list[0].Do, "--ca-file")
+	requireFinding(t, list, VerdictNotChecked, "certificate")
+	require.Contains(t, list[0].Advice, "--ca-file")
 }
 
 func TestClockDifferenceAllowsForTheRequest(t *testing.T) {

@@ -36,7 +36,7 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 			s.config = config
 		}
 	}
-	s.named = s.named || s.config.Data != (server.Config{}).WithDefaults().Data
+	s.named = s.named || s.config.DataDir != (server.Config{}).WithDefaults().DataDir
 	return s
 }
 
@@ -71,9 +71,9 @@ func findUnknownVariables(environment []string) []string {
 // returns "" if the settings do not specify a port.
 func (s settings) serverURL() string {
 	if s.config.TLSCert != "" {
-		return server.URLOf("https", s.config.Listen)
+		return server.ListenURL("https", s.config.Listen)
 	}
-	return server.URLOf("http", s.config.Listen)
+	return server.ListenURL("http", s.config.Listen)
 }
 
 // checkSettings checks that serve accepts the settings, that it knows all COLOPHON_ environment
@@ -82,10 +82,10 @@ func checkSettings(d *deployment) []Finding {
 	s := d.settings
 	var list []Finding
 	if s.err != nil {
-		list = append(list, finding(Wrong, "correct the settings; serve does not start with them", "%v", s.err)...)
+		list = append(list, finding(VerdictWrong, "correct the settings; serve does not start with them", "%v", s.err)...)
 	}
 	if len(s.unknownVariables) > 0 {
-		list = append(list, finding(Advice, "correct the name, or remove the variable", "unknown environment variables: %s", strings.Join(s.unknownVariables, ", "))...)
+		list = append(list, finding(VerdictAdvice, "correct the name, or remove the variable", "unknown environment variables: %s", strings.Join(s.unknownVariables, ", "))...)
 	}
 	from := "flags and variables"
 	if s.file != "" {
@@ -102,9 +102,9 @@ func checkWritable(path string) []Finding {
 	case err != nil || !hasModes:
 		return nil // the check that reads the file reports any error
 	case info.Mode().Perm()&0o002 != 0:
-		return finding(Wrong, "run: chmod o-w "+path, "every user of this machine can write to %s", path)
+		return finding(VerdictWrong, "run: chmod o-w "+path, "every user of this machine can write to %s", path)
 	case info.Mode().Perm()&0o020 != 0:
-		return finding(Advice, "run: chmod g-w "+path, "the members of a group can write to %s", path)
+		return finding(VerdictAdvice, "run: chmod g-w "+path, "the members of a group can write to %s", path)
 	}
 	return nil
 }
@@ -118,27 +118,27 @@ func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {
 		if config.TLSClientCA != "" {
-			return finding(Wrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them access")
+			return finding(VerdictWrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them access")
 		}
-		return finding(OK, "", "none: the server accepts API tokens only")
+		return finding(VerdictOK, "", "none: the server accepts API tokens only")
 	}
 	rules, err := access.ReadRules(config.AccessFile)
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, "run the doctor as the user that runs the server", "%v", err)
+		return finding(VerdictNotChecked, "run the doctor as the user that runs the server", "%v", err)
 	}
 	if err != nil {
-		return finding(Wrong, "correct the access file; serve does not start with an invalid one", "%s: %v", config.AccessFile, err)
+		return finding(VerdictWrong, "correct the access file; serve does not start with an invalid one", "%s: %v", config.AccessFile, err)
 	}
 	list := checkWritable(config.AccessFile)
 	switch {
 	case len(rules.MTLS) > 0 && config.TLSClientCA == "":
-		list = append(list, finding(Wrong, "set --tls-client-ca, or remove the rules", "%s has %s for client certificates, but --tls-client-ca is not set",
+		list = append(list, finding(VerdictWrong, "set --tls-client-ca, or remove the rules", "%s has %s for client certificates, but --tls-client-ca is not set",
 			config.AccessFile, cli.FormatCount(uint64(len(rules.MTLS)), "rule"))...)
 	case len(rules.MTLS) == 0 && config.TLSClientCA != "":
-		list = append(list, finding(Wrong, "add rules for client certificates, or omit --tls-client-ca", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
+		list = append(list, finding(VerdictWrong, "add rules for client certificates, or omit --tls-client-ca", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {
-		list = append(list, finding(Wrong, "add rules to the file, or omit --access-file; serve does not start with an access file that has no rules", "%s has no rules", config.AccessFile)...)
+		list = append(list, finding(VerdictWrong, "add rules to the file, or omit --access-file; serve does not start with an access file that has no rules", "%s has no rules", config.AccessFile)...)
 	}
 	return orOK(list, "%s: %s, %s for client certificates", config.AccessFile,
 		cli.FormatCount(uint64(len(rules.OIDC)), "issuer"), cli.FormatCount(uint64(len(rules.MTLS)), "rule"))

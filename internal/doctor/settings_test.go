@@ -30,16 +30,16 @@ func TestCheckSettings(t *testing.T) {
 		d.settings.unknownVariables = nil // ignores the environment of the test run
 		return checkSettings(d)
 	}
-	requireFinding(t, judge("listen: 127.0.0.1:9\n"), OK, path)
-	requireFinding(t, judge("lissten: 127.0.0.1:9\n"), Wrong, "field lissten not found")
-	requireFinding(t, judge("{"), Wrong, path)
-	requireFinding(t, judge("", "--max-page", "0"), Wrong, "max-page: must be at least 1")
-	requireFinding(t, checkSettings(newDeployment(t)), OK, "flags and variables: serve accepts them")
-	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), Advice, "unknown environment variables: COLOPHON_LISTN")
+	requireFinding(t, judge("listen: 127.0.0.1:9\n"), VerdictOK, path)
+	requireFinding(t, judge("lissten: 127.0.0.1:9\n"), VerdictWrong, "field lissten not found")
+	requireFinding(t, judge("{"), VerdictWrong, path)
+	requireFinding(t, judge("", "--max-page", "0"), VerdictWrong, "max-page: must be at least 1")
+	requireFinding(t, checkSettings(newDeployment(t)), VerdictOK, "flags and variables: serve accepts them")
+	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), VerdictAdvice, "unknown environment variables: COLOPHON_LISTN")
 	if hasModes {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
 		require.NoError(t, os.Chmod(path, 0o666))
-		requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.file = path })), Wrong, "can write to")
+		requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.file = path })), VerdictWrong, "can write to")
 	}
 }
 
@@ -49,37 +49,37 @@ func TestReadSettingsIgnoresABadFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("listen: 127.0.0.1:9\ncache: much\n"), 0o600))
 	s := readSettings(path, nothing, givenFlags(t, "--data", "here"))
 	require.ErrorContains(t, s.err, "much")
-	require.Equal(t, "here", s.config.Data)
+	require.Equal(t, "here", s.config.DataDir)
 	require.Equal(t, "127.0.0.1:8080", s.config.Listen)
 	s = readSettings("", nothing, givenFlags(t, "--listen", "nonsense"))
 	require.ErrorContains(t, s.err, "nonsense")
-	require.Equal(t, "data", s.config.Data)
+	require.Equal(t, "data", s.config.DataDir)
 }
 
 func TestCheckAccessFile(t *testing.T) {
 	d := newDeployment(t)
-	requireFinding(t, checkAccessFile(d), OK, "none")
+	requireFinding(t, checkAccessFile(d), VerdictOK, "none")
 	path := filepath.Join(d.data(), "access.yaml")
 	d.settings.config.AccessFile = path
 	write := func(text string) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("oidc:\n- {issuer: https://id.example.org, audience: ledger, rules: [{claim: groups, value: eval, ledgers: [default], scopes: [read]}]}\n")
-	requireFinding(t, checkAccessFile(d), OK, "1 issuer, 0 rules for client certificates")
+	requireFinding(t, checkAccessFile(d), VerdictOK, "1 issuer, 0 rules for client certificates")
 	write("oidk: []\n")
-	requireFinding(t, checkAccessFile(d), Wrong, "oidk")
+	requireFinding(t, checkAccessFile(d), VerdictWrong, "oidk")
 	write("mtls:\n- {san: 'dns:robot', name: robot, ledgers: [default], scopes: [write]}\n")
-	requireFinding(t, checkAccessFile(d), Wrong, "1 rule for client certificates, but --tls-client-ca is not set")
+	requireFinding(t, checkAccessFile(d), VerdictWrong, "1 rule for client certificates, but --tls-client-ca is not set")
 	d.settings.config.TLSClientCA = "ca.pem"
-	requireFinding(t, checkAccessFile(d), OK, "1 rule for client certificates")
+	requireFinding(t, checkAccessFile(d), VerdictOK, "1 rule for client certificates")
 	if hasModes {
 		require.NoError(t, os.Chmod(path, 0o666))
-		requireFinding(t, checkAccessFile(d), Wrong, "run: chmod o-w")
+		requireFinding(t, checkAccessFile(d), VerdictWrong, "run: chmod o-w")
 		require.NoError(t, os.Chmod(path, 0o660))
-		requireFinding(t, checkAccessFile(d), Advice, "the members of a group can write to")
+		requireFinding(t, checkAccessFile(d), VerdictAdvice, "the members of a group can write to")
 	}
 	d.settings.config.AccessFile = ""
-	requireFinding(t, checkAccessFile(d), Wrong, "no rule grants them access")
+	requireFinding(t, checkAccessFile(d), VerdictWrong, "no rule grants them access")
 }
 
 func TestUnknownVariables(t *testing.T) {

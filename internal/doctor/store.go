@@ -19,14 +19,14 @@ const storeTimeout = 5 * time.Second
 // askStore probes the PostgreSQL database that holds the log, if there is one, and reads the tokens
 // in it.
 func (d *deployment) askStore(ctx context.Context) {
-	if d.settings.config.Store == "" {
+	if d.settings.config.StoreURL == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	d.store = postgres.Probe(ctx, d.settings.config.Store)
+	d.store = postgres.Probe(ctx, d.settings.config.StoreURL)
 	if d.store == nil {
-		d.shared.tokens, d.shared.err = readShared(ctx, d.settings.config.Store)
+		d.shared.tokens, d.shared.err = readShared(ctx, d.settings.config.StoreURL)
 	}
 }
 
@@ -46,14 +46,14 @@ func readShared(ctx context.Context, url string) ([]access.ListedToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := access.Store{Shared: database}.List()
+	tokens, err := access.Store{SharedStore: database}.List()
 	return tokens, errors.Join(err, database.Close())
 }
 
 // listTokens returns the server's tokens. They are in the database that holds the log if there is
 // one, and otherwise in the data folder.
 func (d *deployment) listTokens() ([]access.ListedToken, error) {
-	if d.settings.config.Store != "" {
+	if d.settings.config.StoreURL != "" {
 		return d.shared.tokens, errors.Join(d.store, d.shared.err)
 	}
 	return access.Store{Dir: datadir.TokenFolder(d.data()), Now: func() time.Time { return d.now }}.List()
@@ -65,18 +65,18 @@ func checkStore(d *deployment) []Finding {
 	var setting *postgres.SettingError
 	var shared *pooler.SharedSessionError
 	switch {
-	case d.settings.config.From != "":
-		return finding(OK, "", "the log is loaded from a published copy into the data folder")
-	case d.settings.config.Store == "":
-		return finding(OK, "", "the log is in the data folder")
+	case d.settings.config.CopyURL != "":
+		return finding(VerdictOK, "", "the log is loaded from a published copy into the data folder")
+	case d.settings.config.StoreURL == "":
+		return finding(VerdictOK, "", "the log is in the data folder")
 	case errors.As(d.store, &setting):
-		return finding(Wrong, "turn on the setting; otherwise the server does not start", "%v", d.store)
+		return finding(VerdictWrong, "turn on the setting; otherwise the server does not start", "%v", d.store)
 	case errors.As(d.store, &shared):
-		return finding(Wrong, "make one of these changes; otherwise the server does not start", "%v", d.store)
-	case errors.Is(d.store, storage.ErrFormat):
-		return finding(Wrong, "use the version of colophon that wrote the database", "%v", d.store)
+		return finding(VerdictWrong, "make one of these changes; otherwise the server does not start", "%v", d.store)
+	case errors.Is(d.store, storage.ErrUnknownFormat):
+		return finding(VerdictWrong, "use the version of colophon that wrote the database", "%v", d.store)
 	case d.store != nil:
-		return finding(Wrong, "start the database, or correct --store", "the log's database cannot be used: %v", d.store)
+		return finding(VerdictWrong, "start the database, or correct --store", "the log's database cannot be used: %v", d.store)
 	}
-	return finding(OK, "", "the log's database answers, and its settings make every commit durable")
+	return finding(VerdictOK, "", "the log's database answers, and its settings make every commit durable")
 }

@@ -13,16 +13,16 @@ import (
 func TestStore(t *testing.T) {
 	elsewhere := func(err error) func(*deployment) {
 		return func(d *deployment) {
-			d.settings.config.Store = "postgres://db.example.org/colophon"
+			d.settings.config.StoreURL = "postgres://db.example.org/colophon"
 			d.store = err
 		}
 	}
 	runCheckCases(t, checkStore, []checkCase{
-		{"in the folder", func(*deployment) {}, OK, "the log is in the data folder"},
-		{"elsewhere", elsewhere(nil), OK, "answers"},
-		{"gone", elsewhere(errors.New("connection refused")), Wrong, "connection refused"},
-		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrFormat)), Wrong, "version 99"},
-		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), Wrong, "a pooler shares the database's sessions"},
-		{"setting", elsewhere(&postgres.SettingError{Name: "fsync"}), Wrong, "the server's setting fsync is off"},
+		{"in the folder", func(*deployment) {}, VerdictOK, "the log is in the data folder"},
+		{"elsewhere", elsewhere(nil), VerdictOK, "answers"},
+		{"gone", elsewhere(errors.New("connection refused")), VerdictWrong, "connection refused"},
+		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrUnknownFormat)), VerdictWrong, "version 99"},
+		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), VerdictWrong, "a pooler shares the database's sessions"},
+		{"setting", elsewhere(&postgres.SettingError{Name: "fsync"}), VerdictWrong, "the server's setting fsync is off"},
 	})
 }

@@ -25,21 +25,21 @@ const (
 func checkTokens(d *deployment) []Finding {
 	tokens, err := d.listTokens()
 	if errors.Is(err, fs.ErrPermission) {
-		return finding(NotChecked, adviceRunAsOwner, "%v", err)
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
 	}
 	if d.store != nil {
-		return finding(NotChecked, "start the database, or correct --store", "the tokens are in the log's database, which cannot be read")
+		return finding(VerdictNotChecked, "start the database, or correct --store", "the tokens are in the log's database, which cannot be read")
 	}
 	if err != nil {
-		return finding(Wrong, "fix the reported problem; until then the server accepts no token", "%v", err)
+		return finding(VerdictWrong, "fix the reported problem; until then the server accepts no token", "%v", err)
 	}
 	if len(tokens) == 0 {
-		if _, err := os.Stat(datadir.TokenFolder(d.data())); err == nil && d.settings.config.Store != "" {
-			return finding(Wrong, "restore the database from a backup, or create a token", "the server had tokens, but the database has none, so the server does not start")
+		if _, err := os.Stat(datadir.TokenFolder(d.data())); err == nil && d.settings.config.StoreURL != "" {
+			return finding(VerdictWrong, "restore the database from a backup, or create a token", "the server had tokens, but the database has none, so the server does not start")
 		} else if err == nil {
-			return finding(Wrong, "restore the file from a backup, or create a token; do not remove the folder, because the server would then require no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
+			return finding(VerdictWrong, "restore the file from a backup, or create a token; do not remove the folder, because the server would then require no credentials", "the token file is missing from %s, so the server accepts no token", datadir.TokenFolder(d.data()))
 		}
-		return finding(OK, "", "no tokens exist")
+		return finding(VerdictOK, "", "no tokens exist")
 	}
 	var list []Finding
 	var active []string
@@ -49,11 +49,11 @@ func checkTokens(d *deployment) []Finding {
 			active = append(active, t.Name)
 			list = append(list, checkToken(t, d.now)...)
 		case "expired":
-			list = append(list, finding(Advice, "create a new token if a client still needs one, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+			list = append(list, finding(VerdictAdvice, "create a new token if a client still needs one, then run: colophon token revoke "+t.ID, "token %q expired on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 		}
 	}
 	if len(active) == 0 && d.settings.config.AccessFile == "" {
-		list = append(list, finding(Wrong, "create a token; see: colophon token create --help", "there is no valid token, so the server refuses all requests")...)
+		list = append(list, finding(VerdictWrong, "create a token; see: colophon token create --help", "there is no valid token, so the server refuses all requests")...)
 	}
 	return orOK(list, "%s valid: %s", cli.FormatCount(uint64(len(active)), "token"), strings.Join(active, ", "))
 }
@@ -64,17 +64,17 @@ func checkToken(t access.ListedToken, now time.Time) []Finding {
 	renew := fmt.Sprintf("create a new token for its client, then run: colophon token revoke %s", t.ID)
 	var list []Finding
 	if !t.Expires.IsZero() && t.Expires.Sub(now) < tokenExpiresSoon {
-		list = append(list, finding(Advice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
+		list = append(list, finding(VerdictAdvice, renew, "token %q expires on %s", t.Name, t.Expires.Format(time.DateOnly))...)
 	}
 	if t.Expires.IsZero() && scopesOf(t)&access.ScopeAdmin != 0 {
-		list = append(list, finding(Advice, renew+"; give the new token an expiry time with --expires", "token %q has the scope admin and never expires", t.Name)...)
+		list = append(list, finding(VerdictAdvice, renew+"; give the new token an expiry time with --expires", "token %q has the scope admin and never expires", t.Name)...)
 	}
 	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
 	if lastUse.IsZero() {
 		lastUse, used = t.Created, "was never used, as far as the server knows"
 	}
 	if now.Sub(lastUse) > tokenUnused {
-		list = append(list, finding(Advice, "if no client needs it, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)
+		list = append(list, finding(VerdictAdvice, "if no client needs it, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)
 	}
 	return list
 }

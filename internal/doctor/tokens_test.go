@@ -33,17 +33,17 @@ func TestCheckTokens(t *testing.T) {
 		verdict Verdict
 		words   string
 	}{
-		{"good", yesterday, access.ScopeWrite, time.Time{}, OK, "1 token valid: robot"},
-		{"administrator that expires", yesterday, access.ScopeAdmin, testNow.Add(90 * day), OK, "1 token"},
-		{"administrator forever", yesterday, access.ScopeAdmin | access.ScopeRead, time.Time{}, Advice, "has the scope admin and never expires"},
-		{"ends soon", yesterday, access.ScopeRead, testNow.Add(3 * day), Advice, "expires on 2026-03-04"},
-		{"never used", testNow.Add(-60 * day), access.ScopeRead, time.Time{}, Advice, "was never used"},
-		{"expired", testNow.Add(-2 * day), access.ScopeRead, yesterday, Advice, "expired on 2026-02-28"},
-		{"no valid token", testNow.Add(-2 * day), access.ScopeRead, yesterday, Wrong, "the server refuses all requests"},
+		{"good", yesterday, access.ScopeWrite, time.Time{}, VerdictOK, "1 token valid: robot"},
+		{"administrator that expires", yesterday, access.ScopeAdmin, testNow.Add(90 * day), VerdictOK, "1 token"},
+		{"administrator forever", yesterday, access.ScopeAdmin | access.ScopeRead, time.Time{}, VerdictAdvice, "has the scope admin and never expires"},
+		{"ends soon", yesterday, access.ScopeRead, testNow.Add(3 * day), VerdictAdvice, "expires on 2026-03-04"},
+		{"never used", testNow.Add(-60 * day), access.ScopeRead, time.Time{}, VerdictAdvice, "was never used"},
+		{"expired", testNow.Add(-2 * day), access.ScopeRead, yesterday, VerdictAdvice, "expired on 2026-02-28"},
+		{"no valid token", testNow.Add(-2 * day), access.ScopeRead, yesterday, VerdictWrong, "the server refuses all requests"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDeployment(t)
-			requireFinding(t, checkTokens(d), OK, "no tokens exist")
+			requireFinding(t, checkTokens(d), VerdictOK, "no tokens exist")
 			made := makeToken(t, d.data(), c.made, "robot", c.scopes, access.AllLedgers, c.expires)
 			list := checkTokens(d)
 			requireFinding(t, list, c.verdict, c.words)
@@ -59,7 +59,7 @@ func TestCheckTokensUsedLongAgo(t *testing.T) {
 	made := makeToken(t, d.data(), testNow.AddDate(0, -6, 0), "robot", access.ScopeWrite, "default", time.Time{})
 	uses := `{"last_use":{"` + made.ID + `":"2025-12-24T00:00:00Z"}}`
 	require.NoError(t, os.WriteFile(filepath.Join(datadir.TokenFolder(d.data()), "last-use.json"), []byte(uses), 0o600))
-	requireFinding(t, checkTokens(d), Advice, `token "robot" (write) was last used on 2025-12-24`)
+	requireFinding(t, checkTokens(d), VerdictAdvice, `token "robot" (write) was last used on 2025-12-24`)
 }
 
 func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
@@ -68,10 +68,10 @@ func TestCheckTokensWhoseFileIsDamaged(t *testing.T) {
 	makeToken(t, d.data(), testNow, "robot", access.ScopeWrite, "default", time.Time{})
 	path := filepath.Join(datadir.TokenFolder(d.data()), "tokens.json")
 	require.NoError(t, os.Chmod(path, 0o644))
-	requireFinding(t, checkTokens(d), Wrong, "chmod 600")
+	requireFinding(t, checkTokens(d), VerdictWrong, "chmod 600")
 	require.NoError(t, os.Chmod(path, 0o600))
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
-	requireFinding(t, checkTokens(d), Wrong, "tokens.json")
+	requireFinding(t, checkTokens(d), VerdictWrong, "tokens.json")
 	require.NoError(t, os.Remove(path))
-	requireFinding(t, checkTokens(d), Wrong, "is missing")
+	requireFinding(t, checkTokens(d), VerdictWrong, "is missing")
 }

@@ -5,11 +5,11 @@ package example
 
 import _ "embed" // for Lines
 
-// Lines holds the request body for POST /batch. Each line has an idempotency key, so posting the lines again
+// BatchBody holds the request body for POST /batch. Each line has an idempotency key, so posting the lines again
 // adds nothing.
 //
 //go:embed example.ndjson
-var Lines []byte
+var BatchBody []byte
 
 // Label and LabelValue are the name and the value of a label that every record of the example has.
 const (

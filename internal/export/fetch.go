@@ -39,7 +39,7 @@ func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o Pac
 	x := &exporter{PackOptions: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
 		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
 	if o.WithoutContent {
-		x.state = pack.ContentLeftOut
+		x.state = pack.ContentOmitted
 	}
 	seqs, err := x.choose(seqs, filter)
 	if err != nil {
@@ -90,7 +90,7 @@ func (x *exporter) tooMany() error {
 func (x *exporter) list(filter map[string]string) (seqs []uint64, err error) {
 	for row, err := range x.ledger.Records.List(&client.RecordFilter{Where: filter}).All(x.ctx) {
 		if err != nil {
-			return nil, x.server.ExplainExit(err)
+			return nil, x.server.ExplainFatal(err)
 		}
 		if seqs = append(seqs, row.Seq); len(seqs) > x.MaxRecords {
 			return nil, x.tooMany()
@@ -123,7 +123,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 	if err != nil {
 		return nil, pack.Report{}, err
 	}
-	p.Content, p.Contents = x.state, needed
+	p.ContentStatus, p.Contents = x.state, needed
 	own, err := cli.ParseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
 	if err != nil {
 		return nil, pack.Report{}, err
@@ -140,7 +140,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 func (x *exporter) record(seq uint64) (digests []string, err error) {
 	row, err := x.ledger.Records.Get(x.ctx, seq, nil)
 	if err != nil {
-		return nil, x.server.ExplainExit(err)
+		return nil, x.server.ExplainFatal(err)
 	}
 	x.redacted[seq] = row.RedactedBy
 	if row.RedactedBy != nil {
@@ -157,7 +157,7 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 		err := x.content(seq, name, named)
 		switch {
 		case errors.Is(err, client.ErrForbidden):
-			x.state = pack.ContentNoRight
+			x.state = pack.ContentForbidden
 		case errors.Is(err, client.ErrGone):
 			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased during the export; run export again", seq)
 		case err != nil:
@@ -183,7 +183,7 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	}
 	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {
-		return x.server.ExplainExit(err)
+		return x.server.ExplainFatal(err)
 	}
 	if sum := sha256.Sum256(content); uint64(len(content)) != named.Size || hex.EncodeToString(sum[:]) != named.SHA256 {
 		return errors.New("the content returned by the server does not match the size and digest in the event")
@@ -196,11 +196,11 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 func (x *exporter) prove(seqs []uint64) (*pack.Pack, error) {
 	history, err := x.ledger.Log.Keys(x.ctx)
 	if err != nil {
-		return nil, x.server.ExplainExit(err)
+		return nil, x.server.ExplainFatal(err)
 	}
 	now, err := x.ledger.Describe(x.ctx)
 	if err != nil {
-		return nil, x.server.ExplainExit(err)
+		return nil, x.server.ExplainFatal(err)
 	}
 	var keys []string // only keys that sign at this tree size, because readers do not trust a replaced key
 	for _, key := range history.SigningKeysAt(now.TreeSize) {
@@ -227,7 +227,7 @@ func (x *exporter) receipt(seq, size uint64) (*proofs.Receipt, error) {
 	path := fmt.Sprintf("%s/records/%d/receipt?tree_size=%d", x.ledger.Path(), seq, size)
 	answer, err := x.server.Do(x.ctx, client.Request{Path: path})
 	if err != nil {
-		return nil, x.server.ExplainExit(err)
+		return nil, x.server.ExplainFatal(err)
 	}
 	r, err := proofs.ParseReceipt(answer.Body)
 	if err == nil && r.Proof == nil {

@@ -21,15 +21,15 @@ import (
 
 // TableOptions selects the rows of an export and the file to write.
 type TableOptions struct {
-	Ledger   string
-	Question string // path of the list or query, relative to the ledger's path
-	AsOf     uint64 // tree size at which to query the ledger; 0 means the current size
-	Format   table.Format
-	File     string
+	Ledger    string
+	QueryPath string // path of the list or query, relative to the ledger's path
+	AsOf      uint64 // tree size at which to query the ledger; 0 means the current size
+	Format    table.Format
+	File      string
 }
 
-// Table describes an export that has been written.
-type Table struct {
+// TableResult describes an export that has been written.
+type TableResult struct {
 	Manifest *proofs.ExportManifest
 	Key      string // verifier key of the ledger, according to the server
 }
@@ -37,7 +37,7 @@ type Table struct {
 // WriteTable writes the rows of a list or query to a file, and their signed manifest to another
 // file next to it. It verifies the manifest with the keys that the server names. Existing files are
 // replaced only when all rows have been fetched and verified.
-func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*Table, error) {
+func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*TableResult, error) {
 	spool, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".rows.*")
 	if err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	}
 	history, err := ledger.Log.Keys(ctx)
 	if err != nil {
-		return nil, server.ExplainExit(err)
+		return nil, server.ExplainFatal(err)
 	}
-	manifest := table.NewManifest(o.Format, done.Manifest, done.Rest, done.Leaves)
+	manifest := table.NewManifest(o.Format, done.Manifest, done.AnswerWithoutRows, done.LeafHashes)
 	signed, _, err := manifest.Open(history.Verifiers()...)
 	if err != nil {
 		return nil, fmt.Errorf("verifying the manifest from the server: %w", err)
 	}
-	if err := write(c, o, spool, signed.Rows); err != nil {
+	if err := write(c, o, spool, signed.RowCount); err != nil {
 		return nil, err
 	}
 	text, err := json.MarshalIndent(manifest, "", "  ")
@@ -68,7 +68,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	if err := safefile.Replace(o.File+table.ManifestSuffix, append(text, '\n')); err != nil {
 		return nil, err
 	}
-	return &Table{Manifest: signed, Key: history.Current().String()}, nil
+	return &TableResult{Manifest: signed, Key: history.Current().String()}, nil
 }
 
 // fetchRows fetches the rows and writes them to spool, one per line.
@@ -76,13 +76,13 @@ func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledge
 	progress := cli.NewProgress(c, -1, "rows")
 	defer progress.Finish()
 	out := bufio.NewWriterSize(spool, 256<<10)
-	done, err := ledger.Export(ctx, o.Question, o.AsOf, func(row []byte) error {
+	done, err := ledger.Export(ctx, o.QueryPath, o.AsOf, func(row []byte) error {
 		progress.Add(1)
 		_, err := out.Write(append(row, '\n'))
 		return err
 	})
 	if err != nil {
-		return nil, server.ExplainExit(err)
+		return nil, server.ExplainFatal(err)
 	}
 	return done, out.Flush()
 }
@@ -121,7 +121,7 @@ func linesOf(spool *os.File, progress *cli.Progress) iter.Seq2[[]byte, error] {
 			return
 		}
 		lines := bufio.NewScanner(spool)
-		lines.Buffer(make([]byte, 0, 256<<10), pyjson.MaxBytes)
+		lines.Buffer(make([]byte, 0, 256<<10), pyjson.MaxSourceBytes)
 		for lines.Scan() {
 			progress.Add(1)
 			if !yield(lines.Bytes(), nil) {

@@ -21,23 +21,23 @@ import (
 // it, a lock on the folder itself. The file alone is not enough, because it can be deleted and
 // created again.
 type Lock struct {
-	File   *engine.Lock // the engine checks this lock when it opens the folder
-	folder io.Closer    // nil if the system or the file system cannot lock folders
+	EngineLock *engine.Lock // the engine checks this lock when it opens the folder
+	folder     io.Closer    // nil if the system or the file system cannot lock folders
 }
 
 // Take locks a folder on the operating system's file system until the Closer is closed or the process
 // exits. Its error wraps storage.ErrInUse if another process, or this one, already holds the lock. Take
 // creates the file "LOCK" in the folder; Close does not remove that file.
 func Take(dir string) (io.Closer, error) {
-	lock, err := TakeIn(vfs.Default, dir)
+	lock, err := TakeFS(vfs.Default, dir)
 	if err != nil {
 		return nil, err // returning lock would make the Closer a non-nil interface that holds a nil *Lock
 	}
 	return lock, nil
 }
 
-// TakeIn is like Take, but locks a folder on any file system.
-func TakeIn(files vfs.FS, dir string) (*Lock, error) {
+// TakeFS is like Take, but locks a folder on any file system.
+func TakeFS(files vfs.FS, dir string) (*Lock, error) {
 	if vfs.Root(files) == vfs.Default { // the engine's own Lock would follow a symbolic link and truncate its target
 		if err := safefile.CheckRegular(filepath.Join(dir, "LOCK")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
@@ -50,7 +50,7 @@ func TakeIn(files vfs.FS, dir string) (*Lock, error) {
 			return nil, err
 		}
 	}
-	if lock.File, err = engine.LockDirectory(dir, lockFiles(files)); err == nil {
+	if lock.EngineLock, err = engine.LockDirectory(dir, lockFiles(files)); err == nil {
 		return lock, nil
 	}
 	if heldElsewhere(err) {
@@ -66,7 +66,7 @@ func TakeIn(files vfs.FS, dir string) (*Lock, error) {
 
 // Close releases both parts of the lock.
 func (l *Lock) Close() error {
-	err := l.File.Close()
+	err := l.EngineLock.Close()
 	if l.folder != nil {
 		err = errors.Join(err, l.folder.Close())
 	}

@@ -31,25 +31,25 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 
 // prepare sets the statistic of a check. If the check cannot be tested, c.Summary says why.
 func (j *judge) prepare(c *Check) {
-	texts := c.Name == CheckSimilarity || c.Name == CheckLength || c.Name == CheckWords
+	texts := c.Name == CheckNameSimilarity || c.Name == CheckNameLength || c.Name == CheckNameWords
 	switch {
 	case len(j.Cases) == 0:
 		c.Summary = "Not tested: no input has runs in both sets."
-	case j.Whole && (c.Name == CheckChanged || c.Name == CheckSimilarity):
+	case j.WholeSets && (c.Name == CheckNameChanged || c.Name == CheckNameSimilarity):
 		c.Summary = "Not tested: the sets have different inputs, so no two outputs can be compared."
-	case texts && j.NoTexts != "":
-		c.Summary = "Not tested: " + j.NoTexts + "."
+	case texts && j.NoTextsReason != "":
+		c.Summary = "Not tested: " + j.NoTextsReason + "."
 	case texts && len(j.measured()) == 0:
 		c.Summary = "Not tested: no input has the texts of all its outputs."
-	case c.Name == CheckChanged:
+	case c.Name == CheckNameChanged:
 		j.changed(c)
-	case c.Name == CheckSimilarity:
+	case c.Name == CheckNameSimilarity:
 		j.similarity(c)
-	case c.Name == CheckLength:
+	case c.Name == CheckNameLength:
 		j.length(c)
-	case c.Name == CheckWords:
+	case c.Name == CheckNameWords:
 		j.vocabulary(c)
-	case c.Name == CheckMismatches:
+	case c.Name == CheckNameMismatches:
 		j.mismatches(c)
 	}
 }
@@ -59,14 +59,14 @@ const noRepeats = "no input has two runs in one set, so the variation by chance 
 // prepareExcess prepares a check that compares the distances between outputs in different sets with the distances
 // between outputs in the same set.
 func (j *judge) prepareExcess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
-	s := evidence.NewExcess(inputs(cases), distance)
+	s := evidence.NewExcessDistance(inputs(cases), distance)
 	c.Inputs = len(s.Inputs())
 	if c.Inputs == 0 {
 		c.Summary = "Not tested: " + noRepeats + "."
 		return
 	}
-	between, within, each := s.Means()
-	j.setStatistic(c, s, s.Varies(), each)
+	between, within, each := s.MeanDistances()
+	j.setStatistic(c, s, s.VariesBySplit(), each)
 	c.describe = func() { describe(between, within) }
 }
 
@@ -76,11 +76,11 @@ func (j *judge) prepareExcess(c *Check, cases []*Case, distance func(input, a, b
 func (j *judge) setStatistic(c *Check, s evidence.Statistic, varies bool, each []float64) {
 	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
 	c.needed = func(level float64) int {
-		if !j.Whole {
+		if !j.WholeSets {
 			return evidence.InputsNeeded(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
 		}
 		runs := 1 // number of runs in each set
-		for evidence.SmallestPValue(evidence.NewDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
+		for evidence.SmallestPValue(evidence.NewMeanDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
 			runs++
 		}
 		return runs
@@ -91,7 +91,7 @@ func (j *judge) setStatistic(c *Check, s evidence.Statistic, varies bool, each [
 	}
 	c.Change = &change
 	if len(each) > 1 {
-		interval := evidence.Bootstrap(each, j.Level, seed)
+		interval := evidence.Bootstrap(each, j.SignificanceLevel, seed)
 		c.Interval = &interval
 	}
 }
@@ -101,31 +101,31 @@ func (j *judge) changed(c *Check) {
 	repeated := false
 	for _, one := range j.Cases {
 		pairs++
-		if one.Baseline[0].Output != one.Candidate[0].Output {
+		if one.Baseline[0].OutputHash != one.Candidate[0].OutputHash {
 			differ++
 		}
 		repeated = repeated || len(one.Baseline)+len(one.Candidate) > 2
 	}
 	share := float64(differ) / float64(pairs)
-	if !repeated && j.Chance != nil {
+	if !repeated && j.ChanceDifferenceRate != nil {
 		c.Inputs = pairs
-		c.Change, c.P, c.computed = new(share-*j.Chance), new(evidence.BinomialTail(differ, pairs, *j.Chance)), true
-		c.smallest = evidence.BinomialTail(pairs, pairs, *j.Chance)
+		c.Change, c.PValue, c.computed = new(share-*j.ChanceDifferenceRate), new(evidence.BinomialTail(differ, pairs, *j.ChanceDifferenceRate)), true
+		c.smallest = evidence.BinomialTail(pairs, pairs, *j.ChanceDifferenceRate)
 		c.needed = func(level float64) int {
 			n := 1
-			for evidence.BinomialTail(n, n, *j.Chance) > level {
+			for evidence.BinomialTail(n, n, *j.ChanceDifferenceRate) > level {
 				n++
 			}
 			return n
 		}
 		c.describe = func() {
-			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); %s would differ by chance.", percent(share), differ, pairs, percent(*j.Chance))
+			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); %s would differ by chance.", percent(share), differ, pairs, percent(*j.ChanceDifferenceRate))
 		}
 		return
 	}
 	j.prepareExcess(c, j.Cases, func(input, a, b int) float64 {
 		runs := j.Cases[input].runs()
-		if runs[a].Output != runs[b].Output {
+		if runs[a].OutputHash != runs[b].OutputHash {
 			return 1
 		}
 		return 0
@@ -152,9 +152,9 @@ func (j *judge) length(c *Check) {
 	cases := j.measured()
 	c.Inputs = len(cases)
 	logLength := values(cases, func(r *Run) float64 { return math.Log1p(float64(r.words)) })
-	s := evidence.NewDifference(inputs(cases), logLength, false)
-	j.setStatistic(c, s, s.Varies(), s.PerInput())
-	if j.Whole {
+	s := evidence.NewMeanDifference(inputs(cases), logLength, false)
+	j.setStatistic(c, s, s.VariesBySplit(), s.PerInput())
+	if j.WholeSets {
 		j.wholeInterval(c, logLength)
 	}
 	*c.Change = math.Expm1(*c.Change)
@@ -167,7 +167,7 @@ func (j *judge) length(c *Check) {
 			direction = "shorter"
 		}
 		average, interval := "the inputs", ""
-		if j.Whole {
+		if j.WholeSets {
 			average = "the runs of each set"
 		}
 		if c.Interval != nil {
@@ -207,7 +207,7 @@ func words(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 func (j *judge) wholeInterval(c *Check, values [][]float64) {
 	if len(values) == 1 {
 		n := len(j.Cases[0].Baseline)
-		interval := evidence.BootstrapDifference(values[0][:n], values[0][n:], j.Level, seed)
+		interval := evidence.BootstrapDifference(values[0][:n], values[0][n:], j.SignificanceLevel, seed)
 		c.Interval = &interval
 	}
 }
@@ -222,9 +222,9 @@ func (j *judge) vocabulary(c *Check) {
 		}
 	}
 	c.words = evidence.NewWordShares(inputs(cases), sets, len(j.ComparedRuns.words))
-	j.setStatistic(c, c.words, c.words.Varies(), nil)
-	if all := c.words.All(); len(all) > 0 {
-		*c.Change = math.Abs(all[0].Candidate - all[0].Baseline)
+	j.setStatistic(c, c.words, c.words.VariesBySplit(), nil)
+	if all := c.words.Words(); len(all) > 0 {
+		*c.Change = math.Abs(all[0].CandidateShare - all[0].BaselineShare)
 	}
 	c.describe = func() {
 		if len(c.Words) == 0 {
@@ -268,9 +268,9 @@ func (j *judge) mismatches(c *Check) {
 		}
 		return
 	}
-	s := evidence.NewDifference(inputs(j.Cases), wrong, true)
-	j.setStatistic(c, s, s.Varies(), s.PerInput())
-	if j.Whole {
+	s := evidence.NewMeanDifference(inputs(j.Cases), wrong, true)
+	j.setStatistic(c, s, s.VariesBySplit(), s.PerInput())
+	if j.WholeSets {
 		j.wholeInterval(c, wrong)
 	}
 	c.describe = describe

@@ -13,9 +13,9 @@ import (
 
 // Run is a run of a model on an input.
 type Run struct {
-	Seq      uint64
-	Output   string // hash of the output
-	Mismatch bool   // the record claims a hash that is wrong
+	Seq        uint64
+	OutputHash string // hash of the output
+	Mismatch   bool   // the record claims a hash that is wrong
 	// Conditions maps variables that may differ between the sets, such as model, to their values.
 	Conditions map[string]string
 
@@ -48,16 +48,16 @@ func (c *Case) runs() []*Run {
 type ComparedRuns struct {
 	// Cases are the inputs that have runs in both sets. If Whole is true, the sets have different
 	// inputs, and a single case holds all runs.
-	Cases []*Case
-	Whole bool
-	// Unmatched is the number of inputs that only the baseline has, followed by the number that only
+	Cases     []*Case
+	WholeSets bool
+	// UnmatchedInputs is the number of inputs that only the baseline has, followed by the number that only
 	// the candidate has.
-	Unmatched [2]int
-	// Skipped is the number of runs that are not compared. If Whole is true, these are the runs whose output
+	UnmatchedInputs [2]int
+	// SkippedRuns is the number of runs that are not compared. If Whole is true, these are the runs whose output
 	// has no text. Otherwise, they are the runs beyond MaxRepeats for an input.
-	Skipped int
-	// NoTexts says why texts are not compared. If texts are compared, it is empty.
-	NoTexts string
+	SkippedRuns int
+	// NoTextsReason says why texts are not compared. If texts are compared, it is empty.
+	NoTextsReason string
 
 	numbers map[string]int
 	words   []string
@@ -77,7 +77,7 @@ func (d *ComparedRuns) features(text []byte) []int {
 		d.numbers = make(map[string]int)
 	}
 	seen := make(map[int]struct{})
-	for word := range textdiff.Words(text) {
+	for word := range textdiff.Tokens(text) {
 		if len(word) > maxWord {
 			continue
 		}
@@ -103,14 +103,14 @@ func (d *ComparedRuns) Measure(c *Case, texts [][]byte) {
 		run.words, run.features = int(textdiff.MeasureLength(texts[i]).Words), d.features(texts[i])
 	}
 	c.measured = true
-	if d.Whole || len(runs) == 2 {
+	if d.WholeSets || len(runs) == 2 {
 		return
 	}
 	c.similar = make([]float64, len(runs)*len(runs))
 	for a := range runs {
 		for b := range a {
 			s := 1.0
-			if runs[a].Output != runs[b].Output {
+			if runs[a].OutputHash != runs[b].OutputHash {
 				s = textdiff.Compare(texts[a], texts[b]).Similarity
 			}
 			c.similar[a*len(runs)+b], c.similar[b*len(runs)+a] = s, s
@@ -140,15 +140,15 @@ func (d *ComparedRuns) counts() (baseline, candidate int) {
 // maxValues is the maximum number of values that a report lists for a variable.
 const maxValues = 4
 
-// Variable is a variable whose values differ between the sets.
-type Variable struct {
+// VariableDifference is a variable whose values differ between the sets.
+type VariableDifference struct {
 	Name      string   `json:"name"`
 	Baseline  []string `json:"baseline"` // at most maxValues values, followed by "…" if there are more
 	Candidate []string `json:"candidate"`
 }
 
 // differences returns the variables whose values differ between the sets, sorted by name.
-func (d *ComparedRuns) differences() []Variable {
+func (d *ComparedRuns) differences() []VariableDifference {
 	values := make(map[string]*[2]map[string]bool)
 	add := func(side int, runs []Run) {
 		for _, run := range runs {
@@ -164,13 +164,13 @@ func (d *ComparedRuns) differences() []Variable {
 		add(0, c.Baseline)
 		add(1, c.Candidate)
 	}
-	list := []Variable{}
+	list := []VariableDifference{}
 	for name, sides := range values {
 		if !maps.Equal(sides[0], sides[1]) {
-			list = append(list, Variable{name, few(sides[0]), few(sides[1])})
+			list = append(list, VariableDifference{name, few(sides[0]), few(sides[1])})
 		}
 	}
-	slices.SortFunc(list, func(a, b Variable) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b VariableDifference) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

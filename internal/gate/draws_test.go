@@ -70,7 +70,7 @@ func (c *corpus) add(condition string, text []byte) {
 
 func (c *corpus) run(condition string, input int) Run {
 	o := &c.outputs[condition][input]
-	return Run{Output: string(o.text), words: o.words, features: o.features, Conditions: map[string]string{"condition": condition}}
+	return Run{OutputHash: string(o.text), words: o.words, features: o.features, Conditions: map[string]string{"condition": condition}}
 }
 
 // one returns a case that consists of the runs of an input under the given conditions.
@@ -106,7 +106,7 @@ func (c *corpus) with(cases ...*Case) *ComparedRuns {
 }
 
 // drawOptions uses fewer random splits per permutation test than the default, to save time.
-var drawOptions = Options{Level: 0.05, Draws: 499}
+var drawOptions = Options{SignificanceLevel: 0.05, Permutations: 499}
 
 // verdicts calls draw draws times, judges each result, and counts each verdict.
 func verdicts(draws int, draw func(*rand.Rand) *ComparedRuns) map[Verdict]int {
@@ -268,7 +268,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 				}
 				whole.measured = true
 				d := c.with(whole)
-				d.Whole = true
+				d.WholeSets = true
 				return d
 			})
 		})

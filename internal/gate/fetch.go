@@ -21,9 +21,9 @@ import (
 type Selection struct {
 	// Baseline and Candidate are the filters that select the runs of the two sets.
 	Baseline, Candidate client.RecordFilter
-	// Match names the value that identifies the input of a run: input, input_hash, run_id, label:NAME, or
+	// MatchKey names the value that identifies the input of a run: input, input_hash, run_id, label:NAME, or
 	// the JSON pointer of a payload member. If it is empty, the sets are compared as wholes.
-	Match string
+	MatchKey string
 	// MaxRuns is the maximum number of runs in a set.
 	MaxRuns int
 }
@@ -32,8 +32,8 @@ type Selection struct {
 // more, only the latest are compared.
 const MaxRepeats = 10
 
-// ErrSelection means that the selected runs cannot be compared.
-var ErrSelection = errors.New("the selected runs cannot be compared")
+// ErrIncomparable means that the selected runs cannot be compared.
+var ErrIncomparable = errors.New("the selected runs cannot be compared")
 
 // Fetch reads the selected runs of a ledger. It also returns the tree size at which they were read.
 func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
@@ -71,7 +71,7 @@ var setNames = [...]string{"baseline", "candidate"}
 // error if a run is in both sets or if the set has more than MaxRuns runs.
 func (c *collector) list(ctx context.Context, set int, filter client.RecordFilter) error {
 	const page = 500
-	filter.Kind, filter.Events, filter.Limit = wire.KindIPCRecord, true, page
+	filter.Kind, filter.IncludeEvents, filter.Limit = wire.KindIPCRecord, true, page
 	for page, err := range c.ledger.Records.List(&filter).Pages(ctx) {
 		if err != nil {
 			return err
@@ -85,9 +85,9 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 			case !ok:
 				continue
 			case set == 1 && c.seqs[run.Seq]:
-				return fmt.Errorf("%w: event %d is in both sets; use mutually exclusive conditions for --baseline and --candidate", ErrSelection, run.Seq)
+				return fmt.Errorf("%w: event %d is in both sets; use mutually exclusive conditions for --baseline and --candidate", ErrIncomparable, run.Seq)
 			case len(c.runs[set]) >= c.selection.MaxRuns:
-				return fmt.Errorf("%w: the %s has more than %d runs; select fewer with --where or --since, or raise --max-runs", ErrSelection, setNames[set], c.selection.MaxRuns)
+				return fmt.Errorf("%w: the %s has more than %d runs; select fewer with --where or --since, or raise --max-runs", ErrIncomparable, setNames[set], c.selection.MaxRuns)
 			case set == 0:
 				c.seqs[run.Seq] = true
 			}
@@ -112,13 +112,13 @@ func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error)
 	if !ok {
 		return run, false, nil
 	}
-	run.Run = Run{Seq: row.Seq, Output: r.Hashes.Get("output_hash"), Mismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}
+	run.Run = Run{Seq: row.Seq, OutputHash: r.Hashes.Get("output_hash"), Mismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}
 	_, run.stored = r.Content["output"]
 	run.stored = run.stored && row.RedactedBy == nil
-	name, label := strings.CutPrefix(c.selection.Match, "label:")
-	switch by := c.selection.Match; {
+	name, label := strings.CutPrefix(c.selection.MatchKey, "label:")
+	switch by := c.selection.MatchKey; {
 	case by == "":
-		return run, run.Output != "", nil
+		return run, run.OutputHash != "", nil
 	case label:
 		run.by = r.Labels[name]
 	case strings.HasPrefix(by, "/"):
@@ -132,7 +132,7 @@ func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error)
 	default:
 		run.by = r.Hashes.Get(by)
 	}
-	return run, run.by != "" && run.Output != "", nil
+	return run, run.by != "" && run.OutputHash != "", nil
 }
 
 // conditions returns those variables of a run that may explain a difference between the sets, such
@@ -154,13 +154,13 @@ func conditions(r *wire.IPCRecordEvent) map[string]string {
 
 // match groups the runs by input.
 func (c *collector) match() *ComparedRuns {
-	d := &ComparedRuns{Whole: c.selection.Match == ""}
+	d := &ComparedRuns{WholeSets: c.selection.MatchKey == ""}
 	var by [2]map[string][]Run
 	for set, runs := range c.runs {
 		by[set] = make(map[string][]Run)
 		for _, run := range runs {
-			if !d.Whole && len(by[set][run.by]) == MaxRepeats {
-				d.Skipped++
+			if !d.WholeSets && len(by[set][run.by]) == MaxRepeats {
+				d.SkippedRuns++
 				continue
 			}
 			by[set][run.by] = append(by[set][run.by], run.Run)
@@ -168,14 +168,14 @@ func (c *collector) match() *ComparedRuns {
 	}
 	for _, value := range slices.Sorted(maps.Keys(by[0])) {
 		if by[1][value] == nil {
-			d.Unmatched[0]++
+			d.UnmatchedInputs[0]++
 			continue
 		}
 		d.Cases = append(d.Cases, &Case{Baseline: by[0][value], Candidate: by[1][value]})
 	}
 	for value := range by[1] {
 		if by[0][value] == nil {
-			d.Unmatched[1]++
+			d.UnmatchedInputs[1]++
 		}
 	}
 	return d
@@ -193,7 +193,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			stored[run.Seq] = run.stored
 		}
 	}
-	if d.Whole {
+	if d.WholeSets {
 		d.dropWithout(stored)
 	}
 	var mu sync.Mutex // guards d
@@ -206,7 +206,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			case errors.Is(err, client.ErrForbidden):
 				mu.Lock()
 				defer mu.Unlock()
-				d.NoTexts = "comparing texts requires a token with the scope content"
+				d.NoTextsReason = "comparing texts requires a token with the scope content"
 				return nil
 			case err != nil || texts == nil:
 				return err
@@ -227,7 +227,7 @@ func (d *ComparedRuns) dropWithout(stored map[uint64]bool) {
 		for _, runs := range []*[]Run{&c.Baseline, &c.Candidate} {
 			n := len(*runs)
 			*runs = slices.DeleteFunc(*runs, func(r Run) bool { return !stored[r.Seq] })
-			d.Skipped += n - len(*runs)
+			d.SkippedRuns += n - len(*runs)
 		}
 	}
 	d.Cases = slices.DeleteFunc(d.Cases, func(c *Case) bool { return len(c.Baseline) == 0 || len(c.Candidate) == 0 })

@@ -13,39 +13,39 @@ import (
 
 // The names of the checks.
 const (
-	CheckChanged    = "changed"    // outputs differ more often than expected by chance
-	CheckSimilarity = "similarity" // outputs are less similar than expected by chance
-	CheckLength     = "length"     // outputs became longer or shorter
-	CheckWords      = "words"      // words occur in more or in fewer outputs
-	CheckMismatches = "mismatches" // more records claim wrong hashes
+	CheckNameChanged    = "changed"    // outputs differ more often than expected by chance
+	CheckNameSimilarity = "similarity" // outputs are less similar than expected by chance
+	CheckNameLength     = "length"     // outputs became longer or shorter
+	CheckNameWords      = "words"      // words occur in more or in fewer outputs
+	CheckNameMismatches = "mismatches" // more records claim wrong hashes
 )
 
 // CheckNames lists the names of all checks in report order.
-var CheckNames = []string{CheckChanged, CheckSimilarity, CheckLength, CheckWords, CheckMismatches}
+var CheckNames = []string{CheckNameChanged, CheckNameSimilarity, CheckNameLength, CheckNameWords, CheckNameMismatches}
 
 // Options configures a gate.
 type Options struct {
-	// Level is the maximum probability of a false alarm, that is, of the gate failing although
+	// SignificanceLevel is the maximum probability of a false alarm, that is, of the gate failing although
 	// nothing has changed.
-	Level float64
+	SignificanceLevel float64
 	// Checks lists the checks to run; nil means all. If a check in Required cannot be run on the data, the
 	// gate cannot pass.
-	Checks, Required []string
-	// Tolerance maps the name of a check to the largest change at which the check still passes; see
+	Checks, RequiredChecks []string
+	// Tolerances maps the name of a check to the largest change at which the check still passes; see
 	// Check.Change. The default is 0.
-	Tolerance map[string]float64
+	Tolerances map[string]float64
 	// MaxMismatches is the maximum number of the candidate's records that may claim wrong hashes. This is a
 	// limit, not a statistical test. nil means no limit.
 	MaxMismatches *int
-	// Chance is the share of outputs that are expected to differ by chance between two runs of the same
+	// ChanceDifferenceRate is the share of outputs that are expected to differ by chance between two runs of the same
 	// input. It is used only if no input has repeats. nil means that the share is unknown.
-	Chance *float64
-	// Draws is the number of random splits in a permutation test; 0 means DefaultDraws.
-	Draws int
+	ChanceDifferenceRate *float64
+	// Permutations is the number of random splits in a permutation test; 0 means DefaultPermutations.
+	Permutations int
 }
 
-// DefaultDraws is the default of Options.Draws.
-const DefaultDraws = 4999
+// DefaultPermutations is the default of Options.Permutations.
+const DefaultPermutations = 4999
 
 // seed is constant so that the gate's results are reproducible.
 const seed = 1
@@ -85,12 +85,12 @@ type Check struct {
 	Change    *float64           `json:"change,omitempty"`
 	Tolerance float64            `json:"tolerance"`
 	Interval  *evidence.Interval `json:"interval,omitempty"`
-	// P is the p-value of the test. AdjustedP is P adjusted for the number of checks. AdjustedP, not P, is
-	// compared with Options.Level.
-	P         *float64     `json:"p,omitempty"`
-	AdjustedP *float64     `json:"adjusted_p,omitempty"`
-	Needed    int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
-	Words     []WordChange `json:"words,omitempty"`
+	// PValue is the p-value of the test. AdjustedP is P adjusted for the number of checks. AdjustedP, not P, is
+	// compared with Options.SignificanceLevel.
+	PValue       *float64     `json:"p,omitempty"`
+	AdjustedP    *float64     `json:"adjusted_p,omitempty"`
+	NeededInputs int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
+	Words        []WordChange `json:"words,omitempty"`
 
 	statistic evidence.Statistic
 	smallest  float64 // the smallest p-value that is possible with this number of runs
@@ -111,45 +111,45 @@ type WordChange struct {
 
 // Report describes the outcome of a gate and of its checks.
 type Report struct {
-	Verdict       Verdict    `json:"verdict"`
-	Summary       string     `json:"summary"`
-	AsOf          uint64     `json:"as_of,omitempty"`
-	Baseline      []string   `json:"baseline,omitempty"` // conditions that select the runs of the baseline
-	Candidate     []string   `json:"candidate,omitempty"`
-	Matched       string     `json:"matched_by,omitempty"` // the value that identifies an input; empty if the sets are compared as wholes
-	Inputs        int        `json:"inputs"`               // number of inputs with runs in both sets
-	Repeated      int        `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set; they show the variation by chance
-	Uneven        int        `json:"uneven_inputs"`        // number of matched inputs that have different numbers of runs in the two sets
-	BaselineRuns  int        `json:"baseline_runs"`
-	CandidateRuns int        `json:"candidate_runs"`
-	BaselineOnly  int        `json:"baseline_only"` // number of inputs that only the baseline has; they are not compared
-	CandidateOnly int        `json:"candidate_only"`
-	Skipped       int        `json:"runs_left,omitempty"` // number of runs that are not compared; see ComparedRuns.Skipped
-	Level         float64    `json:"level"`
-	Needed        int        `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
-	Differ        []Variable `json:"differ"`           // variables whose values differ between the sets
-	Checks        []Check    `json:"checks"`
+	Verdict             Verdict              `json:"verdict"`
+	Summary             string               `json:"summary"`
+	AsOf                uint64               `json:"as_of,omitempty"`
+	BaselineConditions  []string             `json:"baseline,omitempty"` // conditions that select the runs of the baseline
+	CandidateConditions []string             `json:"candidate,omitempty"`
+	MatchKey            string               `json:"matched_by,omitempty"` // the value that identifies an input; empty if the sets are compared as wholes
+	Inputs              int                  `json:"inputs"`               // number of inputs with runs in both sets
+	RepeatedInputs      int                  `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set; they show the variation by chance
+	UnevenInputs        int                  `json:"uneven_inputs"`        // number of matched inputs that have different numbers of runs in the two sets
+	BaselineRuns        int                  `json:"baseline_runs"`
+	CandidateRuns       int                  `json:"candidate_runs"`
+	BaselineOnlyInputs  int                  `json:"baseline_only"` // number of inputs that only the baseline has; they are not compared
+	CandidateOnlyInputs int                  `json:"candidate_only"`
+	SkippedRuns         int                  `json:"runs_left,omitempty"` // number of runs that are not compared; see ComparedRuns.SkippedRuns
+	SignificanceLevel   float64              `json:"level"`
+	NeededInputs        int                  `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
+	Differences         []VariableDifference `json:"differ"`           // variables whose values differ between the sets
+	Checks              []Check              `json:"checks"`
 }
 
 // Judge runs the checks and reports their outcomes.
 func Judge(d *ComparedRuns, o Options) *Report {
-	if o.Draws == 0 {
-		o.Draws = DefaultDraws
+	if o.Permutations == 0 {
+		o.Permutations = DefaultPermutations
 	}
-	r := &Report{Level: o.Level, Inputs: len(d.Cases), BaselineOnly: d.Unmatched[0], CandidateOnly: d.Unmatched[1], Skipped: d.Skipped, Differ: d.differences()}
+	r := &Report{SignificanceLevel: o.SignificanceLevel, Inputs: len(d.Cases), BaselineOnlyInputs: d.UnmatchedInputs[0], CandidateOnlyInputs: d.UnmatchedInputs[1], SkippedRuns: d.SkippedRuns, Differences: d.differences()}
 	r.BaselineRuns, r.CandidateRuns = d.counts()
 	for _, c := range d.Cases {
-		if !d.Whole && len(c.Baseline)+len(c.Candidate) > 2 {
-			r.Repeated++
+		if !d.WholeSets && len(c.Baseline)+len(c.Candidate) > 2 {
+			r.RepeatedInputs++
 		}
-		if !d.Whole && len(c.Baseline) != len(c.Candidate) {
-			r.Uneven++
+		if !d.WholeSets && len(c.Baseline) != len(c.Candidate) {
+			r.UnevenInputs++
 		}
 	}
 	j := &judge{ComparedRuns: d, Options: o}
 	for _, name := range CheckNames {
 		if o.Checks == nil || slices.Contains(o.Checks, name) {
-			r.Checks = append(r.Checks, Check{Name: name, Outcome: OutcomeNotTested, Tolerance: o.Tolerance[name]})
+			r.Checks = append(r.Checks, Check{Name: name, Outcome: OutcomeNotTested, Tolerance: o.Tolerances[name]})
 		}
 	}
 	for i := range r.Checks {
@@ -182,22 +182,22 @@ func (j *judge) test(checks []Check) {
 	var nulls [2][]evidence.NullDistribution
 	for of, cases := range [...][]*Case{j.Cases, j.measured()} {
 		if len(statistics[of]) > 0 {
-			nulls[of] = evidence.PermutationTest(inputs(cases), j.Draws, seed, statistics[of]...)
+			nulls[of] = evidence.PermutationTest(inputs(cases), j.Permutations, seed, statistics[of]...)
 		}
 	}
 	p := make([]float64, len(family))
 	for i, c := range family {
 		if !c.computed {
 			c.null, nulls[c.testIndex()] = &nulls[c.testIndex()][0], nulls[c.testIndex()][1:]
-			c.P = new(c.null.PValue(c.null.Observed))
+			c.PValue = new(c.null.PValue(c.null.Observed))
 		}
-		p[i] = *c.P
+		p[i] = *c.PValue
 	}
 	for i, adjusted := range evidence.HolmAdjust(p) {
 		family[i].AdjustedP = &adjusted
 	}
 	// Holm's procedure compares the smallest p-value with this level.
-	hardest := j.Level / float64(max(1, len(family)))
+	hardest := j.SignificanceLevel / float64(max(1, len(family)))
 	for i := range checks {
 		if checks[i].needed != nil {
 			j.decide(&checks[i], hardest)
@@ -207,21 +207,21 @@ func (j *judge) test(checks []Check) {
 
 // decide sets the outcome of a check that has a statistic.
 func (j *judge) decide(c *Check, hardest float64) {
-	significant := !c.constant && *c.AdjustedP <= j.Level
+	significant := !c.constant && *c.AdjustedP <= j.SignificanceLevel
 	if significant && c.words != nil {
 		j.listWords(c)
 	}
 	c.describe()
 	change := *c.Change
-	if c.Name == CheckLength {
+	if c.Name == CheckNameLength {
 		change = math.Abs(change)
 	}
 	switch {
 	case significant && change > c.Tolerance:
 		c.Outcome = OutcomeFailed
 	case c.smallest > hardest:
-		c.Needed = c.needed(hardest)
-		c.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed. %s", j.counted(c.Inputs), c.Needed, c.Summary)
+		c.NeededInputs = c.needed(hardest)
+		c.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed. %s", j.counted(c.Inputs), c.NeededInputs, c.Summary)
 	default:
 		c.Outcome = OutcomePassed
 	}
@@ -230,7 +230,7 @@ func (j *judge) decide(c *Check, hardest float64) {
 // testIndex returns the index of the check in the arrays in judge.test: 1 if the check compares texts, and 0
 // otherwise.
 func (c *Check) testIndex() int {
-	if c.Name == CheckChanged || c.Name == CheckMismatches {
+	if c.Name == CheckNameChanged || c.Name == CheckNameMismatches {
 		return 0
 	}
 	return 1
@@ -244,11 +244,11 @@ const maxListed = 10
 func (j *judge) listWords(c *Check) {
 	var found []evidence.Word
 	*c.Change = 0
-	for _, w := range c.words.All() {
-		if c.null.PValue(w.Score) > j.Level {
+	for _, w := range c.words.Words() {
+		if c.null.PValue(w.Score) > j.SignificanceLevel {
 			break
 		}
-		*c.Change = max(*c.Change, math.Abs(w.Candidate-w.Baseline))
+		*c.Change = max(*c.Change, math.Abs(w.CandidateShare-w.BaselineShare))
 		found = append(found, w)
 	}
 	word := func(w evidence.Word) string { return j.ComparedRuns.words[w.Number] }
@@ -256,7 +256,7 @@ func (j *judge) listWords(c *Check) {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(word(a), word(b)))
 	})
 	for _, w := range found[:min(maxListed, len(found))] {
-		c.Words = append(c.Words, WordChange{word(w), w.Baseline, w.Candidate})
+		c.Words = append(c.Words, WordChange{word(w), w.BaselineShare, w.CandidateShare})
 	}
 }
 
@@ -264,35 +264,35 @@ func (j *judge) listWords(c *Check) {
 func (r *Report) conclude(j *judge) {
 	var failed []string
 	var passed, missing int
-	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == CheckMismatches
+	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == CheckNameMismatches
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		aboutOutputs := c.Name != CheckMismatches || onlyMismatches
+		aboutOutputs := c.Name != CheckNameMismatches || onlyMismatches
 		switch {
 		case c.Outcome == OutcomeFailed:
 			failed = append(failed, c.Name)
 		case c.Outcome == OutcomePassed && aboutOutputs:
 			passed++
-		case c.Outcome == OutcomeNotTested && slices.Contains(j.Required, c.Name):
+		case c.Outcome == OutcomeNotTested && slices.Contains(j.RequiredChecks, c.Name):
 			missing++
 		}
-		if aboutOutputs && c.Needed > 0 && (r.Needed == 0 || c.Needed < r.Needed) {
-			r.Needed = c.Needed
+		if aboutOutputs && c.NeededInputs > 0 && (r.NeededInputs == 0 || c.NeededInputs < r.NeededInputs) {
+			r.NeededInputs = c.NeededInputs
 		}
 	}
 	if r.Inputs == 0 {
-		r.Needed = evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), r.Level/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
+		r.NeededInputs = evidence.InputsNeeded(evidence.NewMeanDifference(nil, nil, false), r.SignificanceLevel/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
 	}
 	switch {
 	case len(failed) > 0:
-		r.Verdict, r.Needed = VerdictFail, 0
+		r.Verdict, r.NeededInputs = VerdictFail, 0
 		r.Summary = fmt.Sprintf("The candidate differs from the baseline by more than chance and by more than the tolerance in %d of %d checks: %s.", len(failed), len(r.Checks), strings.Join(failed, ", "))
 	case passed > 0 && missing == 0:
-		r.Verdict, r.Needed = VerdictPass, 0
+		r.Verdict, r.NeededInputs = VerdictPass, 0
 		r.Summary = fmt.Sprintf("There is no evidence that the candidate differs from the baseline by more than the tolerance (%s).", j.counted(r.Inputs))
-	case r.Needed > 0:
+	case r.NeededInputs > 0:
 		r.Verdict = VerdictUndecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.Needed)
+		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.NeededInputs)
 	default:
 		r.Verdict = VerdictUndecided
 		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check was not run.", j.counted(r.Inputs))
@@ -302,7 +302,7 @@ func (r *Report) conclude(j *judge) {
 // counted returns a phrase that states the number of inputs or, if the sets are compared as wholes,
 // of runs.
 func (j *judge) counted(inputs int) string {
-	if j.Whole {
+	if j.WholeSets {
 		baseline, candidate := j.counts()
 		return fmt.Sprintf("%d baseline and %d candidate runs", baseline, candidate)
 	}
@@ -325,7 +325,7 @@ func points(difference float64) string {
 
 // intervalName returns the name of a check's interval, such as "95% interval".
 func (j *judge) intervalName() string {
-	return strconv.FormatFloat(100*(1-j.Level), 'g', 4, 64) + "% interval"
+	return strconv.FormatFloat(100*(1-j.SignificanceLevel), 'g', 4, 64) + "% interval"
 }
 
 // pointsInterval formats a check's interval in percentage points, enclosed in parentheses. It returns "" if

@@ -15,33 +15,33 @@ func (r *Report) Heading() string {
 
 // DescribeRuns describes in sentences which runs were compared.
 func (r *Report) DescribeRuns() string {
-	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.Baseline), counted(r.BaselineRuns, "run"), conditionsOr(r.Candidate), counted(r.CandidateRuns, "run"))
+	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.BaselineConditions), counted(r.BaselineRuns, "run"), conditionsOr(r.CandidateConditions), counted(r.CandidateRuns, "run"))
 	switch {
-	case r.Matched == "":
+	case r.MatchKey == "":
 		text += " The sets were compared as wholes, because their inputs were not matched."
 	case r.Inputs == 0:
-		text += fmt.Sprintf(" No input (matched by %s) has runs in both sets.", r.Matched)
+		text += fmt.Sprintf(" No input (matched by %s) has runs in both sets.", r.MatchKey)
 	default:
-		text += fmt.Sprintf(" Both sets have runs of %s, matched by %s; %s.", counted(r.Inputs, "input"), r.Matched, r.describeRepeats())
+		text += fmt.Sprintf(" Both sets have runs of %s, matched by %s; %s.", counted(r.Inputs, "input"), r.MatchKey, r.describeRepeats())
 	}
-	if r.Uneven > 0 {
-		text += fmt.Sprintf(" The sets have different numbers of runs for %s; all inputs are weighted equally, regardless of their number of runs.", counted(r.Uneven, "input"))
+	if r.UnevenInputs > 0 {
+		text += fmt.Sprintf(" The sets have different numbers of runs for %s; all inputs are weighted equally, regardless of their number of runs.", counted(r.UnevenInputs, "input"))
 	}
-	if r.BaselineOnly > 0 {
-		text += fmt.Sprintf(" Left out: %s with runs only in the baseline.", counted(r.BaselineOnly, "input"))
+	if r.BaselineOnlyInputs > 0 {
+		text += fmt.Sprintf(" Left out: %s with runs only in the baseline.", counted(r.BaselineOnlyInputs, "input"))
 	}
-	if r.CandidateOnly > 0 {
-		text += fmt.Sprintf(" Left out: %s with runs only in the candidate.", counted(r.CandidateOnly, "input"))
+	if r.CandidateOnlyInputs > 0 {
+		text += fmt.Sprintf(" Left out: %s with runs only in the candidate.", counted(r.CandidateOnlyInputs, "input"))
 	}
-	if r.Skipped > 0 {
-		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.Skipped, "run"), MaxRepeats)
+	if r.SkippedRuns > 0 {
+		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.SkippedRuns, "run"), MaxRepeats)
 	}
 	return text
 }
 
 // describeRepeats says how many inputs have several runs in a set.
 func (r *Report) describeRepeats() string {
-	switch r.Repeated {
+	switch r.RepeatedInputs {
 	case 0:
 		return "none has several runs in one set"
 	case r.Inputs:
@@ -49,7 +49,7 @@ func (r *Report) describeRepeats() string {
 	case 1:
 		return "1 of them has several runs in a set"
 	}
-	return fmt.Sprintf("%d of them have several runs in a set", r.Repeated)
+	return fmt.Sprintf("%d of them have several runs in a set", r.RepeatedInputs)
 }
 
 // counted returns n followed by noun, with a plural s unless n is 1.
@@ -69,11 +69,11 @@ func conditionsOr(conditions []string) string {
 
 // DescribeDifferences describes in sentences which variables differ between the sets. It returns "" if none differ.
 func (r *Report) DescribeDifferences() string {
-	if len(r.Differ) == 0 {
+	if len(r.Differences) == 0 {
 		return ""
 	}
 	var list []string
-	for _, v := range r.Differ {
+	for _, v := range r.Differences {
 		list = append(list, fmt.Sprintf("%s (%s → %s)", v.Name, valuesOr(v.Baseline), valuesOr(v.Candidate)))
 	}
 	text := "The sets differ in " + strings.Join(list, ", ") + "."
@@ -92,7 +92,7 @@ func valuesOr(values []string) string {
 
 // DescribeMethod returns a sentence that states the probability of a false alarm.
 func (r *Report) DescribeMethod() string {
-	return fmt.Sprintf("If nothing changed, the probability that this gate fails is at most %s.", percent(r.Level))
+	return fmt.Sprintf("If nothing changed, the probability that this gate fails is at most %s.", percent(r.SignificanceLevel))
 }
 
 // WriteMarkdown writes the report in Markdown, for use in a pull request.
@@ -131,11 +131,11 @@ func (c *Check) ChangeCell() string {
 	switch {
 	case c.Change == nil:
 		return "–"
-	case c.Name == CheckLength:
+	case c.Name == CheckNameLength:
 		return fmt.Sprintf("%+.1f%%", 100**c.Change)
-	case c.Name == CheckWords:
+	case c.Name == CheckNameWords:
 		return fmt.Sprintf("%.1f points", 100**c.Change)
-	case c.Name == CheckSimilarity:
+	case c.Name == CheckNameSimilarity:
 		return fmt.Sprintf("%+.1f points", 0-100**c.Change) // subtracting from 0 avoids a negative zero
 	}
 	return fmt.Sprintf("%+.1f points", 100**c.Change)
@@ -205,7 +205,7 @@ type junitMessage struct {
 // gate is undecided, the evidence test case is an error or, if allowUndecided is set, skipped.
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
-	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.Baseline), conditionsOr(r.Candidate)),
+	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.BaselineConditions), conditionsOr(r.CandidateConditions)),
 		Output: strings.Join([]string{r.Summary, r.DescribeRuns(), r.DescribeDifferences(), r.DescribeMethod()}, "\n")}
 	first := junitCase{Class: class, Name: "evidence"}
 	switch {

@@ -24,9 +24,9 @@ const (
 	MaxDepth      = 64
 )
 
-// LabelLimits limits the labels of a record: Labels is the maximum number of labels, and LabelBytes
+// LabelLimits limits the labels of a record: Labels is the maximum number of labels, and MaxValueBytes
 // is the maximum length of a value in bytes.
-type LabelLimits struct{ Labels, LabelBytes int }
+type LabelLimits struct{ MaxLabels, MaxValueBytes int }
 
 // Item is the result of reading a span, a log record, or all log records with the messages of one
 // generation.

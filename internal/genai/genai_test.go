@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-var usual = LabelLimits{Labels: 32, LabelBytes: 128}
+var usual = LabelLimits{MaxLabels: 32, MaxValueBytes: 128}
 
 // attributesOf maps the names of attributes to their values. Arrays and objects become structured
 // values, not JSON strings.
@@ -102,7 +102,7 @@ func only(t testing.TB, items []Item) (Item, map[string]any) {
 	require.Len(t, items, 1)
 	require.NoError(t, items[0].Err)
 	require.NotNil(t, items[0].Record, "no generation")
-	r, err := record.Parse(record.IPCRecord, items[0].Record)
+	r, err := record.Parse(record.KindIPCRecord, items[0].Record)
 	require.NoError(t, err, "%s", items[0].Record)
 	r.Release()
 	var m map[string]any
@@ -466,7 +466,7 @@ func TestLabelsFit(t *testing.T) {
 		require.True(t, strings.HasPrefix(values[name].(string), "éé"))
 	}
 	require.NotEqual(t, values["conversation"], values["response_id"])
-	few := slices.Collect(LabelLimits{Labels: 2, LabelBytes: 40}.ReadSpans(resourceSpans(span)))
+	few := slices.Collect(LabelLimits{MaxLabels: 2, MaxValueBytes: 40}.ReadSpans(resourceSpans(span)))
 	require.Contains(t, string(few[0].Record), `"labels":{"span_id":"7370616e69642038","trace_id":"7472616365206964206f662031362042"}`)
 	require.Equal(t, item.Key, few[0].Key, "labels must not be part of the key")
 }

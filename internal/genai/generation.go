@@ -144,7 +144,7 @@ func (g *generation) setModel(s *source, invoked pyjson.Value) {
 func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error {
 	s := &r.source
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	g.sent = in.given
 	switch {
 	case in.prompt != nil && in.given:
@@ -153,7 +153,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 		w.Value("input", in.other)
 	case in.given:
 		w.BeginMember("messages")
-		w.B = r.appendMessages(w.B, in.chat)
+		w.Buf = r.appendMessages(w.Buf, in.chat)
 	default:
 		// Two generations whose inputs were not sent must not appear to have the same input.
 		w.Raw("not_sent", []byte("true"))
@@ -161,7 +161,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 			w.Text("span", []byte(id))
 		}
 	}
-	g.input = sha256.Sum256(w.B)
+	g.input = sha256.Sum256(w.Buf)
 	written := make(map[string]bool)
 	for _, p := range parameters {
 		for _, name := range p.names {
@@ -192,8 +192,8 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 			written[member] = true
 		}
 	}
-	w.Close()
-	g.payload = w.B
+	w.EndObject()
+	g.payload = w.Buf
 	return nil
 }
 

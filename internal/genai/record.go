@@ -33,13 +33,13 @@ func digestOf(parts ...[]byte) [sha256.Size]byte {
 // record returns the IPC record as JSON. Lone surrogates are replaced with U+FFFD.
 func (g *generation) record(r *Reader) []byte {
 	s := &r.source
-	w := pyjson.Builder{B: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
-	w.OpenOrdered()
+	w := pyjson.Builder{Buf: make([]byte, 0, len(g.payload)+len(g.system)+len(g.output)+1024)}
+	w.BeginSortedObject()
 	if g.answeringModel != "" {
 		w.BeginMember("environment")
-		w.OpenOrdered()
+		w.BeginSortedObject()
 		w.Text("model_digest", []byte(g.answeringModel))
-		w.Close()
+		w.EndObject()
 	}
 	r.appendLabels(&w)
 	rawText(&w, "max_tokens", g.maxTokens)
@@ -57,11 +57,11 @@ func (g *generation) record(r *Reader) []byte {
 		w.Text("timestamp", at.AppendFormat(nil, moment.Layout))
 	}
 	s.appendUsage(&w)
-	w.Close()
-	if !utf8.Valid(w.B) { // JSON in an attribute can contain lone surrogates, which not all fields accept
-		return bytes.ToValidUTF8(w.B, []byte("\uFFFD"))
+	w.EndObject()
+	if !utf8.Valid(w.Buf) { // JSON in an attribute can contain lone surrogates, which not all fields accept
+		return bytes.ToValidUTF8(w.Buf, []byte("\uFFFD"))
 	}
-	return w.B
+	return w.Buf
 }
 
 func rawText(w *pyjson.Builder, name, token string) {
@@ -79,7 +79,7 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 		}
 		if !begun {
 			w.BeginMember("usage")
-			w.Open()
+			w.BeginObject()
 			begun = true
 		}
 		w.Raw(name, []byte(token))
@@ -91,22 +91,22 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 		add("duration_ms", strconv.FormatUint((s.end-s.start)/1e6, 10))
 	}
 	if begun {
-		w.Close()
+		w.EndObject()
 	}
 }
 
 // appendLabels writes as many labels as the limits allow, starting with the most important ones.
 func (r *Reader) appendLabels(w *pyjson.Builder) {
 	s := &r.source
-	left := r.limits.Labels
+	left := r.limits.MaxLabels
 	begun := false
 	add := func(name string, value string) {
-		if value == "" || left <= 0 || len(name) > r.limits.LabelBytes {
+		if value == "" || left <= 0 || len(name) > r.limits.MaxValueBytes {
 			return
 		}
 		if !begun {
 			w.BeginMember("labels")
-			w.Open()
+			w.BeginObject()
 			begun = true
 		}
 		left--
@@ -135,13 +135,13 @@ func (r *Reader) appendLabels(w *pyjson.Builder) {
 		add("parent_span_id", hexText(s.parent))
 	}
 	if begun {
-		w.Close()
+		w.EndObject()
 	}
 }
 
 // fit shortens a label's value if it is too long. The shortened value ends with a digest, so that
 // values with the same beginning remain distinct.
-func (r *Reader) fit(value string) string { return shorten(value, r.limits.LabelBytes) }
+func (r *Reader) fit(value string) string { return shorten(value, r.limits.MaxValueBytes) }
 
 // maxName is the maximum length of a model's name in a record, in bytes.
 const maxName = 1024

@@ -14,14 +14,14 @@ import (
 	"colophon/client/wire"
 )
 
-// Options configures an import. MaxLine is the maximum length of a line in bytes.
+// Options configures an import. MaxLineBytes is the maximum length of a line in bytes.
 type Options struct {
-	OnMismatch string // accept or reject; if empty, the ledger's setting applies
-	MaxLine    int
-	Stdin      io.Reader      // read in place of the file "-"
-	Read       func(n int)    // called with the number of bytes read, from another goroutine
-	Native     *NativeOptions // options for files written by another system; nil for files of records
-	Kind       string         // kind of the records that are not wrapped in a batch line; empty if not given
+	OnMismatch   string // accept or reject; if empty, the ledger's setting applies
+	MaxLineBytes int
+	Stdin        io.Reader      // read in place of the file "-"
+	OnRead       func(n int)    // called with the number of bytes read, from another goroutine
+	Native       *NativeOptions // options for files written by another system; nil for files of records
+	DefaultKind  string         // kind of the records that are not wrapped in a batch line; empty if not given
 }
 
 // Limits on the lines that have been sent but not yet answered. Every line requires some
@@ -48,7 +48,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			return counted.tally(), counted.failed()
 		}
 	}
-	options := &client.BatchOptions{OnMismatch: o.OnMismatch, RawReceipts: true, MaxBytes: windowBytes, MaxLines: windowLines}
+	options := &client.BatchOptions{OnMismatch: o.OnMismatch, RawReceipts: true, MaxPendingBytes: windowBytes, MaxPendingLines: windowLines}
 	for result, err := range to.Records.PostBatch(ctx, lines, options) {
 		if err != nil {
 			return counted.tally(), err
@@ -58,12 +58,12 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			counted.refuse(line, refusal(result.Err))
 			continue
 		}
-		a, err := reader.read(result.Text)
+		a, err := reader.read(result.RawReceipt)
 		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
 			err = fmt.Errorf("the receipt belongs to a different record, of kind %.100q in ledger %.100q", a.kind, a.ledger)
 		}
 		if err != nil {
-			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrUnexpectedAnswer, line.place(), err)
+			return counted.tally(), fmt.Errorf("%w to %s: %w", client.ErrUnexpectedResponse, line.place(), err)
 		}
 		counted.accept(line, a)
 		if line.entry != nil && line.entry.Change != nil {
@@ -81,16 +81,16 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
-	options := &client.ChangeOptions{IdempotencyKey: c.Key, Minimal: true}
+	options := &client.ChangeOptions{IdempotencyKey: c.Key, MinimalReceipt: true}
 	origin := wire.ActionOrigin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
 	var receipt *wire.Receipt
 	var err error
 	if c.State == "" {
-		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.Path, wire.PathValidation{Validated: true, Reason: &c.Reason, ActionOrigin: origin}, options)
+		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.PathID, wire.PathValidation{Validated: true, Reason: &c.Reason, ActionOrigin: origin}, options)
 	} else {
 		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
 		if parseErr != nil {
-			return fmt.Errorf("%w to %s: the receipt's seq is %q, but must be an unsigned integer", client.ErrUnexpectedAnswer, l.place(), a.seq)
+			return fmt.Errorf("%w to %s: the receipt's seq is %q, but must be an unsigned integer", client.ErrUnexpectedResponse, l.place(), a.seq)
 		}
 		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, ActionOrigin: origin}, options)
 	}
@@ -111,20 +111,20 @@ func (o Options) lines(files []string, counted *counter) iter.Seq[client.BatchLi
 	return func(yield func(client.BatchLine) bool) {
 		keys := newKeyer()
 		for _, name := range files {
-			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
+			in := &input{name: name, maxLine: o.MaxLineBytes, stdin: o.Stdin, read: o.OnRead}
 			for l, err := range in.values(false) {
 				if errors.Is(err, errEmpty) {
 					counted.warn(name + ": " + err.Error())
 					continue
 				}
 				if err == nil {
-					err = keys.complete(&l, o.Kind)
+					err = keys.complete(&l, o.DefaultKind)
 				}
 				if err != nil {
 					counted.refuse(&l, err)
 					continue
 				}
-				if !yield(client.BatchLine{Text: l.text, Tag: &l}) {
+				if !yield(client.BatchLine{RawJSON: l.text, Tag: &l}) {
 					return
 				}
 			}

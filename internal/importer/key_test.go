@@ -13,7 +13,7 @@ import (
 
 // keyOf returns the idempotency key in a line.
 func keyOf(t require.TestingT, line []byte) string {
-	parsed, err := record.ParseLine(line)
+	parsed, err := record.ParseBatchLine(line)
 	require.NoError(t, err)
 	defer parsed.Record.Release()
 	return parsed.Key

@@ -48,15 +48,15 @@ type native struct {
 }
 
 func (n *native) leaveOut(name, why string) {
-	at := string(pyjson.AppendPointer(nil, []byte(name)))
-	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.Left, As: why})
+	at := string(pyjson.AppendPointerToken(nil, []byte(name)))
+	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.OutcomeLeftOut, Detail: why})
 }
 
 // nativeLines yields the entries of all files as batch lines. It counts what happens to every
 // member. If an entry has no record that the ledger accepts, it counts the entry instead of
 // yielding it.
 func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.BatchLine] {
-	options := formats.Options{Zone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
+	options := formats.Options{DefaultZone: o.Native.Zone, Project: o.Native.Project, Limits: record.DefaultLimits()}
 	return func(yield func(client.BatchLine) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
@@ -88,7 +88,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 					if !o.account(l, counted) {
 						continue
 					}
-					if l.text = e.AppendLine(nil); !yield(client.BatchLine{Text: l.text, Tag: l}) {
+					if l.text = e.AppendLine(nil); !yield(client.BatchLine{RawJSON: l.text, Tag: l}) {
 						return
 					}
 				}
@@ -149,7 +149,7 @@ func reportOf(l *line, reason error) reportLine {
 	e := l.entry
 	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.Members))}
 	for i, m := range e.Members {
-		r.Members[i] = reportMember{m.Pointer, m.Outcome, m.As}
+		r.Members[i] = reportMember{m.Pointer, m.Outcome, m.Detail}
 	}
 	if e.Change != nil {
 		r.Change = string(e.Change.Kind())
@@ -169,7 +169,7 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 		case formats.Citations:
 			o.citationFiles(name, yield)
 		case formats.Langfuse, formats.MLflow, formats.Phoenix:
-			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
+			in := &input{name: name, maxLine: o.MaxLineBytes, stdin: o.Stdin, read: o.OnRead}
 			values := in.values(true)
 			if isParquet(name) {
 				values = in.parquetRows
@@ -187,7 +187,7 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 				o.rows(name, yield)
 				return
 			}
-			in := &input{name: name, maxLine: o.MaxLine, stdin: o.Stdin, read: o.Read}
+			in := &input{name: name, maxLine: o.MaxLineBytes, stdin: o.Stdin, read: o.OnRead}
 			for l, err := range in.lines() {
 				if !yield(native{line: l}, err) {
 					return
@@ -199,7 +199,7 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 
 // readWhole reads a file that consists of a single native value.
 func (o Options) readWhole(name string) ([]byte, error) {
-	in := &input{name: name, stdin: o.Stdin, read: o.Read}
+	in := &input{name: name, stdin: o.Stdin, read: o.OnRead}
 	plain, err := in.open()
 	if err != nil {
 		return nil, err
@@ -265,11 +265,11 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 		files, _ := os.ReadDir(at)
 		n := native{line: line{file: at, number: 1}}
 		for _, f := range files {
-			if f.Name() == formats.MetadataFile {
+			if f.Name() == formats.AxisSaveMetadataFile {
 				return nil
 			}
 			if !f.IsDir() {
-				n.leaveOut(f.Name(), "the folder has no "+formats.MetadataFile)
+				n.leaveOut(f.Name(), "the folder has no "+formats.AxisSaveMetadataFile)
 			}
 		}
 		if more = n.others == nil || yield(n, nil); !more {
@@ -280,7 +280,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 	if !more {
 		return
 	}
-	walk(name, formats.MetadataFile, func(path string, err error) bool {
+	walk(name, formats.AxisSaveMetadataFile, func(path string, err error) bool {
 		n := native{line: line{file: filepath.Dir(path), number: 1}}
 		if err == nil {
 			err = o.readSave(&n)
@@ -296,9 +296,9 @@ func (o Options) readSave(n *native) error {
 		return err
 	}
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	for _, f := range files {
-		known, is := formats.SaveFiles[f.Name()]
+		known, is := formats.AxisSaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
 			n.leaveOut(f.Name(), "the file is not part of a save")
 			continue
@@ -318,10 +318,10 @@ func (o Options) readSave(n *native) error {
 			continue
 		}
 		w.BeginMember(f.Name())
-		w.B = pyjson.AppendString(w.B, text)
+		w.Buf = pyjson.AppendString(w.Buf, text)
 	}
-	w.Close()
-	n.text = w.B
+	w.EndObject()
+	n.text = w.Buf
 	return nil
 }
 

@@ -26,7 +26,7 @@ func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, 
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var report bytes.Buffer
-	o := Options{MaxLine: 1 << 20, Native: &NativeOptions{Format: f, Project: "story", Subject: "song", DryRun: true, Report: &report}}
+	o := Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: f, Project: "story", Subject: "song", DryRun: true, Report: &report}}
 	from := dir
 	if !AcceptsFolders(f) {
 		from = filepath.Join(dir, "file")
@@ -65,7 +65,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 		for _, m := range member {
 			if strings.HasSuffix(m.Pointer, "/remark") {
 				found = true
-				require.Equal(t, c.left != "", m.Outcome == formats.Left, f)
+				require.Equal(t, c.left != "", m.Outcome == formats.OutcomeLeftOut, f)
 			}
 		}
 		require.True(t, found, f)

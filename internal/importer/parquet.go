@@ -75,11 +75,11 @@ func (in *input) eachParquetRow(visit func([]byte, error) bool) (err error) {
 		if n > 0 {
 			w := new(pyjson.Builder)
 			appendParquet(w, reflect.ValueOf(rows[0]), 0)
-			if len(w.B) > in.maxLine {
+			if len(w.Buf) > in.maxLine {
 				if !visit(nil, fmt.Errorf("the row is longer than %d bytes and was not sent", in.maxLine)) {
 					return nil
 				}
-			} else if !visit(w.B, nil) {
+			} else if !visit(w.Buf, nil) {
 				return nil
 			}
 		}
@@ -106,11 +106,11 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 		v = v.Elem()
 	}
 	if depth > maxParquetDepth || !v.IsValid() {
-		w.B = append(w.B, "null"...)
+		w.Buf = append(w.Buf, "null"...)
 		return
 	}
 	if at, is := v.Interface().(time.Time); is {
-		w.B = pyjson.AppendString(w.B, []byte(at.UTC().Format(time.RFC3339Nano)))
+		w.Buf = pyjson.AppendString(w.Buf, []byte(at.UTC().Format(time.RFC3339Nano)))
 		return
 	}
 	switch v.Kind() {
@@ -119,18 +119,18 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 			appendParquet(w, list, depth+1)
 			return
 		}
-		w.Open()
+		w.BeginObject()
 		for entries := v.MapRange(); entries.Next(); {
 			w.BeginMember(fmt.Sprint(entries.Key().Interface()))
 			appendParquet(w, entries.Value(), depth+1)
 		}
-		w.Close()
+		w.EndObject()
 	case reflect.Slice, reflect.Array:
 		if bytes, is := v.Interface().([]byte); is {
-			w.B = appendBytes(w.B, bytes)
+			w.Buf = appendBytes(w.Buf, bytes)
 			return
 		}
-		w.B = append(w.B, '[')
+		w.Buf = append(w.Buf, '[')
 		for i := range v.Len() {
 			w.Comma(i)
 			e := v.Index(i)
@@ -139,28 +139,28 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 			}
 			appendParquet(w, e, depth+1)
 		}
-		w.B = append(w.B, ']')
+		w.Buf = append(w.Buf, ']')
 	case reflect.String:
 		text := v.String()
 		if !utf8.ValidString(text) {
-			w.B = appendBytes(w.B, []byte(text))
+			w.Buf = appendBytes(w.Buf, []byte(text))
 			return
 		}
-		w.B = pyjson.AppendString(w.B, []byte(text))
+		w.Buf = pyjson.AppendString(w.Buf, []byte(text))
 	case reflect.Bool:
-		w.B = fmt.Append(w.B, v.Bool())
+		w.Buf = fmt.Append(w.Buf, v.Bool())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		w.B = fmt.Append(w.B, v.Int())
+		w.Buf = fmt.Append(w.Buf, v.Int())
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		w.B = fmt.Append(w.B, v.Uint())
+		w.Buf = fmt.Append(w.Buf, v.Uint())
 	case reflect.Float32, reflect.Float64:
 		if f := v.Float(); !math.IsNaN(f) && !math.IsInf(f, 0) {
-			w.B = pyjson.AppendFloat(w.B, f)
+			w.Buf = pyjson.AppendFloat(w.Buf, f)
 			return
 		}
-		w.B = append(w.B, "null"...) // pandas represents a missing number as NaN
+		w.Buf = append(w.Buf, "null"...) // pandas represents a missing number as NaN
 	default:
-		w.B = append(w.B, "null"...)
+		w.Buf = append(w.Buf, "null"...)
 	}
 }
 

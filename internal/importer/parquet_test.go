@@ -59,7 +59,7 @@ func TestParquet(t *testing.T) {
 
 	whole, err := os.ReadFile(name)
 	require.NoError(t, err)
-	tally, err := Run(t.Context(), nil, Options{MaxLine: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
+	tally, err := Run(t.Context(), nil, Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
 	require.NoError(t, err)
 	require.Equal(t, 1, tally.Total().Accepted)
 
@@ -68,11 +68,11 @@ func TestParquet(t *testing.T) {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x55
 		require.NoError(t, os.WriteFile(name, damaged, 0o600))
-		_, err := Run(t.Context(), nil, Options{MaxLine: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
+		_, err := Run(t.Context(), nil, Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
 		require.NoError(t, err)
 	}
 	require.NoError(t, os.WriteFile(name, whole[:len(whole)/2], 0o600))
-	tally, err = Run(t.Context(), nil, Options{MaxLine: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
+	tally, err = Run(t.Context(), nil, Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: formats.Phoenix, DryRun: true}}, []string{name})
 	require.NoError(t, err)
 	require.Equal(t, 1, tally.Total().Refused)
 	require.Contains(t, tally.Failures[0], "the Parquet file cannot be read beyond this row")

@@ -118,30 +118,30 @@ func names(ctx context.Context, db *sql.DB, query string) (names []string, err e
 // rowJSON returns a row as a JSON object. Bytes that are not UTF-8 are encoded in base64.
 func rowJSON(columns []string, values []any) []byte {
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	for i, name := range columns {
 		w.BeginMember(name)
 		switch v := values[i].(type) {
 		case nil:
-			w.B = append(w.B, "null"...)
+			w.Buf = append(w.Buf, "null"...)
 		case int64:
-			w.B = fmt.Append(w.B, v)
+			w.Buf = fmt.Append(w.Buf, v)
 		case float64:
 			if math.IsInf(v, 0) || math.IsNaN(v) {
-				w.B = pyjson.AppendString(w.B, fmt.Append(nil, v))
+				w.Buf = pyjson.AppendString(w.Buf, fmt.Append(nil, v))
 				continue
 			}
-			w.B = pyjson.AppendFloat(w.B, v)
+			w.Buf = pyjson.AppendFloat(w.Buf, v)
 		case string:
-			w.B = appendBytes(w.B, []byte(v))
+			w.Buf = appendBytes(w.Buf, []byte(v))
 		case []byte:
-			w.B = appendBytes(w.B, v)
+			w.Buf = appendBytes(w.Buf, v)
 		default:
-			w.B = pyjson.AppendString(w.B, fmt.Append(nil, v))
+			w.Buf = pyjson.AppendString(w.Buf, fmt.Append(nil, v))
 		}
 	}
-	w.Close()
-	return w.B
+	w.EndObject()
+	return w.Buf
 }
 
 func appendBytes(dst, b []byte) []byte {

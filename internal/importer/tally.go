@@ -40,7 +40,7 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
 		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
 	for field, check := range root.Member("checks").Members() {
-		if string(check.Member("result").Text()) == string(record.Mismatch) {
+		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			a.mismatched = append(a.mismatched, string(field.Text()))
 		}
 	}
@@ -65,14 +65,14 @@ func (c *Counts) add(d Counts) {
 
 // Tally holds the outcomes of the lines of an import.
 type Tally struct {
-	// Kinds holds the counts of the kinds that occurred, in the order of the specification, with
+	// CountsByKind holds the counts of the kinds that occurred, in the order of the specification, with
 	// UnknownKind last.
-	Kinds []KindCounts
-	// Lacking maps each part of an IPC record to the number of accepted records that lack it.
-	Lacking map[string]int
-	// Notes describes the first accepted lines that have wrong claims. Failures describes the first
+	CountsByKind []KindCounts
+	// MissingParts maps each part of an IPC record to the number of accepted records that lack it.
+	MissingParts map[string]int
+	// MismatchNotes describes the first accepted lines that have wrong claims. Failures describes the first
 	// lines that were refused or could not be read. Each list has at most ten entries.
-	Notes, Failures []string
+	MismatchNotes, Failures []string
 	// Warnings contains messages about whole files. It has at most ten entries.
 	Warnings []string
 	// LeftOutNotes describes the first members that did not fit into any part of a record, and says why.
@@ -80,15 +80,15 @@ type Tally struct {
 	// are not counted.
 	LeftOutNotes []string
 	LeftOutCount int
-	// Members counts what happened to the members of native values, ordered by pattern.
-	Members []MemberCount
+	// MemberCounts counts what happened to the members of native values, ordered by pattern.
+	MemberCounts []MemberCount
 }
 
 // MemberCount is the number of members that have the same Pattern, Outcome, and As.
 type MemberCount struct {
 	Pattern string
 	Outcome formats.Outcome
-	As      string
+	Detail  string
 	Count   int
 }
 
@@ -100,7 +100,7 @@ type KindCounts struct {
 
 // Total returns the sum of the counts of all kinds.
 func (t *Tally) Total() (total Counts) {
-	for _, c := range t.Kinds {
+	for _, c := range t.CountsByKind {
 		total.add(c.Counts)
 	}
 	return total
@@ -133,24 +133,24 @@ func newCounter() *counter {
 func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	done := &Tally{Lacking: maps.Clone(t.lacking), Notes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
+	done := &Tally{MissingParts: maps.Clone(t.lacking), MismatchNotes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
 		LeftOutNotes: slices.Clone(t.leftOutNotes), LeftOutCount: t.leftOutCount, Warnings: slices.Clone(t.warnings)}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
-			done.Kinds = append(done.Kinds, KindCounts{kind, *c})
+			done.CountsByKind = append(done.CountsByKind, KindCounts{kind, *c})
 		}
 	}
 	for m, count := range t.memberCounts {
 		m.Count = count
-		done.Members = append(done.Members, m)
+		done.MemberCounts = append(done.MemberCounts, m)
 	}
-	slices.SortFunc(done.Members, func(a, b MemberCount) int {
-		return cmp.Or(strings.Compare(a.Pattern, b.Pattern), strings.Compare(string(a.Outcome), string(b.Outcome)), strings.Compare(a.As, b.As))
+	slices.SortFunc(done.MemberCounts, func(a, b MemberCount) int {
+		return cmp.Or(strings.Compare(a.Pattern, b.Pattern), strings.Compare(string(a.Outcome), string(b.Outcome)), strings.Compare(a.Detail, b.Detail))
 	})
 	return done
 }
 
-// maxPatterns is the maximum number of patterns in Tally.Members. Once it is reached, members with
+// maxPatterns is the maximum number of patterns in Tally.MemberCounts. Once it is reached, members with
 // new patterns are counted together.
 const maxPatterns = 1000
 
@@ -161,19 +161,19 @@ func (t *counter) members(l *line, members []formats.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range members {
-		row := MemberCount{Pattern: m.Pattern, Outcome: m.Outcome, As: m.As}
+		row := MemberCount{Pattern: m.Pattern, Outcome: m.Outcome, Detail: m.Detail}
 		if row.Pattern == "" {
 			row.Pattern = "/"
 		}
 		if _, is := t.memberCounts[row]; !is && len(t.memberCounts) >= maxPatterns {
-			row.Pattern, row.As = "(others)", "…"
+			row.Pattern, row.Detail = "(others)", "…"
 		}
 		t.memberCounts[row]++
-		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Outcome != formats.Left || m.As == formats.LeftNull || refused {
+		if refused := l.entry.Kind != "" && l.entry.Record == nil; m.Outcome != formats.OutcomeLeftOut || m.Detail == formats.DetailNull || refused {
 			continue
 		}
 		if t.leftOutCount++; len(t.leftOutNotes) < maxDescribed {
-			t.leftOutNotes = append(t.leftOutNotes, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.As))
+			t.leftOutNotes = append(t.leftOutNotes, fmt.Sprintf("%s: %.200s was left out: %s", l.place(), m.Pointer, m.Detail))
 		}
 	}
 }
@@ -279,9 +279,9 @@ func (t *counter) refuse(l *line, err error) {
 
 // kindNames returns the kinds of records and the kinds of changes that an import can make.
 func kindNames() []string {
-	names := make([]string, len(record.Kinds), len(record.Kinds)+3)
-	for i, kind := range record.Kinds {
+	names := make([]string, len(record.RecordKinds), len(record.RecordKinds)+3)
+	for i, kind := range record.RecordKinds {
 		names[i] = string(kind)
 	}
-	return append(names, string(record.RecordStateChanged), string(record.PathValidated), string(record.Note))
+	return append(names, string(record.KindRecordStateChanged), string(record.KindPathValidated), string(record.KindNote))
 }

@@ -213,7 +213,7 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 
 func rowOf(names, cells []string) []byte {
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	seen := make(map[string]bool)
 	for i, name := range names[:min(len(names), len(cells))] {
 		if seen[name] {
@@ -224,15 +224,15 @@ func rowOf(names, cells []string) []byte {
 		cell := []byte(cells[i])
 		switch trimmed := bytes.TrimSpace(cell); {
 		case len(cell) == 0:
-			w.B = append(w.B, "null"...)
+			w.Buf = append(w.Buf, "null"...)
 		case (firstByte(trimmed) == '[' || firstByte(trimmed) == '{') && json.Valid(trimmed):
-			w.B = append(w.B, trimmed...)
+			w.Buf = append(w.Buf, trimmed...)
 		default:
-			w.B = appendBytes(w.B, cell)
+			w.Buf = appendBytes(w.Buf, cell)
 		}
 	}
-	w.Close()
-	return w.B
+	w.EndObject()
+	return w.Buf
 }
 
 func firstByte(text []byte) byte {

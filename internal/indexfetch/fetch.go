@@ -38,8 +38,8 @@ type Fetcher struct {
 	// Root returns the root of this server's own tree at the given size. It waits for a while if
 	// the log does not have that many events yet.
 	Root func(ctx context.Context, ledger string, size uint64) (proofs.Hash, error)
-	// PartBytes is the minimum length, in bytes, of every part but the last. 0 means index.PartBytes.
-	PartBytes int
+	// MinPartBytes is the minimum length, in bytes, of every part but the last. 0 means index.PartBytes.
+	MinPartBytes int
 	// Now replaces time.Now in tests.
 	Now func() time.Time
 }
@@ -50,13 +50,13 @@ const minRate = 1 << 20
 
 // Errors that say why a snapshot was refused.
 var (
-	ErrDigestMismatch  = errors.New("the rows do not match the digest from the server")
-	ErrRootMismatch    = errors.New("the server has a different log: the roots of the two trees differ")
-	ErrLayoutMismatch  = errors.New("the server's index has a different layout")
-	ErrServersDiffer   = errors.New("two servers have different rows for the same events, so one of the indexes is incorrect")
-	ErrSlowServer      = errors.New("the server is too slow")
-	ErrTooShort        = errors.New("the part is too short")
-	ErrMalformedAnswer = errors.New("the server's response is malformed")
+	ErrDigestMismatch    = errors.New("the rows do not match the digest from the server")
+	ErrRootMismatch      = errors.New("the server has a different log: the roots of the two trees differ")
+	ErrLayoutMismatch    = errors.New("the server's index has a different layout")
+	ErrServersDiffer     = errors.New("two servers have different rows for the same events, so one of the indexes is incorrect")
+	ErrSlowServer        = errors.New("the server is too slow")
+	ErrPartTooShort      = errors.New("the part is too short")
+	ErrMalformedResponse = errors.New("the server's response is malformed")
 )
 
 // Fetch implements index.FetchFunc.
@@ -109,17 +109,17 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	digest := sha256.Sum256(first.Rows)
 	next, err := hex.DecodeString(first.Next)
 	if err != nil {
-		return nil, fmt.Errorf(`%w: the member "next" is %q, but must be hexadecimal`, ErrMalformedAnswer, first.Next)
+		return nil, fmt.Errorf(`%w: the member "next" is %q, but must be hexadecimal`, ErrMalformedResponse, first.Next)
 	}
 	s.bytes += uint64(len(first.Rows))
 	took := s.now().Sub(s.began)
 	switch {
 	case first.AsOf != s.size || first.RootHash != s.root:
-		return nil, fmt.Errorf("%w: the part has the size %d and the root %s, but the first part had the size %d and the root %s", ErrMalformedAnswer, first.AsOf, first.RootHash, s.size, s.root)
+		return nil, fmt.Errorf("%w: the part has the size %d and the root %s, but the first part had the size %d and the root %s", ErrMalformedResponse, first.AsOf, first.RootHash, s.size, s.root)
 	case hex.EncodeToString(digest[:]) != first.Digest:
 		return nil, ErrDigestMismatch
 	case first.Next != "" && len(first.Rows) < s.minPartBytes():
-		return nil, fmt.Errorf("%w: the part has only %d bytes, but further parts follow", ErrTooShort, len(first.Rows))
+		return nil, fmt.Errorf("%w: the part has only %d bytes, but further parts follow", ErrPartTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
 		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
 	}
@@ -136,10 +136,10 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 
 // minPartBytes returns the minimum length, in bytes, of every part but the last.
 func (s *session) minPartBytes() int {
-	if s.PartBytes == 0 {
+	if s.MinPartBytes == 0 {
 		return index.PartBytes
 	}
-	return s.PartBytes
+	return s.MinPartBytes
 }
 
 // begin checks the layout and the root of the first part, and sets the size and the root that all parts must
@@ -165,7 +165,7 @@ func compare(first, other *wire.IndexPart) error {
 	case first.Layout != other.Layout:
 		return fmt.Errorf("%w: got %q, expected %q", ErrLayoutMismatch, other.Layout, first.Layout)
 	case first.AsOf != other.AsOf:
-		return fmt.Errorf("%w: the response has the size %d instead of %d", ErrMalformedAnswer, other.AsOf, first.AsOf)
+		return fmt.Errorf("%w: the response has the size %d instead of %d", ErrMalformedResponse, other.AsOf, first.AsOf)
 	case first.RootHash != other.RootHash:
 		return fmt.Errorf("%w at size %d", ErrRootMismatch, first.AsOf)
 	case first.Digest != other.Digest || first.Next != other.Next:
@@ -188,8 +188,8 @@ func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, er
 	group, ctx := errgroup.WithContext(ctx)
 	for i, server := range s.Servers {
 		group.Go(func() (err error) {
-			q := client.IndexPartQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
-			if answers[i], err = server.Client.Ledger(s.ledger).IndexPart(ctx, q); err != nil && i > 0 {
+			q := client.IndexPageQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
+			if answers[i], err = server.Client.Ledger(s.ledger).IndexPage(ctx, q); err != nil && i > 0 {
 				err = fmt.Errorf("requesting the digest from %s: %w", server.URL, err)
 			}
 			return err

@@ -80,14 +80,14 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fetcher returns a Fetcher that fetches from peers.
 func fetcher(t *testing.T, peers ...*peer) *Fetcher {
 	t.Helper()
-	f := &Fetcher{PartBytes: 10, Root: func(context.Context, string, uint64) (proofs.Hash, error) { return root, nil }}
+	f := &Fetcher{MinPartBytes: 10, Root: func(context.Context, string, uint64) (proofs.Hash, error) { return root, nil }}
 	for i, p := range peers {
 		if p.size.Load() == 0 {
 			p.size.Store(60)
 		}
 		s := httptest.NewServer(p)
 		t.Cleanup(s.Close)
-		c, err := client.New(s.URL, client.WithRetries(client.Retries{Attempts: 3, FirstPause: time.Millisecond}), client.WithTimeout(5*time.Second))
+		c, err := client.New(s.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 3, FirstPause: time.Millisecond}), client.WithTimeout(5*time.Second))
 		require.NoError(t, err)
 		f.Servers = append(f.Servers, Server{URL: fmt.Sprint("server ", i+1), Client: c})
 	}
@@ -160,14 +160,14 @@ func TestLyingServers(t *testing.T) {
 		{"no rows", at(3, func(p *wire.IndexPart) { p.Rows = nil }), ErrDigestMismatch, ""},
 		{"other digest", at(1, func(p *wire.IndexPart) { p.Digest = strings.Repeat("0", 64) }), ErrDigestMismatch, ""},
 		{"other root", at(1, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrRootMismatch, "at size 60"},
-		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrMalformedAnswer, ""},
-		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrMalformedAnswer, "has the size 61"},
+		{"changing root", at(2, func(p *wire.IndexPart) { p.RootHash = strings.Repeat("0", 64) }), ErrMalformedResponse, ""},
+		{"changing size", at(2, func(p *wire.IndexPart) { p.AsOf++ }), ErrMalformedResponse, "has the size 61"},
 		{"other layout", at(1, func(p *wire.IndexPart) { p.Layout = "colophon index, layout 1" }), ErrLayoutMismatch, "layout 1"},
 		{"short parts", at(2, func(p *wire.IndexPart) {
 			digest := sha256.Sum256(p.Rows[:9])
 			p.Rows, p.Digest = p.Rows[:9], hex.EncodeToString(digest[:])
-		}), ErrTooShort, "the part has only 9 bytes"},
-		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedAnswer, `the member "next" is "xyz"`},
+		}), ErrPartTooShort, "the part has only 9 bytes"},
+		{"malformed cursor", at(2, func(p *wire.IndexPart) { p.Next = "xyz" }), ErrMalformedResponse, `the member "next" is "xyz"`},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows, _, err := fetch(t, fetcher(t, &peer{change: lie.change}))
@@ -248,7 +248,7 @@ func TestSlowServers(t *testing.T) {
 		}
 		return true
 	}})
-	c, err := client.New(strings.TrimPrefix(f.Servers[0].Client.String(), "client of "), client.WithTimeout(20*time.Millisecond), client.WithRetries(client.Retries{Attempts: 1}))
+	c, err := client.New(strings.TrimPrefix(f.Servers[0].Client.String(), "client of "), client.WithTimeout(20*time.Millisecond), client.WithRetries(client.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
 	f.Servers[0].Client = c
 	_, _, err = fetch(t, f)

@@ -30,7 +30,7 @@ func (p *postgresPlace) open(ctx context.Context, readOnly bool) (err error) {
 	if err := p.close(); err != nil {
 		return err
 	}
-	p.database, err = postgres.Open(ctx, postgres.Config{URL: p.url, Logger: p.console.WarningLogger(), Migrating: true, ReadOnly: readOnly})
+	p.database, err = postgres.Open(ctx, postgres.Config{URL: p.url, Logger: p.console.WarningLogger(), IgnoreMigrationLock: true, ReadOnly: readOnly})
 	return err
 }
 
@@ -39,7 +39,7 @@ func (p *postgresPlace) mark(ctx context.Context, state postgres.MigrationState,
 }
 
 func (p *postgresPlace) refusal(now postgres.MigrationLock) error {
-	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MigrationError{MigrationLock: now, Place: p.database.Address()})
+	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MigrationError{MigrationLock: now, Address: p.database.Address()})
 }
 
 func (p *postgresPlace) openSource(ctx context.Context) (storage.Database, error) {
@@ -111,6 +111,8 @@ func (p *postgresPlace) unleave(ctx context.Context) error {
 	return p.database.SetMigrationLock(ctx, postgres.MigrationLock{})
 }
 
-func (p *postgresPlace) tokens() access.Store { return access.Store{Shared: p.database, Now: time.Now} }
+func (p *postgresPlace) tokens() access.Store {
+	return access.Store{SharedStore: p.database, Now: time.Now}
+}
 
 func (p *postgresPlace) close() error { return closeHeld(&p.database) }

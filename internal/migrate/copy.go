@@ -165,10 +165,10 @@ func (c *copier) add(entry storage.Entry) error {
 	if err != nil {
 		return fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, seq, err)
 	}
-	if e.Prev != c.tip || e.Seq != seq {
+	if e.PrevHash != c.tip || e.Seq != seq {
 		return fmt.Errorf("%w: entry %d does not link to the previous entry", ledger.ErrDamaged, seq)
 	}
-	if e.Kind == record.ContentRedacted {
+	if e.Kind == record.KindContentRedacted {
 		if err := c.redact(seq, e.Redaction()); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (c *copier) redact(by uint64, redaction event.Redaction) error {
 		if err != nil {
 			return fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, seq, err)
 		}
-		r := storage.Redaction{Seq: seq, By: by}
+		r := storage.Redaction{Seq: seq, RedactingSeq: by}
 		for piece := range e.Contents() {
 			r.Digests = append(r.Digests, piece.Digest)
 		}
@@ -295,10 +295,10 @@ func (c *copier) flush(checkpoint []byte) error {
 	}
 	for i, key := range c.keys {
 		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // a refusal can have a key but does not claim it
-			c.next.Keys = append(c.next.Keys, claim)
+			c.next.Claims = append(c.next.Claims, claim)
 		}
 	}
-	for _, tile := range c.tree.TakeDirty() {
+	for _, tile := range c.tree.TakeDirtyTiles() {
 		c.next.Tiles = append(c.next.Tiles, storage.Tile(tile))
 	}
 	c.next.Head = storage.Head{Size: c.tree.Size(), Tip: c.tip, Time: c.time, Checkpoint: checkpoint}

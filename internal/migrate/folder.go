@@ -45,7 +45,7 @@ func (f *folder) take() (err error) {
 		return err
 	}
 	if f.lock == nil && datadir.HasStoreMarker(f.data) {
-		if f.lock, err = folderlock.Take(datadir.StoreMarker(f.data)); err != nil {
+		if f.lock, err = folderlock.Take(datadir.StoreMarkerFolder(f.data)); err != nil {
 			return datadir.ExplainOpenError(err, f.data)
 		}
 	}
@@ -66,12 +66,12 @@ func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
 		return nil, err
 	}
 	switch {
-	case datadir.HasDatabase(f.data) && exists(datadir.MovedDatabase(f.data)):
-		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.MovedDatabase(f.data))
+	case datadir.HasDatabase(f.data) && exists(datadir.MovedDatabaseFolder(f.data)):
+		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.MovedDatabaseFolder(f.data))
 	case datadir.HasDatabase(f.data):
 		return f.open(ctx, datadir.DatabaseFolder(f.data))
-	case exists(datadir.MovedDatabase(f.data)):
-		return f.open(ctx, datadir.MovedDatabase(f.data))
+	case exists(datadir.MovedDatabaseFolder(f.data)):
+		return f.open(ctx, datadir.MovedDatabaseFolder(f.data))
 	}
 	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
 }
@@ -82,10 +82,10 @@ func (f *folder) hold(context.Context, place) error { return nil }
 func (f *folder) moved(context.Context) (bool, error) { return !datadir.HasDatabase(f.data), nil }
 
 func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.Database, bool, error) {
-	if err := datadir.CheckForeignFiles(f.data); err != nil {
+	if err := datadir.CheckNoForeignFiles(f.data); err != nil {
 		return nil, false, err
 	}
-	if resume && !datadir.HasDatabase(f.data) && !exists(datadir.IncomingDatabase(f.data)) {
+	if resume && !datadir.HasDatabase(f.data) && !exists(datadir.IncomingDatabaseFolder(f.data)) {
 		return nil, false, errMovedElsewhere
 	}
 	if err := os.MkdirAll(f.data, 0o700); err != nil {
@@ -98,10 +98,10 @@ func (f *folder) openTarget(ctx context.Context, _ place, resume bool) (storage.
 		database, err := f.open(ctx, datadir.DatabaseFolder(f.data))
 		return database, true, err
 	}
-	if err := os.MkdirAll(datadir.IncomingDatabase(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.IncomingDatabaseFolder(f.data), 0o700); err != nil {
 		return nil, false, err
 	}
-	database, err := f.open(ctx, datadir.IncomingDatabase(f.data))
+	database, err := f.open(ctx, datadir.IncomingDatabaseFolder(f.data))
 	return database, false, err
 }
 
@@ -126,7 +126,7 @@ func (f *folder) rename(from, to string) error {
 // mark durably creates and locks the folder whose presence means that the log is in another
 // database.
 func (f *folder) mark() error {
-	if err := os.MkdirAll(datadir.StoreMarker(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarkerFolder(f.data), 0o700); err != nil {
 		return err
 	}
 	if err := safefile.SyncDir(f.data); err != nil {
@@ -140,7 +140,7 @@ func (f *folder) unmark() error {
 	if err := f.unlock(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(datadir.StoreMarker(f.data)); err != nil {
+	if err := os.RemoveAll(datadir.StoreMarkerFolder(f.data)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(f.data)
@@ -150,11 +150,11 @@ func (f *folder) leave(context.Context, place) error {
 	if err := f.mark(); err != nil {
 		return fmt.Errorf("marking %s as moved: %w", f, err)
 	}
-	return f.rename(datadir.DatabaseFolder(f.data), datadir.MovedDatabase(f.data))
+	return f.rename(datadir.DatabaseFolder(f.data), datadir.MovedDatabaseFolder(f.data))
 }
 
 func (f *folder) arrive(context.Context) error {
-	if err := f.rename(datadir.IncomingDatabase(f.data), datadir.DatabaseFolder(f.data)); err != nil {
+	if err := f.rename(datadir.IncomingDatabaseFolder(f.data), datadir.DatabaseFolder(f.data)); err != nil {
 		return err
 	}
 	return f.unmark()
@@ -164,17 +164,17 @@ func (f *folder) unarrive(ctx context.Context, _ place) (storage.Database, error
 	if err := f.mark(); err != nil {
 		return nil, err
 	}
-	if err := f.rename(datadir.DatabaseFolder(f.data), datadir.IncomingDatabase(f.data)); err != nil {
+	if err := f.rename(datadir.DatabaseFolder(f.data), datadir.IncomingDatabaseFolder(f.data)); err != nil {
 		return nil, err
 	}
 	if f.database != nil {
 		return f.database, nil
 	}
-	return f.open(ctx, datadir.IncomingDatabase(f.data))
+	return f.open(ctx, datadir.IncomingDatabaseFolder(f.data))
 }
 
 func (f *folder) unleave(context.Context) error {
-	if err := f.rename(datadir.MovedDatabase(f.data), datadir.DatabaseFolder(f.data)); err != nil {
+	if err := f.rename(datadir.MovedDatabaseFolder(f.data), datadir.DatabaseFolder(f.data)); err != nil {
 		return err
 	}
 	return f.unmark()

@@ -49,7 +49,7 @@ func openNode(t *testing.T, data, store string) *server.Node {
 
 func openedNode(t *testing.T, data, store string) (*server.Node, error) {
 	t.Helper()
-	return server.Open(context.Background(), server.Config{Data: data, Store: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
+	return server.Open(context.Background(), server.Config{DataDir: data, StoreURL: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
 }
 
 // serve runs a server until stop is called. url is the URL of the ledger "default".
@@ -59,7 +59,7 @@ func serve(t *testing.T, data, store string) (url string, stop func()) {
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	listening := httptest.NewServer(service)
-	return listening.URL + "/v1/ledgers/" + ledger.Default, func() {
+	return listening.URL + "/v1/ledgers/" + ledger.DefaultName, func() {
 		listening.Close()
 		require.NoError(t, n.Close())
 	}
@@ -70,14 +70,14 @@ func serve(t *testing.T, data, store string) (url string, stop func()) {
 func everyKind(t *testing.T) *ledgertest.Ledger {
 	t.Helper()
 	l := ledgertest.NewPopulated(t, 40)
-	n := openNode(t, l.Data, "")
+	n := openNode(t, l.DataDir, "")
 	ctx := t.Context()
-	_, err := n.Host.RotateKey(ctx, ledger.Default, ledger.Anonymous)
+	_, err := n.Host.RotateKey(ctx, ledger.DefaultName, ledger.AnonymousActor)
 	require.NoError(t, err)
-	of, err := n.Host.Ledger(ledger.Default)
+	of, err := n.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, of.SetLogPublic(ctx, true))
-	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", OnMismatch: ledger.RejectMismatch})
+	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", OnMismatch: ledger.MismatchPolicyReject})
 	require.NoError(t, err)
 	require.NoError(t, old.Freeze(ctx))
 	require.NoError(t, n.Close())
@@ -94,7 +94,7 @@ func openFolder(t *testing.T, dir string) *pebble.Database {
 // openPostgres opens a database for reading, even if a migration has locked it.
 func openPostgres(t *testing.T, url string) *postgres.Database {
 	t.Helper()
-	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, Migrating: true, Logger: slog.New(slog.DiscardHandler)})
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, ReadOnly: true, IgnoreMigrationLock: true, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return database
 }

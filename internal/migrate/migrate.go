@@ -25,8 +25,8 @@ import (
 
 // Options holds the flags of the migrate command.
 type Options struct {
-	From, To string // a data folder, or the URL of a database
-	Undo     bool
+	Source, Target string // a data folder, or the URL of a database
+	Undo           bool
 }
 
 // errMovedElsewhere means that the source's ledgers were moved to a place other than the target.
@@ -34,7 +34,7 @@ var errMovedElsewhere = errors.New("the ledgers were moved elsewhere")
 
 // Run moves the ledgers, or continues an interrupted move.
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
-	from, to, err := parsePlaces(c, o.From, o.To)
+	from, to, err := parsePlaces(c, o.Source, o.Target)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (m *move) open(ctx context.Context) (moved, complete bool, err error) {
 	}
 	m.target, complete, err = m.to.openTarget(ctx, m.from, moved)
 	if errors.Is(err, errMovedElsewhere) {
-		return false, false, cli.StateErrorf("%s: %w; to copy the ledgers again, undo that move, or move the ledgers from their current location", m.from, err)
+		return false, false, cli.FileStateErrorf("%s: %w; to copy the ledgers again, undo that move, or move the ledgers from their current location", m.from, err)
 	}
 	return moved, complete, err
 }
@@ -94,16 +94,16 @@ func (m *move) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case complete && !moved:
-		return cli.StateErrorf("%s already has ledgers; name an empty target with --to", m.to)
+		return cli.FileStateErrorf("%s already has ledgers; name an empty target with --to", m.to)
 	case complete:
 		if err := m.to.arrive(ctx); err != nil {
 			return err
 		}
-		m.console.Say("the ledgers have already been moved: nothing to do")
+		m.console.Sayf("the ledgers have already been moved: nothing to do")
 		return nil
 	case moved:
 		if err := sameLedgers(ctx, m.source, m.target); err != nil {
-			return cli.StateErrorf("%s: %w: %w", m.from, errMovedElsewhere, err)
+			return cli.FileStateErrorf("%s: %w: %w", m.from, errMovedElsewhere, err)
 		}
 	default:
 		if err := m.from.hold(ctx, m.to); err != nil {
@@ -111,7 +111,7 @@ func (m *move) run(ctx context.Context) error {
 		}
 		if err := m.copy(ctx); err != nil {
 			if _, is := m.from.(*postgresPlace); is {
-				m.console.Say("no server can start on %s until the move is complete; to cancel the move instead, run the command with --undo", m.from)
+				m.console.Sayf("no server can start on %s until the move is complete; to cancel the move instead, run the command with --undo", m.from)
 			}
 			return err
 		}
@@ -341,7 +341,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 	if err := m.from.unleave(ctx); err != nil {
 		return err
 	}
-	m.console.Say("the move was undone; servers can use %s again", m.from)
+	m.console.Sayf("the move was undone; servers can use %s again", m.from)
 	return nil
 }
 
@@ -350,7 +350,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 func (m *move) takeBack(ctx context.Context) error {
 	target, complete, err := m.to.openTarget(ctx, m.from, true)
 	if errors.Is(err, errMovedElsewhere) {
-		return cli.StateErrorf("%s: %w, not to %s", m.from, err, m.to)
+		return cli.FileStateErrorf("%s: %w, not to %s", m.from, err, m.to)
 	}
 	if err != nil {
 		return err
@@ -376,15 +376,15 @@ func (m *move) takeBack(ctx context.Context) error {
 // advise tells the user about the old copy in the folder or, if there is none, about missing
 // signing keys.
 func (f *folder) advise(names []string) {
-	if exists(datadir.MovedDatabase(f.data)) {
-		f.console.Say("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabase(f.data))
-		f.console.Say("keys, marks, and the index stay in the folder, and the tokens are in the database; start the server with --data %s and --store", f.data)
+	if exists(datadir.MovedDatabaseFolder(f.data)) {
+		f.console.Sayf("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabaseFolder(f.data))
+		f.console.Sayf("keys, marks, and the index stay in the folder, and the tokens are in the database; start the server with --data %s and --store", f.data)
 		return
 	}
 	keys := datadir.SigningKeys(f.console, f.data)
 	for _, name := range names {
 		if _, err := keys.Load(name); errors.Is(err, storage.ErrNotFound) {
-			f.console.Say("%s has no signing key for ledger %q: copy the keys and marks from the data folder of the server that used the database", f.data, name)
+			f.console.Sayf("%s has no signing key for ledger %q: copy the keys and marks from the data folder of the server that used the database", f.data, name)
 		}
 	}
 }
@@ -392,6 +392,6 @@ func (f *folder) advise(names []string) {
 // advise tells the user which old copy remains in the database.
 func (p *postgresPlace) advise([]string) {
 	if m, err := p.database.MigrationLock(context.Background()); err == nil && m.State != "" {
-		p.console.Say("the tables colophon_… of %s contain the old copy. Content that is erased from now on remains in these tables; drop them once you have a backup of the folder", p)
+		p.console.Sayf("the tables colophon_… of %s contain the old copy. Content that is erased from now on remains in these tables; drop them once you have a backup of the folder", p)
 	}
 }

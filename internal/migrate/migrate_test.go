@@ -40,33 +40,33 @@ func TestMoveBothWays(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, answer)
 		return answer
 	}
-	database := openFolder(t, datadir.DatabaseFolder(l.Data))
+	database := openFolder(t, datadir.DatabaseFolder(l.DataDir))
 	before := read(t, database)
 	require.NoError(t, database.Close())
 	require.Len(t, before, 2)
-	require.NotEmpty(t, before[ledger.Default].Redactions)
+	require.NotEmpty(t, before[ledger.DefaultName].Redactions)
 	require.True(t, before["old"].Info.Frozen)
-	receipt := replayed(l.Data, "")
+	receipt := replayed(l.DataDir, "")
 
 	c, said := console()
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}), said)
 	moved := openPostgres(t, url)
 	require.Equal(t, before, read(t, moved))
 	requireClean(t, moved)
 	require.NoError(t, moved.Close())
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), "again")
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}), "again")
 	require.Contains(t, said.String(), "nothing to do")
-	require.Equal(t, receipt, replayed(l.Data, url))
+	require.Equal(t, receipt, replayed(l.DataDir, url))
 
 	// After the ledgers have been moved back, a server no longer starts on the database.
-	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
-	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
-	database = openFolder(t, datadir.DatabaseFolder(l.Data))
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabaseFolder(l.DataDir)))
+	require.NoError(t, Run(t.Context(), c, Options{Source: url, Target: l.DataDir}), said)
+	database = openFolder(t, datadir.DatabaseFolder(l.DataDir))
 	require.Equal(t, before, read(t, database))
 	requireClean(t, database)
 	require.NoError(t, database.Close())
-	require.Equal(t, receipt, replayed(l.Data, ""))
-	require.NoFileExists(t, datadir.StoreMarker(l.Data))
+	require.Equal(t, receipt, replayed(l.DataDir, ""))
+	require.NoFileExists(t, datadir.StoreMarkerFolder(l.DataDir))
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	var refused *postgres.MigrationError
 	require.ErrorAs(t, err, &refused)
@@ -97,22 +97,22 @@ func requireClean(t *testing.T, database storage.Database) {
 // If copying fails at any commit, the next run continues from there.
 func TestCopyContinues(t *testing.T) {
 	l := everyKind(t)
-	database := openFolder(t, datadir.DatabaseFolder(l.Data))
+	database := openFolder(t, datadir.DatabaseFolder(l.DataDir))
 	defer func() { require.NoError(t, database.Close()) }()
-	want := read(t, database)[ledger.Default]
-	from, err := database.Ledger(t.Context(), ledger.Default)
+	want := read(t, database)[ledger.DefaultName]
+	from, err := database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	target := memory.New()
 	info := want.Info
 	_, err = target.Create(t.Context(), info)
 	require.NoError(t, err)
 	runs, most := 0, 0
-	for mode := faulty.Fail; ; runs++ {
+	for mode := faulty.ModeFail; ; runs++ {
 		// In each run, up to two commits succeed. The next one then either fails, or succeeds but
 		// returns an error. The number of entries per commit differs from run to run.
-		mode = map[bool]faulty.Mode{true: faulty.FailAfterSuccess, false: faulty.Fail}[mode == faulty.Fail]
+		mode = map[bool]faulty.Mode{true: faulty.ModeFailAfterSuccess, false: faulty.ModeFail}[mode == faulty.ModeFail]
 		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
-		to, err := failing.Ledger(t.Context(), ledger.Default)
+		to, err := failing.Ledger(t.Context(), ledger.DefaultName)
 		require.NoError(t, err)
 		c := newCopier(t.Context(), from, to, func(uint64) {})
 		c.maxEntries = 1 + runs%7
@@ -127,7 +127,7 @@ func TestCopyContinues(t *testing.T) {
 	}
 	require.Greater(t, runs, 10)
 	require.Equal(t, 7, most)
-	to, err := target.Ledger(t.Context(), ledger.Default)
+	to, err := target.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, want, readLedger(t, to, info))
 }
@@ -137,13 +137,13 @@ func TestErasedBetweenRuns(t *testing.T) {
 	l := ledgertest.New(t, 20, 0, 0)
 	target := memory.New()
 	copied := func() storage.Store {
-		database := openFolder(t, datadir.DatabaseFolder(l.Data))
+		database := openFolder(t, datadir.DatabaseFolder(l.DataDir))
 		defer func() { require.NoError(t, database.Close()) }()
-		from, err := database.Ledger(t.Context(), ledger.Default)
+		from, err := database.Ledger(t.Context(), ledger.DefaultName)
 		require.NoError(t, err)
 		info, err := from.Info(t.Context())
 		require.NoError(t, err)
-		to, err := target.Ledger(t.Context(), ledger.Default)
+		to, err := target.Ledger(t.Context(), ledger.DefaultName)
 		if errors.Is(err, storage.ErrNotFound) {
 			to, err = target.Create(t.Context(), info)
 		}
@@ -155,8 +155,8 @@ func TestErasedBetweenRuns(t *testing.T) {
 		return to
 	}
 	before := readLedger(t, copied(), storage.LedgerInfo{})
-	at, stop := serve(t, l.Data, "")
-	status, answer := ledgertest.Send(t, "DELETE", at+"/records/"+seqText(l.At["other"])+"/content", `{"reason":"Asked for."}`, "application/json")
+	at, stop := serve(t, l.DataDir, "")
+	status, answer := ledgertest.Send(t, "DELETE", at+"/records/"+seqText(l.EventSeqs["other"])+"/content", `{"reason":"Asked for."}`, "application/json")
 	stop()
 	require.Equal(t, http.StatusCreated, status, answer)
 	after := readLedger(t, copied(), storage.LedgerInfo{})
@@ -170,7 +170,7 @@ func TestInterruptedMove(t *testing.T) {
 	l := ledgertest.New(t, 5, 0, 5)
 	url := emptyURL(t)
 	serves := func() (folder, inDatabase bool) {
-		n, err := openedNode(t, l.Data, "")
+		n, err := openedNode(t, l.DataDir, "")
 		if folder = err == nil; folder {
 			require.NoError(t, n.Close())
 		}
@@ -185,9 +185,9 @@ func TestInterruptedMove(t *testing.T) {
 		return folder, inDatabase
 	}
 	c, _ := console()
-	for _, way := range []Options{{From: l.Data, To: url}, {From: url, To: l.Data}} {
+	for _, way := range []Options{{Source: l.DataDir, Target: url}, {Source: url, Target: l.DataDir}} {
 		for step := 0; ; step++ {
-			from, to, err := parsePlaces(c, way.From, way.To)
+			from, to, err := parsePlaces(c, way.Source, way.Target)
 			require.NoError(t, err)
 			steps := &steps{left: step}
 			m := &move{console: c, from: stepped{from, steps}, to: stepped{to, steps}}
@@ -195,17 +195,17 @@ func TestInterruptedMove(t *testing.T) {
 			require.NoError(t, errors.Join(to.close(), from.close()))
 			folder, inDatabase := serves()
 			if err == nil {
-				require.Equal(t, way.From == url, folder)
-				require.Equal(t, way.To == url, inDatabase)
+				require.Equal(t, way.Source == url, folder)
+				require.Equal(t, way.Target == url, inDatabase)
 				break
 			}
 			require.ErrorIs(t, err, errStep)
 		}
-		require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
-		if way.To == url {
+		require.NoError(t, os.RemoveAll(datadir.MovedDatabaseFolder(l.DataDir)))
+		if way.Target == url {
 			continue
 		}
-		database := openFolder(t, datadir.DatabaseFolder(l.Data))
+		database := openFolder(t, datadir.DatabaseFolder(l.DataDir))
 		requireClean(t, database)
 		require.NoError(t, database.Close())
 	}
@@ -256,35 +256,35 @@ func TestUndo(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, said := console()
 	run := func(from, to string, undo bool) error {
-		return Run(t.Context(), c, Options{From: from, To: to, Undo: undo})
+		return Run(t.Context(), c, Options{Source: from, Target: to, Undo: undo})
 	}
-	require.NoError(t, run(l.Data, url, false))
-	require.NoError(t, run(l.Data, url, true), said)
+	require.NoError(t, run(l.DataDir, url, false))
+	require.NoError(t, run(l.DataDir, url, true), said)
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	require.ErrorAs(t, err, new(*postgres.MigrationError), "the copy is no longer a ledger")
-	at, stop := serve(t, l.Data, "")
+	at, stop := serve(t, l.DataDir, "")
 	status, _ := ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"After?"},"output":"After.","model":"m1"}`, "application/json")
 	stop()
 	require.Equal(t, http.StatusCreated, status)
 
 	// The ledgers are moved again, including the new record. A server then writes to the database.
-	require.NoError(t, run(l.Data, url, false), said)
-	at, stop = serve(t, l.Data, url)
-	require.Equal(t, l.Size+1, ledgertest.Head(t, at))
+	require.NoError(t, run(l.DataDir, url, false), said)
+	at, stop = serve(t, l.DataDir, url)
+	require.Equal(t, l.Size+1, ledgertest.TreeSize(t, at))
 	status, _ = ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"There?"},"output":"There.","model":"m1"}`, "application/json")
 	stop()
 	require.Equal(t, http.StatusCreated, status)
-	require.ErrorContains(t, run(l.Data, url, true), "the move cannot be undone")
-	at, stop = serve(t, l.Data, url)
-	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
+	require.ErrorContains(t, run(l.DataDir, url, true), "the move cannot be undone")
+	at, stop = serve(t, l.DataDir, url)
+	require.Equal(t, l.Size+2, ledgertest.TreeSize(t, at))
 	stop()
 
 	// The ledgers are moved back, and then that move is undone.
-	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
-	require.NoError(t, run(url, l.Data, false), said)
-	require.NoError(t, run(url, l.Data, true), said)
-	at, stop = serve(t, l.Data, url)
-	require.Equal(t, l.Size+2, ledgertest.Head(t, at))
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabaseFolder(l.DataDir)))
+	require.NoError(t, run(url, l.DataDir, false), said)
+	require.NoError(t, run(url, l.DataDir, true), said)
+	at, stop = serve(t, l.DataDir, url)
+	require.Equal(t, l.Size+2, ledgertest.TreeSize(t, at))
 	stop()
 }
 
@@ -294,40 +294,40 @@ func TestRefusedMoves(t *testing.T) {
 	c, _ := console()
 	refused := func(from, to, message string) {
 		t.Helper()
-		err := Run(t.Context(), c, Options{From: from, To: to})
+		err := Run(t.Context(), c, Options{Source: from, Target: to})
 		var exit *cli.ExitError
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, cli.ExitUsage, exit.Code)
 		require.ErrorContains(t, err, message)
 	}
-	refused(l.Data, "", "--from and --to are required")
-	refused(l.Data, other.Data, "--from and --to: one must be a data folder")
+	refused(l.DataDir, "", "--from and --to are required")
+	refused(l.DataDir, other.DataDir, "--from and --to: one must be a data folder")
 	refused(filepath.Join(t.TempDir(), "none"), url, "has no database")
 	foreign := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(foreign, "notes.txt"), nil, 0o600))
 	refused(url, foreign, "contains no ledger but contains other files")
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
-	refused(other.Data, url, "already has ledgers")
-	refused(url, other.Data, "already has ledgers")
-	refused(l.Data, emptyURL(t), "moved elsewhere")
-	_, stop := serve(t, l.Data, url)
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}))
+	refused(other.DataDir, url, "already has ledgers")
+	refused(url, other.DataDir, "already has ledgers")
+	refused(l.DataDir, emptyURL(t), "moved elsewhere")
+	_, stop := serve(t, l.DataDir, url)
 	stop()
-	_, stop = serve(t, other.Data, "")
+	_, stop = serve(t, other.DataDir, "")
 	stop()
-	_, err := openedNode(t, l.Data, "")
-	require.ErrorContains(t, err, "the log of the folder "+l.Data+" was moved to another database")
+	_, err := openedNode(t, l.DataDir, "")
+	require.ErrorContains(t, err, "the log of the folder "+l.DataDir+" was moved to another database")
 }
 
 // A damaged source is not moved.
 func TestDamagedSource(t *testing.T) {
 	l := ledgertest.New(t, 300, 0, 0)
-	source := openFolder(t, datadir.DatabaseFolder(l.Data))
+	source := openFolder(t, datadir.DatabaseFolder(l.DataDir))
 	defer func() { require.NoError(t, source.Close()) }()
-	from, err := source.Ledger(t.Context(), ledger.Default)
+	from, err := source.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	head, err := from.Head(t.Context())
 	require.NoError(t, err)
-	signer, err := datadir.KeyFiles(l.Data).Load(ledger.Default)
+	signer, err := datadir.KeyFiles(l.DataDir).Load(ledger.DefaultName)
 	require.NoError(t, err)
 	signedRoot, err := proofs.SignCheckpoint(proofs.Checkpoint{Origin: signer.Origin(), Size: head.Size, Root: proofs.Hash{1}}, signer)
 	require.NoError(t, err)
@@ -362,20 +362,20 @@ func TestDamagedSource(t *testing.T) {
 // A folder that a server uses is not moved.
 func TestFolderInUse(t *testing.T) {
 	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
-	n := openNode(t, l.Data, "")
+	n := openNode(t, l.DataDir, "")
 	c, _ := console()
-	err := Run(t.Context(), c, Options{From: l.Data, To: url})
+	err := Run(t.Context(), c, Options{Source: l.DataDir, Target: url})
 	var exit *cli.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitInUse, exit.Code)
 	require.NoError(t, n.Close())
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
-	n = openNode(t, l.Data, url)
-	err = Run(t.Context(), c, Options{From: url, To: l.Data})
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}))
+	n = openNode(t, l.DataDir, url)
+	err = Run(t.Context(), c, Options{Source: url, Target: l.DataDir})
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, cli.ExitInUse, exit.Code)
 	require.NoError(t, n.Close())
-	_, err = os.Stat(datadir.IncomingDatabase(l.Data))
+	_, err = os.Stat(datadir.IncomingDatabaseFolder(l.DataDir))
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
@@ -384,16 +384,16 @@ func TestFolderInUse(t *testing.T) {
 func TestServerDuringMove(t *testing.T) {
 	l, url := ledgertest.New(t, 5, 0, 0), emptyURL(t)
 	c, _ := console()
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}))
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}))
 	running, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	require.NoError(t, err)
-	store, err := running.Ledger(t.Context(), ledger.Default)
+	store, err := running.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
-	require.NoError(t, Run(t.Context(), c, Options{From: url, To: filepath.Join(t.TempDir(), "new")}))
+	require.NoError(t, Run(t.Context(), c, Options{Source: url, Target: filepath.Join(t.TempDir(), "new")}))
 	require.ErrorIs(t, store.SetSetting(t.Context(), "log", []byte("public")), storage.ErrConflict)
 	_, err = running.Create(t.Context(), storage.LedgerInfo{Name: "late", Origin: "late"})
 	require.ErrorAs(t, err, new(*postgres.MigrationError))
-	_, err = running.Ledger(t.Context(), ledger.Default)
+	_, err = running.Ledger(t.Context(), ledger.DefaultName)
 	require.Error(t, err)
 	require.NoError(t, running.Close())
 }
@@ -405,7 +405,7 @@ func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
 func TestTokensMove(t *testing.T) {
 	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, said := console()
-	folder := access.Store{Dir: datadir.TokenFolder(l.Data), Now: time.Now}
+	folder := access.Store{Dir: datadir.TokenFolder(l.DataDir), Now: time.Now}
 	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
 	for _, name := range []string{"one", "two", "three"} {
 		_, err := folder.Create(access.TokenSpec{Name: name, Grants: grants})
@@ -422,40 +422,40 @@ func TestTokensMove(t *testing.T) {
 	}
 	_, err := folder.Revoke("one")
 	require.NoError(t, err)
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}), said)
 
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	require.NoError(t, err)
-	shared := access.Store{Shared: database, Now: time.Now}
+	shared := access.Store{SharedStore: database, Now: time.Now}
 	require.Equal(t, []string{"revoked", "active", "active"}, states(shared))
 	_, err = shared.Revoke("two")
 	require.NoError(t, err)
 	require.NoError(t, access.MoveTokens(folder.Dir, database), "a server on the folder puts the old file aside")
 	require.NoError(t, database.Close())
 
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url, Undo: true}), said)
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url, Undo: true}), said)
 	require.Equal(t, []string{"revoked", "revoked", "active"}, states(folder))
 	_, err = folder.Revoke("three")
 	require.NoError(t, err)
-	require.NoError(t, Run(t.Context(), c, Options{From: l.Data, To: url}), said)
-	require.NoError(t, os.RemoveAll(datadir.MovedDatabase(l.Data)))
-	require.NoError(t, Run(t.Context(), c, Options{From: url, To: l.Data}), said)
+	require.NoError(t, Run(t.Context(), c, Options{Source: l.DataDir, Target: url}), said)
+	require.NoError(t, os.RemoveAll(datadir.MovedDatabaseFolder(l.DataDir)))
+	require.NoError(t, Run(t.Context(), c, Options{Source: url, Target: l.DataDir}), said)
 	require.Equal(t, []string{"revoked", "revoked", "revoked"}, states(folder))
 }
 
 // Content that is erased while a growing ledger is copied is not in the copy.
 func TestErasedDuringSnapshot(t *testing.T) {
 	l := ledgertest.New(t, 30, 0, 30)
-	n := openNode(t, l.Data, "")
+	n := openNode(t, l.DataDir, "")
 	defer func() { require.NoError(t, n.Close()) }()
-	of, err := n.Host.Ledger(ledger.Default)
+	of, err := n.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	var victims seqs.Set
 	for _, name := range []string{"labelled", "other"} {
-		victims.Add(l.At[name])
+		victims.Add(l.EventSeqs[name])
 	}
 	from := &erasingReader{Reader: of.Reader(), at: 3, erase: func() {
-		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.Anonymous, func(ledger.Ack, int) error { return nil }))
+		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.AnonymousActor, func(ledger.Ack, int) error { return nil }))
 	}}
 	target := memory.New()
 	to, err := target.Create(t.Context(), of.Info())

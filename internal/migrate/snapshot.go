@@ -36,7 +36,7 @@ func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err
 			return explain(ctx, fmt.Errorf("copying ledger %q: %w", info.Name, err))
 		}
 	}
-	text, err := access.Store{Shared: source}.ExportTokens()
+	text, err := access.Store{SharedStore: source}.ExportTokens()
 	if err != nil || text == nil {
 		return err
 	}

@@ -77,9 +77,9 @@ func (s *source) open(ctx context.Context, walked *proofs.KeyHistory, known uint
 	return n, nil
 }
 
-// note reads an object of the copy. The object must not be longer than fetch.MaxNote bytes.
+// note reads an object of the copy. The object must not be longer than fetch.MaxNoteBytes bytes.
 func (s *source) note(ctx context.Context, path string) ([]byte, error) {
-	note, err := s.client.GetObject(ctx, path, fetch.MaxNote)
+	note, err := s.client.GetObject(ctx, path, fetch.MaxNoteBytes)
 	if errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed) {
 		err = refuse(damaged, "%v", err)
 	}
@@ -93,7 +93,7 @@ func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*
 	if err != nil {
 		return nil, fmt.Errorf("fetching the keys: %w", err)
 	}
-	keys, err := proofs.ParseLogKey(text)
+	keys, err := proofs.ParseKeyHistory(text)
 	if err != nil {
 		return nil, refuse(damaged, "parsing the keys in the copy: %v", err)
 	}
@@ -181,28 +181,28 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 	if err != nil {
 		return refuse(damaged, "decoding event %d of the copy: %v", seq, err)
 	}
-	if e.Prev != l.tip || e.Seq != seq {
+	if e.PrevHash != l.tip || e.Seq != seq {
 		return refuse(damaged, "event %d of the copy does not link to the previous event", seq)
 	}
 	switch e.Kind {
-	case record.LedgerCreated:
+	case record.KindLedgerCreated:
 		if seq > 0 {
 			return refuse(damaged, "event %d of the copy is a second ledger_created event", seq)
 		}
-		if l.keys, err = proofs.BeginKeyHistory(entry); err != nil {
+		if l.keys, err = proofs.NewKeyHistoryFromEntry(entry); err != nil {
 			return refuse(damaged, "reading the key in event 0 of the copy: %v", err)
 		}
-	case record.KeyRotated:
+	case record.KindKeyRotated:
 		if err := l.rotate(seq, &e); err != nil {
 			return err
 		}
-	case record.ContentRedacted:
+	case record.KindContentRedacted:
 		if err := l.redact(ctx, seq, e.Redaction()); err != nil {
 			return err
 		}
 	}
-	if key := e.ClaimedKey(); key != nil {
-		l.next.Keys = append(l.next.Keys, storage.Claim{Key: *key, Record: record.KindDigest(e.Kind, e.Digest()), Seq: seq})
+	if key := e.ClaimedIdempotencyKey(); key != nil {
+		l.next.Claims = append(l.next.Claims, storage.Claim{Key: *key, RecordDigest: record.DigestWithKind(e.Kind, e.RecordDigest()), Seq: seq})
 	}
 	l.next.Entries = append(l.next.Entries, bytes.Clone(entry))
 	l.bytes += len(entry)
@@ -215,7 +215,7 @@ func (l *load) rotate(seq uint64, e *event.Event) error {
 	if l.keys == nil {
 		return refuse(damaged, "event %d of the copy rotates the key of the log, but no earlier event creates the log", seq)
 	}
-	if err := l.keys.AddRecord(seq, e.Detail); err != nil {
+	if err := l.keys.AddRecord(seq, e.Record); err != nil {
 		return refuse(damaged, "event %d of the copy contains an invalid key rotation: %v", seq, err)
 	}
 	return nil
@@ -232,7 +232,7 @@ func (l *load) redact(ctx context.Context, by uint64, redaction event.Redaction)
 		}
 	}
 	for seq := range redaction.Seqs.All() {
-		l.next.Redactions = append(l.next.Redactions, storage.Redaction{Seq: seq, By: by})
+		l.next.Redactions = append(l.next.Redactions, storage.Redaction{Seq: seq, RedactingSeq: by})
 		l.bytes += len(storage.Hash{})
 	}
 	return nil
@@ -327,7 +327,7 @@ func (l *load) openRemote(ctx context.Context) error {
 // commit commits the entries that have been read. The new head contains checkpoint, which is
 // served until the next commit.
 func (l *load) commit(ctx context.Context, checkpoint []byte) error {
-	for _, tile := range l.tree.TakeDirty() {
+	for _, tile := range l.tree.TakeDirtyTiles() {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))
 	}
 	l.next.Head = storage.Head{Size: l.tree.Size(), Tip: l.tip, Time: l.time, Checkpoint: checkpoint}

@@ -21,25 +21,25 @@ import (
 
 // Options configures a Mirror. If a duration or Batch is zero, its default applies.
 type Options struct {
-	From   fetch.Server
-	Ledger string
-	Place  string // URL of the copy, for use in messages
+	Source  fetch.Server
+	Ledger  string
+	CopyURL string // URL of the copy, for use in messages
 	// Keys lists the trusted keys. The events of the log must name at least one of them, and that key or one
 	// of its successors must have signed the checkpoint.
 	Keys []*proofs.Verifier
 	Log  *slog.Logger
 
-	Every         time.Duration // time between two reads of the copy's checkpoint; default one second
-	MaxRetryPause time.Duration // maximum pause after a failure; default one minute
-	Timeout       time.Duration // time limit for each attempt of a request; default 30 seconds
-	Batch         int           // maximum number of entries in a commit; default 4096
+	PollInterval    time.Duration // time between two reads of the copy's checkpoint; default one second
+	MaxRetryPause   time.Duration // maximum pause after a failure; default one minute
+	Timeout         time.Duration // time limit for each attempt of a request; default 30 seconds
+	MaxBatchEntries int           // maximum number of entries in a commit; default 4096
 }
 
 func (o Options) withDefaults() Options {
-	o.Every = cmp.Or(o.Every, time.Second)
+	o.PollInterval = cmp.Or(o.PollInterval, time.Second)
 	o.MaxRetryPause = cmp.Or(o.MaxRetryPause, time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	o.Batch = cmp.Or(o.Batch, batchEntries)
+	o.MaxBatchEntries = cmp.Or(o.MaxBatchEntries, batchEntries)
 	return o
 }
 
@@ -70,15 +70,15 @@ type state struct {
 // errLoading means that the first load since the server started has not finished yet.
 var errLoading = errors.New("the copy is being loaded")
 
-// ErrOtherKey means that none of the trusted keys appears in the events of the stored log.
-var ErrOtherKey = errors.New("the previously loaded log does not have the given verifier key")
+// ErrKeyMismatch means that none of the trusted keys appears in the events of the stored log.
+var ErrKeyMismatch = errors.New("the previously loaded log does not have the given verifier key")
 
 // New returns a Mirror that follows a copy in the background until Close is called. The host must have
-// been opened on database. New returns ErrOtherKey if none of the trusted keys appears in the events
+// been opened on database. New returns ErrKeyMismatch if none of the trusted keys appears in the events
 // of the stored log.
 func New(ctx context.Context, database *Database, host *ledger.Host, options Options) (*Mirror, error) {
 	options = options.withDefaults()
-	client, err := fetch.New(options.From, options.Ledger, options.Timeout, parallel)
+	client, err := fetch.New(options.Source, options.Ledger, options.Timeout, parallel)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func New(ctx context.Context, database *Database, host *ledger.Host, options Opt
 	case err != nil:
 		return nil, err
 	case keys != nil && len(keys.VerifiersFrom(options.Keys...)) == 0:
-		return nil, fmt.Errorf("%w: the key of the log is %s", ErrOtherKey, keys.Current())
+		return nil, fmt.Errorf("%w: the key of the log is %s", ErrKeyMismatch, keys.Current())
 	}
 	running, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -138,7 +138,7 @@ func (m *Mirror) run(ctx context.Context) {
 			pause = 0
 		}
 		select {
-		case <-time.After(max(pause, m.options.Every)):
+		case <-time.After(max(pause, m.options.PollInterval)):
 		case <-ctx.Done():
 		}
 	}
@@ -149,7 +149,7 @@ func (m *Mirror) failed(err error) {
 	m.failures[reason].Add(1)
 	before := m.state.Load().err
 	if before == nil || before.Error() != err.Error() {
-		m.options.Log.Error("cannot follow the copy; serving the last verified state", "ledger", m.options.Ledger, "copy", m.options.Place, "reason", reasons[reason], "error", err)
+		m.options.Log.Error("cannot follow the copy; serving the last verified state", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "reason", reasons[reason], "error", err)
 	}
 	m.state.Store(&state{err})
 }
@@ -157,7 +157,7 @@ func (m *Mirror) failed(err error) {
 func (m *Mirror) succeeded() {
 	m.checked.Store(time.Now().UnixNano())
 	if before := m.state.Swap(&state{}).err; before != nil {
-		m.options.Log.Info("serving the newest state of the copy", "ledger", m.options.Ledger, "copy", m.options.Place, "size", m.newest.Load())
+		m.options.Log.Info("serving the newest state of the copy", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "size", m.newest.Load())
 	}
 }
 
@@ -200,7 +200,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 	}
 	m.newest.Store(n.checkpoint.Size)
 	if !bytes.Equal(n.note, served.Checkpoint) {
-		l := &load{newest: n, trusted: m.options.Keys, to: stored, progress: m.progress(n.checkpoint.Size), served: served.Checkpoint, stored: head, keys: keys, most: m.options.Batch}
+		l := &load{newest: n, trusted: m.options.Keys, to: stored, progress: m.progress(n.checkpoint.Size), served: served.Checkpoint, stored: head, keys: keys, most: m.options.MaxBatchEntries}
 		if err := l.run(ctx); err != nil {
 			return err
 		}

@@ -45,13 +45,13 @@ func startWriter(t *testing.T, signer *proofs.Signer) *writer {
 	w := &writer{T: t, copy: t.TempDir()}
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
 	if signer != nil {
-		require.NoError(t, keys.Stage(ledger.Default, signer))
+		require.NoError(t, keys.Stage(ledger.DefaultName, signer))
 	}
 	var err error
 	w.host, err = ledger.OpenHost(t.Context(), memory.New(), keys, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.host.Close()) })
-	w.ledger, err = w.host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	w.ledger, err = w.host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
 	return w
 }
@@ -61,7 +61,7 @@ func (w *writer) publish() {
 	w.Helper()
 	b, err := bucket.Open("file://" + filepath.ToSlash(w.copy))
 	require.NoError(w, err)
-	p := publish.New(publish.Options{Bucket: b, Place: w.copy, Ledgers: []string{ledger.Default}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond})
+	p := publish.New(publish.Options{Bucket: b, BucketURL: w.copy, Ledgers: []string{ledger.DefaultName}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond})
 	require.NoError(w, p.Open(w.ledger))
 	p.Close()
 	require.Equal(w, string(w.ledger.Head().Checkpoint), string(w.read("checkpoint")))
@@ -92,12 +92,12 @@ var written atomic.Int64
 func (w *writer) write() error {
 	text := fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`, written.Add(1))
 	limits := record.DefaultLimits()
-	r, err := limits.WithMemberSecret(w.ledger.MemberSecret()).Parse(record.IPCRecord, []byte(text))
+	r, err := limits.WithMemberSecret(w.ledger.MemberSecret()).Parse(record.KindIPCRecord, []byte(text))
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	sub, err := w.ledger.PrepareRecord(r, ledger.Anonymous, "")
+	sub, err := w.ledger.PrepareRecord(r, ledger.AnonymousActor, "")
 	if err == nil {
 		_, err = w.ledger.Submit(sub)
 	}
@@ -204,8 +204,8 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 	database := NewDatabase(stored)
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	m, err := New(t.Context(), database, host, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Place: from.server.URL, Keys: []*proofs.Verifier{trusted},
-		Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, MaxRetryPause: time.Millisecond, Timeout: 200 * time.Millisecond, Batch: 300})
+	m, err := New(t.Context(), database, host, Options{Source: fetch.Server{URL: from.server.URL}, Ledger: ledger.DefaultName, CopyURL: from.server.URL, Keys: []*proofs.Verifier{trusted},
+		Log: slog.New(slog.DiscardHandler), PollInterval: time.Millisecond, MaxRetryPause: time.Millisecond, Timeout: 200 * time.Millisecond, MaxBatchEntries: 300})
 	require.NoError(t, err)
 	r := &reader{T: t, stored: stored, host: host, mirror: m}
 	r.stop = sync.OnceFunc(func() {
@@ -220,7 +220,7 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 func (r *reader) shows(w *writer) {
 	r.Helper()
 	require.Eventually(r, func() bool {
-		l, err := r.host.Ledger(ledger.Default)
+		l, err := r.host.Ledger(ledger.DefaultName)
 		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.FollowError() == nil
 	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
 }
@@ -239,7 +239,7 @@ func (r *reader) fails(reason int, size uint64) {
 }
 
 func (r *reader) size() uint64 {
-	l, err := r.host.Ledger(ledger.Default)
+	l, err := r.host.Ledger(ledger.DefaultName)
 	if err != nil {
 		return 0
 	}
@@ -255,11 +255,11 @@ func TestMirror(t *testing.T) {
 	from := serve(t, w.copy)
 	r := follow(t, from, memory.New(), key)
 	r.shows(w)
-	_, err := w.host.RotateKey(t.Context(), ledger.Default, "x")
+	_, err := w.host.RotateKey(t.Context(), ledger.DefaultName, "x")
 	require.NoError(t, err)
 	w.grow(1300)
 	r.shows(w)
-	_, err = w.host.RetireKey(t.Context(), ledger.Default, "x")
+	_, err = w.host.RetireKey(t.Context(), ledger.DefaultName, "x")
 	require.NoError(t, err)
 	var records seqs.Set
 	records.Add(7)
@@ -267,9 +267,9 @@ func TestMirror(t *testing.T) {
 	w.grow(2100)
 	r.shows(w)
 
-	l, err := r.host.Ledger(ledger.Default)
+	l, err := r.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	require.Equal(t, ledger.RoleReader, r.host.Role(ledger.Default))
+	require.Equal(t, ledger.StatusReadOnly, r.host.Status(ledger.DefaultName))
 	require.Equal(t, fmt.Sprint(w.ledger.KeyHistory().Verifiers()), fmt.Sprint(l.KeyHistory().Verifiers()))
 	require.Equal(t, w.ledger.Info().Origin, l.Info().Origin)
 	var next uint64
@@ -293,11 +293,11 @@ func TestMirror(t *testing.T) {
 	require.Equal(t, want, by)
 	_, err = l.Reader().Content(t.Context(), storage.Hash{})
 	require.ErrorIs(t, err, storage.ErrLogOnly)
-	_, err = l.Reader().Setting(t.Context(), ledger.MemberSetting)
+	_, err = l.Reader().Setting(t.Context(), ledger.MemberSecretSetting)
 	require.ErrorIs(t, err, storage.ErrLogOnly)
 	require.Nil(t, l.MemberSecret())
 	_, err = l.Submit(ledger.Submission{})
-	require.ErrorIs(t, err, storage.ErrNotHeld)
+	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 }
 
 // Of the level-0 tiles, a load reads only those in which one of its commits ends.
@@ -352,7 +352,7 @@ func TestLoadContinues(t *testing.T) {
 	r.stop()
 	r = follow(t, from, stored, w.ledger.VerifierKey())
 	r.fails(unavailable, first)
-	l, err := r.host.Ledger(ledger.Default)
+	l, err := r.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	_, err = l.Reader().Entry(t.Context(), first)
 	require.ErrorIs(t, err, storage.ErrNotFound)
@@ -445,8 +445,8 @@ func TestRefusals(t *testing.T) {
 	// The reader trusts a key that does not belong to the log.
 	wrong, err := proofs.ParseVerifier(other.ledger.VerifierKey())
 	require.NoError(t, err)
-	_, err = New(t.Context(), NewDatabase(stored), nil, Options{From: fetch.Server{URL: from.server.URL}, Ledger: ledger.Default, Keys: []*proofs.Verifier{wrong}})
-	require.ErrorIs(t, err, ErrOtherKey)
+	_, err = New(t.Context(), NewDatabase(stored), nil, Options{Source: fetch.Server{URL: from.server.URL}, Ledger: ledger.DefaultName, Keys: []*proofs.Verifier{wrong}})
+	require.ErrorIs(t, err, ErrKeyMismatch)
 	r = follow(t, from, memory.New(), other.ledger.VerifierKey())
 	r.fails(signature, 0)
 	require.Empty(t, r.host.Ledgers())

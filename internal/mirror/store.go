@@ -85,7 +85,7 @@ func (d *Database) open(ctx context.Context, name string) (*log, error) {
 
 // Create implements storage.Database. It always fails.
 func (d *Database) Create(context.Context, storage.LedgerInfo) (storage.Store, error) {
-	return nil, storage.ErrNotHeld
+	return nil, storage.ErrLeaseNotHeld
 }
 
 // Close implements storage.Database.
@@ -169,7 +169,7 @@ func (l *log) Content(context.Context, storage.Hash) ([]byte, error) {
 
 // Setting implements storage.Reader.
 func (l *log) Setting(ctx context.Context, name string) ([]byte, error) {
-	if name == ledger.MemberSetting {
+	if name == ledger.MemberSecretSetting {
 		return nil, storage.ErrLogOnly
 	}
 	return l.Store.Setting(ctx, name)
@@ -189,7 +189,7 @@ func (l *log) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error
 	return func(yield func(storage.Redaction, error) bool) {
 		size := l.size()
 		for r, err := range l.Store.Redactions(ctx) {
-			if (err != nil || r.By < size) && !yield(r, err) {
+			if (err != nil || r.RedactingSeq < size) && !yield(r, err) {
 				return
 			}
 		}
@@ -217,13 +217,15 @@ func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.C
 }
 
 // Commit implements storage.Store. Like every method that writes, it always fails.
-func (l *log) Commit(context.Context, storage.Head, storage.Batch) error { return storage.ErrNotHeld }
+func (l *log) Commit(context.Context, storage.Head, storage.Batch) error {
+	return storage.ErrLeaseNotHeld
+}
 
 // Freeze implements storage.Store.
-func (l *log) Freeze(context.Context) error { return storage.ErrNotHeld }
+func (l *log) Freeze(context.Context) error { return storage.ErrLeaseNotHeld }
 
 // SetSetting implements storage.Store.
-func (l *log) SetSetting(context.Context, string, []byte) error { return storage.ErrNotHeld }
+func (l *log) SetSetting(context.Context, string, []byte) error { return storage.ErrLeaseNotHeld }
 
 // CheckWritable implements storage.Store.
-func (l *log) CheckWritable(context.Context) error { return storage.ErrNotHeld }
+func (l *log) CheckWritable(context.Context) error { return storage.ErrLeaseNotHeld }

@@ -28,39 +28,39 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	if !c.options.Archive || c.at == nil {
 		return false, nil
 	}
-	before, err := storage.ReadArchived(ctx, c.ledger.Reader())
+	before, err := storage.ReadArchivedRange(ctx, c.ledger.Reader())
 	if err != nil {
 		return false, err
 	}
-	c.archivedBelow.Store(before.Below)
-	due := c.at.size - min(c.at.size, max(c.options.ArchiveAfter, 1)) // the last entry always stays
-	due -= due % proofs.FullTile
-	if due <= before.Below {
+	c.archivedBelow.Store(before.EndSeq)
+	due := c.at.size - min(c.at.size, max(c.options.RetainedEntries, 1)) // the last entry always stays
+	due -= due % proofs.FullTileWidth
+	if due <= before.EndSeq {
 		return false, nil
 	}
-	next := storage.Archived{Below: min(due, before.Below+step*proofs.FullTile), Place: c.options.Place}
+	next := storage.ArchivedRange{EndSeq: min(due, before.EndSeq+step*proofs.FullTileWidth), URL: c.options.BucketURL}
 	r := round{copier: c, head: c.ledger.Head()}
 	var keep []uint64
-	for index := before.Below / proofs.FullTile; index < next.Below/proofs.FullTile; index++ {
+	for index := before.EndSeq / proofs.FullTileWidth; index < next.EndSeq/proofs.FullTileWidth; index++ {
 		found, err := r.verify(ctx, index)
 		if err != nil {
 			return false, err
 		}
 		keep = append(keep, found...)
 	}
-	if err := ledger.ArchiveEntries(ctx, c.ledger, next, keep); err != nil {
+	if err := ledger.DeleteArchivedEntries(ctx, c.ledger, next, keep); err != nil {
 		return false, err
 	}
-	c.archivedBelow.Store(next.Below)
-	c.log.Debug("old entries were removed from the database", "below", next.Below, "bucket", c.options.Place)
-	return next.Below < due, nil
+	c.archivedBelow.Store(next.EndSeq)
+	c.log.Debug("old entries were removed from the database", "below", next.EndSeq, "bucket", c.options.BucketURL)
+	return next.EndSeq < due, nil
 }
 
 // verify reads a tile of level 0 and the corresponding entry bundle from the bucket, and compares
 // them with the store and the signed tree. It returns the seqs of the entries that must stay in the
 // store.
 func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err error) {
-	for _, path := range []proofs.TilePath{{Index: index, Width: proofs.FullTile}, {Index: index, Width: proofs.FullTile, Entries: true}} {
+	for _, path := range []proofs.TilePath{{Index: index, Width: proofs.FullTileWidth}, {Index: index, Width: proofs.FullTileWidth, IsEntryBundle: true}} {
 		want, err := r.bytes(ctx, path)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errUnreadable, err)
@@ -73,7 +73,7 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 			return nil, fmt.Errorf("verifying %s: %w", r.name(path.String()), errDifferent)
 		case err != nil:
 			return nil, err
-		case !path.Entries:
+		case !path.IsEntryBundle:
 			continue
 		}
 		entries, err := proofs.ParseBundle(got)
@@ -83,7 +83,7 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 		for i, entry := range entries {
 			for _, part := range kept {
 				if bytes.Contains(entry, part) {
-					keep = append(keep, index*proofs.FullTile+uint64(i))
+					keep = append(keep, index*proofs.FullTileWidth+uint64(i))
 					break
 				}
 			}
@@ -105,8 +105,8 @@ func (c *copier) noteArchive(err error) {
 	}
 	c.archiving = message
 	if err != nil {
-		c.log.Error("cannot archive old entries; they stay in the database, and the server will retry", "bucket", c.options.Place, "error", err)
+		c.log.Error("cannot archive old entries; they stay in the database, and the server will retry", "bucket", c.options.BucketURL, "error", err)
 	} else {
-		c.log.Info("old entries can be archived again", "bucket", c.options.Place)
+		c.log.Info("old entries can be archived again", "bucket", c.options.BucketURL)
 	}
 }

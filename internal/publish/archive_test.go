@@ -51,9 +51,9 @@ func newArchived(t *testing.T, size uint64) *archived {
 	a := &archived{database: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
 	a.node = open(t, a.database, a.keys)
 	a.grow(size / 2)
-	_, err := a.host.RotateKey(t.Context(), ledger.Default, "a test")
+	_, err := a.host.RotateKey(t.Context(), ledger.DefaultName, "a test")
 	require.NoError(t, err)
-	_, err = a.host.RetireKey(t.Context(), ledger.Default, "a test")
+	_, err = a.host.RetireKey(t.Context(), ledger.DefaultName, "a test")
 	require.NoError(t, err)
 	a.grow(size)
 	for entry, err := range a.ledger.Reader().Entries(t.Context(), 0) {
@@ -69,7 +69,7 @@ func newArchived(t *testing.T, size uint64) *archived {
 }
 
 // reopen opens the database as a new process would, with empty caches. faults may be nil.
-func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
+func (a *archived) reopen(t *testing.T, faults *faulty.Injector) *node {
 	var under storage.Database = a.database
 	if faults != nil {
 		under = faulty.NewDatabase(under, faults)
@@ -81,18 +81,18 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Faults) *node {
 // newest after entries.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
-	o.Archive, o.ArchiveAfter = true, after
+	o.Archive, o.RetainedEntries = true, after
 	return o
 }
 
 // below returns the seq below which the log's entries are archived.
 func (a *archived) below(t *testing.T) uint64 {
 	t.Helper()
-	store, err := a.database.Ledger(t.Context(), ledger.Default)
+	store, err := a.database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
-	found, err := storage.ReadArchived(t.Context(), store)
+	found, err := storage.ReadArchivedRange(t.Context(), store)
 	require.NoError(t, err)
-	return found.Below
+	return found.EndSeq
 }
 
 func (a *archived) waitBelow(t *testing.T, below uint64) {
@@ -135,7 +135,7 @@ func TestArchive(t *testing.T) {
 	stop()
 	require.Equal(t, 1024.0, values(t, p, "colophon_archive_events")["colophon_archive_events default"])
 
-	store, err := a.database.Ledger(t.Context(), ledger.Default)
+	store, err := a.database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	var missing *storage.ArchivedError
 	in := 0
@@ -164,7 +164,7 @@ func TestArchive(t *testing.T) {
 	_, err = open(t, a.database, a.keys).ledger.Reader().Entry(t.Context(), 5)
 	require.ErrorContains(t, err, "use --archive and --publish")
 
-	// Archived entries stay archived, even if ArchiveAfter is increased later.
+	// Archived entries stay archived, even if RetainedEntries is increased later.
 	_, stop = again.publish(a.archiving(1400))
 	again.grow(1700)
 	again.wait(a.bucket)
@@ -206,7 +206,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 
 // If a process stops before or after any step of archiving, nothing is lost, and the next process continues.
 func TestArchiveEndsAtEveryStep(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FailAfterSuccess} {
+	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFailAfterSuccess} {
 		for skip := range 3 {
 			a := newArchived(t, 8*256*2+300) // enough for more than two archiving steps
 			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
@@ -228,7 +228,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 	_, stop := n.publish(options(a.bucket))
 	n.wait(a.bucket)
 	stop()
-	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.FailAfter, buckettest.Hang} {
+	for _, fault := range []buckettest.Fault{buckettest.FaultBeforeCall, buckettest.FaultAfterCall, buckettest.FaultHang} {
 		for end := range 14 {
 			b := restart(a.bucket)
 			var calls atomic.Int64
@@ -243,7 +243,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 				return fault
 			}
 			o := options(b)
-			o.Archive, o.ArchiveAfter, o.Timeout = true, 1, 5*time.Millisecond
+			o.Archive, o.RetainedEntries, o.Timeout = true, 1, 5*time.Millisecond
 			n := a.reopen(t, nil)
 			_, stop := n.publish(o)
 			select {
@@ -305,7 +305,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 	a.waitBelow(t, 768)
 	stop()
 	var down atomic.Bool
-	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.Hang} {
+	for _, fault := range []buckettest.Fault{buckettest.FaultBeforeCall, buckettest.FaultHang} {
 		down.Store(true)
 		a.bucket = restart(a.bucket)
 		a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
@@ -338,7 +338,7 @@ func TestArchiveKeepsTheEdge(t *testing.T) {
 	a.waitBelow(t, 512)
 	for _, size := range []uint64{767, 768, 769, 1024, 1025} {
 		n.grow(size)
-		a.waitBelow(t, (size-1)/proofs.FullTile*proofs.FullTile)
+		a.waitBelow(t, (size-1)/proofs.FullTileWidth*proofs.FullTileWidth)
 		a.wantAll(t, a.reopen(t, nil))
 	}
 	stop()

@@ -15,17 +15,17 @@ import (
 
 // Settings specifies what to publish and where.
 type Settings struct {
-	// Publish is the URL of the bucket (see bucket.Open). If it is empty, nothing is
+	// BucketURL is the URL of the bucket (see bucket.Open). If it is empty, nothing is
 	// published.
-	Publish string `yaml:"publish"`
+	BucketURL string `yaml:"publish"`
 	// PublishLedgers lists the ledgers that are published even if their logs are not public.
 	PublishLedgers LedgerNames `yaml:"publish-ledgers"`
-	// PublishEvery is the minimum time between two publications of a ledger.
-	PublishEvery time.Duration `yaml:"publish-every"`
+	// PublishInterval is the minimum time between two publications of a ledger.
+	PublishInterval time.Duration `yaml:"publish-every"`
 	// Archive allows the server to remove entries from the database once they are in the bucket. The
-	// newest ArchiveAfter entries of each ledger stay in the database.
-	Archive      bool   `yaml:"archive"`
-	ArchiveAfter uint64 `yaml:"archive-after"`
+	// newest RetainedEntries entries of each ledger stay in the database.
+	Archive         bool   `yaml:"archive"`
+	RetainedEntries uint64 `yaml:"archive-after"`
 }
 
 // LedgerNames is a list of ledger names. In its text form, the names are separated by commas.
@@ -52,38 +52,38 @@ func (n *LedgerNames) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (n LedgerNames) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
-// DefaultArchiveAfter is the default of Settings.ArchiveAfter.
-const DefaultArchiveAfter = 10_000_000
+// DefaultRetainedEntries is the default of Settings.RetainedEntries.
+const DefaultRetainedEntries = 10_000_000
 
-// DefaultEvery is the default of Settings.PublishEvery.
-const DefaultEvery = time.Second
+// DefaultInterval is the default of Settings.PublishInterval.
+const DefaultInterval = time.Second
 
 // Bind defines a flag for every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&s.Publish, "publish", s.Publish, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
+	flags.StringVar(&s.BucketURL, "publish", s.BucketURL, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
 	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
-	flags.DurationVar(&s.PublishEvery, "publish-every", s.PublishEvery, "shortest `time` between two publications of a ledger")
+	flags.DurationVar(&s.PublishInterval, "publish-every", s.PublishInterval, "shortest `time` between two publications of a ledger")
 	flags.BoolVar(&s.Archive, "archive", s.Archive, "let old entries of published ledgers leave the database, once their copies in the bucket of --publish are verified, and read them there")
-	flags.Uint64Var(&s.ArchiveAfter, "archive-after", s.ArchiveAfter, "with --archive, the `number` of newest entries of each ledger that stay in the database")
+	flags.Uint64Var(&s.RetainedEntries, "archive-after", s.RetainedEntries, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
 // Check returns an error if a setting is invalid. The error names the setting and says how to
 // correct it.
 func (s Settings) Check() error {
-	if s.Publish == "" && s.Archive {
+	if s.BucketURL == "" && s.Archive {
 		return errors.New("archive: requires publish, which must be the URL of a bucket")
 	}
-	if s.Publish == "" {
+	if s.BucketURL == "" {
 		if len(s.PublishLedgers) > 0 {
 			return errors.New("publish-ledgers: requires publish, which must be the URL of a bucket")
 		}
 		return nil
 	}
-	if err := bucket.CheckURL(s.Publish); err != nil {
+	if err := bucket.CheckURL(s.BucketURL); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	if s.PublishEvery < 0 {
-		return fmt.Errorf("publish-every: %s is negative", s.PublishEvery)
+	if s.PublishInterval < 0 {
+		return fmt.Errorf("publish-every: %s is negative", s.PublishInterval)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func (c *copier) run(ctx context.Context) {
 				c.again()
 			}
 			select {
-			case <-time.After(c.options.Every - time.Since(began)):
+			case <-time.After(c.options.Interval - time.Since(began)):
 			case <-ctx.Done():
 			}
 		}
@@ -118,7 +118,7 @@ func (c *copier) publishLast() {
 // publish brings the copy up to the ledger's head. It does nothing if this server does not publish
 // the ledger.
 func (c *copier) publish(ctx context.Context) error {
-	writes := c.options.Writes == nil || c.options.Writes(c.ledger.Name())
+	writes := c.options.WritesLedger == nil || c.options.WritesLedger(c.ledger.Name())
 	c.active.Store(writes && (c.named || c.ledger.HasPublicLog()))
 	if !c.active.Load() {
 		c.at = nil // other servers may change the copy in the meantime
@@ -166,14 +166,14 @@ func (c *copier) failed(err error) {
 	c.failures[reason].Add(1)
 	if message := err.Error(); message != c.failing {
 		c.failing = message
-		c.log.Error("updating the copy in the bucket failed; trying again", "bucket", c.options.Place, "reason", reasons[reason], "error", err)
+		c.log.Error("updating the copy in the bucket failed; trying again", "bucket", c.options.BucketURL, "reason", reasons[reason], "error", err)
 	}
 }
 
 func (c *copier) succeeded() {
 	if c.failing != "" {
 		c.failing = ""
-		c.log.Info("the copy in the bucket is up to date again", "bucket", c.options.Place)
+		c.log.Info("the copy in the bucket is up to date again", "bucket", c.options.BucketURL)
 	}
 }
 

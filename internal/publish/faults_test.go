@@ -36,7 +36,7 @@ func TestEndAtEveryStep(t *testing.T) {
 	stop()
 	steps := len(whole.Calls())
 	require.Greater(t, steps, 20)
-	for _, fault := range []buckettest.Fault{buckettest.FailBefore, buckettest.FailAfter} {
+	for _, fault := range []buckettest.Fault{buckettest.FaultBeforeCall, buckettest.FaultAfterCall} {
 		for end := range steps {
 			b := restart(start)
 			var calls atomic.Int64
@@ -49,7 +49,7 @@ func TestEndAtEveryStep(t *testing.T) {
 					close(ended)
 					return fault
 				}
-				return buckettest.FailBefore // as if the process had stopped after the fault
+				return buckettest.FaultBeforeCall // as if the process had stopped after the fault
 			}
 			_, stop := n.publish(options(b))
 			<-ended
@@ -67,8 +67,8 @@ func TestEndAtEveryStep(t *testing.T) {
 
 // A publisher catches up after its bucket has failed, hung, or lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
-	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FailBefore, "fails after it has written": buckettest.FailAfter,
-		"hangs": buckettest.Hang, "forgets": buckettest.LosePut} {
+	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FaultBeforeCall, "fails after it has written": buckettest.FaultAfterCall,
+		"hangs": buckettest.FaultHang, "forgets": buckettest.FaultLosePut} {
 		t.Run(name, func(t *testing.T) {
 			n, b := newNode(t), new(buckettest.Memory)
 			b.Fault = every(3, fault)
@@ -93,7 +93,7 @@ func TestLag(t *testing.T) {
 	var down atomic.Bool
 	b.Fault = func(buckettest.Call) buckettest.Fault {
 		if down.Load() {
-			return buckettest.FailBefore
+			return buckettest.FaultBeforeCall
 		}
 		return buckettest.NoFault
 	}
@@ -118,7 +118,7 @@ func TestLag(t *testing.T) {
 // a warning about the bucket.
 func TestConditionsThatAreIgnored(t *testing.T) {
 	for name, b := range map[string]*buckettest.Memory{
-		"If-None-Match": {IgnoresAbsent: true}, "If-Match": {IgnoresTag: true}, "both": {IgnoresAbsent: true, IgnoresTag: true}, "refused": {Refuses: true},
+		"If-None-Match": {IgnoresIfAbsent: true}, "If-Match": {IgnoresIfTag: true}, "both": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refused": {RefusesConditions: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -132,8 +132,8 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 			}
 			stop()
 			n.wantCopy(b.Objects())
-			require.Equal(t, b.IgnoresAbsent || b.Refuses, strings.Contains(logged.String(), `condition="If-None-Match: *"`), logged.String())
-			require.Equal(t, b.IgnoresTag || b.Refuses, strings.Contains(logged.String(), `condition=If-Match `), logged.String())
+			require.Equal(t, b.IgnoresIfAbsent || b.RefusesConditions, strings.Contains(logged.String(), `condition="If-None-Match: *"`), logged.String())
+			require.Equal(t, b.IgnoresIfTag || b.RefusesConditions, strings.Contains(logged.String(), `condition=If-Match `), logged.String())
 
 			// An object with different bytes is not replaced.
 			tile := prefix + "tile/0/001"
@@ -173,7 +173,7 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			database, keys := memory.New(), t.TempDir()
 			open(t, database, keys).grow(300)
-			tamper, err := database.Tamperer(ledger.Default)
+			tamper, err := database.Tamperer(ledger.DefaultName)
 			require.NoError(t, err)
 			n, b := open(t, database, keys), new(buckettest.Memory) // reopened, so that its cache of tiles is empty
 			require.NoError(t, damage(tamper))
@@ -239,7 +239,7 @@ func TestLosingWriter(t *testing.T) {
 // Close does not wait for a bucket that hangs, no matter how many ledgers there are.
 func TestCloseDoesNotHang(t *testing.T) {
 	n := newNode(t)
-	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.Hang }})
+	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.FaultHang }})
 	o.Timeout, o.CloseTimeout = time.Hour, time.Millisecond
 	o.Ledgers = []string{"a", "b", "c"}
 	for _, name := range o.Ledgers {
@@ -257,7 +257,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 	keys := t.TempDir()
 	n := open(t, memory.New(), keys)
 	older := open(t, memory.New(), keysOf(t, keys)) // a log with the same first key
-	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
+	_, err := n.host.RotateKey(t.Context(), ledger.DefaultName, "a test")
 	require.NoError(t, err)
 	for name, check := range map[string]struct{ owner, publisher *node }{"of another log": {newNode(t), n}, "that have changed": {n, older}} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 // time and the bucket's tags are not digests.
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
-	b := &overtaken{Memory: &buckettest.Memory{Generations: true}}
+	b := &overtaken{Memory: &buckettest.Memory{UniqueTags: true}}
 	var logged locked.Buffer
 	o := options(b)
 	o.Log = slog.New(slog.NewTextHandler(&logged, nil))

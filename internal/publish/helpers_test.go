@@ -49,13 +49,13 @@ func open(t testing.TB, database storage.Database, keys string) *node {
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: keys}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
-	l, err := host.Ledger(ledger.Default)
+	l, err := host.Ledger(ledger.DefaultName)
 	if err != nil {
-		l, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+		l, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	}
 	require.NoError(t, err)
 	require.NoError(t, l.SetLogPublic(t.Context(), true))
-	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
@@ -82,12 +82,12 @@ func (n *node) grow(size uint64) {
 }
 
 func (n *node) write() error {
-	r, err := record.DefaultLimits().Parse(record.IPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
+	r, err := record.DefaultLimits().Parse(record.KindIPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	sub, err := n.ledger.PrepareRecord(r, ledger.Anonymous, "")
+	sub, err := n.ledger.PrepareRecord(r, ledger.AnonymousActor, "")
 	if err == nil {
 		_, err = n.ledger.Submit(sub)
 	}
@@ -96,7 +96,7 @@ func (n *node) write() error {
 
 // options returns options for publishing to b. Retries wait at most a millisecond.
 func options(b bucket.Bucket) publish.Options {
-	return publish.Options{Bucket: b, Place: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
+	return publish.Options{Bucket: b, BucketURL: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
 }
 
 // publish publishes the node's ledgers until stop is called. If the bucket is a buckettest.Memory,
@@ -105,7 +105,7 @@ func options(b bucket.Bucket) publish.Options {
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
 	if b, is := o.Bucket.(*buckettest.Memory); is {
-		b.Written = func(name string, objects map[string][]byte) {
+		b.OnPut = func(name string, objects map[string][]byte) {
 			if name == prefix+"checkpoint" {
 				assert.NoError(n.t, checkCovered(objects))
 			}
@@ -174,7 +174,7 @@ func checkCovered(objects map[string][]byte) error {
 	if text == nil {
 		return nil
 	}
-	keys, err := proofs.ParseLogKey(objects[prefix+"key"])
+	keys, err := proofs.ParseKeyHistory(objects[prefix+"key"])
 	if err != nil {
 		return err
 	}
@@ -257,8 +257,8 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 func keysOf(t testing.TB, keys string) string {
 	t.Helper()
 	from, to := keystore.KeyFiles{Dir: keys}, keystore.KeyFiles{Dir: t.TempDir()}
-	key, err := os.ReadFile(from.Path(ledger.Default))
+	key, err := os.ReadFile(from.Path(ledger.DefaultName))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(to.StagedPath(ledger.Default), key, 0o600))
+	require.NoError(t, os.WriteFile(to.StagedPath(ledger.DefaultName), key, 0o600))
 	return to.Dir
 }

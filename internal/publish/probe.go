@@ -34,7 +34,7 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 		if holds = err == nil; holds {
 			break
 		}
-		if !errors.Is(err, bucket.ErrUnsupported) && !errors.Is(err, bucket.ErrPrecondition) {
+		if !errors.Is(err, bucket.ErrUnsupported) && !errors.Is(err, bucket.ErrPreconditionFailed) {
 			return fail(err)
 		}
 	}
@@ -61,7 +61,7 @@ func refused(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, bucket.ErrUnsupported):
 		return false, nil
-	case errors.Is(err, bucket.ErrPrecondition):
+	case errors.Is(err, bucket.ErrPreconditionFailed):
 		return true, nil
 	}
 	return false, err

@@ -25,19 +25,19 @@ import (
 
 // Options configures a Publisher. If a duration that has a default is zero, the default is used.
 type Options struct {
-	Bucket  bucket.Bucket
-	Place   string   // URL of the bucket, for messages and storage.Archived
-	Ledgers []string // ledgers to publish even if their logs are not public
-	Log     *slog.Logger
-	// Writes reports whether this server writes a ledger. Each server publishes only the ledgers
+	Bucket    bucket.Bucket
+	BucketURL string   // URL of the bucket, for messages and storage.ArchivedRange
+	Ledgers   []string // ledgers to publish even if their logs are not public
+	Log       *slog.Logger
+	// WritesLedger reports whether this server writes a ledger. Each server publishes only the ledgers
 	// that it writes. If Writes is nil, this server writes all ledgers.
-	Writes func(ledger string) bool
-	// Every is the minimum time between two publications of a ledger.
-	Every time.Duration
+	WritesLedger func(ledger string) bool
+	// Interval is the minimum time between two publications of a ledger.
+	Interval time.Duration
 	// Archive allows the publisher to remove entries from the store once they are in the bucket. The
-	// newest ArchiveAfter entries stay in the store.
-	Archive      bool
-	ArchiveAfter uint64
+	// newest RetainedEntries entries stay in the store.
+	Archive         bool
+	RetainedEntries uint64
 	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
 	// MaxRetryPause is the maximum pause between retries. The default is 1 minute.
@@ -77,13 +77,13 @@ func New(o Options) *Publisher {
 }
 
 // NewFromSettings returns a Publisher for the bucket that the settings name. writes becomes
-// Options.Writes.
+// Options.WritesLedger.
 func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logger) (*Publisher, error) {
-	b, err := bucket.Open(s.Publish)
+	b, err := bucket.Open(s.BucketURL)
 	if err != nil {
 		return nil, err
 	}
-	return New(Options{Bucket: b, Place: s.Publish, Ledgers: s.PublishLedgers, Every: s.PublishEvery, Archive: s.Archive, ArchiveAfter: s.ArchiveAfter, Writes: writes, Log: log}), nil
+	return New(Options{Bucket: b, BucketURL: s.BucketURL, Ledgers: s.PublishLedgers, Interval: s.PublishInterval, Archive: s.Archive, RetainedEntries: s.RetainedEntries, WritesLedger: writes, Log: log}), nil
 }
 
 // Open starts publishing a ledger and returns immediately. If Options.Ledgers contains the
@@ -145,13 +145,13 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 	p.probed = &found
 	const doubt = "the bucket does not honour this condition for writes, so the server can only check the object before it writes; do not let a second server publish there"
 	if !found.absent {
-		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.Place)
+		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.BucketURL)
 	}
 	if !found.tag {
-		p.options.Log.Warn(doubt, "condition", "If-Match", "bucket", p.options.Place)
+		p.options.Log.Warn(doubt, "condition", "If-Match", "bucket", p.options.BucketURL)
 	}
 	if found.absent && found.tag {
-		p.options.Log.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.Place)
+		p.options.Log.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.BucketURL)
 	}
 	return found, nil
 }

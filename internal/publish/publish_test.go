@@ -50,12 +50,12 @@ func TestKeysArePublished(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	n.publish(options(b))
 	n.grow(3)
-	_, err := n.host.RotateKey(t.Context(), ledger.Default, "a test")
+	_, err := n.host.RotateKey(t.Context(), ledger.DefaultName, "a test")
 	require.NoError(t, err)
 	n.wait(b)
 	n.wantCopy(b.Objects())
 	n.grow(6)
-	_, err = n.host.RetireKey(t.Context(), ledger.Default, "a test")
+	_, err = n.host.RetireKey(t.Context(), ledger.DefaultName, "a test")
 	require.NoError(t, err)
 	n.wait(b)
 	n.wantCopy(b.Objects())
@@ -85,7 +85,7 @@ func TestWhichLedgersArePublished(t *testing.T) {
 func TestClosePublishesTheLastCommits(t *testing.T) {
 	n, b := newNode(t), new(buckettest.Memory)
 	o := options(b)
-	o.Every = time.Hour
+	o.Interval = time.Hour
 	_, stop := n.publish(o)
 	n.wait(b)
 	n.grow(20)
@@ -101,7 +101,7 @@ func TestOnlyTheWriterPublishes(t *testing.T) {
 	var writes atomic.Bool
 	requested := make(chan struct{}, 1)
 	o := options(b)
-	o.Writes = func(string) bool {
+	o.WritesLedger = func(string) bool {
 		select {
 		case requested <- struct{}{}:
 		default:

@@ -44,7 +44,7 @@ const (
 	parallel = 4       // maximum number of objects per ledger that are written at the same time
 	// span is the number of entries whose tiles the copier writes before it records its progress. It is a
 	// whole number of full tiles at both level 0 and level 1.
-	span = proofs.FullTile * proofs.FullTile
+	span = proofs.FullTileWidth * proofs.FullTileWidth
 )
 
 // round is a single update that brings the copy of a ledger up to head.
@@ -91,7 +91,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	}
 	keys := r.ledger.KeyHistory()
 	if at.key.tag != "" {
-		there, err := proofs.ParseLogKey(at.key.body)
+		there, err := proofs.ParseKeyHistory(at.key.body)
 		switch {
 		case err != nil:
 			return nil, r.refuse("key", "the object does not contain the keys of a log: %w", err)
@@ -165,17 +165,17 @@ func (r *round) writeTiles(ctx context.Context, size uint64) error {
 func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 	return func(yield func(proofs.TilePath) bool) {
 		for level := uint8(0); nodes(level, size) > 0; level++ {
-			for index := nodes(level, r.full) / proofs.FullTile; ; index++ {
+			for index := nodes(level, r.full) / proofs.FullTileWidth; ; index++ {
 				width := proofs.TileWidth(level, index, size)
 				// Skip a partial tile if no checkpoint needs it or if the bucket already has it.
-				if width == 0 || width < proofs.FullTile && (size < r.head.Size || nodes(level, size) == nodes(level, r.at.size)) {
+				if width == 0 || width < proofs.FullTileWidth && (size < r.head.Size || nodes(level, size) == nodes(level, r.at.size)) {
 					break
 				}
 				path := proofs.TilePath{Level: level, Index: index, Width: width}
 				if !yield(path) {
 					return
 				}
-				if path.Entries = true; level == 0 && !yield(path) {
+				if path.IsEntryBundle = true; level == 0 && !yield(path) {
 					return
 				}
 			}
@@ -190,11 +190,11 @@ func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.Til
 // because a published object can never be corrected.
 func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
-	if err != nil || !path.Entries {
+	if err != nil || !path.IsEntryBundle {
 		return tile[:min(len(tile), path.Width*proofs.HashSize)], err
 	}
 	var body []byte
-	at, first := 0, path.Index*proofs.FullTile
+	at, first := 0, path.Index*proofs.FullTileWidth
 	for entry, err := range r.ledger.Reader().Entries(ctx, first) {
 		if err != nil {
 			return nil, err
@@ -203,7 +203,7 @@ func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error)
 		if !bytes.Equal(leaf[:], tile[at*proofs.HashSize:][:proofs.HashSize]) {
 			return nil, fmt.Errorf("entry %d does not match its leaf hash in the signed tree", entry.Seq)
 		}
-		if body, err = proofs.AppendBundle(body, entry.Bytes); err != nil {
+		if body, err = proofs.AppendBundleEntry(body, entry.Bytes); err != nil {
 			return nil, err
 		}
 		if at++; at == path.Width {
@@ -224,7 +224,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	}
 	err := r.put(ctx, name, body, bucket.Attributes{ContentType: binaryType, CacheControl: control}, "")
 	switch {
-	case errors.Is(err, bucket.ErrPrecondition):
+	case errors.Is(err, bucket.ErrPreconditionFailed):
 		there, _, err := r.options.Bucket.Get(ctx, name, int64(len(body)))
 		if errors.Is(err, bucket.ErrTooLong) || err == nil && !bytes.Equal(there, body) {
 			return fmt.Errorf("%s: %w: another program has written the object; keep it as evidence, and publish to another place", name, errDifferent)
@@ -253,12 +253,12 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 	var err error
 	if tag == "" {
 		if _, err = r.options.Bucket.Size(ctx, name); err == nil {
-			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
 		}
 	} else {
 		var now string
 		if _, now, err = r.options.Bucket.Get(ctx, name, maxNote); err == nil && now != tag {
-			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
 		}
 	}
 	if err != nil && !errors.Is(err, bucket.ErrNotFound) {

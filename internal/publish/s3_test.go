@@ -67,9 +67,9 @@ func TestFolder(t *testing.T) {
 // A publisher catches up after faults of an S3 endpoint, as it does after faults of an in-memory
 // bucket.
 func TestFaultyEndpoint(t *testing.T) {
-	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresAbsent: true, IgnoresTag: true}, "refuses conditions": {Refuses: true},
-		"fails": {Fault: every(4, buckettest.FailBefore)}, "fails after it has written": {Fault: every(4, buckettest.FailAfter)},
-		"hangs": {Fault: every(9, buckettest.Hang)}, "forgets": {Fault: every(4, buckettest.LosePut)}} {
+	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true},
+		"fails": {Fault: every(4, buckettest.FaultBeforeCall)}, "fails after it has written": {Fault: every(4, buckettest.FaultAfterCall)},
+		"hangs": {Fault: every(9, buckettest.FaultHang)}, "forgets": {Fault: every(4, buckettest.FaultLosePut)}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			b, err := bucket.Open(buckettest.ServeS3(t, m))

@@ -13,7 +13,7 @@ import (
 )
 
 // MisdirectedError is a connection error that recurs until the command line, the certificate, or
-// the server changes. It wraps client.ErrMisdirected.
+// the server changes. It wraps client.ErrTLSMismatch.
 type MisdirectedError struct {
 	Err    error
 	Advice string // what the user should change
@@ -39,7 +39,7 @@ func (s *Server) Explain(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, client.ErrMisdirected):
+	case errors.Is(err, client.ErrTLSMismatch):
 		answer := s.withoutPackage(err)
 		if errors.As(err, &problem) {
 			answer = &explained{fmt.Sprintf("the server at %s responded with status %d", s.URL, problem.Status), err}
@@ -47,18 +47,18 @@ func (s *Server) Explain(err error) error {
 		return &MisdirectedError{answer, s.advice(err)}
 	case errors.As(err, &problem):
 		return &explained{fmt.Sprintf("%d %s", problem.Status, s.reason(problem)), err}
-	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrUnexpectedAnswer):
+	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrUnexpectedResponse):
 		return s.withoutPackage(err)
 	}
 	return err
 }
 
-// ExplainExit is like Explain, but for an error that ends the command. It also sets the exit code,
+// ExplainFatal is like Explain, but for an error that ends the command. It also sets the exit code,
 // and adds a hint if the server does not respond.
-func (s *Server) ExplainExit(err error) error {
+func (s *Server) ExplainFatal(err error) error {
 	explained := s.Explain(err)
 	switch {
-	case errors.Is(err, client.ErrMisdirected):
+	case errors.Is(err, client.ErrTLSMismatch):
 		return cli.Exitf(cli.ExitUnreachable, "%w", explained)
 	case errors.Is(err, client.ErrUnreachable):
 		return cli.Exitf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? To use another server, pass --server", explained)

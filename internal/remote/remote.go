@@ -39,10 +39,10 @@ func (o *Options) Bind(c *cli.Console, flags *pflag.FlagSet) {
 	o.BindCredentials(c, flags)
 }
 
-// BindLedger adds the --ledger flag to a command. Its default is the value of COLOPHON_LEDGER, as in the client
+// BindLedgerFlag adds the --ledger flag to a command. Its default is the value of COLOPHON_LEDGER, as in the client
 // libraries.
-func BindLedger(c *cli.Console, flags *pflag.FlagSet, name *string) {
-	flags.StringVar(name, "ledger", c.EnvOr("COLOPHON_LEDGER", ledger.Default), "`name` of the ledger, or COLOPHON_LEDGER")
+func BindLedgerFlag(c *cli.Console, flags *pflag.FlagSet, name *string) {
+	flags.StringVar(name, "ledger", c.EnvOr("COLOPHON_LEDGER", ledger.DefaultName), "`name` of the ledger, or COLOPHON_LEDGER")
 }
 
 // BindCredentials adds all flags that Bind adds, except --server. It is for commands that
@@ -76,7 +76,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
 	}
 	if token != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
-		c.Say("warning: the token is sent to %s unencrypted; use https if others can read the traffic", u.Host)
+		c.Sayf("warning: the token is sent to %s unencrypted; use https if others can read the traffic", u.Host)
 	}
 	transport, err := o.transport()
 	if err != nil {
@@ -91,7 +91,7 @@ func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, err
 
 // NewClient returns another client for the same server, with the same token and transport.
 func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
-	all := []client.Option{client.WithRetries(client.Retries{Attempts: 1})}
+	all := []client.Option{client.WithRetries(client.RetryPolicy{MaxAttempts: 1})}
 	if s.Token != "" {
 		all = append(all, client.WithToken(s.Token))
 	}
@@ -159,11 +159,11 @@ func readNamed(path string) ([]byte, error) {
 
 // DoJSON sends a request and decodes the JSON response body. text is the undecoded body. --json
 // prints text, so that the output includes members that this version does not know. If the request
-// fails, the error is passed through Server.ExplainExit.
+// fails, the error is passed through Server.ExplainFatal.
 func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {
-		return nil, nil, s.ExplainExit(err)
+		return nil, nil, s.ExplainFatal(err)
 	}
 	value = new(T)
 	if err := json.Unmarshal(answer.Body, value); err != nil {

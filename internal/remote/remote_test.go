@@ -33,7 +33,7 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 func ask(t *testing.T, s *remote.Server) error {
 	t.Helper()
 	_, err := s.Do(t.Context(), client.Request{Path: "/v1/ledgers"})
-	return s.ExplainExit(err)
+	return s.ExplainFatal(err)
 }
 
 // The client trusts only the authorities of --ca-file, and sends the token.

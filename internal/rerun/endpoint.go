@@ -35,9 +35,9 @@ const (
 // Endpoint is a server that generates text.
 type Endpoint struct {
 	API API
-	// Key is the API key; empty if there is none. KeyVariable names the environment variable that
+	// APIKey is the API key; empty if there is none. APIKeyEnv names the environment variable that
 	// holds it, for error messages.
-	Key, KeyVariable string
+	APIKey, APIKeyEnv string
 	// Timeout is the time limit for each request, including reading the response.
 	Timeout time.Duration
 
@@ -85,7 +85,7 @@ func (e *Endpoint) String() string { return e.base }
 // ExposesKey reports whether the key would be sent unencrypted over a network.
 func (e *Endpoint) ExposesKey() bool {
 	u, err := url.Parse(e.base)
-	return err == nil && e.Key != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname())
+	return err == nil && e.APIKey != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname())
 }
 
 func (e *Endpoint) at(path string) string { return e.base + path }
@@ -184,8 +184,8 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if e.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+e.Key)
+	if e.APIKey != "" {
+		request.Header.Set("Authorization", "Bearer "+e.APIKey)
 	}
 	response, err := e.http.Do(request)
 	if err != nil {
@@ -228,10 +228,10 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 func (e *Endpoint) refused(target string, response *http.Response, body []byte) error {
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.Key == "":
-		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another variable with --key-variable", e.KeyVariable)
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.APIKey == "":
+		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another variable with --key-variable", e.APIKeyEnv)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.KeyVariable)
+		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.APIKeyEnv)
 	case status == http.StatusNotFound && strings.Contains(reason, "model"):
 		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or use another --endpoint"
 	case status == http.StatusNotFound && e.API == Ollama:

@@ -46,7 +46,7 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 		return nil, fmt.Errorf("reading event %d: %w", seq, err)
 	}
 	for field, check := range row.Checks {
-		if check.Result == wire.ResultMismatch {
+		if check.Result == wire.CheckResultMismatch {
 			r.Mismatches = append(r.Mismatches, field)
 		}
 	}

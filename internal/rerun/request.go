@@ -15,8 +15,8 @@ import (
 type Request struct {
 	URL  string          `json:"url"`
 	Body json.RawMessage `json:"body"`
-	// Unsent lists the members of the payload that the request does not include, sorted.
-	Unsent []string `json:"unsent"`
+	// UnsentMembers lists the members of the payload that the request does not include, sorted.
+	UnsentMembers []string `json:"unsent"`
 }
 
 // sampling lists the payload members that are sampling settings of the model. Both APIs use these
@@ -72,13 +72,13 @@ func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 	} else {
 		request.URL, request.Body, err = e.openAI(r, asked, settings)
 	}
-	request.Unsent = []string{}
+	request.UnsentMembers = []string{}
 	for name := range payload {
 		if !slices.Contains(used, name) {
-			request.Unsent = append(request.Unsent, name)
+			request.UnsentMembers = append(request.UnsentMembers, name)
 		}
 	}
-	slices.Sort(request.Unsent)
+	slices.Sort(request.UnsentMembers)
 	return &request, err
 }
 

@@ -28,7 +28,7 @@ type Plan struct {
 type Run struct {
 	Seq         uint64                    `json:"seq"`
 	OutputHash  string                    `json:"output_hash"`
-	Equal       bool                      `json:"equal"` // whether the output equals the recorded one
+	EqualOutput bool                      `json:"equal"` // whether the output equals the recorded one
 	Cause       wire.Cause                `json:"cause"`
 	Differences []wire.VariableDifference `json:"differences"`
 	Summary     string                    `json:"says"` // the cause and the differences in words
@@ -36,11 +36,11 @@ type Run struct {
 
 // Report is the result of all runs.
 type Report struct {
-	Record          uint64 `json:"record"`
+	RecordSeq       uint64 `json:"record"`
 	OutputHash      string `json:"output_hash"` // hash of the recorded output
 	Endpoint        string `json:"endpoint"`
-	Requested       int    `json:"requested"` // number of runs requested
-	Equal           int    `json:"equal"`     // number of runs with the recorded output
+	RequestedRuns   int    `json:"requested"` // number of runs requested
+	EqualRuns       int    `json:"equal"`     // number of runs with the recorded output
 	DistinctOutputs int    `json:"distinct_outputs"`
 	Summary         string `json:"says"`
 	Runs            []Run  `json:"runs"`
@@ -50,7 +50,7 @@ type Report struct {
 // and then calls done. If a run fails, the report contains the earlier runs. Run returns errors
 // from package client unchanged.
 func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
-	r := &Report{Record: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), Requested: p.Runs, Runs: []Run{}}
+	r := &Report{RecordSeq: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), RequestedRuns: p.Runs, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {
 		r.Runs = append(r.Runs, run)
 		return done(run)
@@ -58,8 +58,8 @@ func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error)
 	outputs := make(map[string]bool)
 	for _, run := range r.Runs {
 		outputs[run.OutputHash] = true
-		if run.Equal {
-			r.Equal++
+		if run.EqualOutput {
+			r.EqualRuns++
 		}
 	}
 	r.DistinctOutputs = len(outputs)
@@ -82,8 +82,8 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 			return err
 		}
 		run := Run{Seq: receipt.Seq, OutputHash: receipt.Hashes.Get("output_hash")}
-		run.Equal = run.OutputHash == p.Record.outputHash()
-		found, err := to.Drift.Attribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{After: run.Seq})
+		run.EqualOutput = run.OutputHash == p.Record.outputHash()
+		found, err := to.Drift.Attribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{AfterSeq: run.Seq})
 		if err == nil {
 			run.Cause, run.Differences, run.Summary = found.Cause, found.Differences, found.Summary
 		}
@@ -131,11 +131,11 @@ func (r *Record) spelling(digest string) string {
 // conclude returns a summary of how reproducible the record is.
 func (p *Plan) conclude(r *Report) string {
 	n := len(r.Runs)
-	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.Equal, having(n), cli.FormatCount(uint64(r.DistinctOutputs), "distinct output"))
+	counted := fmt.Sprintf("%d of %s the recorded output; %s.", r.EqualRuns, having(n), cli.FormatCount(uint64(r.DistinctOutputs), "distinct output"))
 	switch {
 	case n == 0:
 		return "No run has finished."
-	case r.Equal == n:
+	case r.EqualRuns == n:
 		return "Reproduced: " + counted
 	case r.DistinctOutputs > 1:
 		return "Not reproducible here: " + counted + " " + p.whyDistinct()

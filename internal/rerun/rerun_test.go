@@ -63,7 +63,7 @@ func endpoint(t *testing.T, url string, api rerun.API) *rerun.Endpoint {
 	t.Helper()
 	e, err := rerun.NewEndpoint(url, api)
 	require.NoError(t, err)
-	e.Timeout, e.KeyVariable = time.Minute, "MY_KEY"
+	e.Timeout, e.APIKeyEnv = time.Minute, "MY_KEY"
 	return e
 }
 
@@ -114,9 +114,9 @@ func TestRunsOfBothShapes(t *testing.T) {
 			recorded := generation(test.payload, test.output)
 			seq := post(t, to, recorded)
 			e := endpoint(t, server.URL+test.url, "")
-			e.Key = "secret"
+			e.APIKey = "secret"
 			p := plan(t, to, e, seq, 3)
-			require.Equal(t, test.unsent, p.Request.Unsent)
+			require.Equal(t, test.unsent, p.Request.UnsentMembers)
 			var shown []rerun.Run
 			report, err := p.Run(t.Context(), to, func(run rerun.Run) error {
 				shown = append(shown, run)
@@ -125,7 +125,7 @@ func TestRunsOfBothShapes(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, shown, report.Runs)
 			require.Len(t, report.Runs, 3)
-			require.Equal(t, 3, report.Equal)
+			require.Equal(t, 3, report.EqualRuns)
 			require.Equal(t, 1, report.DistinctOutputs)
 			require.Equal(t, "Reproduced: 3 of 3 runs have the recorded output; 1 distinct output.", report.Summary)
 			for i, sent := range server.Requests() {
@@ -185,7 +185,7 @@ func TestConclusions(t *testing.T) {
 			report, err := plan(t, to, endpoint(t, server.URL, ""), post(t, to, test.recorded), test.runs).Run(t.Context(), to, ignore)
 			require.NoError(t, err)
 			require.Len(t, report.Runs, test.runs)
-			require.Equal(t, test.equal, report.Equal)
+			require.Equal(t, test.equal, report.EqualRuns)
 			require.Equal(t, test.different, report.DistinctOutputs)
 			require.True(t, strings.HasPrefix(report.Summary, test.says), report.Summary)
 			if test.cause != "" {
@@ -260,7 +260,7 @@ func TestPromptMember(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "http://127.0.0.1:1/api/generate", request.URL)
 	require.Contains(t, string(request.Body), `"prompt":"Who?"`)
-	require.Equal(t, []string{"n", "prompt", "turns"}, request.Unsent)
+	require.Equal(t, []string{"n", "prompt", "turns"}, request.UnsentMembers)
 	request, err = e.NewRequest(record, "turns")
 	require.NoError(t, err)
 	require.Equal(t, "http://127.0.0.1:1/api/chat", request.URL)
@@ -357,9 +357,9 @@ func TestEndpointFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := startLLM(t)
-			server.Answer = test.answer
+			server.Handler = test.answer
 			e := endpoint(t, server.URL+test.path, test.api)
-			e.Key = test.key
+			e.APIKey = test.key
 			if name == "not OpenAI" {
 				server.Config.Handler = test.answer
 			}
@@ -399,8 +399,8 @@ func TestReportOfAFailure(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, report.Runs, 2)
-	require.Equal(t, 2, report.Equal)
-	require.Equal(t, 5, report.Requested)
+	require.Equal(t, 2, report.EqualRuns)
+	require.Equal(t, 5, report.RequestedRuns)
 
 	// The ledger's server fails during the second run: first when the output is posted, and then
 	// when the comparison is requested.

@@ -15,8 +15,8 @@ import (
 func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", r.URL)
-	if to.Key != "" {
-		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", to.KeyVariable)
+	if to.APIKey != "" {
+		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", to.APIKeyEnv)
 	}
 	text.WriteByte('\n')
 	if err := cli.PrintJSON(&text, r.Body); err != nil {
@@ -30,7 +30,7 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 // the output equals the recorded output, the output's hash, and the cause.
 func (r *Run) Cells() []string {
 	equal, cause := "no", cli.NoValue
-	if r.Equal {
+	if r.EqualOutput {
 		equal = "yes"
 	}
 	if r.Cause != "" {

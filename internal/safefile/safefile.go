@@ -153,8 +153,8 @@ func CheckDataFolder(dir string) error {
 	return CheckOwner(dir, info)
 }
 
-// CheckNoLink returns an error if dir is a link to a folder instead of a folder.
-func CheckNoLink(dir string) error {
+// CheckNotSymlink returns an error if dir is a link to a folder instead of a folder.
+func CheckNotSymlink(dir string) error {
 	info, err := os.Lstat(dir)
 	if err == nil && info.Mode().Type() == fs.ModeSymlink {
 		err = fmt.Errorf("%s is a link; remove it, or name the folder that it points to", dir)

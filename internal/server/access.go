@@ -36,16 +36,16 @@ func (g gate) close() error {
 // reach the server's address and the server would require no credentials, unless config.Insecure is
 // set.
 func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err error) {
-	if info, err := os.Stat(config.Data); err == nil && !info.IsDir() {
-		return gate{}, cli.StateErrorf("data: %s is not a folder", config.Data)
+	if info, err := os.Stat(config.DataDir); err == nil && !info.IsDir() {
+		return gate{}, cli.FileStateErrorf("data: %s is not a folder", config.DataDir)
 	}
 	var rules access.Rules
 	if config.AccessFile != "" {
 		if rules, err = access.ReadRules(config.AccessFile); err != nil {
-			return gate{}, cli.StateErrorf("access-file %s: %w", config.AccessFile, err)
+			return gate{}, cli.FileStateErrorf("access-file %s: %w", config.AccessFile, err)
 		}
 		if len(rules.OIDC)+len(rules.MTLS) == 0 {
-			return gate{}, cli.StateErrorf("access-file %s has no rules; add rules, or omit --access-file", config.AccessFile)
+			return gate{}, cli.FileStateErrorf("access-file %s has no rules; add rules, or omit --access-file", config.AccessFile)
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
@@ -56,20 +56,20 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	log = log.With("part", "access")
 	var g gate
-	about := access.Config{Dir: datadir.TokenFolder(config.Data), Rules: rules, Log: log}
+	about := access.Config{Dir: datadir.TokenFolder(config.DataDir), Rules: rules, Log: log}
 	if config.TLSCert != "" {
-		files, err := OpenTLS(config, log)
+		files, err := LoadTLSFiles(config, log)
 		if err != nil {
-			return gate{}, cli.StateErrorf("%w", err)
+			return gate{}, cli.FileStateErrorf("%w", err)
 		}
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
 	}
-	if config.Store != "" {
+	if config.StoreURL != "" {
 		database, shared, err := openTokens(ctx, config, log)
 		if err != nil {
 			return gate{}, err
 		}
-		g.shared, about.Shared = database, shared
+		g.shared, about.SharedStore = database, shared
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, database.Close())
@@ -81,7 +81,7 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run the server as the owner of the data folder", err)
 	}
 	if err != nil {
-		return gate{}, cli.StateErrorf("%w", err)
+		return gate{}, cli.FileStateErrorf("%w", err)
 	}
 	for _, at := range [][2]string{{"listen", config.Listen}, {"otlp-grpc-listen", config.OTLPGRPCListen}} {
 		host, _, _ := net.SplitHostPort(at[1])

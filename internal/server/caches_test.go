@@ -16,15 +16,15 @@ func TestCachesOfAServer(t *testing.T) {
 		usable       uint64
 		cache, index size.Bytes
 	}{
-		"nothing is known": {Config{}, 0, minCache, index.DefaultMemory},
-		"a small machine":  {Config{}, 2 * gib, 2 * gib / 16, index.DefaultMemory},
+		"nothing is known": {Config{}, 0, minCache, index.DefaultMemoryBytes},
+		"a small machine":  {Config{}, 2 * gib, 2 * gib / 16, index.DefaultMemoryBytes},
 		"a large machine":  {Config{}, 128 * gib, 2 * gib, 2 * gib},
-		"a limit":          {Config{}, gib, minCache, index.DefaultMemory},
+		"a limit":          {Config{}, gib, minCache, index.DefaultMemoryBytes},
 		"a container":      {Config{}, 8 * gib, gib / 2, gib / 2},
-		"what is set":      {Config{Cache: 1 << 20, IndexCache: 300 << 20}, 64 * gib, 1 << 20, 300 << 20},
+		"what is set":      {Config{CacheSize: 1 << 20, IndexCacheSize: 300 << 20}, 64 * gib, 1 << 20, 300 << 20},
 	} {
 		c := of.c.WithCaches(of.usable)
-		require.Equal(t, of.cache, c.Cache, name)
-		require.Equal(t, of.index, c.IndexCache, name)
+		require.Equal(t, of.cache, c.CacheSize, name)
+		require.Equal(t, of.index, c.IndexCacheSize, name)
 	}
 }

@@ -31,31 +31,31 @@ import (
 // configuration file, and the file overrides the default. The file uses the names of the
 // flags.
 type Config struct {
-	// Data is the folder that contains everything that must not be lost: the database in db and the
+	// DataDir is the folder that contains everything that must not be lost: the database in db and the
 	// signing keys in keys. Its subfolder index can be rebuilt.
-	Data string `yaml:"data"`
-	// Store is the URL of a PostgreSQL database that contains the log instead of the folder db.
+	DataDir string `yaml:"data"`
+	// StoreURL is the URL of a PostgreSQL database that contains the log instead of the folder db.
 	// The URL can contain a password.
-	Store string `yaml:"store"`
+	StoreURL string `yaml:"store"`
 	// ReadOnly makes the server serve the ledgers in Store, or the copy at From, without writing
 	// anything there. Such a server needs no signing key.
 	ReadOnly bool `yaml:"read-only"`
-	// From is the URL of a ledger in a published copy. Key is the verifier key that the copy's log must
+	// CopyURL is the URL of a ledger in a published copy. Key is the verifier key that the copy's log must
 	// have, or the name of a file that contains the key.
-	From string `yaml:"from"`
-	Key  string `yaml:"key"`
-	// Trusted contains the keys that Key specifies.
-	Trusted []*proofs.Verifier `yaml:"-"`
+	CopyURL string `yaml:"from"`
+	CopyKey string `yaml:"key"`
+	// TrustedKeys contains the keys that Key specifies.
+	TrustedKeys []*proofs.Verifier `yaml:"-"`
 	// Listen is the TCP address, host:port. Port 0 selects a free port.
 	Listen string `yaml:"listen"`
-	// Advertise is the address, host:port or a URL, at which the other servers on the same
+	// AdvertiseAddress is the address, host:port or a URL, at which the other servers on the same
 	// store reach this one. It requires Store. If it is empty, the server advertises Listen.
-	Advertise string `yaml:"advertise"`
-	// IndexFrom lists URLs of servers with the same log, separated by commas. If the index is missing or
+	AdvertiseAddress string `yaml:"advertise"`
+	// IndexURLs lists URLs of servers with the same log, separated by commas. If the index is missing or
 	// far behind its log, it starts as a copy of the first server's index. The other servers' indexes
 	// must contain the same rows. IndexTokenFile and IndexCAFile configure the connections to these
 	// servers.
-	IndexFrom      string `yaml:"index-from"`
+	IndexURLs      string `yaml:"index-from"`
 	IndexTokenFile string `yaml:"index-token-file"`
 	IndexCAFile    string `yaml:"index-ca-file"`
 	// Insecure allows the server to listen on an address that other machines can reach, even if it
@@ -72,10 +72,10 @@ type Config struct {
 	TLSKey  string `yaml:"tls-key"`
 	// TLSClientCA names a PEM file that contains the authorities that sign client certificates.
 	TLSClientCA string `yaml:"tls-client-ca"`
-	// AllowHost lists the host names that a server without authentication accepts, in addition to
+	// AllowedHosts lists the host names that a server without authentication accepts, in addition to
 	// localhost and loopback addresses. If it is empty, any name is accepted, unless the server
 	// listens on a loopback address.
-	AllowHost HostNames `yaml:"allow-host"`
+	AllowedHosts HostNames `yaml:"allow-host"`
 	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
 	// it is empty, Listen serves /metrics.
 	MetricsListen string `yaml:"metrics-listen"`
@@ -91,20 +91,20 @@ type Config struct {
 	// MinFreeSpace is the amount of free disk space, in bytes, below which writes are refused with
 	// status 503. 0 means 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
-	// Cache is the size of the database's cache for uncompressed blocks, in bytes. 0 means a
+	// CacheSize is the size of the database's cache for uncompressed blocks, in bytes. 0 means a
 	// sixteenth of the memory that the process can use, but at least 64 MiB and at most 2 GiB.
-	Cache size.Bytes `yaml:"cache"`
-	// IndexCache is the amount of memory, in bytes, that the index uses for blocks, rows, and
+	CacheSize size.Bytes `yaml:"cache"`
+	// IndexCacheSize is the amount of memory, in bytes, that the index uses for blocks, rows, and
 	// batches. 0 means a sixteenth of the memory that the process can use, but at least 256 MiB and
 	// at most 2 GiB.
-	IndexCache size.Bytes `yaml:"index-cache"`
-	// ShutdownLimit is how long a shutdown waits for requests in progress before it closes
+	IndexCacheSize size.Bytes `yaml:"index-cache"`
+	// ShutdownTimeout is how long a shutdown waits for requests in progress before it closes
 	// their connections.
-	ShutdownLimit time.Duration `yaml:"shutdown-limit"`
+	ShutdownTimeout time.Duration `yaml:"shutdown-limit"`
 
-	// Webhooks names a YAML file that lists the webhooks that receive messages about what the
+	// WebhooksFile names a YAML file that lists the webhooks that receive messages about what the
 	// ledgers record (webhook.Hook).
-	Webhooks string `yaml:"webhooks"`
+	WebhooksFile string `yaml:"webhooks"`
 
 	// Settings determine whether and where the server publishes copies of its logs.
 	publish.Settings `yaml:",inline"`
@@ -114,12 +114,12 @@ type Config struct {
 }
 
 func (c Config) WithDefaults() Config {
-	setDefault(&c.Data, "data")
+	setDefault(&c.DataDir, "data")
 	setDefault(&c.Listen, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
-	setDefault(&c.ShutdownLimit, 15*time.Second)
-	setDefault(&c.PublishEvery, publish.DefaultEvery)
-	setDefault(&c.ArchiveAfter, publish.DefaultArchiveAfter)
+	setDefault(&c.ShutdownTimeout, 15*time.Second)
+	setDefault(&c.PublishInterval, publish.DefaultInterval)
+	setDefault(&c.RetainedEntries, publish.DefaultRetainedEntries)
 	c.ServerLimits = c.ServerLimits.WithDefaults()
 	return c
 }
@@ -140,32 +140,32 @@ func (c Config) validate() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
-	case c.Store != "" && !postgres.IsURL(c.Store):
+	case c.StoreURL != "" && !postgres.IsURL(c.StoreURL):
 		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
-	case c.ReadOnly && c.Store == "" && c.From == "":
+	case c.ReadOnly && c.StoreURL == "" && c.CopyURL == "":
 		return errors.New("read-only: specify what to serve: --store URL, or --from URL for a published copy")
-	case c.From != "" && (!c.ReadOnly || c.Store != ""):
+	case c.CopyURL != "" && (!c.ReadOnly || c.StoreURL != ""):
 		return errors.New("from: requires --read-only, and cannot be combined with --store")
-	case c.From != "" && c.Key == "":
+	case c.CopyURL != "" && c.CopyKey == "":
 		return errors.New("key: --from requires --key, which is the verifier key published by the ledger's operator, or a file that contains it")
-	case c.ReadOnly && c.Publish != "":
+	case c.ReadOnly && c.BucketURL != "":
 		return errors.New("publish: cannot be combined with --read-only, because a read-only server does not publish")
-	case c.ReadOnly && c.Webhooks != "":
+	case c.ReadOnly && c.WebhooksFile != "":
 		return errors.New("webhooks: cannot be combined with --read-only, because a read-only server sends no messages")
-	case c.Advertise != "" && c.Store == "":
+	case c.AdvertiseAddress != "" && c.StoreURL == "":
 		return errors.New("advertise: this setting has no effect without --store; omit it")
-	case c.Advertise != "" && advertised(c.Advertise, "http") == "":
-		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.Advertise)
+	case c.AdvertiseAddress != "" && advertised(c.AdvertiseAddress, "http") == "":
+		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.AdvertiseAddress)
 	case (c.TLSCert == "") != (c.TLSKey == ""):
 		return errors.New("tls-cert and tls-key: set both or neither")
 	case c.TLSClientCA != "" && c.TLSCert == "":
 		return errors.New("tls-client-ca: set tls-cert and tls-key too")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: invalid value %q; use text or json", c.LogFormat)
-	case c.IndexCache != 0 && c.IndexCache < index.MinMemory:
-		return fmt.Errorf("index-cache: %d bytes are not enough; the index needs at least %dMiB", c.IndexCache, index.MinMemory>>20)
-	case c.ShutdownLimit < 0:
-		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownLimit)
+	case c.IndexCacheSize != 0 && c.IndexCacheSize < index.MinMemoryBytes:
+		return fmt.Errorf("index-cache: %d bytes are not enough; the index needs at least %dMiB", c.IndexCacheSize, index.MinMemoryBytes>>20)
+	case c.ShutdownTimeout < 0:
+		return fmt.Errorf("shutdown-limit: %s is negative", c.ShutdownTimeout)
 	}
 	if err := errors.Join(c.checkIndexFrom(), c.ServerLimits.Check(), c.Settings.Check()); err != nil {
 		return err
@@ -189,14 +189,14 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 
 // Bind defines a flag for each setting.
 func (c *Config) Bind(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Data, "data", c.Data, "`folder` for the database and the keys; created if it does not exist")
-	flags.StringVar(&c.Store, "store", c.Store, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
+	flags.StringVar(&c.DataDir, "data", c.DataDir, "`folder` for the database and the keys; created if it does not exist")
+	flags.StringVar(&c.StoreURL, "store", c.StoreURL, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
 	flags.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "serve the ledgers of --store, or the published copy at --from, without writing or signing anything")
-	flags.StringVar(&c.From, "from", c.From, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or that of a web server")
-	flags.StringVar(&c.Key, "key", c.Key, "verifier `key` that the log at --from must have, or a file with it")
+	flags.StringVar(&c.CopyURL, "from", c.CopyURL, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or that of a web server")
+	flags.StringVar(&c.CopyKey, "key", c.CopyKey, "verifier `key` that the log at --from must have, or a file with it")
 	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
-	flags.StringVar(&c.Advertise, "advertise", c.Advertise, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
-	flags.StringVar(&c.IndexFrom, "index-from", c.IndexFrom, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
+	flags.StringVar(&c.AdvertiseAddress, "advertise", c.AdvertiseAddress, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
+	flags.StringVar(&c.IndexURLs, "index-from", c.IndexURLs, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
 	flags.StringVar(&c.IndexTokenFile, "index-token-file", c.IndexTokenFile, "`file` with the token for --index-from; default: COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&c.IndexCAFile, "index-ca-file", c.IndexCAFile, "PEM `file` of the CAs to trust for --index-from in place of the system's")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
@@ -204,17 +204,17 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
 	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
 	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the CAs that sign client certificates")
-	flags.TextVar(&c.AllowHost, "allow-host", c.AllowHost, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
+	flags.TextVar(&c.AllowedHosts, "allow-host", c.AllowedHosts, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
 	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP over gRPC, usually with port 4317; default: OTLP over HTTP only, on --listen")
 	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn, or error")
 	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
-	flags.TextVar(&c.Cache, "cache", c.Cache, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
-	flags.TextVar(&c.IndexCache, "index-cache", c.IndexCache, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
-	flags.DurationVar(&c.ShutdownLimit, "shutdown-limit", c.ShutdownLimit, "`time` that a shutdown waits for requests in progress")
-	flags.StringVar(&c.Webhooks, "webhooks", c.Webhooks, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and trouble")
+	flags.TextVar(&c.CacheSize, "cache", c.CacheSize, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
+	flags.TextVar(&c.IndexCacheSize, "index-cache", c.IndexCacheSize, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
+	flags.DurationVar(&c.ShutdownTimeout, "shutdown-limit", c.ShutdownTimeout, "`time` that a shutdown waits for requests in progress")
+	flags.StringVar(&c.WebhooksFile, "webhooks", c.WebhooksFile, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and trouble")
 	c.Settings.Bind(flags)
 	c.ServerLimits.Bind(flags)
 }
@@ -239,16 +239,16 @@ func ResolveConfig(path string, env func(string) (string, bool), given *pflag.Fl
 		name := "COLOPHON_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := env(name); set && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, cli.ExplainVariable(name, err))
+				errs = append(errs, cli.ExplainVariableError(name, err))
 			}
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
 		return config, err
 	}
-	page := config.MaxPage
+	page := config.MaxPageRows
 	config = config.WithDefaults()
-	config.MaxPage = page // keeps an explicit 0, which validate refuses
+	config.MaxPageRows = page // keeps an explicit 0, which validate refuses
 	return config, config.validate()
 }
 
@@ -289,7 +289,7 @@ const minCache = 64 << 20
 // WithCaches returns c with a default size for each cache whose size is not configured. The default
 // is a share of usable, which is the usable memory in bytes.
 func (c Config) WithCaches(usable uint64) Config {
-	setDefault(&c.Cache, size.Bytes(memory.CacheSize(usable, 16, minCache)))
-	setDefault(&c.IndexCache, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemory)))
+	setDefault(&c.CacheSize, size.Bytes(memory.CacheSize(usable, 16, minCache)))
+	setDefault(&c.IndexCacheSize, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemoryBytes)))
 	return c
 }

@@ -14,12 +14,12 @@ import (
 	"colophon/proofs"
 )
 
-// indexServers splits Config.IndexFrom into URLs. It returns nil if the setting is empty.
+// indexServers splits Config.IndexURLs into URLs. It returns nil if the setting is empty.
 func (c Config) indexServers() []string {
-	if c.IndexFrom == "" {
+	if c.IndexURLs == "" {
 		return nil
 	}
-	return strings.Split(c.IndexFrom, ",")
+	return strings.Split(c.IndexURLs, ",")
 }
 
 // checkIndexFrom checks the settings for fetching an index. The error says which setting is wrong.
@@ -29,7 +29,7 @@ func (c Config) checkIndexFrom() error {
 			return fmt.Errorf("index-from: %q is not the URL of a server, like https://node1.example.org:8443", url)
 		}
 	}
-	if c.IndexFrom == "" && (c.IndexTokenFile != "" || c.IndexCAFile != "") {
+	if c.IndexURLs == "" && (c.IndexTokenFile != "" || c.IndexCAFile != "") {
 		return errors.New("index-token-file and index-ca-file: set index-from too")
 	}
 	return nil
@@ -38,7 +38,7 @@ func (c Config) checkIndexFrom() error {
 // configureIndexFetch allows the index to replace itself with a snapshot from another server if it
 // is far behind its log. configureIndexFetch itself fetches nothing.
 func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
-	if config.IndexFrom == "" {
+	if config.IndexURLs == "" {
 		return nil
 	}
 	f := &indexfetch.Fetcher{Root: n.root}
@@ -49,7 +49,7 @@ func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 		}
 		f.Servers = append(f.Servers, indexfetch.Server{URL: s.URL, Client: s.Client})
 	}
-	n.Index.SetFetch(f.Fetch)
+	n.Index.SetFetchFunc(f.Fetch)
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (n *Node) root(ctx context.Context, name string, size uint64) (proofs.Hash,
 				return l.Prover(ctx, head).Root(size)
 			}
 			err = fmt.Errorf("the other server's index covers %d events, but the local log of ledger %q has only %d", size, name, head.Size)
-		} else if !errors.Is(err, ledger.ErrUnknown) {
+		} else if !errors.Is(err, ledger.ErrUnknownLedger) {
 			return proofs.Hash{}, err
 		}
 		select {

@@ -44,15 +44,15 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(storageCompactions, prometheus.CounterValue, float64(m.Compactions))
 	ch <- prometheus.MustNewConstMetric(storageFlushes, prometheus.CounterValue, float64(m.Flushes))
 	ch <- prometheus.MustNewConstMetric(storageLevel0, prometheus.GaugeValue, float64(m.Level0Files))
-	if m.FreeMark > 0 {
+	if m.MinFreeBytes > 0 {
 		ch <- prometheus.MustNewConstMetric(storageFree, prometheus.GaugeValue, float64(m.FreeBytes))
-		ch <- prometheus.MustNewConstMetric(storageMark, prometheus.GaugeValue, float64(m.FreeMark))
+		ch <- prometheus.MustNewConstMetric(storageMark, prometheus.GaugeValue, float64(m.MinFreeBytes))
 	}
 	var age time.Duration
-	if m.Erasing.Pieces > 0 {
-		age = max(0, time.Since(m.Erasing.Oldest)) // negative if the clock was set back
+	if m.PendingErasures.Count > 0 {
+		age = max(0, time.Since(m.PendingErasures.Oldest)) // negative if the clock was set back
 	}
-	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.Erasing.Pieces))
+	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.PendingErasures.Count))
 	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())
 	ch <- prometheus.MustNewConstHistogram(storageFsync, m.FsyncLatency.Count, m.FsyncLatency.Sum.Seconds(), sparse(m.FsyncLatency.Buckets))
 }

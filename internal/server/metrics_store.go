@@ -43,11 +43,11 @@ func (d *databaseCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	m := d.database.Metrics()
-	ch <- prometheus.MustNewConstMetric(unanswered, prometheus.CounterValue, float64(m.Unanswered))
-	for name, pool := range map[string]postgres.PoolMetrics{"read": m.Reads, "write": m.Writes} {
+	ch <- prometheus.MustNewConstMetric(unanswered, prometheus.CounterValue, float64(m.UnansweredWrites))
+	for name, pool := range map[string]postgres.PoolMetrics{"read": m.ReadPool, "write": m.WritePool} {
 		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(pool.InUse), name)
-		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.Max), name)
-		ch <- prometheus.MustNewConstMetric(connectionsWait, prometheus.CounterValue, pool.Waited.Seconds(), name)
+		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.MaxConns), name)
+		ch <- prometheus.MustNewConstMetric(connectionsWait, prometheus.CounterValue, pool.WaitTime.Seconds(), name)
 	}
 	if bytes, err := d.size(); err == nil {
 		ch <- prometheus.MustNewConstMetric(storageDisk, prometheus.GaugeValue, float64(bytes))

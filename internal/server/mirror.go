@@ -17,25 +17,25 @@ import (
 
 // openMirror opens a data folder for the log that is loaded from the published copy at config.From.
 func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
-	if err := datadir.CheckPublishedCopy(config.Data); err != nil {
+	if err := datadir.CheckPublishedCopy(config.DataDir); err != nil {
 		return nil, err
 	}
-	at, err := logurl.Parse(config.From)
+	at, err := logurl.Parse(config.CopyURL)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(config.Data, 0o700); err != nil {
+	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, err
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:          datadir.CopyFolder(config.Data),
-		Logger:       log.With("part", "storage"),
-		MinFreeBytes: uint64(config.MinFreeSpace),
-		CacheBytes:   int64(config.Cache),
-		ReadWhenFull: true,
+		Dir:              datadir.PublishedCopyFolder(config.DataDir),
+		Logger:           log.With("part", "storage"),
+		MinFreeBytes:     uint64(config.MinFreeSpace),
+		CacheBytes:       int64(config.CacheSize),
+		ReadOnlyWhenFull: true,
 	})
 	if err != nil {
-		return nil, explainMirror(err, config.Data)
+		return nil, explainMirror(err, config.DataDir)
 	}
 	loaded := mirror.NewDatabase(database)
 	n := &Node{database: loaded, loaded: loaded, local: database, log: log}
@@ -44,7 +44,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 		err = n.open(ctx, config, keys)
 	}
 	if err != nil {
-		return nil, errors.Join(explainMirror(err, config.Data), n.Close())
+		return nil, errors.Join(explainMirror(err, config.DataDir), n.Close())
 	}
 	return n, nil
 }
@@ -53,7 +53,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 // damaged, it can be removed and loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and restart the server to load the copy again", err, datadir.CopyFolder(data))
+		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and restart the server to load the copy again", err, datadir.PublishedCopyFolder(data))
 	}
 	return datadir.ExplainOpenError(err, data)
 }
@@ -78,7 +78,7 @@ func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) 
 	if n.loaded == nil {
 		return func() {}, nil
 	}
-	at, err := logurl.Parse(config.From)
+	at, err := logurl.Parse(config.CopyURL)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,8 @@ func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) 
 	if err != nil {
 		return nil, err
 	}
-	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{From: from, Ledger: at.Ledger, Place: config.From, Keys: config.Trusted, Log: n.log.With("part", "mirror")})
-	if errors.Is(err, mirror.ErrOtherKey) {
+	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{Source: from, Ledger: at.Ledger, CopyURL: config.CopyURL, Keys: config.TrustedKeys, Log: n.log.With("part", "mirror")})
+	if errors.Is(err, mirror.ErrKeyMismatch) {
 		return nil, cli.Exitf(cli.ExitUsage, "%w; pass the log's key with --key if you trust it, or name another folder with --data", err)
 	}
 	if err != nil {

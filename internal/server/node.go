@@ -28,16 +28,16 @@ import (
 // Node is an open data folder: the ledgers in it and their index.
 type Node struct {
 	database storage.Database
-	local    *pebble.Database                // the database in the data folder; nil if the log is in PostgreSQL
-	remote   *postgres.Database              // the PostgreSQL database; nil if the log is in the data folder
-	lock     io.Closer                       // lock on the data folder; nil if the log is not in PostgreSQL
-	cluster  *cluster.Cluster                // the servers that share remote; nil if remote is nil
-	started  atomic.Pointer[cluster.Cluster] // copy of cluster that other goroutines can read
-	archive  *archive.Database               // reads old entries from a bucket; nil if archiving is not enabled
+	local    *pebble.Database               // the database in the data folder; nil if the log is in PostgreSQL
+	remote   *postgres.Database             // the PostgreSQL database; nil if the log is in the data folder
+	lock     io.Closer                      // lock on the data folder; nil if the log is not in PostgreSQL
+	cluster  *cluster.Member                // the servers that share remote; nil if remote is nil
+	started  atomic.Pointer[cluster.Member] // copy of cluster that other goroutines can read
+	archive  *archive.Database              // reads old entries from a bucket; nil if archiving is not enabled
 	Host     *ledger.Host
 	Index    *index.Store
 	log      *slog.Logger
-	loaded   *mirror.Database // the log that is loaded from a published copy; nil unless Config.From is set
+	loaded   *mirror.Database // the log that is loaded from a published copy; nil unless Config.CopyURL is set
 	mirror   *mirror.Mirror   // follows the published copy while the server is serving; otherwise nil
 	made     datadir.CreatedFolder
 	// madeDefault is true if this process created the ledger "default".
@@ -52,43 +52,43 @@ type Node struct {
 // fails because the disk is full, or fails after it opened a database without ledgers, it removes
 // the folders that it created.
 func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
-	if config.From != "" {
+	if config.CopyURL != "" {
 		return openMirror(ctx, config, keys, log)
 	}
-	if err := datadir.CheckNotPublishedCopy(config.Data); err != nil {
+	if err := datadir.CheckNotPublishedCopy(config.DataDir); err != nil {
 		return nil, err
 	}
 	switch {
-	case config.Store != "":
+	case config.StoreURL != "":
 		return openShared(ctx, config, keys, log)
-	case datadir.HasStoreMarker(config.Data):
-		return nil, datadir.OtherDatabaseError(config.Data)
+	case datadir.HasStoreMarker(config.DataDir):
+		return nil, datadir.OtherDatabaseError(config.DataDir)
 	}
-	made, err := datadir.Create(config.Data)
+	made, err := datadir.Create(config.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:          datadir.DatabaseFolder(config.Data),
-		Logger:       log.With("part", "storage"),
-		MinFreeBytes: uint64(config.MinFreeSpace),
-		CacheBytes:   int64(config.Cache),
-		RemoveCopies: datadir.SnapshotFolderOf(config.Data).RemoveLeftover,
-		ReadWhenFull: true,
+		Dir:              datadir.DatabaseFolder(config.DataDir),
+		Logger:           log.With("part", "storage"),
+		MinFreeBytes:     uint64(config.MinFreeSpace),
+		CacheBytes:       int64(config.CacheSize),
+		RemoveCopies:     datadir.SnapshotFolderOf(config.DataDir).RemoveLeftover,
+		ReadOnlyWhenFull: true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
 		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. The read error may be temporary, so start the server again; if the error persists, restore the folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), made.Remove())
+		return nil, errors.Join(datadir.ExplainOpenError(err, config.DataDir), made.Remove())
 	}
 	if err != nil {
-		return nil, datadir.ExplainOpenError(err, config.Data)
+		return nil, datadir.ExplainOpenError(err, config.DataDir)
 	}
 	n := &Node{database: database, local: database, log: log, made: made}
 	if err := n.open(ctx, config, keys); err != nil {
 		unused := n.Host == nil || len(n.Host.Ledgers()) == 0
-		err = errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
+		err = errors.Join(datadir.ExplainOpenError(err, config.DataDir), n.Close())
 		if unused {
 			err = errors.Join(err, made.Remove())
 		}
@@ -107,12 +107,12 @@ func makeSpool(data string) error {
 // if necessary.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Clock: clock, Log: n.log.With("ledger", name), Marks: datadir.MarkFiles(config.Data), MarkShown: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
+		return ledger.Config{Clock: clock, Logger: n.log.With("ledger", name), HighWaterMarks: datadir.MarkFiles(config.DataDir), MarkOnStandby: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
 	}
-	if err := makeSpool(config.Data); err != nil && !n.fullBy(err) {
+	if err := makeSpool(config.DataDir); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for unread results: %w", err)
 	}
-	if err := datadir.SnapshotFolderOf(config.Data).Reset(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
+	if err := datadir.SnapshotFolderOf(config.DataDir).Reset(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
 		return fmt.Errorf("creating a folder for copies: %w", err)
 	}
 	if err := n.openArchive(ctx, config); err != nil {
@@ -127,7 +127,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (e
 	if err := n.makeDefault(ctx, config); err != nil {
 		return err
 	}
-	n.Index, err = query.Open(index.Config{Dir: datadir.IndexFolder(config.Data), Log: n.log.With("part", "index"), Memory: int64(config.IndexCache), ReadOnly: n.readOnly()})
+	n.Index, err = query.OpenIndex(index.Config{Dir: datadir.IndexFolder(config.DataDir), Log: n.log.With("part", "index"), MemoryBytes: int64(config.IndexCacheSize), ReadOnly: n.readOnly()})
 	return err
 }
 
@@ -136,9 +136,9 @@ func (n *Node) makeDefault(ctx context.Context, config Config) error {
 	if config.ReadOnly {
 		return nil
 	}
-	_, err := n.Host.Ledger(ledger.Default)
-	if errors.Is(err, ledger.ErrUnknown) {
-		_, err = n.Host.Create(ctx, ledger.CreateOptions{Name: ledger.Default})
+	_, err := n.Host.Ledger(ledger.DefaultName)
+	if errors.Is(err, ledger.ErrUnknownLedger) {
+		_, err = n.Host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName})
 		n.madeDefault = err == nil
 	}
 	if n.remote != nil && errors.Is(err, ledger.ErrExists) {

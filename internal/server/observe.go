@@ -30,7 +30,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	server := &http.Server{
-		Handler:           checkHost(api.AllowedHosts(config.AllowHost), mux),
+		Handler:           checkHost(api.AllowedHosts(config.AllowedHosts), mux),
 		ReadHeaderTimeout: 10 * time.Second,
 		WriteTimeout:      2 * time.Minute, // allows for a CPU profile, whose duration the client chooses
 		IdleTimeout:       2 * time.Minute,

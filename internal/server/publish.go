@@ -19,7 +19,7 @@ import (
 // it returns an error if a ledger has entries that exist only in a bucket.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
 	if config.Archive {
-		b, err := bucket.Open(config.Publish)
+		b, err := bucket.Open(config.BucketURL)
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -36,12 +36,12 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 		if err != nil {
 			return err
 		}
-		archived, err := storage.ReadArchived(ctx, store)
+		archived, err := storage.ReadArchivedRange(ctx, store)
 		if err != nil {
 			return fmt.Errorf("reading which entries of ledger %q are archived: %w", info.Name, err)
 		}
-		if archived.Below > 0 {
-			return cli.Exitf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{Archived: archived})
+		if archived.EndSeq > 0 {
+			return cli.Exitf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{ArchivedRange: archived})
 		}
 	}
 	return nil
@@ -50,12 +50,12 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 // publish starts publishing copies of the logs if the settings name a bucket. The caller must call
 // the returned function to stop.
 func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end func(), err error) {
-	if settings.Publish == "" {
+	if settings.BucketURL == "" {
 		return func() {}, nil
 	}
 	var writes func(string) bool
 	if n.cluster != nil {
-		writes = func(name string) bool { return n.Host.Role(name) == ledger.RoleWriter }
+		writes = func(name string) bool { return n.Host.Status(name) == ledger.StatusWritable }
 	}
 	publisher, err := publish.NewFromSettings(settings, writes, n.log.With("part", "publish"))
 	if err != nil {
@@ -72,23 +72,23 @@ func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end fun
 // sendWebhooks starts sending messages about what the ledgers record if the settings name a file of
 // webhooks. The caller must call the returned function to stop.
 func (n *Node) sendWebhooks(config Config, metrics *api.Metrics) (end func(), err error) {
-	if config.Webhooks == "" {
+	if config.WebhooksFile == "" {
 		return func() {}, nil
 	}
-	hooks, err := webhook.LoadHooks(config.Webhooks)
+	hooks, err := webhook.LoadHooks(config.WebhooksFile)
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	var writes func(string) bool
 	if n.cluster != nil {
-		writes = func(name string) bool { return n.Host.Role(name) == ledger.RoleWriter }
+		writes = func(name string) bool { return n.Host.Status(name) == ledger.StatusWritable }
 	}
-	sender, err := webhook.New(webhook.Options{Hooks: hooks, Dir: datadir.WebhookFolder(config.Data), Log: n.log.With("part", "webhooks"), Follower: n.Index.Follower, Writes: writes})
+	sender, err := webhook.New(webhook.Options{Hooks: hooks, Dir: datadir.WebhookFolder(config.DataDir), Log: n.log.With("part", "webhooks"), Follower: n.Index.Follower, WritesLedger: writes})
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}
 	metrics.Register(sender)
-	if err := n.Host.OnOpen(sender.Open); err != nil {
+	if err := n.Host.OnOpen(sender.Follow); err != nil {
 		sender.Close()
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	url := server.URL("search_path", schema)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
-	writer, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
+	writer, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	database, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
@@ -37,17 +37,17 @@ func TestReadOnlyOnAStore(t *testing.T) {
 
 	config = sharing(t, server.URL("search_path", schema, "user", "reader_"+schema))
 	config.ReadOnly = true
-	reader, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
+	reader, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	followError := reader.followError(config)
 	require.NoError(t, followError())
-	l, err := reader.Host.Ledger(ledger.Default)
+	l, err := reader.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
-	require.NoDirExists(t, datadir.KeyFiles(config.Data).Dir)
+	require.Equal(t, ledger.StatusReadOnly, reader.Host.Status(ledger.DefaultName))
+	require.NoDirExists(t, datadir.KeyFiles(config.DataDir).Dir)
 	before := l.Head()
 	for i := range uint64(3) {
-		w, err := writer.Host.Ledger(ledger.Default)
+		w, err := writer.Host.Ledger(ledger.DefaultName)
 		require.NoError(t, err)
 		if i == 0 {
 			require.NoError(t, w.SetLogPublic(t.Context(), true))
@@ -56,13 +56,13 @@ func TestReadOnlyOnAStore(t *testing.T) {
 		if w.KeyHistory().OverlapKey() != nil {
 			change = writer.Host.RetireKey
 		}
-		_, err = change(t.Context(), ledger.Default, "test")
+		_, err = change(t.Context(), ledger.DefaultName, "test")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return l.Head().Size == i+2 && l.HasPublicLog() }, time.Minute, time.Millisecond)
 	}
 	_, err = reader.Host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.Error(t, err)
-	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrLeaseNotHeld)
 	var servers int
 	require.NoError(t, database.QueryRow(t.Context(), "SELECT count(*) FROM colophon_servers").Scan(&servers))
 	require.Equal(t, 1, servers)
@@ -70,10 +70,10 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	// When the writer stops, the reader continues to serve without taking a lease.
 	require.NoError(t, writer.Close())
 	require.Eventually(t, func() bool {
-		address, elsewhere := reader.cluster.WriterAddress(ledger.Default)
+		address, elsewhere := reader.cluster.WriterAddress(ledger.DefaultName)
 		return elsewhere && address == ""
 	}, time.Minute, time.Millisecond)
-	require.Equal(t, ledger.RoleReader, reader.Host.Role(ledger.Default))
+	require.Equal(t, ledger.StatusReadOnly, reader.Host.Status(ledger.DefaultName))
 	require.NoError(t, followError())
 
 	// The reader refuses a head that does not extend the last head it served.
@@ -90,7 +90,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
 		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
 	require.NoError(t, err)
-	_, err = Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
+	_, err = Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.ErrorIs(t, err, highwater.ErrRollback)
 	require.ErrorContains(t, err, "This server has already served a newer log")
 	require.NoError(t, database.Close(t.Context()))
@@ -101,7 +101,7 @@ func TestReadOnlyTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	first := sharing(t, url)
-	made, err := access.Store{Dir: datadir.TokenFolder(first.Data), Now: time.Now}.Create(access.TokenSpec{
+	made, err := access.Store{Dir: datadir.TokenFolder(first.DataDir), Now: time.Now}.Create(access.TokenSpec{
 		Name: "t", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), first, log)

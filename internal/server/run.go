@@ -30,10 +30,10 @@ import (
 // to start read-only because the disk was full, Run reopens the data folder for writing once there is
 // space.
 func Run(ctx context.Context, c *cli.Console, config Config, version string) (err error) {
-	if err := datadir.CheckForeignFiles(config.Data); err != nil {
+	if err := datadir.CheckNoForeignFiles(config.DataDir); err != nil {
 		return err
 	}
-	if err := datadir.CheckPermissions(config.Data); err != nil {
+	if err := datadir.CheckPermissions(config.DataDir); err != nil {
 		return err
 	}
 	log := newLogger(c, config)
@@ -42,25 +42,25 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
-	if config.From != "" {
-		if config.Trusted, err = c.ReadSufficientKeys(config.Key); err != nil {
+	if config.CopyURL != "" {
+		if config.TrustedKeys, err = c.ReadCurrentKeys(config.CopyKey); err != nil {
 			return err
 		}
 	}
 	config = config.WithCaches(memory.UsableBytes())
-	defer reserveOffHeap(index.OffHeapBytes(int64(config.IndexCache)))()
+	defer reserveOffHeap(index.OffHeapBytes(int64(config.IndexCacheSize)))()
 	defer paceGarbage(c.Env)()
 	at, busy := openAddresses(config)
 	defer at.close()
-	if busy != nil && !datadir.HasDatabase(config.Data) {
+	if busy != nil && !datadir.HasDatabase(config.DataDir) {
 		return busy // return before the server creates anything
 	}
 	if at.server != nil {
-		config.Advertise = advertise(config, g.scheme(), at.server.Addr(), log)
+		config.AdvertiseAddress = advertise(config, g.scheme(), at.server.Addr(), log)
 	}
 	// Open the folder before reporting that the address is in use: a second server on the same
 	// folder must report that the folder is in use.
-	node, err := Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
+	node, err := Open(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // the server was told to stop before it began to serve
 	}
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		if err := node.Close(); err != nil {
 			return err
 		}
-		node, err = Open(ctx, config, datadir.SigningKeys(c, config.Data), log)
+		node, err = Open(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
 		if errors.Is(err, context.Canceled) {
 			return nil // the server was told to stop before it began to serve again
 		}
@@ -117,7 +117,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	} else {
 		metrics.Register(storageCollector{n.local, n.log})
 		snapshot = func(ctx context.Context) (string, int, error) {
-			return datadir.SnapshotFolderOf(config.Data).CopyForBackupProcess(ctx, n.local)
+			return datadir.SnapshotFolderOf(config.DataDir).CopyForBackupProcess(ctx, n.local)
 		}
 	}
 	if n.archive != nil {
@@ -138,8 +138,8 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	}
 	service, err := api.New(api.Config{
 		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
-		Hosts: api.AllowedHosts(config.AllowHost), NoMetricsRoute: config.MetricsListen != "",
-		SpoolDir: datadir.SpoolFolder(config.Data), ServerLimits: config.ServerLimits,
+		AllowedHosts: api.AllowedHosts(config.AllowedHosts), NoMetricsRoute: config.MetricsListen != "",
+		SpoolDir: datadir.SpoolFolder(config.DataDir), ServerLimits: config.ServerLimits,
 		Snapshot: snapshot, WriterAddress: n.writerAddress(), ReadOnly: config.ReadOnly, FollowError: n.followError(config),
 	})
 	if err != nil {
@@ -162,7 +162,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	if at.grpc != nil {
 		endGRPC := n.serveGRPC(service, g, at.grpc, underWay.RLocker())
 		defer func() {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownTimeout)
 			defer cancel()
 			if err := endGRPC(limited); err != nil {
 				n.log.Warn("closing the remaining OTLP over gRPC connections", "reason", err)
@@ -184,11 +184,11 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	case err := <-ended:
 		return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
 	case <-ctx.Done():
-		n.log.Info("stopping: finishing the requests in progress", "limit", config.ShutdownLimit)
+		n.log.Info("stopping: finishing the requests in progress", "limit", config.ShutdownTimeout)
 	case <-n.watchSpace(watched):
 		reopen = errWritable
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownLimit)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownTimeout)
 	defer cancel()
 	if n.cluster != nil {
 		n.cluster.TransferLedgers(limited)
@@ -212,34 +212,34 @@ func WithLock(handler http.Handler, lock sync.Locker) http.Handler {
 // printBanner prints the banner to standard output. The banner shows the addresses, the data folder, and
 // the verifier key. The server must already accept connections.
 func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) error {
-	data, err := filepath.Abs(config.Data)
+	data, err := filepath.Abs(config.DataDir)
 	if err != nil {
 		return err
 	}
-	url := URLOf(g.scheme(), at.server.Addr().String())
+	url := ListenURL(g.scheme(), at.server.Addr().String())
 	fmt.Fprintf(c.Out, "Colophon %s is ready.\n\n", n.version)
 	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "  server\t%s\n", url)
 	fmt.Fprintf(table, "  docs\t%s/docs\n", url)
 	if at.metrics != nil {
-		fmt.Fprintf(table, "  metrics\t%s/metrics\n", URLOf("http", at.metrics.Addr().String()))
+		fmt.Fprintf(table, "  metrics\t%s/metrics\n", ListenURL("http", at.metrics.Addr().String()))
 	}
 	if at.grpc != nil {
-		fmt.Fprintf(table, "  OTLP\t%s by gRPC\n", URLOf(g.scheme(), at.grpc.Addr().String()))
+		fmt.Fprintf(table, "  OTLP\t%s by gRPC\n", ListenURL(g.scheme(), at.grpc.Addr().String()))
 	}
 	fmt.Fprintf(table, "  authentication\t%s\n", g.describe(config))
-	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.BannerNote())
+	fmt.Fprintf(table, "  data\t%s%s\n", data, n.made.BannerSuffix())
 	if n.remote != nil {
 		fmt.Fprintf(table, "  store\tPostgreSQL at %s\n", n.remote.Address())
 	}
-	if config.From != "" {
-		fmt.Fprintf(table, "  copy\t%s\n", config.From)
+	if config.CopyURL != "" {
+		fmt.Fprintf(table, "  copy\t%s\n", config.CopyURL)
 	}
 	if n.madeDefault {
 		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyNote(data))
 	}
 	for _, l := range n.Host.Ledgers() {
-		if err := l.CheckWritable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrNotHeld) {
+		if err := l.CheckWritable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrLeaseNotHeld) {
 			fmt.Fprintf(table, "  no writes\t%v\n", err)
 		}
 	}
@@ -248,9 +248,9 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 		fmt.Fprintf(table, "  ledger\t%s, at tree size %d\n", l.Name(), l.Head().Size)
 		fmt.Fprintf(table, "  origin\t%s\n", l.Info().Origin)
 		fmt.Fprintf(table, "  verifier key\t%s\n", l.VerifierKey())
-	case len(config.Trusted) > 0:
+	case len(config.TrustedKeys) > 0:
 		fmt.Fprintf(table, "  ledger\tis being loaded from the copy\n")
-		fmt.Fprintf(table, "  verifier key\t%s\n", config.Trusted[0])
+		fmt.Fprintf(table, "  verifier key\t%s\n", config.TrustedKeys[0])
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 // ledger. It returns nil if a read-only server has no ledger yet.
 func (n *Node) shown() *ledger.Ledger {
 	all := n.Host.Ledgers()
-	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.Default }); i >= 0 {
+	if i := slices.IndexFunc(all, func(l *ledger.Ledger) bool { return l.Name() == ledger.DefaultName }); i >= 0 {
 		return all[i]
 	}
 	if len(all) > 0 {
@@ -278,9 +278,9 @@ func (n *Node) shown() *ledger.Ledger {
 	return nil
 }
 
-// URLOf returns the URL at which this machine can reach a listening address, host:port. It returns
+// ListenURL returns the URL at which this machine can reach a listening address, host:port. It returns
 // "" if there is no address or the port is not known.
-func URLOf(scheme, listen string) string {
+func ListenURL(scheme, listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "0" {
 		return ""

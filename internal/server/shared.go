@@ -14,16 +14,16 @@ import (
 // the database. The returned database has its own connections, so that a check for revoked tokens
 // does not wait for other reads.
 func openTokens(ctx context.Context, config Config, log *slog.Logger) (*postgres.Database, access.SharedStore, error) {
-	if err := datadir.CheckNoDatabase(config.Data); err != nil {
+	if err := datadir.CheckNoDatabase(config.DataDir); err != nil {
 		return nil, nil, err
 	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log, ReadOnly: config.ReadOnly, Primary: true})
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.StoreURL, Logger: log, ReadOnly: config.ReadOnly, RequirePrimary: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := access.MoveTokens(datadir.TokenFolder(config.Data), database); err != nil {
+	if err := access.MoveTokens(datadir.TokenFolder(config.DataDir), database); err != nil {
 		_ = database.Close()
-		return nil, nil, cli.StateErrorf("%w", err)
+		return nil, nil, cli.FileStateErrorf("%w", err)
 	}
 	if config.ReadOnly {
 		return database, readOnlyTokens{database}, nil

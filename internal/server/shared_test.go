@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 // sharing returns the configuration of a server with its own data folder and a shared database.
 func sharing(t *testing.T, url string) Config {
-	return Config{Data: filepath.Join(t.TempDir(), "data"), Store: url}.WithDefaults()
+	return Config{DataDir: filepath.Join(t.TempDir(), "data"), StoreURL: url}.WithDefaults()
 }
 
 func emptyURL(t *testing.T) string {
@@ -43,7 +43,7 @@ func TestServersShareTokens(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	one, two := sharing(t, url), sharing(t, url)
 	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
-	made, err := access.Store{Dir: datadir.TokenFolder(one.Data), Now: time.Now}.Create(access.TokenSpec{Name: "old", Grants: grants})
+	made, err := access.Store{Dir: datadir.TokenFolder(one.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "old", Grants: grants})
 	require.NoError(t, err)
 	var gates []gate
 	for _, config := range []Config{one, two} {
@@ -54,7 +54,7 @@ func TestServersShareTokens(t *testing.T) {
 	}
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log})
 	require.NoError(t, err)
-	store := access.Store{Shared: database, Now: time.Now}
+	store := access.Store{SharedStore: database, Now: time.Now}
 	fresh, err := store.Create(access.TokenSpec{Name: "fresh", Grants: grants})
 	require.NoError(t, err)
 	for _, g := range gates {
@@ -71,7 +71,7 @@ func TestServersShareTokens(t *testing.T) {
 
 	// A server does not start if its data folder has a token that the database does not know.
 	three := sharing(t, url)
-	_, err = access.Store{Dir: datadir.TokenFolder(three.Data), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
+	_, err = access.Store{Dir: datadir.TokenFolder(three.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
 	require.NoError(t, err)
 	_, err = openGate(t.Context(), three, log)
 	require.ErrorContains(t, err, `has token "stranger"`)
@@ -82,14 +82,14 @@ func TestServersShareSettings(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
-	one, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
+	one, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	config = sharing(t, url)
-	two, err := Open(t.Context(), config, datadir.KeyFiles(config.Data), log)
+	two, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
-	first, err := one.Host.Ledger(ledger.Default)
+	first, err := one.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	second, err := two.Host.Ledger(ledger.Default)
+	second, err := two.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	for _, public := range []bool{true, false} {
 		require.NoError(t, first.SetLogPublic(t.Context(), public))

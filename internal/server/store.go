@@ -28,31 +28,31 @@ import (
 // signing keys, the high-water marks, and the index. Other servers, which have their own folders, share the
 // database.
 func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
-	if err := datadir.CheckNoDatabase(config.Data); err != nil {
+	if err := datadir.CheckNoDatabase(config.DataDir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(datadir.StoreMarker(config.Data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.StoreMarkerFolder(config.DataDir), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.StoreMarker(config.Data))
+	lock, err := folderlock.Take(datadir.StoreMarkerFolder(config.DataDir))
 	if err != nil {
-		return nil, datadir.ExplainOpenError(err, config.Data)
+		return nil, datadir.ExplainOpenError(err, config.DataDir)
 	}
-	id, err := serverID(config.Data)
+	id, err := serverID(config.DataDir)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	self := postgres.Server{ID: id, Address: config.Advertise}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.Store, Logger: log.With("part", "storage"), Server: &self, ReadOnly: config.ReadOnly, Primary: true})
+	self := postgres.Server{ID: id, Address: config.AdvertiseAddress}
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.StoreURL, Logger: log.With("part", "storage"), Server: &self, ReadOnly: config.ReadOnly, RequirePrimary: true})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
 		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
-			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has already served a newer log, so it does not serve the older one. Find out which log is correct; to accept the log in the store, remove %s", err, datadir.MarkFiles(config.Data).Dir)
+			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has already served a newer log, so it does not serve the older one. Find out which log is correct; to accept the log in the store, remove %s", err, datadir.MarkFiles(config.DataDir).Dir)
 		}
-		return nil, errors.Join(datadir.ExplainOpenError(err, config.Data), n.Close())
+		return nil, errors.Join(datadir.ExplainOpenError(err, config.DataDir), n.Close())
 	}
 	return n, nil
 }
@@ -63,7 +63,7 @@ func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
 // serverID returns the ID that identifies this server among the servers that share its database. It
 // is chosen at random on the first start. The caller must hold the lock on the folder.
 func serverID(data string) (string, error) {
-	path := filepath.Join(datadir.StoreMarker(data), "server")
+	path := filepath.Join(datadir.StoreMarkerFolder(data), "server")
 	text, err := safefile.ReadPrivate(path)
 	if err == nil && strings.TrimSpace(string(text)) != "" {
 		return strings.TrimSpace(string(text)), nil
@@ -137,13 +137,13 @@ func (n *Node) waitForDefault(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultWait)
 	defer cancel()
 	for {
-		_, err := n.Host.Ledger(ledger.Default)
+		_, err := n.Host.Ledger(ledger.DefaultName)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("another server is creating the ledger %q and has not finished: %w", ledger.Default, err)
+			return fmt.Errorf("another server is creating the ledger %q and has not finished: %w", ledger.DefaultName, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -151,11 +151,11 @@ func (n *Node) waitForDefault(ctx context.Context) error {
 
 // advertise returns the URL at which other servers reach this one, or "" if there is none.
 func advertise(config Config, scheme string, listening net.Addr, log *slog.Logger) string {
-	if config.Store == "" {
+	if config.StoreURL == "" {
 		return ""
 	}
-	if config.Advertise != "" {
-		return advertised(config.Advertise, scheme)
+	if config.AdvertiseAddress != "" {
+		return advertised(config.AdvertiseAddress, scheme)
 	}
 	host, _, err := net.SplitHostPort(listening.String())
 	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {

@@ -32,10 +32,10 @@ type tlsFiles struct {
 	authorities map[string]bool
 }
 
-// OpenTLS reads the files, and returns an error if they are not valid. Each handshake checks
+// LoadTLSFiles reads the files, and returns an error if they are not valid. Each handshake checks
 // whether they have changed. Because a certificate and its key are never replaced at the same
 // instant, an error in the new files is logged, and the last valid files stay in use.
-func OpenTLS(config Config, log *slog.Logger) (*tlsFiles, error) {
+func LoadTLSFiles(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
 	f.seen, f.looked = f.look(), time.Now()
 	return f, f.load()

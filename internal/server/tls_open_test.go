@@ -57,7 +57,7 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := authority.New(t)
 	config := withCertificate(t, s, "server")
-	store := access.Store{Dir: datadir.TokenFolder(config.Data), Now: time.Now}
+	store := access.Store{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
@@ -87,7 +87,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "clients.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
-	s.Write("clients.pem", "CERTIFICATE", s.Cert.Raw)
+	s.WritePEM("clients.pem", "CERTIFICATE", s.Cert.Raw)
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	url := behind(t, g)
@@ -116,7 +116,7 @@ func TestAnAuthorityIsWithdrawn(t *testing.T) {
 		require.True(t, resumed, "sessions must be resumed, or the test shows nothing")
 	}
 
-	path := s.Write("clients.pem", "CERTIFICATE", other.Cert.Raw)
+	path := s.WritePEM("clients.pem", "CERTIFICATE", other.Cert.Raw)
 	for _, o := range connections {
 		require.Eventually(t, func() bool { actor, _ := o.actor(false); return actor == "" }, time.Minute, 10*time.Millisecond)
 	}

@@ -46,7 +46,7 @@ func (b *lockedBuffer) String() string {
 // signed by the given authority.
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
-	config := Config{Data: filepath.Join(a.Dir, "data")}.WithDefaults()
+	config := Config{DataDir: filepath.Join(a.Dir, "data")}.WithDefaults()
 	config.TLSCert, config.TLSKey = a.IssueServer(name)
 	return config
 }
@@ -180,7 +180,7 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 }
 
 func TestTheGateSaysWhatIsOpen(t *testing.T) {
-	config := Config{Data: t.TempDir()}.WithDefaults()
+	config := Config{DataDir: t.TempDir()}.WithDefaults()
 	log := new(lockedBuffer)
 	address := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80}
 	says := func(description, warning string) {
@@ -205,7 +205,7 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 	config.Insecure = true
 	says("none: anyone who can reach it can do everything", "there is no authentication")
 	config.Insecure = false
-	store := access.Store{Dir: datadir.TokenFolder(config.Data), Now: time.Now}
+	store := access.Store{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
 	_, err = store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	says("1 token", "tokens are sent unencrypted")
@@ -221,9 +221,9 @@ func TestTheGateOfAnotherUser(t *testing.T) {
 	if os.Getuid() <= 0 {
 		t.Skip("root may read everything, and Windows has no modes")
 	}
-	config := Config{Data: t.TempDir()}.WithDefaults()
-	require.NoError(t, os.Chmod(config.Data, 0))
-	t.Cleanup(func() { require.NoError(t, os.Chmod(config.Data, 0o700)) })
+	config := Config{DataDir: t.TempDir()}.WithDefaults()
+	require.NoError(t, os.Chmod(config.DataDir, 0))
+	t.Cleanup(func() { require.NoError(t, os.Chmod(config.DataDir, 0o700)) })
 	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	exit := &cli.ExitError{}
 	require.ErrorAs(t, err, &exit)

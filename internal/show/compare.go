@@ -12,8 +12,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// IPCChange prints what caused the change from IPC record a to IPC record b.
-func IPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
+// PrintIPCChange prints what caused the change from IPC record a to IPC record b.
+func PrintIPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary), cli.QuoteCell(string(x.Cause))); err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func memberValue(digest *string, value json.RawMessage) string {
 	return cli.QuoteCell(string(value))
 }
 
-// RunDAGChange prints where run-DAG b diverges from run-DAG a.
-func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) error {
+// PrintRunDAGChange prints where run-DAG b diverges from run-DAG a.
+func PrintRunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
 	}
@@ -76,9 +76,9 @@ func RunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) er
 	return printCaveats(c, a, b)
 }
 
-// Inputs prints the first words of the inputs of two IPC records, or nothing if neither input can
+// PrintInputs prints the first words of the inputs of two IPC records, or nothing if neither input can
 // be read.
-func Inputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
+func PrintInputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
 	of := func(r *wire.RecordRow) string { return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
 	ofA, ofB := of(a), of(b)
 	switch {
@@ -99,9 +99,9 @@ func orUnknown(words string) string {
 	return words
 }
 
-// PathChange prints the paths and builds of two path fingerprints, and warns if the paths
+// PrintPathChange prints the paths and builds of two path fingerprints, and warns if the paths
 // differ.
-func PathChange(c *cli.Console, a, b *wire.RecordRow) error {
+func PrintPathChange(c *cli.Console, a, b *wire.RecordRow) error {
 	var of [2]struct{ Record wire.PathFingerprintEvent }
 	var paths [2]string
 	for i, r := range []*wire.RecordRow{a, b} {
@@ -140,7 +140,7 @@ func printCaveats(c *cli.Console, a, b *wire.RecordRow) error {
 		}
 		var fields []string
 		for field, check := range r.Checks {
-			if check.Result == wire.ResultMismatch {
+			if check.Result == wire.CheckResultMismatch {
 				fields = append(fields, field)
 			}
 		}
@@ -185,10 +185,10 @@ func plainValue(value json.RawMessage) string {
 	return cli.QuoteOptionalCell(text)
 }
 
-// TextDiff prints how similar two versions of a text are, how the length changes, and a word diff.
-// of is the text's name in the message, for example "output". If the versions are equal, TextDiff
+// PrintTextDiff prints how similar two versions of a text are, how the length changes, and a word diff.
+// of is the text's name in the message, for example "output". If the versions are equal, PrintTextDiff
 // prints only the length.
-func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
+func PrintTextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.A.SHA256 == x.B.SHA256 {
 		_, err := fmt.Fprintf(c.Out, "\nThe %s is the same: %s.\n", of, cli.FormatCount(x.A.Words, "word"))
 		return err
@@ -205,10 +205,10 @@ func TextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	return printDiff(c, x.Edits)
 }
 
-// EffectTexts prints how similar the outputs of each pair are and how much their lengths change.
-// The figures are medians and quartiles over all pairs. EffectTexts prints nothing if t does not
+// PrintEffectTextSummary prints how similar the outputs of each pair are and how much their lengths change.
+// The figures are medians and quartiles over all pairs. PrintEffectTextSummary prints nothing if t does not
 // contain them.
-func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
+func PrintEffectTextSummary(c *cli.Console, t *wire.EffectTextSummary) error {
 	if t == nil || t.Similarity == nil || t.LengthChange == nil {
 		return nil
 	}
@@ -218,7 +218,7 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	}
 	s, l := t.Similarity, t.LengthChange
 	text := fmt.Sprintf("Over %s, the median similarity of the outputs is %s (quartiles %s and %s), and the median change in length is %s (quartiles %s and %s).", of,
-		cli.Percent(float64(s.Median)), cli.Percent(float64(s.Q1)), cli.Percent(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
+		cli.FormatPercent(float64(s.Median)), cli.FormatPercent(float64(s.Q1)), cli.FormatPercent(float64(s.Q3)), signedShare(l.Median), signedShare(l.Q1), signedShare(l.Q3))
 	if t.WordsA != nil && t.WordsB != nil {
 		text += fmt.Sprintf(" The median length goes from %.0f to %.0f words.", float64(t.WordsA.Median), float64(t.WordsB.Median))
 	}
@@ -226,8 +226,8 @@ func EffectTexts(c *cli.Console, t *wire.EffectTextSummary) error {
 	return err
 }
 
-// MostChangedPairs prints a table of the pairs whose outputs changed most.
-func MostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
+// PrintMostChangedPairs prints a table of the pairs whose outputs changed most.
+func PrintMostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
 	rows := make([][]string, len(t.MostChanged))
 	for i, p := range t.MostChanged {
 		change := cli.NoValue
@@ -238,7 +238,7 @@ func MostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
 		if p.Name != nil {
 			input = cli.QuoteCell(p.Name.Words)
 		}
-		rows[i] = []string{cli.FormatUint(p.A), cli.FormatUint(p.B), cli.Percent(float64(p.Similarity)), change, input}
+		rows[i] = []string{cli.FormatUint(p.A), cli.FormatUint(p.B), cli.FormatPercent(float64(p.Similarity)), change, input}
 	}
 	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length"), cli.TextColumn("input")).Write(rows)
 }

@@ -21,9 +21,9 @@ type shownEvent struct {
 // maxValue is the length in bytes beyond which a value is truncated.
 const maxValue = 200
 
-// Record prints a record or another event. It shows the values, the hashes, and a list of the
+// PrintRecord prints a record or another event. It shows the values, the hashes, and a list of the
 // content. For each hash, it also shows the check and the first words of the text.
-func Record(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
+func PrintRecord(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {
 		return fmt.Errorf("decoding the event in the server's response: %w", err)
@@ -86,7 +86,7 @@ func hashRows(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) 
 		value, check := r.Hashes.Get(name), cli.NoValue
 		if found, checked := r.Checks[name]; checked {
 			check = string(found.Result)
-			if claimed := found.Claimed.Value; claimed != nil && found.Result == wire.ResultMismatch {
+			if claimed := found.Claimed.Value; claimed != nil && found.Result == wire.CheckResultMismatch {
 				check += ": claimed " + HashCell(*claimed, full)
 			}
 		}

@@ -11,19 +11,19 @@ import (
 	"colophon/internal/cli"
 )
 
-// RunsComparison prints how the second of two runs differs from the first. It calls row to fetch
+// PrintRunsComparison prints how the second of two runs differs from the first. It calls row to fetch
 // the record with a given sequence number.
-func RunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
+func PrintRunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
 	if err := printComparedRecords(c, x); err != nil {
 		return err
 	}
 	if ipc := x.IPCRecords; ipc != nil {
-		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return IPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
+		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return PrintIPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
 			return err
 		}
 	}
 	if dags := x.RunDAGs; dags != nil {
-		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return RunDAGChange(c, dags, a, b) }); err != nil {
+		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return PrintRunDAGChange(c, dags, a, b) }); err != nil {
 			return err
 		}
 	}

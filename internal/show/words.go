@@ -170,15 +170,15 @@ func TextChangeCells(c *wire.TextChange) (similar, words string) {
 // bound is known.
 func similarity(c *wire.TextChange) string {
 	if c.Bounded {
-		return "≥ " + cli.Percent(float64(*c.Similarity))
+		return "≥ " + cli.FormatPercent(float64(*c.Similarity))
 	}
-	return cli.Percent(float64(*c.Similarity))
+	return cli.FormatPercent(float64(*c.Similarity))
 }
 
 // signedShare formats a relative change as a percentage, with a plus sign if it is an increase.
 func signedShare(part wire.Decimal) string {
 	if part > 0 {
-		return "+" + cli.Percent(float64(part))
+		return "+" + cli.FormatPercent(float64(part))
 	}
-	return cli.Percent(float64(part))
+	return cli.FormatPercent(float64(part))
 }

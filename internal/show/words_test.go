@@ -34,7 +34,7 @@ func TestChangesAsCells(t *testing.T) {
 		similar, words string
 	}{
 		{nil, "-", "-"},
-		{&wire.TextChange{Unavailable: wire.TextRedacted}, "redacted", "-"},
+		{&wire.TextChange{Unavailable: wire.UnavailableRedacted}, "redacted", "-"},
 		{&wire.TextChange{B: &wire.TextLength{Words: 3}}, "-", "3"},
 		{&wire.TextChange{A: &wire.TextLength{Words: 2}, B: &wire.TextLength{Words: 3}, Similarity: &half}, "50.0%", "2 → 3"},
 		{&wire.TextChange{A: &wire.TextLength{Words: 2}, B: &wire.TextLength{Words: 3}, Similarity: &half, Bounded: true}, "≥ 50.0%", "2 → 3"},

@@ -9,23 +9,23 @@ import (
 // Report lists the paths of a build, compared with those of another build.
 type Report struct {
 	Project, Build string
-	Base           string // the build to compare with; empty if there is none
+	BaseBuild      string // the build to compare with; empty if there is none
 	UnknownBase    string // the requested base, if it is not in the ledger
 	Paths          []CheckedPath
 }
 
 // CheckedPath is a path of the build, or a path that only the base build contains.
 type CheckedPath struct {
-	PathID          string
-	Route           []string
-	Status          string // new, modified, unchanged, incomparable, or gone
-	Validated       bool
-	ValidatedBefore uint64 // seq of the event that validated the same text earlier; 0 if there is none
-	LinksChanged    bool
-	Renamed         [][]string // routes in the other build that have the same text
-	// Diff is the diff as Markdown, and NoDiff is the reason why there is no diff. Both are empty
+	PathID             string
+	Route              []string
+	Status             string // new, modified, unchanged, incomparable, or gone
+	Validated          bool
+	PriorValidationSeq uint64 // seq of the event that validated the same text earlier; 0 if there is none
+	LinksChanged       bool
+	SameTextRoutes     [][]string // routes in the other build that have the same text
+	// Diff is the diff as Markdown, and NoDiffReason is the reason why there is no diff. Both are empty
 	// if the text of the path is not compared.
-	Diff, NoDiff string
+	Diff, NoDiffReason string
 }
 
 // CountUnvalidated returns the number of paths of the build that are not validated.
@@ -48,8 +48,8 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	}
 	fmt.Fprintf(&w, "# Paths of %s, build %s\n\n", escape(r.Project), escape(r.Build))
 	switch {
-	case r.Base != "":
-		fmt.Fprintf(&w, "Compared with build %s.\n\n", escape(r.Base))
+	case r.BaseBuild != "":
+		fmt.Fprintf(&w, "Compared with build %s.\n\n", escape(r.BaseBuild))
 	case r.UnknownBase != "":
 		fmt.Fprintf(&w, "**The base %s is not in the ledger**, so every path is new.\n\n", escape(r.UnknownBase))
 	default:
@@ -89,13 +89,13 @@ func (r *Report) section(w *strings.Builder, heading string, has func(*CheckedPa
 
 func (p *CheckedPath) write(w *strings.Builder) {
 	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(JoinRoute(p.Route)), p.PathID)
-	if p.ValidatedBefore > 0 {
-		fmt.Fprintf(w, " Event %d validated the same text earlier.", p.ValidatedBefore)
+	if p.PriorValidationSeq > 0 {
+		fmt.Fprintf(w, " Event %d validated the same text earlier.", p.PriorValidationSeq)
 	}
 	if p.LinksChanged {
 		w.WriteString(" Only its links changed.")
 	}
-	for _, route := range p.Renamed {
+	for _, route := range p.SameTextRoutes {
 		was := "Perhaps renamed: the same text was at"
 		if p.Status == "gone" {
 			was = "Perhaps renamed: the same text is at"
@@ -103,8 +103,8 @@ func (p *CheckedPath) write(w *strings.Builder) {
 		fmt.Fprintf(w, " %s %s.", was, escape(JoinRoute(route)))
 	}
 	w.WriteString("\n")
-	if p.NoDiff != "" {
-		fmt.Fprintf(w, "\n*%s*\n", escape(p.NoDiff))
+	if p.NoDiffReason != "" {
+		fmt.Fprintf(w, "\n*%s*\n", escape(p.NoDiffReason))
 	}
 	if p.Diff != "" {
 		fmt.Fprintf(w, "\n%s", p.Diff)

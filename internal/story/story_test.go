@@ -110,12 +110,12 @@ func TestDiffOfManyWords(t *testing.T) {
 }
 
 func TestReportCountsWhatIsNotValidated(t *testing.T) {
-	r := &Report{Project: "vale_1", Build: "b", Base: "a", Paths: []CheckedPath{
-		{PathID: "1", Route: []string{"Start"}, Status: "modified", ValidatedBefore: 7, Diff: "> …\n"},
+	r := &Report{Project: "vale_1", Build: "b", BaseBuild: "a", Paths: []CheckedPath{
+		{PathID: "1", Route: []string{"Start"}, Status: "modified", PriorValidationSeq: 7, Diff: "> …\n"},
 		{PathID: "2", Route: []string{"Start", "*"}, Status: "unchanged", LinksChanged: true},
 		{PathID: "3", Route: []string{"End"}, Status: "new", Validated: true},
-		{PathID: "4", Route: []string{"Old"}, Status: "gone", Renamed: [][]string{{"End"}}},
-		{PathID: "5", Route: []string{"Lost"}, Status: "modified", NoDiff: "No text."},
+		{PathID: "4", Route: []string{"Old"}, Status: "gone", SameTextRoutes: [][]string{{"End"}}},
+		{PathID: "5", Route: []string{"Lost"}, Status: "modified", NoDiffReason: "No text."},
 		{PathID: "6", Route: []string{"Moved"}, Status: "incomparable"},
 	}}
 	require.Equal(t, 4, r.CountUnvalidated())

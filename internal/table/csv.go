@@ -122,7 +122,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 func readNDJSON(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)
-		lines.Buffer(make([]byte, 0, 64<<10), pyjson.MaxBytes)
+		lines.Buffer(make([]byte, 0, 64<<10), pyjson.MaxSourceBytes)
 		for lines.Scan() {
 			if !yield(lines.Bytes(), nil) {
 				return

@@ -16,19 +16,19 @@ const manifestVersion = "colophon-export/1"
 
 // Manifest is the content of the file that proves the rows of an export.
 type Manifest struct {
-	Version  string `json:"version"`
-	Format   Format `json:"format"`   // format of the exported file; not signed, because the rows are the same in every format
-	Manifest string `json:"manifest"` // signed note of a proofs.ExportManifest
-	Rest     string `json:"rest"`     // the exact JSON text of the response body, without its rows
-	Leaves   []byte `json:"leaves"`   // concatenated RFC 6962 leaf hashes of the rows, 32 bytes each
+	Version         string `json:"version"`
+	Format          Format `json:"format"`   // format of the exported file; not signed, because the rows are the same in every format
+	SignedNote      string `json:"manifest"` // signed note of a proofs.ExportManifest
+	BodyWithoutRows string `json:"rest"`     // the exact JSON text of the response body, without its rows
+	LeafHashes      []byte `json:"leaves"`   // concatenated RFC 6962 leaf hashes of the rows, 32 bytes each
 }
 
 // NewManifest returns the manifest for a file of exported rows in the given format. note, rest, and
 // leaves become the fields Manifest, Rest, and Leaves.
 func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) *Manifest {
-	m := &Manifest{Version: manifestVersion, Format: format, Manifest: note, Rest: string(rest), Leaves: make([]byte, 0, len(leaves)*proofs.HashSize)}
+	m := &Manifest{Version: manifestVersion, Format: format, SignedNote: note, BodyWithoutRows: string(rest), LeafHashes: make([]byte, 0, len(leaves)*proofs.HashSize)}
 	for _, leaf := range leaves {
-		m.Leaves = append(m.Leaves, leaf[:]...)
+		m.LeafHashes = append(m.LeafHashes, leaf[:]...)
 	}
 	return m
 }
@@ -36,14 +36,14 @@ func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) 
 // ParseManifest parses a manifest file. ok is false if text is not a manifest.
 func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	m = new(Manifest)
-	if json.Unmarshal(text, m) != nil || m.Version == "" || m.Manifest == "" {
+	if json.Unmarshal(text, m) != nil || m.Version == "" || m.SignedNote == "" {
 		return nil, false, nil
 	}
 	switch {
 	case m.Version != manifestVersion:
 		return nil, true, fmt.Errorf("%w: the manifest file has the version %.60q, but this program reads %s", proofs.ErrMalformed, m.Version, manifestVersion)
-	case len(m.Leaves)%proofs.HashSize != 0:
-		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of row hashes, which is not a whole number of hashes", proofs.ErrMalformed, len(m.Leaves))
+	case len(m.LeafHashes)%proofs.HashSize != 0:
+		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of row hashes, which is not a whole number of hashes", proofs.ErrMalformed, len(m.LeafHashes))
 	}
 	for _, f := range Formats {
 		if m.Format == f {
@@ -57,15 +57,15 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 // of the rows. It returns any error from proofs.OpenExport, or proofs.ErrInclusion if the manifest
 // does not match its signed note.
 func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
-	signed, err := proofs.OpenExport([]byte(m.Manifest), keys...)
+	signed, err := proofs.OpenExport([]byte(m.SignedNote), keys...)
 	if err != nil {
 		return nil, nil, err
 	}
-	leaves := make([]proofs.Hash, len(m.Leaves)/proofs.HashSize)
+	leaves := make([]proofs.Hash, len(m.LeafHashes)/proofs.HashSize)
 	for i := range leaves {
-		leaves[i] = proofs.Hash(m.Leaves[i*proofs.HashSize:])
+		leaves[i] = proofs.Hash(m.LeafHashes[i*proofs.HashSize:])
 	}
-	if err := signed.VerifyRows(leaves, []byte(m.Rest)); err != nil {
+	if err := signed.VerifyRows(leaves, []byte(m.BodyWithoutRows)); err != nil {
 		return nil, nil, err
 	}
 	return signed, leaves, nil

@@ -216,9 +216,9 @@ func textOf(v pyjson.Value) []byte {
 
 // Difference describes a row that differs between a file and its manifest.
 type Difference struct {
-	What string // changed, added, removed, or moved
-	File int    // row number in the file, starting at 1; 0 if the row was removed
-	Was  int    // row number in the manifest, starting at 1; 0 if the row was added or moved
+	Kind        string // changed, added, removed, or moved
+	FileRow     int    // row number in the file, starting at 1; 0 if the row was removed
+	ManifestRow int    // row number in the manifest, starting at 1; 0 if the row was added or moved
 }
 
 // CompareRows returns the first differences between the rows of a file and those in its manifest, in file

@@ -18,7 +18,7 @@ type PublishedCopy struct {
 // verifiers returns the log's oldest trusted key and all keys that succeeded it. The copy's
 // checkpoint must be signed with the log's newest key. Each returned key accepts a checkpoint only
 // if the copy's tree extends the checkpoint's tree. It rejects any other checkpoint with an error
-// that wraps ErrNotLater or says that the copy is too short.
+// that wraps ErrNotPrefix or says that the copy is too short.
 func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifier, error) {
 	known := c.Keys.VerifiersFrom(trusted...)
 	if len(known) == 0 {
@@ -39,7 +39,7 @@ func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifie
 	accept := func(earlier proofs.Checkpoint) error {
 		switch {
 		case earlier.Origin != signed.Origin:
-			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but the log at %s has %.100q", ErrNotLater, earlier.Origin, c.Name, signed.Origin)
+			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but the log at %s has %.100q", ErrNotPrefix, earlier.Origin, c.Name, signed.Origin)
 		case earlier.Size > signed.Size:
 			return fmt.Errorf("%s has only %d events, but the file's checkpoint covers %d; try again when the copy has caught up", c.Name, signed.Size, earlier.Size)
 		}
@@ -48,7 +48,7 @@ func (c *PublishedCopy) verifiers(trusted []*proofs.Verifier) ([]*proofs.Verifie
 			return fmt.Errorf("reading the tiles at %s: %w", c.Name, err)
 		}
 		if root != earlier.Root {
-			return fmt.Errorf("%w: the earlier checkpoint at size %d has the root %x, but the log at %s has the root %x", ErrNotLater, earlier.Size, earlier.Root, c.Name, root)
+			return fmt.Errorf("%w: the earlier checkpoint at size %d has the root %x, but the log at %s has the root %x", ErrNotPrefix, earlier.Size, earlier.Root, c.Name, root)
 		}
 		return nil
 	}

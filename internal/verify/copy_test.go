@@ -24,7 +24,7 @@ func makeLog(name string, size int) *madeLog {
 	for i := range size {
 		tree.Append(proofs.LeafHash(fmt.Appendf(nil, "%s %d", name, i)))
 	}
-	for _, tile := range tree.TakeDirty() {
+	for _, tile := range tree.TakeDirtyTiles() {
 		l.tiles[[2]uint64{uint64(tile.Level), tile.Index}] = tile.Hashes
 	}
 	return l
@@ -65,8 +65,8 @@ func TestCopy(t *testing.T) {
 	}{
 		"the beginning, signed with the first key": {sign(t, first, makeLog("a", 300)), nil},
 		"the same tree": {sign(t, second, log), nil},
-		"another tree, signed with the first key":  {sign(t, first, makeLog("b", 300)), ErrNotLater},
-		"another tree, signed with the newest key": {sign(t, second, makeLog("b", 600)), ErrNotLater},
+		"another tree, signed with the first key":  {sign(t, first, makeLog("b", 300)), ErrNotPrefix},
+		"another tree, signed with the newest key": {sign(t, second, makeLog("b", 600)), ErrNotPrefix},
 	} {
 		_, err := proofs.OpenCheckpoint(check.note, keys...)
 		require.ErrorIs(t, err, check.want, name)

@@ -11,11 +11,11 @@ import (
 )
 
 // ErrReplacedKey means that a checkpoint is signed only with a key that has been replaced, and that
-// no later tree was given to show that the log contains the checkpoint's tree. ErrNotLater means
+// no later tree was given to show that the log contains the checkpoint's tree. ErrNotPrefix means
 // that a later tree was given, but it does not extend the checkpoint's tree.
 var (
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
-	ErrNotLater    = errors.New("the checkpoint's tree is not a prefix of the later tree")
+	ErrNotPrefix   = errors.New("the checkpoint's tree is not a prefix of the later tree")
 )
 
 // laterTree is a response body of GET /proofs/consistency: a checkpoint, and a proof that the
@@ -33,16 +33,16 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Copy != nil {
-		found, err := o.Copy(trusted.Keys)
+	if o.OpenCopy != nil {
+		found, err := o.OpenCopy(trusted.Keys)
 		if err != nil {
 			return nil, err
 		}
 		return found.verifiers(trusted.Keys)
 	}
 	accept := func(proofs.Checkpoint) error { return ErrReplacedKey }
-	if o.Later != "" {
-		if accept, err = readLater(c, o.Later, trusted.Keys); err != nil {
+	if o.LaterFile != "" {
+		if accept, err = readLater(c, o.LaterFile, trusted.Keys); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +50,7 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 	for _, key := range trusted.Replaced {
 		keys = append(keys, key.WithoutBounds().WithCondition(accept))
 	}
-	if o.Later != "" && len(trusted.Replaced) == 0 {
+	if o.LaterFile != "" && len(trusted.Replaced) == 0 {
 		return nil, cli.Exitf(cli.ExitUsage, "--later requires a --key file with all keys of the log (the output of \"colophon keys list NAME --key KEY --json\"), but %q has no replaced key", o.Key)
 	}
 	return keys, nil
@@ -58,7 +58,7 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 
 // readLater reads the file given with --later. The returned function checks that a checkpoint's
 // tree is a prefix of the tree in that file. If it is not, it returns an error that wraps
-// ErrNotLater.
+// ErrNotPrefix.
 func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proofs.Checkpoint) error, error) {
 	text, err := c.ReadFile(name)
 	if err != nil {
@@ -80,10 +80,10 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	return func(earlier proofs.Checkpoint) error {
 		if earlier.Origin != signed.Origin {
-			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but %s has %.100q", ErrNotLater, earlier.Origin, name, signed.Origin)
+			return fmt.Errorf("%w: the earlier checkpoint has the origin %.100q, but %s has %.100q", ErrNotPrefix, earlier.Origin, name, signed.Origin)
 		}
 		if err := proofs.VerifyConsistency(earlier.Size, signed.Size, earlier.Root, signed.Root, path); err != nil {
-			return fmt.Errorf("%[1]w: %[2]s covers a tree of %[3]d entries, and the receipt or checkpoint covers %[4]d: %[6]w; fetch the file again with first=%[5]d", ErrNotLater, name, signed.Size, earlier.Size, earlier.Size, err)
+			return fmt.Errorf("%[1]w: %[2]s covers a tree of %[3]d entries, and the receipt or checkpoint covers %[4]d: %[6]w; fetch the file again with first=%[5]d", ErrNotPrefix, name, signed.Size, earlier.Size, earlier.Size, err)
 		}
 		return nil
 	}, nil

@@ -58,20 +58,20 @@ func verifyNested(c *cli.Console, o Options, text []byte, keys []*proofs.Verifie
 			return nil, fmt.Errorf("checking the text in the proof: %w", err)
 		}
 	}
-	if o.Text != "" {
-		given, err := c.ReadFile(o.Text)
+	if o.TextFile != "" {
+		given, err := c.ReadFile(o.TextFile)
 		if err != nil {
 			return nil, err
 		}
 		if err := verifyText(n, given); err != nil {
-			return nil, fmt.Errorf("checking the text in %s: %w", o.Text, err)
+			return nil, fmt.Errorf("checking the text in %s: %w", o.TextFile, err)
 		}
 	}
 	a, err := newAccepted(n.Receipt, keys)
 	if err != nil {
 		return nil, err
 	}
-	part := &acceptedPart{accepted: a, TextVerified: n.Text != nil || o.Text != "", embedded: n.Text}
+	part := &acceptedPart{accepted: a, TextVerified: n.Text != nil || o.TextFile != "", embedded: n.Text}
 	if s := n.Stage; s != nil {
 		part.Stage = &acceptedStage{s.Name, s.Index, fmt.Sprintf("%x", s.Hash), fmt.Sprintf("%x", s.Root)}
 	} else {

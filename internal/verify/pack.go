@@ -55,8 +55,8 @@ func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, erro
 	return &acceptedPack{
 		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
 		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
-		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.Redacted, Missing: r.Missing, Recomputed: r.Recomputed,
-		Claimed: r.Claimed, Unknown: r.Unknown, coverage: packCoverage(),
+		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.RedactedRecords, Missing: r.MissingContents, Recomputed: r.Recomputed,
+		Claimed: r.ClaimedChecks, Unknown: r.UnconfirmableRecords, coverage: packCoverage(),
 	}, nil
 }
 

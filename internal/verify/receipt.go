@@ -18,8 +18,8 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	if err != nil {
 		return nil, err
 	}
-	if o.Record != "" {
-		posted, err := c.ReadFile(o.Record)
+	if o.RecordFile != "" {
+		posted, err := c.ReadFile(o.RecordFile)
 		if err != nil {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func verifyReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 	if err != nil {
 		return nil, err
 	}
-	a.RecordVerified = o.Record != ""
+	a.RecordVerified = o.RecordFile != ""
 	return a, nil
 }
 
@@ -56,8 +56,8 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 		return nil, err
 	}
 	entry := p.Extra
-	if o.Entry != "" {
-		if entry, err = readEntry(c, o.Entry); err != nil {
+	if o.EntryFile != "" {
+		if entry, err = readEntry(c, o.EntryFile); err != nil {
 			return nil, err
 		}
 	}

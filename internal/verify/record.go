@@ -18,7 +18,7 @@ import (
 
 // verifyRecord checks that an event describes the posted record, and that its values match those
 // recomputed from the record. It does not compare the digests of content and payload members. The
-// caller must have verified the event. The error wraps ErrOtherRecord if the event describes
+// caller must have verified the event. The error wraps ErrRecordMismatch if the event describes
 // another record, and ErrValueMismatch if a value differs.
 func verifyRecord(body, posted []byte) error {
 	var document pyjson.Document
@@ -27,32 +27,32 @@ func verifyRecord(body, posted []byte) error {
 	}
 	root := document.Root()
 	e := event.Read(root)
-	kind, refused := e.Kind, e.Kind == record.RecordRefused
+	kind, refused := e.Kind, e.Kind == record.KindRecordRefused
 	if refused {
 		kind = e.Refusal().Kind
 	}
 	limits := record.NoLimits()
-	if e.Detail.Member("payload_members").Kind() != pyjson.Absent {
-		limits = limits.WithMemberSecret(members.Unknown)
+	if e.Record.Member("payload_members").Kind() != pyjson.Absent {
+		limits = limits.WithMemberSecret(members.UnknownSecret)
 	}
 	r, err := parsePosted(limits, kind, posted)
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	if want := e.Digest(); r.Digest != want {
-		return fmt.Errorf("%w: the record's digest is %x, but the digest in the event is %x", ErrOtherRecord, r.Digest, want)
+	if want := e.RecordDigest(); r.Digest != want {
+		return fmt.Errorf("%w: the record's digest is %x, but the digest in the event is %x", ErrRecordMismatch, r.Digest, want)
 	}
 	if rules := string(e.Rules.Raw()); rules != strconv.Itoa(record.RulesVersion) {
 		return fmt.Errorf("%w: the event was computed with version %s of the rules, but this program implements version %d; verify with the colophon version that wrote the event", ErrValueMismatch, rules, record.RulesVersion)
 	}
-	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusedKey && e.IdempotencyKey() == nil {
+	if refusal := e.Refusal(); refused && refusal.Reason == record.RefusalKeyConflict && e.IdempotencyKey() == nil {
 		return fmt.Errorf("%w: the refusal has no idempotency key", proofs.ErrMalformed)
 	}
 	if !moment.IsEventTime(e.TimeText) {
 		return fmt.Errorf("%w: the event's time is %.100q, which is not an RFC 3339 time in UTC with microseconds", proofs.ErrMalformed, e.TimeText)
 	}
-	expected := e.Recompute(r)
+	expected := e.RecomputeBody(r)
 	if bytes.Equal(expected, body) {
 		return nil
 	}
@@ -77,14 +77,14 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 		root := document.Root()
 		if own := root.Member("kind"); own.IsGiven() && root.Member("record").IsGiven() {
 			if string(own.Text()) != string(kind) {
-				return nil, fmt.Errorf("%w: the record's kind is %.100q, but the event describes a record of kind %.100q", ErrOtherRecord, own.Text(), kind)
+				return nil, fmt.Errorf("%w: the record's kind is %.100q, but the event describes a record of kind %.100q", ErrRecordMismatch, own.Text(), kind)
 			}
 			posted = root.Member("record").Raw()
 		}
 	}
 	r, err := limits.Parse(kind, posted)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w: the file is not a record of kind %.100q: %w", ErrOtherRecord, kind, err)
+		return nil, fmt.Errorf("%w: the file is not a record of kind %.100q: %w", ErrRecordMismatch, kind, err)
 	}
 	return r, err
 }
@@ -101,7 +101,7 @@ const membersPointer = "/record/payload_members/"
 // formatForMessage formats a value for an error message, truncated to 200 bytes.
 func formatForMessage(v pyjson.Value) []byte {
 	const most = 200
-	text := event.SourceForMessage(v)
+	text := event.FormatValue(v)
 	if len(text) > most {
 		return append(text[:most:most], "…"...)
 	}

@@ -16,23 +16,23 @@ import (
 // ExplainRejection returns an error with the exit code of the Verdict that matches cause. If o.JSON is set, it also
 // prints the reason as JSON. It returns cause unchanged if no Verdict matches.
 func ExplainRejection(c *cli.Console, o Options, cause error) error {
-	for _, v := range AllVerdicts() {
+	for _, v := range AllFailures() {
 		if !errors.Is(cause, v.err) {
 			continue
 		}
 		if !o.JSON {
-			return cli.Exitf(v.Code, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
+			return cli.Exitf(v.ExitCode, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
 		}
 		outcome := struct {
 			Verified bool   `json:"verified"`
 			Code     int    `json:"code"`
 			Reason   string `json:"reason"`
 			Detail   string `json:"detail"`
-		}{false, v.Code, v.name, cause.Error()}
+		}{false, v.ExitCode, v.name, cause.Error()}
 		if err := cli.PrintAsJSON(c, outcome); err != nil {
 			return err
 		}
-		return &cli.ExitError{Code: v.Code}
+		return &cli.ExitError{Code: v.ExitCode}
 	}
 	return cause
 }
@@ -150,7 +150,7 @@ func (a *accepted) print(c *cli.Console) error {
 }
 
 // summarise formats the ledger's checks of a record: the number of times each result occurs,
-// followed by each failed check. claimed is the number of checks whose result is record.Claimed.
+// followed by each failed check. claimed is the number of checks whose result is record.ResultClaimed.
 func summarise(checks []byte) (text string, claimed int, err error) {
 	var document pyjson.Document
 	if err := document.Parse(checks); err != nil {
@@ -161,18 +161,18 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 	for name, check := range document.Root().Members() {
 		result := string(check.Member("result").Text())
 		found[result]++
-		if result == string(record.Mismatch) {
+		if result == string(record.ResultMismatch) {
 			// Quote the names: the writer of the record chose them, and they can contain control characters
 			// that a terminal would interpret.
 			fmt.Fprintf(&failed, "  MISMATCH    %q: claimed %s, computed %s\n", name.Text(),
 				check.Member("claimed").Raw(), check.Member("computed").Raw())
 		}
-		if result == string(record.Inconsistent) {
+		if result == string(record.ResultInconsistent) {
 			fmt.Fprintf(&failed, "  INCONSISTENT %q: no run can have this verdict\n", name.Text())
 		}
 	}
 	var parts []string
-	for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed, record.Inconsistent} {
+	for _, result := range []record.CheckResult{record.ResultMatch, record.ResultMismatch, record.ResultComputed, record.ResultClaimed, record.ResultInconsistent} {
 		if n := found[string(result)]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
@@ -180,5 +180,5 @@ func summarise(checks []byte) (text string, claimed int, err error) {
 	if len(parts) == 0 {
 		parts = append(parts, "none")
 	}
-	return fmt.Sprintf("  checks      %s\n", strings.Join(parts, ", ")) + failed.String(), found[string(record.Claimed)], nil
+	return fmt.Sprintf("  checks      %s\n", strings.Join(parts, ", ")) + failed.String(), found[string(record.ResultClaimed)], nil
 }

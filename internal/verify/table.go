@@ -39,7 +39,7 @@ func manifestOf(c *cli.Console, o Options) (m *table.Manifest, rows string, err 
 			return nil, "", nil
 		}
 	}
-	text, err := c.ReadFileUpTo(rows+table.ManifestSuffix, cli.MaxManifest)
+	text, err := c.ReadFileUpTo(rows+table.ManifestSuffix, cli.MaxManifestBytes)
 	if err != nil {
 		return nil, "", err
 	}
@@ -55,7 +55,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	if err := o.rejectOtherFlags("an export"); err != nil {
 		return nil, err
 	}
-	if o.Copy != nil || o.Later != "" {
+	if o.OpenCopy != nil || o.LaterFile != "" {
 		return nil, cli.Exitf(cli.ExitUsage, "--copy and --later cannot be used with an export")
 	}
 	signed, leaves, err := m.Open(keys...)
@@ -79,7 +79,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	}
 	digest := signed.Digest()
 	return &acceptedTable{Verified: true, Origin: signed.Origin, TreeSize: signed.Size, Root: fmt.Sprintf("%x", signed.Root), Question: signed.Question,
-		Rows: signed.Rows, Digest: fmt.Sprintf("%x", digest), Key: exportFingerprint(m.Manifest, keys), file: name}, nil
+		Rows: signed.RowCount, Digest: fmt.Sprintf("%x", digest), Key: exportFingerprint(m.SignedNote, keys), file: name}, nil
 }
 
 // mostRows is the maximum number of rows that an error lists.
@@ -101,15 +101,15 @@ func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error 
 		}
 	}
 	for _, d := range table.CompareRows(own, leaves, mostRows) {
-		switch d.What {
+		switch d.Kind {
 		case "added":
-			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.File, seqs[d.File-1]))
+			wrong = append(wrong, fmt.Sprintf("row %d%s was added", d.FileRow, seqs[d.FileRow-1]))
 		case "removed":
-			wrong = append(wrong, fmt.Sprintf("row %d of the signed export was removed", d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d of the signed export was removed", d.ManifestRow))
 		case "moved":
-			wrong = append(wrong, fmt.Sprintf("row %d%s was moved up", d.File, seqs[d.File-1]))
+			wrong = append(wrong, fmt.Sprintf("row %d%s was moved up", d.FileRow, seqs[d.FileRow-1]))
 		default:
-			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it corresponds to row %d of the signed export", d.File, seqs[d.File-1], d.Was))
+			wrong = append(wrong, fmt.Sprintf("row %d%s was changed; it corresponds to row %d of the signed export", d.FileRow, seqs[d.FileRow-1], d.ManifestRow))
 		}
 	}
 	if len(wrong) == 0 {

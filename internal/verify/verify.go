@@ -11,42 +11,42 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Verdict is one of the ways in which a verification can fail.
-type Verdict struct {
-	Code    int    // exit code
-	name    string // machine-readable
-	meaning string
-	err     error // the verdict applies to errors that wrap this error
+// Failure is one of the ways in which a verification can fail.
+type Failure struct {
+	ExitCode int    // exit code
+	name     string // machine-readable
+	meaning  string
+	err      error // the verdict applies to errors that wrap this error
 }
 
-// ErrOtherRecord means that the event describes another record. ErrValueMismatch means that the
+// ErrRecordMismatch means that the event describes another record. ErrValueMismatch means that the
 // event describes the record, but contains values that do not follow from it. ErrTextMismatch means
 // that the hash of a text differs from the hash that a nested proof proves.
 var (
-	ErrOtherRecord   = errors.New("the record does not match the event")
-	ErrValueMismatch = errors.New("the event's values do not match the values computed from the record")
-	ErrTextMismatch  = errors.New("the text does not match the recorded hash")
+	ErrRecordMismatch = errors.New("the record does not match the event")
+	ErrValueMismatch  = errors.New("the event's values do not match the values computed from the record")
+	ErrTextMismatch   = errors.New("the text does not match the recorded hash")
 )
 
-// AllVerdicts lists the ways in which a verification can fail, with their exit codes.
-func AllVerdicts() []Verdict {
-	return []Verdict{
+// AllFailures lists the ways in which a verification can fail, with their exit codes.
+func AllFailures() []Failure {
+	return []Failure{
 		{17, "no_proof", "a minimal receipt, which carries no proof; request it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
 		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
-		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetired},
+		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetiredKey},
 		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
 		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
-		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotLater},
+		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotPrefix},
 		{12, "bad_signature", "the signature is not valid: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
 		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
-		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrField},
-		{16, "wrong_record", "the event is about a different record", ErrOtherRecord},
+		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrFieldMismatch},
+		{16, "wrong_record", "the event is about a different record", ErrRecordMismatch},
 		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrValueMismatch},
-		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashes},
-		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrPath},
+		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashMismatch},
+		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrStagePath},
 		{20, "wrong_text", "the text is not the one that was recorded", ErrTextMismatch},
-		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContent},
+		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContentMismatch},
 		{24, "wrong_rows", "rows of the exported file were changed, added, or removed", ErrRowMismatch},
 		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrMalformed},
 		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrTooLong},
@@ -55,22 +55,22 @@ func AllVerdicts() []Verdict {
 
 // Options holds the flags of the verify command. A file name may be "-" for standard input.
 type Options struct {
-	File, Key, Record, Entry, Text, Later string
-	JSON                                  bool
-	// Copy uses the trusted keys to open the published copy of the log to verify against. It is nil if
+	File, Key, RecordFile, EntryFile, TextFile, LaterFile string
+	JSON                                                  bool
+	// OpenCopy uses the trusted keys to open the published copy of the log to verify against. It is nil if
 	// there is no copy.
-	Copy func(trusted []*proofs.Verifier) (*PublishedCopy, error)
+	OpenCopy func(trusted []*proofs.Verifier) (*PublishedCopy, error)
 }
 
 func (o Options) validate() error {
 	if o.Key == "" {
 		return cli.Exitf(cli.ExitUsage, "--key is required: give the ledger's verifier key, which \"colophon serve\" prints, or the name of a file that contains the key")
 	}
-	if o.Copy != nil && o.Later != "" {
+	if o.OpenCopy != nil && o.LaterFile != "" {
 		return cli.Exitf(cli.ExitUsage, "give --copy or --later, but not both: the copy already contains a later checkpoint")
 	}
 	inputs := 0
-	for _, name := range []string{o.File, o.Key, o.Record, o.Entry, o.Text, o.Later} {
+	for _, name := range []string{o.File, o.Key, o.RecordFile, o.EntryFile, o.TextFile, o.LaterFile} {
 		if name == "-" {
 			inputs++
 		}
@@ -84,7 +84,7 @@ func (o Options) validate() error {
 // rejectOtherFlags returns an error if --record, --entry, or --text is set but is not in allowed. what
 // describes the kind of file for the error message.
 func (o Options) rejectOtherFlags(what string, allowed ...string) error {
-	for flag, value := range map[string]string{"record": o.Record, "entry": o.Entry, "text": o.Text} {
+	for flag, value := range map[string]string{"record": o.RecordFile, "entry": o.EntryFile, "text": o.TextFile} {
 		if value != "" && !slices.Contains(allowed, flag) {
 			return cli.Exitf(cli.ExitUsage, "--%s cannot be used with %s", flag, what)
 		}
@@ -110,7 +110,7 @@ func Run(c *cli.Console, o Options) error {
 	var text []byte
 	manifest, rows, err := manifestOf(c, o)
 	if err == nil && manifest == nil {
-		if text, err = c.ReadFileUpTo(o.File, cli.MaxPack); err != nil {
+		if text, err = c.ReadFileUpTo(o.File, cli.MaxPackBytes); err != nil {
 			return err
 		}
 	}

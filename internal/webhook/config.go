@@ -45,10 +45,10 @@ type Hook struct {
 	URL  string `yaml:"url"`
 	// SecretFile names a file that holds the secret for signing messages: at least 24 bytes of text, or
 	// whsec_ followed by base64. A relative name is relative to the folder of the configuration file.
-	SecretFile string        `yaml:"secret-file"`
-	Ledgers    []string      `yaml:"ledgers"` // empty means all
-	Events     []MessageType `yaml:"events"`  // empty means all
-	Causes     []string      `yaml:"causes"`  // causes of drift and divergence; empty means all
+	SecretFile   string        `yaml:"secret-file"`
+	Ledgers      []string      `yaml:"ledgers"` // empty means all
+	MessageTypes []MessageType `yaml:"events"`  // empty means all
+	Causes       []string      `yaml:"causes"`  // causes of drift and divergence; empty means all
 	// FromStart makes a new hook send messages about all events in the log. By default, it starts
 	// at the head.
 	FromStart bool `yaml:"from-start"`
@@ -104,7 +104,7 @@ func (h *Hook) check(dir string) error {
 	if u.User != nil {
 		return errors.New("url: must not contain a user name or password; the receiver authenticates messages by their signature")
 	}
-	for _, t := range h.Events {
+	for _, t := range h.MessageTypes {
 		if !slices.Contains(MessageTypes, t) {
 			return fmt.Errorf("events: %q is not a message type; the message types are %s", t, names(MessageTypes))
 		}
@@ -154,7 +154,7 @@ func names(types []MessageType) string {
 // wants reports whether the hook sends messages of type t with the given cause. cause is "" for
 // types that have no cause.
 func (h *Hook) wants(t MessageType, cause string) bool {
-	return (len(h.Events) == 0 || slices.Contains(h.Events, t)) &&
+	return (len(h.MessageTypes) == 0 || slices.Contains(h.MessageTypes, t)) &&
 		(cause == "" || len(h.Causes) == 0 || slices.Contains(h.Causes, cause))
 }
 

@@ -37,16 +37,16 @@ type MessageData struct {
 	EventHash string `json:"event_hash,omitempty"`
 	Text      string `json:"text"` // one human-readable sentence
 
-	Fields    []string `json:"fields,omitempty"`    // checks that failed
-	Cause     string   `json:"cause,omitempty"`     // cause of the drift or divergence
-	Against   uint64   `json:"against,omitempty"`   // event that this event was compared with
-	Variables []string `json:"variables,omitempty"` // names of the variables that differ
-	Stage     string   `json:"stage,omitempty"`     // first diverging stage
-	Producer  string   `json:"producer,omitempty"`
-	Missing   []uint64 `json:"missing,omitempty"`    // first and last skipped sequence number
-	Source    string   `json:"source_id,omitempty"`  // source whose chunks were superseded
-	Stale     []uint64 `json:"stale_sets,omitempty"` // citation sets that cite superseded chunks of the source; at most 100
-	More      bool     `json:"more,omitempty"`       // stale_sets is incomplete
+	FailedChecks       []string `json:"fields,omitempty"`    // checks that failed
+	Cause              string   `json:"cause,omitempty"`     // cause of the drift or divergence
+	ComparedSeq        uint64   `json:"against,omitempty"`   // event that this event was compared with
+	Variables          []string `json:"variables,omitempty"` // names of the variables that differ
+	Stage              string   `json:"stage,omitempty"`     // first diverging stage
+	Producer           string   `json:"producer,omitempty"`
+	MissingRange       []uint64 `json:"missing,omitempty"`    // first and last skipped sequence number
+	SourceID           string   `json:"source_id,omitempty"`  // source whose chunks were superseded
+	StaleSets          []uint64 `json:"stale_sets,omitempty"` // citation sets that cite superseded chunks of the source; at most 100
+	StaleSetsTruncated bool     `json:"more,omitempty"`       // stale_sets is incomplete
 }
 
 // maxStale is the maximum number of stale sets in a message.
@@ -75,7 +75,7 @@ func messageID(parts ...string) string {
 func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	list = checkMessages(e)
 	switch e.Kind {
-	case record.IPCRecord, record.RunDAG:
+	case record.KindIPCRecord, record.KindRunDAG:
 		m, err := driftMessage(ctx, view, e)
 		if err != nil {
 			return nil, err
@@ -83,7 +83,7 @@ func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*
 		if m != nil {
 			list = append(list, m)
 		}
-	case record.CitationSet, record.SourceRegistered:
+	case record.KindCitationSet, record.KindSourceRegistered:
 		stale, err := staleMessages(ctx, view, e)
 		if err != nil {
 			return nil, err
@@ -105,25 +105,25 @@ func messagesOf(ctx context.Context, view *index.View, e *event.Event) (list []*
 func checkMessages(e *event.Event) (list []*Message) {
 	var mismatches, broken []string
 	for name, check := range e.Checks.Members() {
-		switch record.Result(check.Member("result").Text()) {
-		case record.Mismatch:
+		switch record.CheckResult(check.Member("result").Text()) {
+		case record.ResultMismatch:
 			mismatches = append(mismatches, string(name.Text()))
-		case record.Inconsistent:
+		case record.ResultInconsistent:
 			broken = append(broken, string(name.Text()))
 		}
 	}
 	if len(mismatches) > 0 {
 		verb := "was recorded"
-		if e.Kind == record.RecordRefused {
+		if e.Kind == record.KindRecordRefused {
 			verb = "was refused"
 		}
 		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record whose content does not match the claimed hash %s.", verb))
-		m.Data.Fields = mismatches
+		m.Data.FailedChecks = mismatches
 		list = append(list, m)
 	}
 	if len(broken) > 0 {
 		m := newMessage(e, TypeInconsistent, "A run-DAG's verdict contradicts the numbers in the run-DAG.")
-		m.Data.Fields = broken
+		m.Data.FailedChecks = broken
 		list = append(list, m)
 	}
 	return list
@@ -142,9 +142,9 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		d := facts.Drift
 		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from the output of event %d, the previous run with the same input; the cause is %s.", d.Against, d.Cause))
 		m.cause = string(d.Cause)
-		m.Data.Cause, m.Data.Against, m.Data.Variables = m.cause, d.Against, d.Variables
+		m.Data.Cause, m.Data.ComparedSeq, m.Data.Variables = m.cause, d.Against, d.Variables
 		return m, nil
-	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunDAGIdentical:
+	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunDAGCauseIdentical:
 		d := facts.Divergence
 		stage := "outcome" // used if no stage differs
 		if d.FirstDivergingStage != nil {
@@ -152,7 +152,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		}
 		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run diverges from event %d, the previous run for the same question, starting at stage %s; the cause is %s.", d.Against, stage, d.Cause))
 		m.cause = string(d.Cause)
-		m.Data.Cause, m.Data.Against, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
+		m.Data.Cause, m.Data.ComparedSeq, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
 		return m, nil
 	}
 	return nil, nil
@@ -162,7 +162,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
 		// The most recently superseded chunks come first.
-		rows, next, err := citations.ListStaleOfSource(ctx, view, source, index.Page{Limit: maxStale})
+		rows, next, err := citations.ListStaleCitationsOfSource(ctx, view, source, index.Page{Limit: maxStale})
 		if err != nil {
 			return nil, fmt.Errorf("reading the stale citations of a source: %w", err)
 		}
@@ -183,7 +183,7 @@ func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list 
 			m.Data.Text = fmt.Sprintf("Chunks of the source %.100q were superseded, and at least %d citation sets cite them.", source, len(sets))
 		}
 		m.id = messageID(string(TypeStaleCitation), m.Data.EventHash, source)
-		m.Data.Source, m.Data.Stale, m.Data.More = source, sets, more
+		m.Data.SourceID, m.Data.StaleSets, m.Data.StaleSetsTruncated = source, sets, more
 		list = append(list, m)
 	}
 	return list, nil
@@ -191,8 +191,8 @@ func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list 
 
 // sourcesOf returns the IDs of the sources that an event cites or registers, without duplicates.
 func sourcesOf(e *event.Event) (list []string) {
-	if e.Kind == record.SourceRegistered {
-		return []string{string(e.Detail.Member("source_id").Text())}
+	if e.Kind == record.KindSourceRegistered {
+		return []string{string(e.Record.Member("source_id").Text())}
 	}
 	seen := make(map[string]bool)
 	for _, c := range e.CitationSet().Citations {
@@ -223,7 +223,7 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 		return nil, nil
 	}
 	m := newMessage(e, TypeGap, fmt.Sprintf("Producer %.100q skipped the sequence numbers %d to %d.", id, first, number-1))
-	m.Data.Producer, m.Data.Missing = string(id), []uint64{first, number - 1}
+	m.Data.Producer, m.Data.MissingRange = string(id), []uint64{first, number - 1}
 	return m, nil
 }
 

@@ -30,12 +30,12 @@ type Options struct {
 	Log *slog.Logger
 	// Follower returns the index follower of the named ledger.
 	Follower func(ledger string) *index.Follower
-	// Writes reports whether this server writes a ledger. Each server sends messages only about
+	// WritesLedger reports whether this server writes a ledger. Each server sends messages only about
 	// the ledgers that it writes. nil means that this server writes all ledgers.
-	Writes func(ledger string) bool
-	// Pause is the pause after the first failed attempt. It doubles after each further failure. The
+	WritesLedger func(ledger string) bool
+	// RetryPause is the pause after the first failed attempt. It doubles after each further failure. The
 	// default is 1 second.
-	Pause time.Duration
+	RetryPause time.Duration
 }
 
 // Sender sends messages about the ledgers of a host.
@@ -55,17 +55,17 @@ func New(o Options) (*Sender, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if o.Pause == 0 {
-		o.Pause = firstPause
+	if o.RetryPause == 0 {
+		o.RetryPause = firstPause
 	}
 	s := &Sender{options: o, client: newClient()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
-// Open starts following a ledger for each hook that covers it. It does not wait for messages to be
+// Follow starts following a ledger for each hook that covers it. It does not wait for messages to be
 // sent.
-func (s *Sender) Open(l *ledger.Ledger) error {
+func (s *Sender) Follow(l *ledger.Ledger) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (s *Sender) Open(l *ledger.Ledger) error {
 		if !hook.covers(l.Name()) {
 			continue
 		}
-		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.Pause,
+		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.RetryPause,
 			log: s.options.Log.With("hook", hook.Name, "ledger", l.Name())}
 		next, known, err := w.readCursor()
 		if err != nil {
@@ -137,7 +137,7 @@ const (
 // server writes the ledger.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if w.options.Writes == nil || w.options.Writes(w.ledger.Name()) {
+		if w.options.WritesLedger == nil || w.options.WritesLedger(w.ledger.Name()) {
 			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
 				w.log.Warn("cannot send webhook messages; retrying", "error", err)
 			}

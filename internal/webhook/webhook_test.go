@@ -86,9 +86,9 @@ type testServer struct {
 func newTestServer(t *testing.T) *testServer {
 	host, err := ledger.OpenHost(t.Context(), memory.New(), keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
-	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.Default})
+	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	store, err := query.Open(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
 	require.NoError(t, err)
@@ -109,9 +109,9 @@ func (w *testServer) send(hooks string) *webhook.Sender {
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), []byte(hooks), 0o600))
 	list, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
 	require.NoError(w.t, err)
-	s, err := webhook.New(webhook.Options{Hooks: list, Dir: filepath.Join(w.dir, "cursors"), Log: slog.New(slog.DiscardHandler), Follower: w.index.Follower, Pause: time.Millisecond})
+	s, err := webhook.New(webhook.Options{Hooks: list, Dir: filepath.Join(w.dir, "cursors"), Log: slog.New(slog.DiscardHandler), Follower: w.index.Follower, RetryPause: time.Millisecond})
 	require.NoError(w.t, err)
-	require.NoError(w.t, w.host.OnOpen(s.Open))
+	require.NoError(w.t, w.host.OnOpen(s.Follow))
 	return s
 }
 
@@ -157,14 +157,14 @@ func TestMessages(t *testing.T) {
 
 	drift, gap, stale := r.messages[0].Data, r.messages[2].Data, r.messages[3].Data
 	require.Equal(t, uint64(2), drift.Seq)
-	require.Equal(t, uint64(1), drift.Against)
+	require.Equal(t, uint64(1), drift.ComparedSeq)
 	require.Equal(t, "b", drift.RunID)
 	require.Equal(t, []string{"model"}, drift.Variables)
 	require.Contains(t, drift.Text, "differs from the output of event 1")
-	require.Equal(t, []uint64{2, 3}, gap.Missing)
+	require.Equal(t, []uint64{2, 3}, gap.MissingRange)
 	require.Equal(t, "web", gap.Producer)
-	require.Equal(t, []uint64{6}, stale.Stale)
-	require.Equal(t, []string{"output_hash"}, r.messages[1].Data.Fields)
+	require.Equal(t, []uint64{6}, stale.StaleSets)
+	require.Equal(t, []string{"output_hash"}, r.messages[1].Data.FailedChecks)
 }
 
 // A message is resent until it is accepted, including after a restart, always with the same ID.

@@ -16,42 +16,42 @@ import (
 type Cause string
 
 // These are the possible causes. The causes from Input to Seed correspond to the variables that
-// determine an ipc_id. OllamaBuild and HostPlatform are properties of the environment of a run,
+// determine an ipc_id. CauseOllamaBuild and CauseHostPlatform are properties of the environment of a run,
 // which are compared only if both runs record them.
 const (
-	Identical    Cause = "identical"     // nothing differs, not even the outputs
-	Input        Cause = "input"         // only the input and the output differ
-	SystemPrompt Cause = "system_prompt" // only the system prompt and the output differ
-	Model        Cause = "model"
-	Temperature  Cause = "temperature"
-	MaxTokens    Cause = "max_tokens"
-	Seed         Cause = "seed"
-	// OllamaBuild and HostPlatform each mean that only the named property of the environment and the
+	CauseIdentical    Cause = "identical"     // nothing differs, not even the outputs
+	CauseInput        Cause = "input"         // only the input and the output differ
+	CauseSystemPrompt Cause = "system_prompt" // only the system prompt and the output differ
+	CauseModel        Cause = "model"
+	CauseTemperature  Cause = "temperature"
+	CauseMaxTokens    Cause = "max_tokens"
+	CauseSeed         Cause = "seed"
+	// CauseOllamaBuild and CauseHostPlatform each mean that only the named property of the environment and the
 	// output differ.
-	OllamaBuild  Cause = "ollama_build_hash"
-	HostPlatform Cause = "host_platform"
-	// Evidence means that only the citation sets of the two runs and the output differ.
-	Evidence   Cause = "evidence"
-	Confounded Cause = "confounded" // several variables and the output differ
-	NoEffect   Cause = "no_effect"  // variables differ, but the outputs agree
-	// ModelInternal means that only the model's digest and the output differ.
-	ModelInternal Cause = "model_internal"
-	// Stochastic means that only the output differs, and the model's digests are known and
+	CauseOllamaBuild  Cause = "ollama_build_hash"
+	CauseHostPlatform Cause = "host_platform"
+	// CauseEvidence means that only the citation sets of the two runs and the output differ.
+	CauseEvidence   Cause = "evidence"
+	CauseConfounded Cause = "confounded" // several variables and the output differ
+	CauseNoEffect   Cause = "no_effect"  // variables differ, but the outputs agree
+	// CauseModelInternal means that only the model's digest and the output differ.
+	CauseModelInternal Cause = "model_internal"
+	// CauseStochastic means that only the output differs, and the model's digests are known and
 	// equal.
-	Stochastic Cause = "stochastic"
-	// Unseeded means that only the output differs, and no seed was given.
-	Unseeded Cause = "unseeded"
-	// StochasticOrModelInternal means that only the output differs, and that at least one of the
+	CauseStochastic Cause = "stochastic"
+	// CauseUnseeded means that only the output differs, and no seed was given.
+	CauseUnseeded Cause = "unseeded"
+	// CauseStochasticOrModelInternal means that only the output differs, and that at least one of the
 	// model digests is unknown.
-	StochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	// Incomplete means that one of the two records is not a run.
-	Incomplete Cause = "incomplete"
+	CauseStochasticOrModelInternal Cause = "stochastic_or_model_internal"
+	// CauseIncomplete means that one of the two records is not a run.
+	CauseIncomplete Cause = "incomplete"
 )
 
 // Causes lists every Cause, including Incomplete.
 var Causes = [...]Cause{
-	Identical, Input, SystemPrompt, Model, Temperature, MaxTokens, Seed, OllamaBuild, HostPlatform, Evidence,
-	Confounded, NoEffect, ModelInternal, Unseeded, Stochastic, StochasticOrModelInternal, Incomplete,
+	CauseIdentical, CauseInput, CauseSystemPrompt, CauseModel, CauseTemperature, CauseMaxTokens, CauseSeed, CauseOllamaBuild, CauseHostPlatform, CauseEvidence,
+	CauseConfounded, CauseNoEffect, CauseModelInternal, CauseUnseeded, CauseStochastic, CauseStochasticOrModelInternal, CauseIncomplete,
 }
 
 // Difference is a variable that has different values in two runs. A and B are these values: hashes
@@ -86,8 +86,8 @@ type Attribution struct {
 // CitationSetPair identifies the latest citation set of each of two runs, found by run_id (spec:
 // Evidence). It is zero if at least one run has no citation set. The sets are then not compared.
 type CitationSetPair struct {
-	A, B   uint64 // seqs of the sets
-	Differ bool   // whether the sets cite different chunks, or the same chunk from different sources
+	SeqA, SeqB uint64 // seqs of the sets
+	Differ     bool   // whether the sets cite different chunks, or the same chunk from different sources
 }
 
 // CompareRuns compares two runs (spec: Causes). If the model differs, a different model digest
@@ -96,14 +96,14 @@ func CompareRuns(a, b *event.IPC, sets CitationSetPair) Attribution {
 	c := compare(a, b, sets.Differ)
 	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
 	valuesA, valuesB := values(a, b)
-	valuesA[evidence], valuesB[evidence] = strconv.AppendUint(nil, sets.A, 10), strconv.AppendUint(nil, sets.B, 10)
+	valuesA[evidence], valuesB[evidence] = strconv.AppendUint(nil, sets.SeqA, 10), strconv.AppendUint(nil, sets.SeqB, 10)
 	for i, differs := range c.differs {
 		if differs {
 			r.Differences = append(r.Differences, Difference{Variable: variables[i], A: valuesA[i], B: valuesB[i]})
 		}
 	}
-	if c.differs[input] && a.Members.IsComplete() && b.Members.IsComplete() {
-		r.Differences[0].Members = memberDifferences(a.Members, b.Members)
+	if c.differs[input] && a.MemberDigests.IsComplete() && b.MemberDigests.IsComplete() {
+		r.Differences[0].Members = memberDifferences(a.MemberDigests, b.MemberDigests)
 	}
 	return r
 }
@@ -133,8 +133,8 @@ func CauseOf(a, b *event.IPC, setsDiffer bool) Cause {
 
 // variables lists everything that is compared except the output.
 var variables = [...]string{
-	string(Input), string(SystemPrompt), string(Model), string(Temperature), string(MaxTokens), string(Seed),
-	string(OllamaBuild), string(HostPlatform), "model_digest", string(Evidence),
+	string(CauseInput), string(CauseSystemPrompt), string(CauseModel), string(CauseTemperature), string(CauseMaxTokens), string(CauseSeed),
+	string(CauseOllamaBuild), string(CauseHostPlatform), "model_digest", string(CauseEvidence),
 }
 
 // These constants are indexes into variables. From index environment onwards, an unknown value is
@@ -207,21 +207,21 @@ func compare(a, b *event.IPC, setsDiffer bool) comparison {
 func (c *comparison) cause(a, b *event.IPC) Cause {
 	switch {
 	case !a.IsRun() || !b.IsRun():
-		return Incomplete
+		return CauseIncomplete
 	case c.counted == 0 && !c.outputChanged:
-		return Identical
+		return CauseIdentical
 	case !c.outputChanged:
-		return NoEffect
+		return CauseNoEffect
 	case c.counted > 1:
-		return Confounded
+		return CauseConfounded
 	case c.counted == 1 && c.last == modelDigest:
-		return ModelInternal
+		return CauseModelInternal
 	case c.counted == 1:
 		return Cause(variables[c.last])
 	case a.Seed == nil: // b has no seed either, since the seeds agree
-		return Unseeded
+		return CauseUnseeded
 	case a.ModelDigest != nil && b.ModelDigest != nil:
-		return Stochastic
+		return CauseStochastic
 	}
-	return StochasticOrModelInternal
+	return CauseStochasticOrModelInternal
 }

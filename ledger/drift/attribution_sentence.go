@@ -9,30 +9,30 @@ import (
 
 // variableNames maps a variable to its name in sentences.
 var variableNames = map[string]string{
-	string(Input): "input", string(SystemPrompt): "system prompt", string(Model): "model", string(Temperature): "temperature",
-	string(MaxTokens): "max_tokens", string(Seed): "seed", string(OllamaBuild): "ollama build", string(HostPlatform): "host platform",
-	variables[modelDigest]: "model digest", string(Evidence): "citation set",
+	string(CauseInput): "input", string(CauseSystemPrompt): "system prompt", string(CauseModel): "model", string(CauseTemperature): "temperature",
+	string(CauseMaxTokens): "max_tokens", string(CauseSeed): "seed", string(CauseOllamaBuild): "ollama build", string(CauseHostPlatform): "host platform",
+	variables[modelDigest]: "model digest", string(CauseEvidence): "citation set",
 }
 
 // Sentence returns one or two English sentences that state the cause and show the values that
 // differ.
 func (r *Attribution) Sentence() string {
 	switch r.Cause {
-	case Incomplete:
+	case CauseIncomplete:
 		return "The records cannot be compared: an output is missing."
-	case Identical:
+	case CauseIdentical:
 		return "Nothing differs: the inputs and the output are the same."
-	case NoEffect:
+	case CauseNoEffect:
 		return fmt.Sprintf("The output is the same although the %s.", r.differencesText())
-	case Confounded:
+	case CauseConfounded:
 		return fmt.Sprintf("The output changed, but several variables also changed, so no single cause can be identified: the %s.", r.differencesText())
-	case ModelInternal:
+	case CauseModelInternal:
 		return fmt.Sprintf("The output changed although the inputs are the same: the %s, so the same name now refers to a different model.", r.differencesText())
-	case Unseeded:
+	case CauseUnseeded:
 		return "The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."
-	case Stochastic:
+	case CauseStochastic:
 		return "The output changed although nothing differs, the model digest included: the model does not always give the same answer."
-	case StochasticOrModelInternal:
+	case CauseStochasticOrModelInternal:
 		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
 	}
 	return fmt.Sprintf("The output changed because the %s; no other variable differs.", r.differencesText())
@@ -81,7 +81,7 @@ func (d *Difference) show(value []byte, name string) string {
 	if name != "" {
 		return "“" + abbreviate([]byte(name)) + "”"
 	}
-	if d.Variable == string(Evidence) {
+	if d.Variable == string(CauseEvidence) {
 		return "event " + string(value)
 	}
 	return abbreviate(value)

@@ -58,16 +58,16 @@ func TestSeedInThePayload(t *testing.T) {
 		cause     Cause
 		variables []string
 	}{
-		"another seed":                        {seeded("1", "x"), seeded("2", "y"), Seed, []string{"seed"}},
-		"the same seed":                       {seeded("1", "x"), seeded("1", "y"), StochasticOrModelInternal, nil},
-		"without effect":                      {seeded("1", "x"), seeded("2", "x"), NoEffect, []string{"seed"}},
-		"one seed outside the payload":        {seeded("1", "x"), payload(with("seed", "2", "output", "y")), Seed, []string{"seed"}},
-		"same seed, once outside the payload": {seeded("1", "x"), payload(with("seed", "1", "output", "y")), StochasticOrModelInternal, nil},
-		"only a hash, the same payload":       {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), StochasticOrModelInternal, nil},
-		"only a hash, another payload":        {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), Confounded, []string{"input", "seed"}},
-		"only a hash, without the seed":       {seeded("1", "x"), with("seed", "1", "output", "y"), Input, []string{"input"}},
-		"same payload, other seed outside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), Seed, []string{"seed"}},
-		"another payload, the same seed":      {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), Input, []string{"input"}},
+		"another seed":                        {seeded("1", "x"), seeded("2", "y"), CauseSeed, []string{"seed"}},
+		"the same seed":                       {seeded("1", "x"), seeded("1", "y"), CauseStochasticOrModelInternal, nil},
+		"without effect":                      {seeded("1", "x"), seeded("2", "x"), CauseNoEffect, []string{"seed"}},
+		"one seed outside the payload":        {seeded("1", "x"), payload(with("seed", "2", "output", "y")), CauseSeed, []string{"seed"}},
+		"same seed, once outside the payload": {seeded("1", "x"), payload(with("seed", "1", "output", "y")), CauseStochasticOrModelInternal, nil},
+		"only a hash, the same payload":       {seeded("1", "x"), with("input", "in with 1", "seed", "1", "output", "y"), CauseStochasticOrModelInternal, nil},
+		"only a hash, another payload":        {seeded("1", "x"), with("input", "in with 2", "seed", "2", "output", "y"), CauseConfounded, []string{"input", "seed"}},
+		"only a hash, without the seed":       {seeded("1", "x"), with("seed", "1", "output", "y"), CauseInput, []string{"input"}},
+		"same payload, other seed outside it": {seeded("1", "x"), payload(with("input", "in with 1", "seed", "2", "output", "y")), CauseSeed, []string{"seed"}},
+		"another payload, the same seed":      {seeded("1", "x"), payload(with("input", "else", "seed", "1", "output", "y")), CauseInput, []string{"input"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, back := CompareRuns(&c.a, &c.b, CitationSetPair{}), CompareRuns(&c.b, &c.a, CitationSetPair{})
@@ -95,51 +95,51 @@ func TestAttribution(t *testing.T) {
 		variables []string
 		sentence  string
 	}{
-		{"the same", with(), with(), Identical, nil,
+		{"the same", with(), with(), CauseIdentical, nil,
 			"Nothing differs: the inputs and the output are the same."},
-		{"one variable", with(), with("model", "claude-2.1", "output", "other"), Model, []string{"model"},
+		{"one variable", with(), with("model", "claude-2.1", "output", "other"), CauseModel, []string{"model"},
 			"The output changed because the model differs (claude-2, then claude-2.1); no other variable differs."},
-		{"a value that one has", with("system_prompt", "null"), with("output", "other"), SystemPrompt, []string{"system_prompt"},
+		{"a value that one has", with("system_prompt", "null"), with("output", "other"), CauseSystemPrompt, []string{"system_prompt"},
 			"The output changed because the system prompt differs (none, then prompt); no other variable differs."},
-		{"an empty model is a value", with("model", ""), with("output", "other"), Model, []string{"model"},
+		{"an empty model is a value", with("model", ""), with("output", "other"), CauseModel, []string{"model"},
 			"The output changed because the model differs (, then claude-2); no other variable differs."},
-		{"no effect", with(), with("temperature", "0.0", "seed", "7"), NoEffect, []string{"temperature", "seed"},
+		{"no effect", with(), with("temperature", "0.0", "seed", "7"), CauseNoEffect, []string{"temperature", "seed"},
 			"The output is the same although the temperature (0.7, then 0.0) and seed (0, then 7) differ."},
-		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), Confounded,
+		{"several", with(), with("system_prompt", "brief", "model", "alpaca-7b", "max_tokens", "512", "output", "other"), CauseConfounded,
 			[]string{"system_prompt", "model", "max_tokens"},
 			"The output changed, but several variables also changed, so no single cause can be identified: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
-		{"chance or model", with(), with("output", "other"), StochasticOrModelInternal, nil,
+		{"chance or model", with(), with("output", "other"), CauseStochasticOrModelInternal, nil,
 			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
-		{"one digest is unknown", with("model_digest", "d"), with("output", "other"), StochasticOrModelInternal, nil, ""},
-		{"chance", with("model_digest", "d"), with("model_digest", "d", "output", "other"), Stochastic, nil,
+		{"one digest is unknown", with("model_digest", "d"), with("output", "other"), CauseStochasticOrModelInternal, nil, ""},
+		{"chance", with("model_digest", "d"), with("model_digest", "d", "output", "other"), CauseStochastic, nil,
 			"The output changed although nothing differs, the model digest included: the model does not always give the same answer."},
-		{"another model under the same name", with("model_digest", "d"), with("model_digest", "e", "output", "other"), ModelInternal,
+		{"another model under the same name", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CauseModelInternal,
 			[]string{"model_digest"},
 			"The output changed although the inputs are the same: the model digest differs (d, then e), so the same name now refers to a different model."},
-		{"a digest goes with its model", with("model_digest", "d"), with("model_digest", "e", "model", "m", "output", "other"), Model,
+		{"a digest goes with its model", with("model_digest", "d"), with("model_digest", "e", "model", "m", "output", "other"), CauseModel,
 			[]string{"model", "model_digest"}, ""},
-		{"a digest without effect", with("model_digest", "d"), with("model_digest", "e"), NoEffect, []string{"model_digest"}, ""},
-		{"digest and seed", with("model_digest", "d"), with("model_digest", "e", "seed", "1", "output", "other"), Confounded,
+		{"a digest without effect", with("model_digest", "d"), with("model_digest", "e"), CauseNoEffect, []string{"model_digest"}, ""},
+		{"digest and seed", with("model_digest", "d"), with("model_digest", "e", "seed", "1", "output", "other"), CauseConfounded,
 			[]string{"seed", "model_digest"}, ""},
-		{"the build", with("ollama_build_hash", "1"), with("ollama_build_hash", "2", "output", "other"), OllamaBuild, []string{"ollama_build_hash"}, ""},
-		{"the platform", with("host_platform", "x"), with("host_platform", "y", "output", "other"), HostPlatform, []string{"host_platform"}, ""},
-		{"a platform that one has", with("host_platform", "x"), with("output", "other"), StochasticOrModelInternal, nil, ""},
-		{"no output", with(), with("output", "null"), Incomplete, nil,
+		{"the build", with("ollama_build_hash", "1"), with("ollama_build_hash", "2", "output", "other"), CauseOllamaBuild, []string{"ollama_build_hash"}, ""},
+		{"the platform", with("host_platform", "x"), with("host_platform", "y", "output", "other"), CauseHostPlatform, []string{"host_platform"}, ""},
+		{"a platform that one has", with("host_platform", "x"), with("output", "other"), CauseStochasticOrModelInternal, nil, ""},
+		{"no output", with(), with("output", "null"), CauseIncomplete, nil,
 			"The records cannot be compared: an output is missing."},
-		{"no seed on either side", with("seed", "null"), with("seed", "null", "output", "other"), Unseeded, nil,
+		{"no seed on either side", with("seed", "null"), with("seed", "null", "output", "other"), CauseUnseeded, nil,
 			"The output changed although nothing is known to differ. No seed was given, so the model may answer differently each time."},
-		{"no seed, and known digests", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "d", "output", "other"), Unseeded, nil, ""},
-		{"no seed, another digest", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "e", "output", "other"), ModelInternal,
+		{"no seed, and known digests", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "d", "output", "other"), CauseUnseeded, nil, ""},
+		{"no seed, another digest", with("seed", "null", "model_digest", "d"), with("seed", "null", "model_digest", "e", "output", "other"), CauseModelInternal,
 			[]string{"model_digest"}, ""},
-		{"no seed, the same output", with("seed", "null"), with("seed", "null"), Identical, nil, ""},
-		{"a seed on one side", with("seed", "null"), with("output", "other"), Seed, []string{"seed"},
+		{"no seed, the same output", with("seed", "null"), with("seed", "null"), CauseIdentical, nil, ""},
+		{"a seed on one side", with("seed", "null"), with("output", "other"), CauseSeed, []string{"seed"},
 			"The output changed because the seed differs (none, then 0); no other variable differs."},
-		{"claimed ipc_ids are not compared", with("seed", "null"), with("seed", "null", "ipc_id", "other", "output", "other"), Unseeded, nil, ""},
+		{"claimed ipc_ids are not compared", with("seed", "null"), with("seed", "null", "ipc_id", "other", "output", "other"), CauseUnseeded, nil, ""},
 		{"nothing but input and output", with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null"),
-			with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null", "output", "other"), Unseeded, nil, ""},
-		{"max_tokens on one side", with("max_tokens", "null", "ipc_id", "null"), with("output", "other"), MaxTokens, []string{"max_tokens"}, ""},
-		{"no input", with("input", "null"), with(), Incomplete, []string{"input"}, ""},
+			with("seed", "null", "ipc_id", "null", "system_prompt", "null", "temperature", "null", "max_tokens", "null", "output", "other"), CauseUnseeded, nil, ""},
+		{"max_tokens on one side", with("max_tokens", "null", "ipc_id", "null"), with("output", "other"), CauseMaxTokens, []string{"max_tokens"}, ""},
+		{"no input", with("input", "null"), with(), CauseIncomplete, []string{"input"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := CompareRuns(&c.a, &c.b, CitationSetPair{})
@@ -156,7 +156,7 @@ func TestAttribution(t *testing.T) {
 
 // If only one variable outside the environment differs, the cause has the name of that variable.
 func TestEachVariableIsACause(t *testing.T) {
-	for _, cause := range []Cause{Input, SystemPrompt, Model, Temperature, MaxTokens, Seed} {
+	for _, cause := range []Cause{CauseInput, CauseSystemPrompt, CauseModel, CauseTemperature, CauseMaxTokens, CauseSeed} {
 		a, b := with(), with(string(cause), "another", "output", "other")
 		r := CompareRuns(&a, &b, CitationSetPair{})
 		require.Equal(t, cause, r.Cause)
@@ -175,18 +175,18 @@ func TestEvidence(t *testing.T) {
 		variables []string
 		sentence  string
 	}{
-		{"alone", with(), with("output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"},
+		{"alone", with(), with("output", "other"), CitationSetPair{12, 15, true}, CauseEvidence, []string{"evidence"},
 			"The output changed because the citation set differs (event 12, then event 15); no other variable differs."},
-		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), CitationSetPair{12, 15, true}, Evidence, []string{"evidence"}, ""},
-		{"the same chunks", with(), with("output", "other"), CitationSetPair{12, 15, false}, StochasticOrModelInternal, nil, ""},
-		{"the same output", with(), with(), CitationSetPair{12, 15, true}, NoEffect, []string{"evidence"},
+		{"without a seed", with("seed", "null"), with("seed", "null", "output", "other"), CitationSetPair{12, 15, true}, CauseEvidence, []string{"evidence"}, ""},
+		{"the same chunks", with(), with("output", "other"), CitationSetPair{12, 15, false}, CauseStochasticOrModelInternal, nil, ""},
+		{"the same output", with(), with(), CitationSetPair{12, 15, true}, CauseNoEffect, []string{"evidence"},
 			"The output is the same although the citation set differs (event 12, then event 15)."},
-		{"and another variable", with(), with("model", "m", "output", "other"), CitationSetPair{12, 15, true}, Confounded, []string{"model", "evidence"},
+		{"and another variable", with(), with("model", "m", "output", "other"), CitationSetPair{12, 15, true}, CauseConfounded, []string{"model", "evidence"},
 			"The output changed, but several variables also changed, so no single cause can be identified: " +
 				"the model (claude-2, then m) and citation set (event 12, then event 15) differ."},
-		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CitationSetPair{12, 15, true}, Confounded,
+		{"and the model digest", with("model_digest", "d"), with("model_digest", "e", "output", "other"), CitationSetPair{12, 15, true}, CauseConfounded,
 			[]string{"model_digest", "evidence"}, ""},
-		{"no output", with(), with("output", "null"), CitationSetPair{12, 15, true}, Incomplete, []string{"evidence"}, ""},
+		{"no output", with(), with("output", "null"), CitationSetPair{12, 15, true}, CauseIncomplete, []string{"evidence"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := CompareRuns(&c.a, &c.b, c.sets)

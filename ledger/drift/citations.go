@@ -67,12 +67,12 @@ type Citation struct{ Chunk, Source string }
 // chunks that both cite (spec: Evidence).
 type CitationChange struct {
 	ChunkChange
-	OtherSources []ChunkSources // in the order of Kept
+	SourceChanges []ChunkSourceChange // in the order of Kept
 }
 
-// ChunkSources is a chunk that two sets cite from different sources. A and B are the sorted sources
+// ChunkSourceChange is a chunk that two sets cite from different sources. A and B are the sorted sources
 // in the first and the second set.
-type ChunkSources struct {
+type ChunkSourceChange struct {
 	Chunk string
 	A, B  []string
 }
@@ -80,7 +80,7 @@ type ChunkSources struct {
 // HasDifferences reports whether the sets cite different chunks, or the same chunk from different
 // sources.
 func (c *CitationChange) HasDifferences() bool {
-	return len(c.Added)+len(c.Removed)+len(c.OtherSources) > 0
+	return len(c.Added)+len(c.Removed)+len(c.SourceChanges) > 0
 }
 
 // CompareCitations compares the citations of two sets, ignoring duplicates. The order of the
@@ -96,7 +96,7 @@ func CompareCitations(before, after []Citation) CitationChange {
 	earlier, later := sourcesOf(before), sourcesOf(after)
 	for _, chunk := range c.Kept {
 		if a, b := earlier[chunk], later[chunk]; !slices.Equal(a, b) {
-			c.OtherSources = append(c.OtherSources, ChunkSources{chunk, a, b})
+			c.SourceChanges = append(c.SourceChanges, ChunkSourceChange{chunk, a, b})
 		}
 	}
 	return c
@@ -121,5 +121,5 @@ func (c *CitationChange) Sentence() string {
 		return "The citation sets cite the same chunks."
 	}
 	return fmt.Sprintf("The citation sets differ. Chunks added: %d, removed: %d, kept: %d, kept from other sources: %d.",
-		len(c.Added), len(c.Removed), len(c.Kept), len(c.OtherSources))
+		len(c.Added), len(c.Removed), len(c.Kept), len(c.SourceChanges))
 }

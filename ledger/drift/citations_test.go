@@ -15,7 +15,7 @@ func TestCompareCitations(t *testing.T) {
 	require.Equal(t, []string{"c4"}, c.Added)
 	require.Equal(t, []string{"c1"}, c.Removed)
 	require.Equal(t, []string{"c3", "c2"}, c.Kept)
-	require.Equal(t, []ChunkSources{{"c2", []string{"s"}, []string{"u"}}}, c.OtherSources)
+	require.Equal(t, []ChunkSourceChange{{"c2", []string{"s"}, []string{"u"}}}, c.SourceChanges)
 	require.True(t, c.HasDifferences())
 	require.Equal(t, "The citation sets differ. Chunks added: 1, removed: 1, kept: 2, kept from other sources: 1.", c.Sentence())
 
@@ -43,6 +43,6 @@ func TestCompareCitationsProperties(t *testing.T) {
 		require.Equal(t, !maps.Equal(distinctPairs(a), distinctPairs(b)), c.HasDifferences())
 		require.Equal(t, c.HasDifferences(), back.HasDifferences())
 		require.ElementsMatch(t, c.Added, back.Removed)
-		require.Len(t, back.OtherSources, len(c.OtherSources))
+		require.Len(t, back.SourceChanges, len(c.SourceChanges))
 	})
 }

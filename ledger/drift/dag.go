@@ -18,33 +18,33 @@ import (
 // shapes do not decide this, the walk takes the stage of b. As a result, no stage differs if and
 // only if the lists are equal. The roots are then also equal.
 type StageChange struct {
-	// Differing lists the names of all stages that differ, in the order of the walk. If several stages
+	// DifferingStages lists the names of all stages that differ, in the order of the walk. If several stages
 	// with the same name differ, it contains the name once for each of them.
-	Differing []string
-	OnlyInA   []string
-	OnlyInB   []string
-	Stages    int // number of distinct stages of a and b together
-	// Outcome is true if preflight rejected one of the runs, the other run was answered, and both have
+	DifferingStages []string
+	OnlyInA         []string
+	OnlyInB         []string
+	StageCount      int // number of distinct stages of a and b together
+	// OutcomeDiffers is true if preflight rejected one of the runs, the other run was answered, and both have
 	// the same question. If both runs have a preflight stage, these stages must also be equal.
 	// FirstDivergence then returns Outcome instead of the name of a stage.
-	Outcome bool
+	OutcomeDiffers bool
 }
 
-// Outcome is the result of FirstDivergence if StageChange.Outcome is true (spec: Run-DAG
+// OutcomeDivergence is the result of FirstDivergence if StageChange.OutcomeDiffers is true (spec: Run-DAG
 // comparison).
-const Outcome = "outcome"
+const OutcomeDivergence = "outcome"
 
 // FirstDivergence returns the name of the first stage at which the runs diverge, or Outcome. It
 // returns "" if the runs do not diverge. Because the name of a stage can also be "", check Differing
 // to tell these cases apart.
 func (c *StageChange) FirstDivergence() string {
 	switch {
-	case c.Outcome:
-		return Outcome
-	case len(c.Differing) == 0:
+	case c.OutcomeDiffers:
+		return OutcomeDivergence
+	case len(c.DifferingStages) == 0:
 		return ""
 	}
-	return c.Differing[0]
+	return c.DifferingStages[0]
 }
 
 // stageKey identifies a stage in a list by its name and its position among the stages with that
@@ -57,10 +57,10 @@ type stageKey struct {
 // CompareStages returns how the stages of run-DAG b differ from those of run-DAG a.
 func CompareStages(a, b []event.Stage) StageChange {
 	if sameNames(a, b) {
-		c := StageChange{Stages: len(a)}
+		c := StageChange{StageCount: len(a)}
 		for i := range a {
 			if !bytes.Equal(a[i].Hash, b[i].Hash) {
-				c.Differing = append(c.Differing, string(a[i].Name))
+				c.DifferingStages = append(c.DifferingStages, string(a[i].Name))
 			}
 		}
 		return c
@@ -68,7 +68,7 @@ func CompareStages(a, b []event.Stage) StageChange {
 	w := stageWalk{a: stageKeys(a), b: stageKeys(b)}
 	w.inA, w.inB = places(w.a), places(w.b)
 	c := w.compare(a, b)
-	c.Outcome = isRejected(a) && isAnswered(b) && agreeBefore(a, b) || isAnswered(a) && isRejected(b) && agreeBefore(b, a)
+	c.OutcomeDiffers = isRejected(a) && isAnswered(b) && agreeBefore(a, b) || isAnswered(a) && isRejected(b) && agreeBefore(b, a)
 	return c
 }
 
@@ -85,7 +85,7 @@ func isAnswered(stages []event.Stage) bool {
 // answered run has a preflight stage, the same preflight.
 func agreeBefore(rejected, answered []event.Stage) bool {
 	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
-	return same(0) && (string(answered[1].Name) != rules.Preflight || same(1))
+	return same(0) && (string(answered[1].Name) != rules.PreflightStage || same(1))
 }
 
 func stageNames(stages []event.Stage) []string {
@@ -134,26 +134,26 @@ type stageWalk struct {
 }
 
 func (w *stageWalk) compare(a, b []event.Stage) StageChange {
-	c := StageChange{Stages: len(a)}
+	c := StageChange{StageCount: len(a)}
 	i, j := 0, 0
 	for i < len(w.a) || j < len(w.b) {
 		switch {
 		case i < len(w.a) && j < len(w.b) && w.a[i] == w.b[j]:
 			if !bytes.Equal(a[i].Hash, b[j].Hash) {
-				c.Differing = append(c.Differing, w.a[i].name)
+				c.DifferingStages = append(c.DifferingStages, w.a[i].name)
 			}
 			i, j = i+1, j+1
 		case j < len(w.b) && !has(w.inA, w.b[j]) && !w.earlierInA(i, j):
-			c.Differing, c.OnlyInB = append(c.Differing, w.b[j].name), append(c.OnlyInB, w.b[j].name)
-			c.Stages++
+			c.DifferingStages, c.OnlyInB = append(c.DifferingStages, w.b[j].name), append(c.OnlyInB, w.b[j].name)
+			c.StageCount++
 			j++
 		case i < len(w.a) && !has(w.inB, w.a[i]):
-			c.Differing, c.OnlyInA = append(c.Differing, w.a[i].name), append(c.OnlyInA, w.a[i].name)
+			c.DifferingStages, c.OnlyInA = append(c.DifferingStages, w.a[i].name), append(c.OnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
 			j++ // already listed as differing when the walk passed it in a
 		default:
-			c.Differing = append(c.Differing, w.a[i].name)
+			c.DifferingStages = append(c.DifferingStages, w.a[i].name)
 			i++
 		}
 	}
@@ -201,27 +201,27 @@ func CompareDimensions(a, b []event.Stage) ([]string, bool) {
 // The causes of a divergence that are not dimensions of the cache key (spec: Causes of a
 // divergence).
 const (
-	CauseSame        = "identical"
-	CauseDimensions  = "confounded"
-	CauseNoDimension = "no_dimension"
-	CauseUnknown     = "unknown"
+	StageCauseIdentical   = "identical"
+	StageCauseConfounded  = "confounded"
+	StageCauseNoDimension = "no_dimension"
+	StageCauseUnknown     = "unknown"
 )
 
 // Cause returns the cause of the divergence: the name of the dimension if exactly one differs, and
-// otherwise one of CauseSame, CauseDimensions, CauseNoDimension, and CauseUnknown. The arguments
+// otherwise one of StageCauseIdentical, StageCauseConfounded, StageCauseNoDimension, and StageCauseUnknown. The arguments
 // are the results of CompareDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
-	case len(c.Differing) == 0:
-		return CauseSame
+	case len(c.DifferingStages) == 0:
+		return StageCauseIdentical
 	case !known:
-		return CauseUnknown
+		return StageCauseUnknown
 	case len(dimensions) == 0:
-		return CauseNoDimension
+		return StageCauseNoDimension
 	case len(dimensions) == 1:
 		return dimensions[0]
 	}
-	return CauseDimensions
+	return StageCauseConfounded
 }
 
 func dimensionOf(dimensions []event.Stage, name []byte) []byte {
@@ -246,15 +246,15 @@ func named(dimensions []event.Stage, name []byte) bool {
 // CompareDimensions.
 func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
-	switch n := len(c.Differing); {
-	case c.Outcome:
-		fmt.Fprintf(&s, "Preflight rejected one run, but the other was answered; %d of %d stages differ", n, c.Stages)
+	switch n := len(c.DifferingStages); {
+	case c.OutcomeDiffers:
+		fmt.Fprintf(&s, "Preflight rejected one run, but the other was answered; %d of %d stages differ", n, c.StageCount)
 	case n == 0:
 		s.WriteString("No stage differs")
 	case n == 1:
-		fmt.Fprintf(&s, "Of %d stages only %q differs", c.Stages, c.Differing[0])
+		fmt.Fprintf(&s, "Of %d stages only %q differs", c.StageCount, c.DifferingStages[0])
 	default:
-		fmt.Fprintf(&s, "The runs diverge first at %q; %d of %d stages differ", c.Differing[0], len(c.Differing), c.Stages)
+		fmt.Fprintf(&s, "The runs diverge first at %q; %d of %d stages differ", c.DifferingStages[0], len(c.DifferingStages), c.StageCount)
 	}
 	switch {
 	case !known:
@@ -267,16 +267,16 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	return s.String()
 }
 
-// UnknownFailure is the failure stage of a run-DAG without inputs, because it is then unknown
+// UnknownFailureStage is the failure stage of a run-DAG without inputs, because it is then unknown
 // whether the run failed. It is not used if the stages show that preflight rejected the run.
-const UnknownFailure = "unknown"
+const UnknownFailureStage = "unknown"
 
-// FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailure. It
+// FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailureStage. It
 // returns nil if the run did not fail.
 func FailureStage(dag *event.DAG) []byte {
-	known := dag.Quotes != nil || string(dag.Shape) == rules.ShapeReject
+	known := dag.QuoteCount != nil || string(dag.Shape) == rules.ShapeReject
 	if dag.FailureStage == nil && !known {
-		return []byte(UnknownFailure)
+		return []byte(UnknownFailureStage)
 	}
 	return dag.FailureStage
 }

@@ -34,23 +34,23 @@ func TestCompareStages(t *testing.T) {
 		a, b []event.Stage
 		want StageChange
 	}{
-		"equal":     {stages("q=1", "a=2"), stages("q=1", "a=2"), StageChange{Stages: 2}},
-		"two alike": {stages("q=1", "a=2", "v=3"), stages("q=1", "a=9", "v=9"), StageChange{Differing: []string{"a", "v"}, Stages: 3}},
+		"equal":     {stages("q=1", "a=2"), stages("q=1", "a=2"), StageChange{StageCount: 2}},
+		"two alike": {stages("q=1", "a=2", "v=3"), stages("q=1", "a=9", "v=9"), StageChange{DifferingStages: []string{"a", "v"}, StageCount: 3}},
 		"with preflight": {stages("q=1", "r=2"), stages("q=1", "p=7", "r=2"),
-			StageChange{Differing: []string{"p"}, OnlyInB: []string{"p"}, Stages: 3}},
+			StageChange{DifferingStages: []string{"p"}, OnlyInB: []string{"p"}, StageCount: 3}},
 		"without preflight": {stages("q=1", "p=7", "r=2"), stages("q=1", "r=3"),
-			StageChange{Differing: []string{"p", "r"}, OnlyInA: []string{"p"}, Stages: 3}},
+			StageChange{DifferingStages: []string{"p", "r"}, OnlyInA: []string{"p"}, StageCount: 3}},
 		"other shape": {stages("q=1", "context=2", "l=4"), stages("q=1", "map=3", "l=4"),
-			StageChange{Differing: []string{"map", "context"}, OnlyInA: []string{"context"}, OnlyInB: []string{"map"}, Stages: 4}},
+			StageChange{DifferingStages: []string{"map", "context"}, OnlyInA: []string{"context"}, OnlyInB: []string{"map"}, StageCount: 4}},
 		"earlier in the known shapes": {stages("question=1", "preflight=7", "final_label=9"), stages("question=1", "retrieval=2", "render=3", "final_label=9"),
-			StageChange{Differing: []string{"preflight", "retrieval", "render"}, OnlyInA: []string{"preflight"}, OnlyInB: []string{"retrieval", "render"}, Stages: 5}},
+			StageChange{DifferingStages: []string{"preflight", "retrieval", "render"}, OnlyInA: []string{"preflight"}, OnlyInB: []string{"retrieval", "render"}, StageCount: 5}},
 		"same place in the known shapes": {stages("question=1", "context=2", "answer=3"), stages("question=1", "evidence_map=2", "raw_answer=3"),
-			StageChange{Differing: []string{"evidence_map", "context", "raw_answer", "answer"}, OnlyInA: []string{"context", "answer"},
-				OnlyInB: []string{"evidence_map", "raw_answer"}, Stages: 5}},
+			StageChange{DifferingStages: []string{"evidence_map", "context", "raw_answer", "answer"}, OnlyInA: []string{"context", "answer"},
+				OnlyInB: []string{"evidence_map", "raw_answer"}, StageCount: 5}},
 		"repeated": {stages("a=1", "a=2"), stages("a=1", "a=3", "a=4"),
-			StageChange{Differing: []string{"a", "a"}, OnlyInB: []string{"a"}, Stages: 3}},
-		"moved": {stages("q=1", "r=2", "l=3"), stages("q=1", "l=3", "r=2"), StageChange{Differing: []string{"r"}, Stages: 3}},
-		"none":  {nil, stages("q=1"), StageChange{Differing: []string{"q"}, OnlyInB: []string{"q"}, Stages: 1}},
+			StageChange{DifferingStages: []string{"a", "a"}, OnlyInB: []string{"a"}, StageCount: 3}},
+		"moved": {stages("q=1", "r=2", "l=3"), stages("q=1", "l=3", "r=2"), StageChange{DifferingStages: []string{"r"}, StageCount: 3}},
+		"none":  {nil, stages("q=1"), StageChange{DifferingStages: []string{"q"}, OnlyInB: []string{"q"}, StageCount: 1}},
 	} {
 		got := CompareStages(test.a, test.b)
 		require.Equal(t, test.want, got, name)
@@ -70,7 +70,7 @@ func TestCompareStagesProperties(t *testing.T) {
 		textsA, textsB := drawn.Draw(t, "a"), drawn.Draw(t, "b")
 		a, b := stages(textsA...), stages(textsB...)
 		c := CompareStages(a, b)
-		require.Equal(t, slices.Equal(textsA, textsB), len(c.Differing) == 0)
+		require.Equal(t, slices.Equal(textsA, textsB), len(c.DifferingStages) == 0)
 		count := func(list []event.Stage, name string) (n int) {
 			for _, s := range list {
 				if string(s.Name) == name {
@@ -89,8 +89,8 @@ func TestCompareStagesProperties(t *testing.T) {
 			require.Equal(t, max(0, inB-inA), only(c.OnlyInB, name))
 			both += max(inA, inB)
 		}
-		require.Equal(t, both, c.Stages)
-		require.LessOrEqual(t, len(c.Differing), c.Stages)
+		require.Equal(t, both, c.StageCount)
+		require.LessOrEqual(t, len(c.DifferingStages), c.StageCount)
 		part := 0
 		for part < min(len(a), len(b)) && textsA[part] == textsB[part] {
 			part++
@@ -101,7 +101,7 @@ func TestCompareStagesProperties(t *testing.T) {
 				parting = append(parting, string(list[part].Name))
 			}
 		}
-		if len(c.Differing) > 0 {
+		if len(c.DifferingStages) > 0 {
 			require.Contains(t, parting, c.FirstDivergence())
 		}
 		back := CompareStages(b, a)
@@ -134,7 +134,7 @@ func TestRejectedAgainstAnswered(t *testing.T) {
 	} {
 		c := CompareStages(test.a, test.b)
 		require.Equal(t, test.want, c.FirstDivergence(), name)
-		require.Equal(t, test.want == "outcome", c.Outcome, name)
+		require.Equal(t, test.want == "outcome", c.OutcomeDiffers, name)
 	}
 	c := CompareStages(rejected, after("preflight=2", quote))
 	require.Equal(t, "Preflight rejected one run, but the other was answered; 6 of 8 stages differ; the cache dimensions agree.", c.Sentence(nil, true))

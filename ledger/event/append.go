@@ -27,8 +27,8 @@ type Body struct {
 	Note       Note
 	Source     Source
 	Redaction  Redaction
-	Rotation   Rotation
-	Created    LedgerCreation
+	Rotation   KeyRotation
+	Creation   LedgerCreation
 	Refusal    Refusal
 
 	builder       pyjson.Builder
@@ -44,47 +44,47 @@ func (b *Body) Decode(body pyjson.Value) {
 	b.readChecks()
 	b.Common = fields.CommonFields{Contents: b.Common.Contents[:0]}
 	e := &b.Event
-	if e.Kind != record.IPCRecord { // most events are IPC records, so readIPC reads their common members in the same pass (BenchmarkExtend)
-		for name, value := range e.Detail.Members() {
+	if e.Kind != record.KindIPCRecord { // most events are IPC records, so readIPC reads their common members in the same pass (BenchmarkExtend)
+		for name, value := range e.Record.Members() {
 			b.readCommon(name.Text(), value)
 		}
 	}
 	switch e.Kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		b.IPC = IPC{}
 		e.readIPC(&b.IPC, b)
 		b.Fields = &b.IPC
-	case record.RunDAG:
+	case record.KindRunDAG:
 		b.DAG = e.DAG()
 		b.Fields = &b.DAG
-	case record.CitationSet:
+	case record.KindCitationSet:
 		b.Set = e.CitationSet()
 		b.Fields = &b.Set
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		b.Path = e.Path()
-		b.Fields = &b.Path.Path
-	case record.RecordStateChanged:
+		b.Fields = &b.Path.PathFingerprint
+	case record.KindRecordStateChanged:
 		b.State = e.StateChange()
 		b.Fields = &b.State
-	case record.PathValidated:
+	case record.KindPathValidated:
 		b.Validation = e.PathValidation()
 		b.Fields = &b.Validation
-	case record.Note:
+	case record.KindNote:
 		b.Note = e.Note()
 		b.Fields = &b.Note
-	case record.SourceRegistered, record.SourceRevoked:
+	case record.KindSourceRegistered, record.KindSourceRevoked:
 		b.Source = e.Source()
 		b.Fields = &b.Source
-	case record.ContentRedacted:
+	case record.KindContentRedacted:
 		b.Redaction = e.Redaction()
 		b.Fields = &b.Redaction
-	case record.KeyRotated:
-		b.Rotation = e.Rotation()
+	case record.KindKeyRotated:
+		b.Rotation = e.KeyRotation()
 		b.Fields = &b.Rotation
-	case record.LedgerCreated:
-		b.Created = e.LedgerCreation()
-		b.Fields = &b.Created
-	case record.RecordRefused:
+	case record.KindLedgerCreated:
+		b.Creation = e.LedgerCreation()
+		b.Fields = &b.Creation
+	case record.KindRecordRefused:
 		b.Refusal = e.Refusal()
 		b.Fields = &b.Refusal
 	default:
@@ -118,7 +118,7 @@ func (b *Body) readCommon(name []byte, value pyjson.Value) {
 		c.Digest = digest(value)
 	case "idempotency_key":
 		b.key = digest(value)
-		c.Key = &b.key
+		c.KeyDigest = &b.key
 	case "labels":
 		if value.Kind() == pyjson.Object {
 			c.Labels = value
@@ -157,13 +157,13 @@ var (
 func contentName(kind record.Kind, name []byte) (string, bool) {
 	var names []string
 	switch kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		names = contentsOfIPC
-	case record.RunDAG:
+	case record.KindRunDAG:
 		names = contentsOfRun
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		names = contentsOfPath
-	case record.CitationSet:
+	case record.KindCitationSet:
 		number, isText := bytes.CutSuffix(name, []byte("/text"))
 		number, isCitation := bytes.CutPrefix(number, []byte("citations/"))
 		n, err := strconv.Atoi(string(number))
@@ -193,13 +193,13 @@ func readCheck(v pyjson.Value) (c record.EventCheck) {
 }
 
 // resultOf converts the text of a result. It does not allocate if the result is known.
-func resultOf(text []byte) record.Result {
-	for _, result := range [...]record.Result{record.Computed, record.Match, record.Claimed, record.Mismatch, record.Inconsistent} {
+func resultOf(text []byte) record.CheckResult {
+	for _, result := range [...]record.CheckResult{record.ResultComputed, record.ResultMatch, record.ResultClaimed, record.ResultMismatch, record.ResultInconsistent} {
 		if string(text) == string(result) {
 			return result
 		}
 	}
-	return record.Result(text)
+	return record.CheckResult(text)
 }
 
 // digest decodes a SHA-256 digest from hexadecimal. It returns the zero hash if v is anything else.
@@ -225,9 +225,9 @@ func (b *Body) Encode() []byte {
 		b.ledger = string(b.Ledger)
 	}
 	frame := record.EventContext{Actor: b.actor, Ledger: b.ledger}
-	b.builder.B = b.written[:0]
-	written := record.AppendFields(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
-	b.written = record.AppendSuffixFormatted(written, b.Seq, b.TimeText)
+	b.builder.Buf = b.written[:0]
+	written := record.AppendDecodedEvent(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
+	b.written = record.AppendBodySuffixFormatted(written, b.Seq, b.TimeText)
 	return b.written
 }
 

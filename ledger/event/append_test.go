@@ -18,23 +18,23 @@ import (
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}
-	frame := record.EventContext{Actor: "lab \"one\"", Ledger: "default", Key: &key}
+	frame := record.EventContext{Actor: "lab \"one\"", Ledger: "default", KeyDigest: &key}
 	events := make(map[string][]byte)
 	add := func(name string, body []byte) {
-		events[name] = record.AppendSuffix(body, 7, time.Unix(7, 0))
+		events[name] = record.AppendBodySuffix(body, 7, time.Unix(7, 0))
 	}
 	zeros := strings.Repeat("0", 64)
 	for kind, text := range map[record.Kind]string{
-		record.IPCRecord: `{"run_id":"r\n","payload":{"seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + zeros + `","ipc_id_advanced":"` + zeros +
+		record.KindIPCRecord: `{"run_id":"r\n","payload":{"seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"` + zeros + `","ipc_id_advanced":"` + zeros +
 			`","model":"m","temperature":1e-7,"max_tokens":16,"environment":{"model_digest":"d"},"usage":{"tokens":5},"labels":{"b":"é","a":"\\"},"producer":{"id":"p","seq":0}}`,
-		record.RunDAG:          `{"question":"Who?","dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"},{"stage":"question","hash":"` + zeros + `"}]}}`,
-		record.CitationSet:     `{"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":""},{"source_id":"","chunk_hash":"sha256:` + zeros + `","weight":0.5}]}`,
-		record.PathFingerprint: `{"project":"p","build":"2","branch":"main","base":"1","route":["Start",""],"content":"The [[quay]]."}`,
+		record.KindRunDAG:          `{"question":"Who?","dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"},{"stage":"question","hash":"` + zeros + `"}]}}`,
+		record.KindCitationSet:     `{"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":""},{"source_id":"","chunk_hash":"sha256:` + zeros + `","weight":0.5}]}`,
+		record.KindPathFingerprint: `{"project":"p","build":"2","branch":"main","base":"1","route":["Start",""],"content":"The [[quay]]."}`,
 	} {
 		r, err := record.Parse(kind, []byte(text))
 		require.NoError(t, err)
 		add(string(kind), r.AppendBody(nil, frame))
-		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusedKey, 3))
+		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusalKeyConflict, 3))
 	}
 	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")},
 		"validation in another system": {OriginalAction: fields.OriginalAction{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {

@@ -10,8 +10,8 @@ type CitationSet = fields.CitationSet
 
 // CitationSet reads the fields of a citation_set event.
 func (e *Event) CitationSet() CitationSet {
-	r := CitationSet{Subject: text(e.Detail.Member("subject"))}
-	for c := range e.Detail.Member("citations").Elements() {
+	r := CitationSet{Subject: text(e.Record.Member("subject"))}
+	for c := range e.Record.Member("citations").Elements() {
 		r.Citations = append(r.Citations, Citation{
 			ChunkHash: text(c.Member("chunk_hash")),
 			SourceID:  text(c.Member("source_id")),

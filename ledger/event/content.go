@@ -16,7 +16,7 @@ type Content struct {
 // have the same bytes. It skips pieces whose digest is malformed.
 func (e *Event) Contents() iter.Seq[Content] {
 	return func(yield func(Content) bool) {
-		for name, named := range e.Detail.Member("content").Members() {
+		for name, named := range e.Record.Member("content").Members() {
 			c := Content{Name: name.Text(), Size: Uint64OrZero(named.Member("size"))}
 			digits := text(named.Member("sha256"))
 			if len(digits) != hex.EncodedLen(len(c.Digest)) {

@@ -20,17 +20,17 @@ import (
 // Event is one decoded entry. Its slices, and the slices in the fields read from it, belong to the
 // Decoder. They are valid until the Decoder decodes the next entry.
 type Event struct {
-	Seq  uint64
-	Time time.Time // time of the event in UTC
-	Kind record.Kind
-	Hash [32]byte // event_hash of this event
-	Prev [32]byte // event_hash of the previous event
+	Seq      uint64
+	Time     time.Time // time of the event in UTC
+	Kind     record.Kind
+	Hash     [32]byte // event_hash of this event
+	PrevHash [32]byte // event_hash of the previous event
 	// Actor, Ledger, and TimeText are members of the body. TimeText is the time as formatted in the
 	// body.
 	Actor, Ledger, TimeText []byte
 	// Checks, Detail, Rules, and Version are the members "checks", "record", "rules", and "v" of
 	// the body.
-	Checks, Detail, Rules, Version pyjson.Value
+	Checks, Record, Rules, Version pyjson.Value
 }
 
 // Decoder decodes entries. The zero Decoder is ready to use. It is not safe for concurrent
@@ -40,10 +40,10 @@ type Decoder struct{ document pyjson.Document }
 // Decode decodes an entry. The entry must not change while the event is in use.
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
-	if len(entry) < len(e.Prev) {
+	if len(entry) < len(e.PrevHash) {
 		return Event{}, fmt.Errorf("an entry of %d bytes is too short to contain prev_event_hash", len(entry))
 	}
-	body := entry[copy(e.Prev[:], entry):]
+	body := entry[copy(e.PrevHash[:], entry):]
 	e.Hash = sha256.Sum256(entry)
 	if err := d.document.Parse(body); err != nil {
 		return Event{}, err
@@ -74,7 +74,7 @@ func (e *Event) read(body pyjson.Value) {
 		case "ledger":
 			e.Ledger = text(value)
 		case "record":
-			e.Detail = value
+			e.Record = value
 		case "rules":
 			e.Rules = value
 		case "seq":
@@ -87,9 +87,9 @@ func (e *Event) read(body pyjson.Value) {
 	}
 }
 
-// kindOf converts the text of a kind. It does not allocate if the text is one of record.Kinds.
+// kindOf converts the text of a kind. It does not allocate if the text is one of record.RecordKinds.
 func kindOf(text []byte) record.Kind {
-	for _, kind := range record.Kinds {
+	for _, kind := range record.RecordKinds {
 		if string(text) == string(kind) {
 			return kind
 		}
@@ -98,7 +98,7 @@ func kindOf(text []byte) record.Kind {
 }
 
 // CountChecks returns the number of checks that have the given result.
-func (e *Event) CountChecks(result record.Result) (n int) {
+func (e *Event) CountChecks(result record.CheckResult) (n int) {
 	for _, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(result) {
 			n++

@@ -17,7 +17,7 @@ func (e *Event) IPC() (r IPC) {
 // readIPC reads the fields of an event into r, which must be zero. If other is not nil, readIPC
 // also reads the members that several kinds of records have in common, and stores them in other.
 func (e *Event) readIPC(r *IPC, other *Body) {
-	for name, value := range e.Detail.Members() {
+	for name, value := range e.Record.Members() {
 		switch string(name.Text()) {
 		case "hashes":
 			ipcHashes(r, value)
@@ -37,7 +37,7 @@ func (e *Event) readIPC(r *IPC, other *Body) {
 		case "max_tokens":
 			r.MaxTokens = raw(value)
 		case "payload_members":
-			r.Members = value.Raw()
+			r.MemberDigests = value.Raw()
 		case "payload_schema":
 			r.PayloadSchema = text(value)
 		case "seed":
@@ -66,7 +66,7 @@ func ipcHashes(r *IPC, object pyjson.Value) {
 		case "ipc_id":
 			r.IPCID = text(value)
 		case "ipc_id_advanced":
-			r.IPCIDAdvanced, r.HasAdvanced = text(value), true
+			r.IPCIDAdvanced, r.HasIPCIDAdvanced = text(value), true
 		}
 	}
 }

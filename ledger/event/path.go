@@ -10,7 +10,7 @@ import (
 
 // Path holds the fields of a path_fingerprint event (spec: Path fingerprint).
 type Path struct {
-	fields.Path
+	fields.PathFingerprint
 	// Route consists of the names of the passages, joined together. It identifies the route.
 	Route []byte
 	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.
@@ -20,7 +20,7 @@ type Path struct {
 // Path reads the fields of a path_fingerprint event.
 func (e *Event) Path() Path {
 	var r Path
-	for name, value := range e.Detail.Members() {
+	for name, value := range e.Record.Members() {
 		switch string(name.Text()) {
 		case "content":
 			if sum, err := hex.DecodeString(string(text(value.Member("content").Member("sha256")))); err == nil && len(sum) == sha256.Size {

@@ -7,19 +7,19 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// Recompute returns the body of the event that the ledger would write for r. If e is a
+// RecomputeBody returns the body of the event that the ledger would write for r. If e is a
 // record_refused event, it returns the body of the refusal. It copies from e what r does not
 // determine: the actor, ledger, idempotency key, seq, and time.
-func (e *Event) Recompute(r *record.Record) []byte {
-	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), Key: e.IdempotencyKey()}
+func (e *Event) RecomputeBody(r *record.Record) []byte {
+	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), KeyDigest: e.IdempotencyKey()}
 	var body []byte
-	if e.Kind == record.RecordRefused {
+	if e.Kind == record.KindRecordRefused {
 		refusal := e.Refusal()
 		body = r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq)
 	} else {
 		body = r.AppendBody(nil, frame)
 	}
-	return record.AppendSuffixFormatted(body, e.Seq, e.TimeText)
+	return record.AppendBodySuffixFormatted(body, e.Seq, e.TimeText)
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON
@@ -35,7 +35,7 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	}
 	for _, side := range [...]pyjson.Value{a, b} {
 		for name := range side.Members() {
-			next := string(pyjson.AppendPointer([]byte(pointer), name.Text()))
+			next := string(pyjson.AppendPointerToken([]byte(pointer), name.Text()))
 			x, y := a.Member(string(name.Text())), b.Member(string(name.Text()))
 			if bytes.Equal(x.Raw(), y.Raw()) || skip != nil && skip(next, x, y) {
 				continue
@@ -48,9 +48,9 @@ func difference(pointer string, a, b pyjson.Value, skip func(pointer string, a, 
 	return "", pyjson.Value{}, pyjson.Value{}, false
 }
 
-// SourceForMessage formats a value for a message. It returns the JSON source of the value, or
+// FormatValue formats a value for a message. It returns the JSON source of the value, or
 // "nothing" if the value is absent.
-func SourceForMessage(v pyjson.Value) []byte {
+func FormatValue(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return []byte("nothing")
 	}

@@ -10,15 +10,15 @@ import (
 )
 
 // RunID returns the run_id of a record, or nil if it has none.
-func (e *Event) RunID() []byte { return text(e.Detail.Member("run_id")) }
+func (e *Event) RunID() []byte { return text(e.Record.Member("run_id")) }
 
-// Digest returns the digest of the record or request that the event records (spec: Idempotency), or
+// RecordDigest returns the digest of the record or request that the event records (spec: Idempotency), or
 // the zero hash if the event contains no digest.
-func (e *Event) Digest() record.Hash { return digest(e.Detail.Member("digest")) }
+func (e *Event) RecordDigest() record.Hash { return digest(e.Record.Member("digest")) }
 
 // IdempotencyKey returns the digest of the event's idempotency key, or nil if it has none.
 func (e *Event) IdempotencyKey() *record.Hash {
-	v := e.Detail.Member("idempotency_key")
+	v := e.Record.Member("idempotency_key")
 	if !v.IsGiven() {
 		return nil
 	}
@@ -26,10 +26,10 @@ func (e *Event) IdempotencyKey() *record.Hash {
 	return &key
 }
 
-// ClaimedKey returns the digest of the idempotency key that the event claims, or nil if it claims
+// ClaimedIdempotencyKey returns the digest of the idempotency key that the event claims, or nil if it claims
 // none. A refusal may name a key, but does not claim it.
-func (e *Event) ClaimedKey() *record.Hash {
-	if e.Kind == record.RecordRefused {
+func (e *Event) ClaimedIdempotencyKey() *record.Hash {
+	if e.Kind == record.KindRecordRefused {
 		return nil
 	}
 	return e.IdempotencyKey()
@@ -37,20 +37,20 @@ func (e *Event) ClaimedKey() *record.Hash {
 
 // OccurredAt returns the timestamp of a record. The second result is false if the record has none.
 func (e *Event) OccurredAt() (time.Time, bool) {
-	return moment.Parse(text(e.Detail.Member("timestamp")))
+	return moment.Parse(text(e.Record.Member("timestamp")))
 }
 
 // Labels yields the name and the value of each label of a record.
-func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("labels")) }
+func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Record.Member("labels")) }
 
 // Hashes yields the name and the value of each effective hash of a record, except null ones
 // (spec: Effective hashes).
-func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Detail.Member("hashes")) }
+func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Record.Member("hashes")) }
 
 // Producer returns the ID of a record's producer, and the number that the producer assigned to the
 // record. id is nil if the record has no producer.
 func (e *Event) Producer() (id []byte, seq uint64) {
-	producer := e.Detail.Member("producer")
+	producer := e.Record.Member("producer")
 	return text(producer.Member("id")), Uint64OrZero(producer.Member("seq"))
 }
 
@@ -71,9 +71,9 @@ type Refusal = record.RefusalFields
 // Refusal reads the fields of a record_refused event.
 func (e *Event) Refusal() Refusal {
 	return Refusal{
-		Kind:       kindOf(e.Detail.Member("kind").Text()),
-		Reason:     record.Refusal(e.Detail.Member("reason").Text()),
-		Mismatches: Uint64OrZero(e.Detail.Member("mismatches")),
-		FirstSeq:   Uint64OrZero(e.Detail.Member("first_seq")),
+		Kind:       kindOf(e.Record.Member("kind").Text()),
+		Reason:     record.Refusal(e.Record.Member("reason").Text()),
+		Mismatches: Uint64OrZero(e.Record.Member("mismatches")),
+		FirstSeq:   Uint64OrZero(e.Record.Member("first_seq")),
 	}
 }

@@ -17,7 +17,7 @@ type DAG = fields.RunDAG
 // DAG reads the fields of a run_dag event.
 func (e *Event) DAG() DAG {
 	var r DAG
-	for name, value := range e.Detail.Members() {
+	for name, value := range e.Record.Members() {
 		switch string(name.Text()) {
 		case "hashes":
 			for name, hash := range value.Members() {
@@ -31,7 +31,7 @@ func (e *Event) DAG() DAG {
 			}
 		case "cache_dimensions":
 			for dimension, v := range value.Members() {
-				if slices.Contains(rules.Dimensions[:], string(dimension.Text())) {
+				if slices.Contains(rules.CacheDimensions[:], string(dimension.Text())) {
 					r.Dimensions = append(r.Dimensions, Stage{Name: dimension.Text(), Hash: text(v)})
 				}
 			}
@@ -44,7 +44,7 @@ func (e *Event) DAG() DAG {
 		case "failure_stage":
 			r.FailureStage = text(value)
 		case "preflight":
-			r.Preflight = text(value)
+			r.PreflightStatus = text(value)
 		case "preflight_generation":
 			r.PreflightGeneration = text(value)
 		case "audit_mode":
@@ -58,11 +58,11 @@ func (e *Event) DAG() DAG {
 		case "question_mode":
 			r.QuestionMode = text(value)
 		case "n_quotes":
-			r.Quotes = raw(value)
+			r.QuoteCount = raw(value)
 		case "n_verified":
-			r.Verified = raw(value)
+			r.VerifiedCount = raw(value)
 		case "n_sources":
-			r.Sources = raw(value)
+			r.SourceCount = raw(value)
 		}
 	}
 	return r

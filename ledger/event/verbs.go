@@ -12,9 +12,9 @@ type StateChange = fields.StateChange
 // StateChange reads the fields of a record_state_changed event.
 func (e *Event) StateChange() StateChange {
 	return StateChange{
-		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
-		State:          text(e.Detail.Member("state")),
-		Reason:         text(e.Detail.Member("reason")),
+		RecordSeq:      Uint64OrZero(e.Record.Member("record_seq")),
+		State:          text(e.Record.Member("state")),
+		Reason:         text(e.Record.Member("reason")),
 		OriginalAction: e.origin(),
 	}
 }
@@ -22,7 +22,7 @@ func (e *Event) StateChange() StateChange {
 // origin reads the original actor and the time of an action that was originally taken in another
 // system.
 func (e *Event) origin() fields.OriginalAction {
-	return fields.OriginalAction{OriginalActor: text(e.Detail.Member("original_actor")), Timestamp: text(e.Detail.Member("timestamp"))}
+	return fields.OriginalAction{OriginalActor: text(e.Record.Member("original_actor")), Timestamp: text(e.Record.Member("timestamp"))}
 }
 
 // Note holds the fields of a note event (spec: Notes).
@@ -31,9 +31,9 @@ type Note = fields.Note
 // Note reads the fields of a note event.
 func (e *Event) Note() Note {
 	return Note{
-		RecordSeq:      Uint64OrZero(e.Detail.Member("record_seq")),
-		Topic:          text(e.Detail.Member("topic")),
-		Text:           text(e.Detail.Member("text")),
+		RecordSeq:      Uint64OrZero(e.Record.Member("record_seq")),
+		Topic:          text(e.Record.Member("topic")),
+		Text:           text(e.Record.Member("text")),
 		OriginalAction: e.origin(),
 	}
 }
@@ -45,25 +45,25 @@ type PathValidation = fields.PathValidation
 // PathValidation reads the fields of a path_validated event.
 func (e *Event) PathValidation() PathValidation {
 	return PathValidation{
-		Project:            text(e.Detail.Member("project")),
-		PathID:             text(e.Detail.Member("path_id")),
-		Build:              text(e.Detail.Member("build")),
-		ContentFingerprint: text(e.Detail.Member("content_fingerprint")),
-		RecordSeq:          Uint64OrZero(e.Detail.Member("record_seq")),
-		Validated:          e.Detail.Member("validated").Kind() == pyjson.True,
-		Reason:             text(e.Detail.Member("reason")),
+		Project:            text(e.Record.Member("project")),
+		PathID:             text(e.Record.Member("path_id")),
+		Build:              text(e.Record.Member("build")),
+		ContentFingerprint: text(e.Record.Member("content_fingerprint")),
+		RecordSeq:          Uint64OrZero(e.Record.Member("record_seq")),
+		Validated:          e.Record.Member("validated").Kind() == pyjson.True,
+		Reason:             text(e.Record.Member("reason")),
 		OriginalAction:     e.origin(),
-		Names:              validationNames(e.Detail.Member("names")),
+		Presence:           validationNames(e.Record.Member("names")),
 	}
 }
 
-func validationNames(list pyjson.Value) (n fields.ValidationNames) {
+func validationNames(list pyjson.Value) (n fields.ValidationPresence) {
 	for name := range list.Elements() {
 		switch string(name.Text()) {
 		case "build":
-			n.Build = true
+			n.HasBuild = true
 		case "content_fingerprint":
-			n.ContentFingerprint = true
+			n.HasContentFingerprint = true
 		}
 	}
 	return n
@@ -74,12 +74,12 @@ type Source = fields.Source
 
 // Source reads the fields of a source_registered or source_revoked event.
 func (e *Event) Source() Source {
-	chunks := e.Detail.Member("chunk_hashes")
+	chunks := e.Record.Member("chunk_hashes")
 	r := Source{
-		ID:     text(e.Detail.Member("source_id")),
-		Title:  text(e.Detail.Member("title")),
-		Reason: text(e.Detail.Member("reason")),
-		Listed: chunks.Kind() == pyjson.Array,
+		ID:           text(e.Record.Member("source_id")),
+		Title:        text(e.Record.Member("title")),
+		Reason:       text(e.Record.Member("reason")),
+		HasChunkList: chunks.Kind() == pyjson.Array,
 	}
 	for chunk := range chunks.Elements() {
 		r.ChunkHashes = append(r.ChunkHashes, text(chunk))
@@ -92,21 +92,21 @@ type Redaction = fields.Redaction
 
 // Redaction reads the fields of a content_redacted event.
 func (e *Event) Redaction() Redaction {
-	r := Redaction{Reason: text(e.Detail.Member("reason"))}
-	r.Seqs, _ = seqs.Parse(e.Detail.Member("seqs"))
+	r := Redaction{Reason: text(e.Record.Member("reason"))}
+	r.Seqs, _ = seqs.Parse(e.Record.Member("seqs"))
 	return r
 }
 
-// Rotation holds the fields of a key_rotated event (spec: The log).
-type Rotation = fields.Rotation
+// KeyRotation holds the fields of a key_rotated event (spec: The log).
+type KeyRotation = fields.KeyRotation
 
-// Rotation reads the fields of a key_rotated event.
-func (e *Event) Rotation() Rotation {
-	return Rotation{
-		Step:        text(e.Detail.Member("step")),
-		PreviousKey: text(e.Detail.Member("previous_key")),
-		VerifierKey: text(e.Detail.Member("verifier_key")),
-		Handover:    text(e.Detail.Member("handover")),
+// KeyRotation reads the fields of a key_rotated event.
+func (e *Event) KeyRotation() KeyRotation {
+	return KeyRotation{
+		Step:        text(e.Record.Member("step")),
+		PreviousKey: text(e.Record.Member("previous_key")),
+		VerifierKey: text(e.Record.Member("verifier_key")),
+		Handover:    text(e.Record.Member("handover")),
 	}
 }
 
@@ -116,8 +116,8 @@ type LedgerCreation = fields.LedgerCreation
 // LedgerCreation reads the fields of a ledger_created event.
 func (e *Event) LedgerCreation() LedgerCreation {
 	return LedgerCreation{
-		MemberSecretHash: text(e.Detail.Member("member_secret_hash")),
-		Origin:           text(e.Detail.Member("origin")),
-		VerifierKey:      text(e.Detail.Member("verifier_key")),
+		MemberSecretHash: text(e.Record.Member("member_secret_hash")),
+		Origin:           text(e.Record.Member("origin")),
+		VerifierKey:      text(e.Record.Member("verifier_key")),
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"colophon/ledger/textdiff"
 )
 
-// MaxDiff is the largest total size, in bytes, of the two texts of a diff.
-const MaxDiff = 4 << 20
+// MaxDiffBytes is the largest total size, in bytes, of the two texts of a diff.
+const MaxDiffBytes = 4 << 20
 
 // names maps accepted aliases of content names to the stored names.
-var names = map[string]string{"prompt": Prompt, "passage": "content"}
+var names = map[string]string{"prompt": ContentSystemPrompt, "passage": "content"}
 
 // MissingContentError reports that the record at Seq has no content with the given name.
 type MissingContentError struct {
@@ -34,7 +34,7 @@ type TextsTooLongError struct{ Bytes uint64 } // total size of both texts
 
 // Error implements error.
 func (e *TextsTooLongError) Error() string {
-	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiff)
+	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiffBytes)
 }
 
 // AddMemberValues sets the values in list, which contains the payload members that differ between
@@ -53,7 +53,7 @@ func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []
 		return fmt.Errorf("reading the payloads of events %d and %d: %w", a, b, err)
 	}
 	for i := range list {
-		name, _ := members.Name([]byte(list[i].Pointer))
+		name, _ := members.NameFromPointer([]byte(list[i].Pointer))
 		list[i].AValue, list[i].BValue = documentA.Root().Member(string(name)).Raw(), documentB.Root().Member(string(name)).Raw()
 	}
 	return nil
@@ -62,12 +62,12 @@ func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []
 // payloads returns the payloads of two records. Both are nil if one of the payloads was not
 // posted or is redacted, or if they are too long.
 func (t *TextComparer) payloads(ctx context.Context, a, b uint64) (payloadA, payloadB []byte, err error) {
-	contentA, foundA, err := t.contentNamed(ctx, a, Payload)
+	contentA, foundA, err := t.contentNamed(ctx, a, ContentPayload)
 	if err != nil {
 		return nil, nil, err
 	}
-	contentB, foundB, err := t.contentNamed(ctx, b, Payload)
-	if err != nil || !foundA || !foundB || contentA.Size+contentB.Size > MaxDiff {
+	contentB, foundB, err := t.contentNamed(ctx, b, ContentPayload)
+	if err != nil || !foundA || !foundB || contentA.Size+contentB.Size > MaxDiffBytes {
 		return nil, nil, err
 	}
 	payloadA, payloadB, err = t.read(ctx, contentA, contentB)
@@ -98,7 +98,7 @@ func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.
 		}
 	}
 	contentA, contentB := contents[0], contents[1]
-	if size := contentA.Size + contentB.Size; size > MaxDiff {
+	if size := contentA.Size + contentB.Size; size > MaxDiffBytes {
 		return nil, &TextsTooLongError{size}
 	}
 	textA, textB, err := t.read(ctx, contentA, contentB)
@@ -110,8 +110,8 @@ func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.
 	}
 	f, edits := textdiff.Diff(textA, textB)
 	answer := &wire.TextDiff{Of: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), Bounded: f.Bounded,
-		A:     wire.DiffedText{Seq: a, SHA256: fmt.Sprintf("%x", contentA.Digest), TextLength: length(f.A)},
-		B:     wire.DiffedText{Seq: b, SHA256: fmt.Sprintf("%x", contentB.Digest), TextLength: length(f.B)},
+		A:     wire.DiffedText{Seq: a, SHA256: fmt.Sprintf("%x", contentA.Digest), TextLength: length(f.LengthA)},
+		B:     wire.DiffedText{Seq: b, SHA256: fmt.Sprintf("%x", contentB.Digest), TextLength: length(f.LengthB)},
 		Edits: make([]wire.TextEdit, len(edits))}
 	for i, e := range edits {
 		answer.Edits[i] = wire.TextEdit{Op: wire.EditOp(e.Op), Text: string(e.Text)}

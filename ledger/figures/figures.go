@@ -36,10 +36,10 @@ type TextComparer struct {
 	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
 	// what earlier calls reserved.
 	Reserve func(bytes int64) error
-	// PerByte is the memory that the answer needs for each byte of the compared texts, in
+	// MemoryPerByte is the memory that the answer needs for each byte of the compared texts, in
 	// bytes.
-	PerByte int64
-	Cache   *Cache
+	MemoryPerByte int64
+	Cache         *Cache
 
 	held    int64
 	decoder event.Decoder
@@ -50,7 +50,7 @@ type TextComparer struct {
 // content another ledger has. A Cache is safe for concurrent use.
 type Cache struct {
 	figures *lru.Cache[key, textdiff.Figures]
-	names   *lru.Cache[nameKey, *wire.HashName]
+	names   *lru.Cache[nameKey, *wire.ReadableName]
 }
 
 type key struct {
@@ -65,7 +65,7 @@ const maxCached = 1 << 15
 // NewCache returns an empty cache.
 func NewCache() *Cache {
 	figures, err := lru.New[key, textdiff.Figures](maxCached)
-	names, namesErr := lru.New[nameKey, *wire.HashName](maxCached)
+	names, namesErr := lru.New[nameKey, *wire.ReadableName](maxCached)
 	if err := errors.Join(err, namesErr); err != nil {
 		panic(err) // cannot happen, since the size is positive
 	}
@@ -74,9 +74,9 @@ func NewCache() *Cache {
 
 // Names of the content of an IPC record.
 const (
-	Output  = "output"
-	Prompt  = "system_prompt"
-	Payload = "payload"
+	ContentOutput       = "output"
+	ContentSystemPrompt = "system_prompt"
+	ContentPayload      = "payload"
 )
 
 // Work measures the work done for one list of figures. It is the sum of textdiff.Figures.Work.
@@ -87,23 +87,23 @@ const maxWork = 1 << 26
 
 // CompareContent compares the content with the given name in two records, and adds the work done to
 // *work. Once *work has reached maxWork, CompareContent does not read any content, and the result is
-// marked unavailable with wire.TextLimit.
+// marked unavailable with wire.UnavailableWorkLimit.
 func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uint64, work *Work) (wire.TextChange, error) {
 	if *work >= maxWork {
-		return wire.TextChange{Unavailable: wire.TextLimit}, nil
+		return wire.TextChange{Unavailable: wire.UnavailableWorkLimit}, nil
 	}
 	f, unavailable, err := t.figures(ctx, name, a, b)
 	if err != nil || unavailable != "" {
 		return wire.TextChange{Unavailable: unavailable}, err
 	}
 	*work += Work(f.Work)
-	similarity, lengthA, lengthB := wire.Decimal(f.Similarity), length(f.A), length(f.B)
+	similarity, lengthA, lengthB := wire.Decimal(f.Similarity), length(f.LengthA), length(f.LengthB)
 	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
 }
 
-// ContentLength returns the length of the content of one record, as a TextChange without a first
+// MeasureContent returns the length of the content of one record, as a TextChange without a first
 // text.
-func (t *TextComparer) ContentLength(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
+func (t *TextComparer) MeasureContent(ctx context.Context, name string, seq uint64, work *Work) (wire.TextChange, error) {
 	change, err := t.CompareContent(ctx, name, seq, seq, work)
 	return wire.TextChange{Unavailable: change.Unavailable, B: change.B}, err
 }
@@ -115,10 +115,10 @@ func length(l textdiff.Length) wire.TextLength {
 // lengthChange returns the relative change of the length in words, or nil if the first text
 // has no words.
 func lengthChange(f *textdiff.Figures) *wire.Decimal {
-	if f.A.Words == 0 {
+	if f.LengthA.Words == 0 {
 		return nil
 	}
-	change := wire.Decimal(float64(f.B.Words)/float64(f.A.Words) - 1)
+	change := wire.Decimal(float64(f.LengthB.Words)/float64(f.LengthA.Words) - 1)
 	return &change
 }
 
@@ -127,11 +127,11 @@ func lengthChange(f *textdiff.Figures) *wire.Decimal {
 func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f textdiff.Figures, unavailable wire.UnavailableReason, err error) {
 	textA, found, err := t.contentNamed(ctx, a, name)
 	if err != nil || !found {
-		return f, wire.TextNotPosted, err
+		return f, wire.UnavailableNotPosted, err
 	}
 	textB, found, err := t.contentNamed(ctx, b, name)
 	if err != nil || !found {
-		return f, wire.TextNotPosted, err
+		return f, wire.UnavailableNotPosted, err
 	}
 	key := key{t.Log.Name(), textA.Digest, textB.Digest}
 	f, cached := t.Cache.figures.Get(key)
@@ -141,7 +141,7 @@ func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f
 	var redacted *RedactedError
 	switch redactedErr := t.redacted(ctx, a, b); {
 	case errors.As(redactedErr, &redacted):
-		return f, wire.TextRedacted, nil
+		return f, wire.UnavailableRedacted, nil
 	case redactedErr != nil:
 		return f, "", redactedErr
 	case err == nil && !cached:
@@ -152,11 +152,11 @@ func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f
 
 // RedactedError reports that the content of the record at Seq was erased. By is the seq of the
 // event that erased it.
-type RedactedError struct{ Seq, By uint64 }
+type RedactedError struct{ Seq, RedactionSeq uint64 }
 
 // Error implements error.
 func (e *RedactedError) Error() string {
-	return fmt.Sprintf("the content of event %d was erased; event %d gives the reason", e.Seq, e.By)
+	return fmt.Sprintf("the content of event %d was erased; event %d gives the reason", e.Seq, e.RedactionSeq)
 }
 
 // redacted returns a *RedactedError if either of two records is redacted. It must be called after
@@ -185,7 +185,7 @@ func (t *TextComparer) compare(ctx context.Context, a, b event.Content) (textdif
 
 // read reserves memory for two pieces of content and reads them.
 func (t *TextComparer) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
-	if need := textdiff.MemoryBytes(a.Size, b.Size) + t.PerByte*int64(a.Size+b.Size); need > t.held {
+	if need := textdiff.MemoryBytes(a.Size, b.Size) + t.MemoryPerByte*int64(a.Size+b.Size); need > t.held {
 		if err := t.Reserve(need); err != nil {
 			return nil, nil, err
 		}

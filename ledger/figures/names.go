@@ -35,12 +35,12 @@ const (
 
 // contentOfHash maps the name of a record's hash to the name of the content that the hash covers.
 var contentOfHash = map[string]string{
-	"input": Payload, "input_hash": Payload, "ipc_id": Payload, "system_prompt_hash": Prompt, "output_hash": Output,
+	"input": ContentPayload, "input_hash": ContentPayload, "ipc_id": ContentPayload, "system_prompt_hash": ContentSystemPrompt, "output_hash": ContentOutput,
 	"question_hash": "question", "cache_key": "question", "governance_policy_hash": "policy", "verifier_policy_hash": "verifier_policy",
 }
 
 // objects contains the names of content that is a JSON object.
-var objects = map[string]bool{Payload: true, "policy": true, "verifier_policy": true}
+var objects = map[string]bool{ContentPayload: true, "policy": true, "verifier_policy": true}
 
 // promptLabels are the labels that commonly name a system prompt, starting with the most specific.
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
@@ -48,7 +48,7 @@ var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 // NameGroup returns a name for the value that a group of records has in common. It returns nil if
 // it finds no name, or if the value is not a hash. by is the name of that value, such as
 // input_hash, and first and last are the seqs of two of the records.
-func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.HashName, error) {
+func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.ReadableName, error) {
 	content, is := contentOfHash[by]
 	if !is {
 		return nil, nil
@@ -70,7 +70,7 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 	for _, label := range promptLabels {
 		if value := labels[label]; value != "" && value == otherLabels[label] {
 			if name == nil {
-				name = new(wire.HashName)
+				name = new(wire.ReadableName)
 			}
 			name.Label = value
 			return name, nil
@@ -81,7 +81,7 @@ func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint6
 
 // nameContent returns a name for one piece of content of a record. It also returns the labels of the
 // record that can name its system prompt.
-func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string) (name *wire.HashName, labels map[string]string, err error) {
+func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string) (name *wire.ReadableName, labels map[string]string, err error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, nil, err
@@ -107,14 +107,14 @@ func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, e
 	}
 	ipc := e.IPC()
 	run := &wire.RunNames{Model: string(ipc.Model), Temperature: json.Number(ipc.Temperature)}
-	names, err := n.texts(ctx, e, Payload, Prompt, Output)
+	names, err := n.texts(ctx, e, ContentPayload, ContentSystemPrompt, ContentOutput)
 	run.Input, run.SystemPrompt, run.Output = names[0], names[1], names[2]
 	return run, err
 }
 
 // NameText returns a readable name for the text covered by one of a record's hashes. hash is the
 // name of that hash, such as output_hash.
-func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wire.HashName, error) {
+func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wire.ReadableName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wi
 // NameRecord returns a readable name for a record: the first words of its instruction (IPC record),
 // question (run-DAG), subject (citation set), or project and route (path fingerprint). It returns
 // nil for other kinds of events, and if it finds no words that the caller may read.
-func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName, error) {
+func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.ReadableName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.HashName
 	content := ""
 	switch wire.Kind(e.Kind) {
 	case wire.KindIPCRecord:
-		content = Payload
+		content = ContentPayload
 	case wire.KindRunDAG:
 		content = "question"
 	case wire.KindCitationSet:
@@ -165,8 +165,8 @@ func (n *NameFinder) event(ctx context.Context, seq uint64) (*event.Event, error
 // texts returns names for the given pieces of content of a record, in the same order. A name is nil
 // if the record was posted without the text or is redacted, if the text is too long, or if the
 // caller may not read content.
-func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.HashName, err error) {
-	names = make([]*wire.HashName, len(contents))
+func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...string) (names []*wire.ReadableName, err error) {
+	names = make([]*wire.ReadableName, len(contents))
 	if !n.MayReadContent {
 		return names, nil
 	}
@@ -179,7 +179,7 @@ func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...stri
 			if names[i], err = n.text(ctx, content, c); err != nil {
 				// The read can fail because a redaction erased the content. This is not an error.
 				if by, gone := n.Log.RedactedBy(ctx, e.Seq); gone == nil && by != nil {
-					return make([]*wire.HashName, len(contents)), nil
+					return make([]*wire.ReadableName, len(contents)), nil
 				}
 				return names, fmt.Errorf("reading content %q of event %d: %w", content, e.Seq, err)
 			}
@@ -192,13 +192,13 @@ func (n *NameFinder) texts(ctx context.Context, e *event.Event, contents ...stri
 	// Look for redactions only after reading the texts, to detect one that was made in the meantime.
 	by, err := n.Log.RedactedBy(ctx, e.Seq)
 	if err != nil || by != nil {
-		return make([]*wire.HashName, len(contents)), err
+		return make([]*wire.ReadableName, len(contents)), err
 	}
 	return names, nil
 }
 
 // text returns a name for one text, or nil if the text is too long or has no words.
-func (n *NameFinder) text(ctx context.Context, content string, c event.Content) (*wire.HashName, error) {
+func (n *NameFinder) text(ctx context.Context, content string, c event.Content) (*wire.ReadableName, error) {
 	key := nameKey{n.Log.Name(), c.Digest, objects[content]}
 	if name, cached := n.Cache.names.Get(key); cached {
 		return copyOf(name), nil
@@ -220,7 +220,7 @@ func (n *NameFinder) text(ctx context.Context, content string, c event.Content) 
 }
 
 // copyOf returns a copy of a cached name, because the caller may add a label to it.
-func copyOf(name *wire.HashName) *wire.HashName {
+func copyOf(name *wire.ReadableName) *wire.ReadableName {
 	if name == nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ type nameKey struct {
 
 // ContainsWords reports whether words occurs at the beginning of a word in the name, or anywhere in
 // its label, ignoring case. words must be in lower case.
-func ContainsWords(name *wire.HashName, words string) bool {
+func ContainsWords(name *wire.ReadableName, words string) bool {
 	if name == nil {
 		return false
 	}

@@ -19,11 +19,11 @@ func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sa
 	var similarities, lengthChanges, wordsA, wordsB []float64
 	var work Work
 	for _, pair := range pairs {
-		change, err := t.CompareContent(ctx, Output, pair[0], pair[1], &work)
+		change, err := t.CompareContent(ctx, ContentOutput, pair[0], pair[1], &work)
 		switch {
 		case err != nil:
 			return nil, err
-		case change.Unavailable == wire.TextLimit:
+		case change.Unavailable == wire.UnavailableWorkLimit:
 			answer.Sample = true
 			continue
 		case change.Unavailable != "":
@@ -79,15 +79,15 @@ func similarityHistogram(list []float64) []uint64 {
 
 // wordsHistogram divides the range from 0 to the largest length in two lists into intervals of
 // equal width. It counts the lengths of each list that fall into each interval.
-func wordsHistogram(a, b []float64) []wire.WordsInterval {
-	parts := []wire.WordsInterval{}
+func wordsHistogram(a, b []float64) []wire.WordCountBucket {
+	parts := []wire.WordCountBucket{}
 	if len(a) == 0 {
 		return parts
 	}
 	longest := uint64(max(slices.Max(a), slices.Max(b)))
 	width := longest/histogramParts + 1
 	for from := uint64(0); from <= longest; from += width {
-		parts = append(parts, wire.WordsInterval{From: from, Below: from + width})
+		parts = append(parts, wire.WordCountBucket{From: from, Below: from + width})
 	}
 	for i := range a {
 		parts[uint64(a[i])/width].A++

@@ -17,11 +17,11 @@ func TestQuartiles(t *testing.T) {
 // Once the work for an answer has reached the limit, CompareContent reads no more texts.
 func TestWorkIsBounded(t *testing.T) {
 	work := Work(maxWork)
-	change, err := new(TextComparer).CompareContent(t.Context(), Output, 1, 2, &work)
+	change, err := new(TextComparer).CompareContent(t.Context(), ContentOutput, 1, 2, &work)
 	require.NoError(t, err)
-	require.Equal(t, wire.TextChange{Unavailable: wire.TextLimit}, change)
+	require.Equal(t, wire.TextChange{Unavailable: wire.UnavailableWorkLimit}, change)
 
 	summary, err := new(TextComparer).SummarizePairs(t.Context(), nil, true, 10)
 	require.NoError(t, err)
-	require.Equal(t, &wire.EffectTextSummary{Sample: true, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordsInterval{}, MostChanged: []wire.ChangedPair{}}, summary)
+	require.Equal(t, &wire.EffectTextSummary{Sample: true, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordCountBucket{}, MostChanged: []wire.ChangedPair{}}, summary)
 }

@@ -105,10 +105,10 @@ func lastMessage(list json.RawMessage) string {
 }
 
 // NameFromText returns a name that consists of the first words of text, or nil if text has no words.
-func NameFromText(text []byte) *wire.HashName {
+func NameFromText(text []byte) *wire.ReadableName {
 	words, cut := firstWords(text)
 	if words == "" {
 		return nil
 	}
-	return &wire.HashName{Words: words, Cut: cut}
+	return &wire.ReadableName{Words: words, Cut: cut}
 }

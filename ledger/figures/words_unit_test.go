@@ -29,13 +29,13 @@ func TestInstruction(t *testing.T) {
 
 func TestNameOf(t *testing.T) {
 	require.Nil(t, NameFromText([]byte(" \n\u202e\x00")))
-	require.Equal(t, &wire.HashName{Words: "Up the stairs."}, NameFromText([]byte("\tUp\r\nthe\u2066 stairs.")))
-	require.Equal(t, &wire.HashName{Words: strings.Repeat("a", maxWords), Cut: true}, NameFromText([]byte(strings.Repeat("a", 5000))))
-	require.Equal(t, &wire.HashName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameFromText([]byte(strings.Repeat("ab ", 40))))
+	require.Equal(t, &wire.ReadableName{Words: "Up the stairs."}, NameFromText([]byte("\tUp\r\nthe\u2066 stairs.")))
+	require.Equal(t, &wire.ReadableName{Words: strings.Repeat("a", maxWords), Cut: true}, NameFromText([]byte(strings.Repeat("a", 5000))))
+	require.Equal(t, &wire.ReadableName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameFromText([]byte(strings.Repeat("ab ", 40))))
 }
 
 func TestContainsWords(t *testing.T) {
-	name := &wire.HashName{Label: "Verbose", Words: "You are a Helper."}
+	name := &wire.ReadableName{Label: "Verbose", Words: "You are a Helper."}
 	for words, want := range map[string]bool{"you are": true, "helper": true, "elper": false, "verb": true, "are a h": true, "ou are": false} {
 		require.Equal(t, want, ContainsWords(name, words), words)
 	}
@@ -45,10 +45,10 @@ func TestContainsWords(t *testing.T) {
 func TestHistograms(t *testing.T) {
 	require.Equal(t, []uint64{1, 0, 0, 0, 0, 1, 0, 0, 0, 2}, similarityHistogram([]float64{0, 0.55, 0.95, 1}))
 	require.Empty(t, wordsHistogram(nil, nil))
-	require.Equal(t, []wire.WordsInterval{{From: 0, Below: 1, A: 1, B: 2}, {From: 1, Below: 2, A: 1}}, wordsHistogram([]float64{0, 1}, []float64{0, 0}))
+	require.Equal(t, []wire.WordCountBucket{{From: 0, Below: 1, A: 1, B: 2}, {From: 1, Below: 2, A: 1}}, wordsHistogram([]float64{0, 1}, []float64{0, 0}))
 	parts := wordsHistogram([]float64{0, 99, 100}, []float64{5, 50, 12})
 	require.Len(t, parts, 10)
-	require.Equal(t, wire.WordsInterval{From: 99, Below: 110, A: 2}, parts[9])
+	require.Equal(t, wire.WordCountBucket{From: 99, Below: 110, A: 2}, parts[9])
 }
 
 // For any text, NameFromText returns nil or a short name without control characters.

@@ -21,8 +21,8 @@ type Store interface {
 	SetMark(ledger string, checkpoint []byte) error
 }
 
-// Interval is the minimum time between two writes of a mark.
-const Interval = time.Second
+// WriteInterval is the minimum time between two writes of a mark.
+const WriteInterval = time.Second
 
 // Keeper writes and checks the high-water mark of one ledger.
 type Keeper struct {
@@ -77,7 +77,7 @@ func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 		} else {
 			written = size
 		}
-		rest := time.NewTimer(Interval)
+		rest := time.NewTimer(WriteInterval)
 		select {
 		case <-rest.C:
 		case <-stopped:

@@ -9,7 +9,7 @@ import (
 )
 
 func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) []byte {
-	return rowstore.AppendSeq(AppendTime(k.Prefix(dst, recordedMarks), at), seq)
+	return rowstore.AppendSeq(AppendTime(k.AppendPrefix(dst, recordedMarks), at), seq)
 }
 
 // TimeBytes is the length in bytes of an encoded time in keys.
@@ -26,9 +26,9 @@ func AppendTime(dst []byte, at time.Time) []byte {
 // range is unbounded on that side.
 type TimeRange struct{ Since, Until *time.Time }
 
-// SeqsIn returns the range of seqs of the events that were recorded in a time range: from is the
+// SeqRange returns the range of seqs of the events that were recorded in a time range: from is the
 // first one, and below is one more than the last.
-func (v *View) SeqsIn(b TimeRange) (from, below uint64, err error) {
+func (v *View) SeqRange(b TimeRange) (from, below uint64, err error) {
 	below = v.Size()
 	if b.Since != nil {
 		if from, err = v.recordedFrom(*b.Since); err != nil {
@@ -71,8 +71,8 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 // markBefore returns the seq in the last key of recordedMarks before a time. found is false if no
 // key precedes the time.
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
-	keys := v.Keys
-	first := keys.Prefix(nil, recordedMarks)
+	keys := v.Keyspace
+	first := keys.AppendPrefix(nil, recordedMarks)
 	it, err := v.Iterate(first, recordedMarkKey(keys, nil, at, 0))
 	if err != nil {
 		return 0, false, err

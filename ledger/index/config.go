@@ -24,10 +24,10 @@ type Config struct {
 	Families []Family
 	// Log must not be nil.
 	Log *slog.Logger
-	// Memory limits the memory, in bytes, that the indexes of all ledgers use together, not
-	// including the memory for requests. It must be at least MinMemory. Zero means DefaultMemory.
+	// MemoryBytes limits the memory, in bytes, that the indexes of all ledgers use together, not
+	// including the memory for requests. It must be at least MinMemoryBytes. Zero means DefaultMemoryBytes.
 	// With more memory, a large log is folded faster.
-	Memory int64
+	MemoryBytes int64
 	// ReadOnly makes the index answer questions from stored rows without writing anything. If the
 	// index is absent or damaged, queries fail with storage.ErrNoSpace.
 	ReadOnly bool
@@ -35,17 +35,17 @@ type Config struct {
 	Rebuild bool
 }
 
-// The default and the minimum value of Config.Memory, in bytes.
+// The default and the minimum value of Config.MemoryBytes, in bytes.
 const (
-	DefaultMemory = 256 << 20
-	MinMemory     = 16 << 20
+	DefaultMemoryBytes = 256 << 20
+	MinMemoryBytes     = 16 << 20
 )
 
 // deferredBytes is the approximate memory, in bytes, of one piece of work that a deriver
 // defers.
 const deferredBytes = 72
 
-// minMemoryForEventCache is the minimum Config.Memory, in bytes, at which the index caches IPC records.
+// minMemoryForEventCache is the minimum Config.MemoryBytes, in bytes, at which the index caches IPC records.
 // With less memory, the block cache is a better use of it.
 const minMemoryForEventCache = 512 << 20
 
@@ -55,39 +55,39 @@ const maxTable = 64 << 20
 // Settings is a Config whose memory limit has been divided among the parts of the index. Sizes are
 // in bytes.
 type Settings struct {
-	Rows     rowstore.Config
+	RowStore rowstore.Config
 	Families []Family
 	// BatchEvents and BatchBytes limit a batch. The batch is full when it contains BatchEvents
 	// events or has reached BatchBytes. One batch is stored while the next one is filled.
 	BatchEvents, BatchBytes int
-	// BatchSteps is the maximum number of effects of one event, such as superseded chunks, in one
+	// BatchEffects is the maximum number of effects of one event, such as superseded chunks, in one
 	// batch. The remaining effects are written in further batches.
-	BatchSteps int
+	BatchEffects int
 	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
-	// FilterBytes limits the group filters of all ledgers together.
+	// FilterBytesLeft limits the group filters of all ledgers together.
 	FilterBytes int
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
-	// MinEventCache, there is no such cache.
+	// MinEventCacheBytes, there is no such cache.
 	EventCacheBytes int
-	// MaxDeferred limits the number of changed groups whose ranking a fold defers. When the limit
+	// MaxDeferredGroups limits the number of changed groups whose ranking a fold defers. When the limit
 	// is reached, the fold ranks these groups.
-	MaxDeferred int
+	MaxDeferredGroups int
 	// FetchLag is the minimum number of events by which an index must be behind its log before
-	// it fetches a snapshot instead of folding the events (see Store.SetFetch).
+	// it fetches a snapshot instead of folding the events (see Store.SetFetchFunc).
 	FetchLag uint64
 	// PartBytes is the length at which SnapshotPart.Rows is full. No more rows are added to a part
 	// that has reached this length.
 	PartBytes int
-	// Pause is the minimum time between the starts of two folds while no reader waits.
-	Pause time.Duration
+	// MinFoldInterval is the minimum time between the starts of two folds while no reader waits.
+	MinFoldInterval time.Duration
 }
 
 // OffHeapBytes returns how many bytes of an index's memory are outside the Go heap, where
-// GOMEMLIMIT does not limit them. memory is Config.Memory.
+// GOMEMLIMIT does not limit them. memory is Config.MemoryBytes.
 func OffHeapBytes(memory int64) int64 {
-	c, err := Config{Dir: "any", Memory: memory}.Settings()
-	if err != nil || c.EventCacheBytes < MinEventCache {
+	c, err := Config{Dir: "any", MemoryBytes: memory}.Settings()
+	if err != nil || c.EventCacheBytes < MinEventCacheBytes {
 		return 0
 	}
 	return int64(c.EventCacheBytes)
@@ -102,12 +102,12 @@ func (c Config) Settings() (Settings, error) {
 	if c.FS == nil {
 		c.FS = vfs.Default
 	}
-	memory := int(c.Memory)
+	memory := int(c.MemoryBytes)
 	if memory == 0 {
-		memory = DefaultMemory
+		memory = DefaultMemoryBytes
 	}
-	if memory < MinMemory {
-		return Settings{}, fmt.Errorf("the memory limit of the index is %d bytes; it must be at least %d", memory, MinMemory)
+	if memory < MinMemoryBytes {
+		return Settings{}, fmt.Errorf("the memory limit of the index is %d bytes; it must be at least %d", memory, MinMemoryBytes)
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
@@ -117,21 +117,21 @@ func (c Config) Settings() (Settings, error) {
 		cache, filters, records = memory/32*11, memory/32*3, memory/4
 	}
 	return Settings{
-		Rows: rowstore.Config{
-			Files: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Rebuild: c.Rebuild,
-			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Log: c.Log, Exit: os.Exit,
+		RowStore: rowstore.Config{
+			FS: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Rebuild: c.Rebuild,
+			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Logger: c.Log, Exit: os.Exit,
 		},
-		Families:        c.Families,
-		BatchEvents:     1 << 16,
-		BatchSteps:      1 << 14,
-		BatchBytes:      min(memory/20, maxTable),
-		RowCacheBytes:   rowCache,
-		FilterBytes:     filters,
-		EventCacheBytes: records,
-		MaxDeferred:     memory / 40 / deferredBytes,
-		FetchLag:        20_000,
-		PartBytes:       PartBytes,
-		Pause:           50 * time.Millisecond,
+		Families:          c.Families,
+		BatchEvents:       1 << 16,
+		BatchEffects:      1 << 14,
+		BatchBytes:        min(memory/20, maxTable),
+		RowCacheBytes:     rowCache,
+		FilterBytes:       filters,
+		EventCacheBytes:   records,
+		MaxDeferredGroups: memory / 40 / deferredBytes,
+		FetchLag:          20_000,
+		PartBytes:         PartBytes,
+		MinFoldInterval:   50 * time.Millisecond,
 	}, nil
 }
 

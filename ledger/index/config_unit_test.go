@@ -10,16 +10,16 @@ import (
 
 // The memory limits of the parts of an index add up to at most the limit of the whole index.
 func TestMemoryIsDivided(t *testing.T) {
-	for _, memory := range []int64{0, MinMemory, 1 << 30, 64 << 30} {
+	for _, memory := range []int64{0, MinMemoryBytes, 1 << 30, 64 << 30} {
 		for _, rebuild := range []bool{false, true} {
-			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), Memory: memory, Rebuild: rebuild}.Settings()
+			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), MemoryBytes: memory, Rebuild: rebuild}.Settings()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.Rows.CacheBytes+2*c.BatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferred*deferredBytes, int(cmp.Or(memory, DefaultMemory)))
-			require.GreaterOrEqual(t, c.Rows.MemTableBytes, 256<<10)
-			require.Less(t, 2*c.Rows.MemTableBytes, c.Rows.CacheBytes, "two memtables can wait to be written")
+			require.LessOrEqual(t, c.RowStore.CacheBytes+2*c.BatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferredGroups*deferredBytes, int(cmp.Or(memory, DefaultMemoryBytes)))
+			require.GreaterOrEqual(t, c.RowStore.MemTableBytes, 256<<10)
+			require.Less(t, 2*c.RowStore.MemTableBytes, c.RowStore.CacheBytes, "two memtables can wait to be written")
 		}
 	}
-	_, err := Config{Dir: "x", Memory: MinMemory - 1}.Settings()
+	_, err := Config{Dir: "x", MemoryBytes: MinMemoryBytes - 1}.Settings()
 	require.ErrorContains(t, err, "it must be at least 16777216")
 	_, err = Config{}.Settings()
 	require.ErrorContains(t, err, "Config.Dir is not set")

@@ -62,7 +62,7 @@ func decodeCursor(value []byte) (cursor, error) {
 func readCursor(from interface {
 	GetStored(key []byte) ([]byte, bool, error)
 }, keys rowstore.Keyspace) (cursor, error) {
-	value, found, err := from.GetStored(keys.Prefix(nil, cursorDimension))
+	value, found, err := from.GetStored(keys.AppendPrefix(nil, cursorDimension))
 	if err != nil {
 		return cursor{}, fmt.Errorf("reading the index's cursor: %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 
 // Family describes how the index answers the questions of one family.
 type Family struct {
-	// Rows maps each versioned dimension of the family to the length of its rows in bytes.
-	Rows map[rowstore.Dimension]int
+	// RowBytes maps each versioned dimension of the family to the length of its rows in bytes.
+	RowBytes map[rowstore.Dimension]int
 	// Counters lists the counters that start at 0, so that Prometheus's rate function sees their
 	// first increment. Any other counter appears only with its first increment.
 	Counters []counters.Series

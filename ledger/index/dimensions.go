@@ -21,7 +21,7 @@ const (
 func SchemaOf(families []Family) *rowstore.Schema {
 	var schema rowstore.Schema
 	for _, family := range families {
-		for dimension, bytes := range family.Rows {
+		for dimension, bytes := range family.RowBytes {
 			schema[dimension] = bytes
 		}
 	}

@@ -28,13 +28,13 @@ func (e *Event) decode(entry []byte) (err error) {
 		return err
 	}
 	switch e.Kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		e.IPC = e.Event.IPC()
-	case record.RunDAG:
+	case record.KindRunDAG:
 		e.DAG = e.Event.DAG()
-	case record.CitationSet:
+	case record.KindCitationSet:
 		e.Set = e.Event.CitationSet()
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		e.Path = e.Event.Path()
 	}
 	return nil

@@ -15,17 +15,17 @@ type eventCache struct{ cache *fastcache.Cache }
 // Sizes in bytes. The cache grows in steps of cachePart. Its internal tables need up to one fifth
 // more.
 const (
-	cachePart     = 32 << 20
-	MinEventCache = cachePart / 5 * 6
+	cachePart          = 32 << 20
+	MinEventCacheBytes = cachePart / 5 * 6
 )
 
 // newEventCache returns a cache of at most the given number of bytes, or nil if that is less than
-// MinEventCache. The cache allocates memory as it fills.
+// MinEventCacheBytes. The cache allocates memory as it fills.
 func newEventCache(bytes int) *eventCache {
-	if bytes < MinEventCache {
+	if bytes < MinEventCacheBytes {
 		return nil
 	}
-	return &eventCache{fastcache.New(bytes / MinEventCache * cachePart)}
+	return &eventCache{fastcache.New(bytes / MinEventCacheBytes * cachePart)}
 }
 
 // close frees the memory. The cache must not be used afterwards.
@@ -62,10 +62,10 @@ func (c LogEventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool)
 	return c.cache.cache.HasGet(dst, key[:])
 }
 
-// Keep caches the encoding of an event. If the system has no memory left, the cache panics while it
+// Add caches the encoding of an event. If the system has no memory left, the cache panics while it
 // holds its locks. Recovering would leave all other users of the cache blocked forever, so Keep
 // makes the process exit.
-func (c LogEventCache) Keep(seq uint64, encoded []byte) {
+func (c LogEventCache) Add(seq uint64, encoded []byte) {
 	defer func() {
 		if failed := recover(); failed != nil {
 			go panic(failed)

@@ -8,12 +8,12 @@ import (
 
 // When the cache is full, it drops the oldest events.
 func TestEventCacheIsBounded(t *testing.T) {
-	k := newEventCache(MinEventCache)
+	k := newEventCache(MinEventCacheBytes)
 	defer k.close()
 	value := make([]byte, 60_000)
 	const count = 3 * cachePart / 60_000
 	for seq := range uint64(count) {
-		LogEventCache{k, 1}.Keep(seq, value)
+		LogEventCache{k, 1}.Add(seq, value)
 	}
 	found := 0
 	for seq := range uint64(count) {

@@ -17,13 +17,13 @@ import (
 // that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
 type FetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart, error]
 
-// SetFetch makes each follower begin with a snapshot from another server if its own index is
+// SetFetchFunc makes each follower begin with a snapshot from another server if its own index is
 // far behind the log. If the snapshot cannot be fetched, the follower folds the events. Call
-// SetFetch before Follow.
-func (s *Store) SetFetch(fetch FetchFunc) { s.source = fetch }
+// SetFetchFunc before Follow.
+func (s *Store) SetFetchFunc(fetch FetchFunc) { s.source = fetch }
 
-// ErrSnapshot means that another server's index snapshot cannot be used.
-var ErrSnapshot = errors.New("index: the snapshot cannot be used")
+// ErrUnusableSnapshot means that another server's index snapshot cannot be used.
+var ErrUnusableSnapshot = errors.New("index: the snapshot cannot be used")
 
 // fetchShare limits when an index fetches a snapshot: it must lack at least 1/fetchShare of the
 // log's events. Otherwise it folds the missing events, because a snapshot contains all rows,
@@ -38,7 +38,7 @@ const maxRowBytes = 64 << 10
 // index is far behind the log. If an error occurs, the index does not change. It is called in the
 // follower's goroutine.
 func fetchSnapshot(ctx context.Context, f *Follower) {
-	c, log := &f.store.config, f.store.config.Rows.Log.With("ledger", f.name)
+	c, log := &f.store.config, f.store.config.RowStore.Logger.With("ledger", f.name)
 	if f.store.source == nil || f.store.rows.IsReadOnly() {
 		return
 	}
@@ -86,10 +86,10 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for part, err := range fetch(ctx, f.name) {
 		if err == nil {
-			err = errors.Join(f.requireSpace(), f.store.rows.AcquireError(), s.part(part, rows))
+			err = errors.Join(f.requireSpace(), f.store.rows.CheckAvailable(), s.part(part, rows))
 		}
-		if errors.Is(err, rowstore.ErrPart) {
-			err = fmt.Errorf("%w: %w", ErrSnapshot, err)
+		if errors.Is(err, rowstore.ErrInvalidSnapshotPart) {
+			err = fmt.Errorf("%w: %w", ErrUnusableSnapshot, err)
 		}
 		if err != nil {
 			return err
@@ -103,9 +103,9 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 	case err != nil:
 		return err
 	case why != "":
-		return fmt.Errorf("%w: the snapshot belongs to another log: %s", ErrSnapshot, why)
+		return fmt.Errorf("%w: the snapshot belongs to another log: %s", ErrUnusableSnapshot, why)
 	case s.size < minSize:
-		return fmt.Errorf("%w: the snapshot covers %d events, but this server's index covers %d", ErrSnapshot, s.size, minSize)
+		return fmt.Errorf("%w: the snapshot covers %d events, but this server's index covers %d", ErrUnusableSnapshot, s.size, minSize)
 	}
 	return commitInstall(ctx, f, rows)
 }
@@ -161,13 +161,13 @@ func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 	s.all.Write(p.Rows)
 	switch {
 	case p.Size == 0:
-		return fmt.Errorf("%w: the snapshot covers no events", ErrSnapshot)
+		return fmt.Errorf("%w: the snapshot covers no events", ErrUnusableSnapshot)
 	case p.Size != s.size:
-		return fmt.Errorf("%w: the snapshot's size changed from %d to %d between parts", ErrSnapshot, s.size, p.Size)
+		return fmt.Errorf("%w: the snapshot's size changed from %d to %d between parts", ErrUnusableSnapshot, s.size, p.Size)
 	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
-		return fmt.Errorf("%w: the snapshot's rows are too large for %d events", ErrSnapshot, s.size)
+		return fmt.Errorf("%w: the snapshot's rows are too large for %d events", ErrUnusableSnapshot, s.size)
 	}
-	for row, err := range rowstore.DecodePart(p.Rows) {
+	for row, err := range rowstore.DecodeSnapshotPart(p.Rows) {
 		if err == nil {
 			err = to.Add(row)
 		}
@@ -187,18 +187,18 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 	switch {
 	case d == cursorDimension && len(rest) == 0:
 		if s.cursor, err = decodeCursor(row.Value); err != nil {
-			return fmt.Errorf("%w: decoding the snapshot's cursor: %w", ErrSnapshot, err)
+			return fmt.Errorf("%w: decoding the snapshot's cursor: %w", ErrUnusableSnapshot, err)
 		}
 		if s.partial {
-			return fmt.Errorf("%w: the snapshot ends within event %d", ErrSnapshot, s.cursor.size)
+			return fmt.Errorf("%w: the snapshot ends within event %d", ErrUnusableSnapshot, s.cursor.size)
 		}
 		if s.cursor.size != s.size {
-			return fmt.Errorf("%w: the snapshot's size is %d, but its rows cover %d events", ErrSnapshot, s.size, s.cursor.size)
+			return fmt.Errorf("%w: the snapshot's size is %d, but its rows cover %d events", ErrUnusableSnapshot, s.size, s.cursor.size)
 		}
 	case d == hashDimension:
 		s.hashes++
-	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionBytes && rowstore.VersionOf(rest) >= s.size:
-		return fmt.Errorf("%w: row %x is from event %d, but the snapshot's size is %d", ErrSnapshot, row.Key, rowstore.VersionOf(rest), s.size)
+	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionBytes && rowstore.DecodeVersion(rest) >= s.size:
+		return fmt.Errorf("%w: row %x is from event %d, but the snapshot's size is %d", ErrUnusableSnapshot, row.Key, rowstore.DecodeVersion(rest), s.size)
 	}
 	return nil
 }
@@ -207,9 +207,9 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 func (s *snapshotCheck) end() error {
 	switch {
 	case s.cursor == cursor{}:
-		return fmt.Errorf("%w: the snapshot has no cursor", ErrSnapshot)
+		return fmt.Errorf("%w: the snapshot has no cursor", ErrUnusableSnapshot)
 	case s.hashes != s.size:
-		return fmt.Errorf("%w: the snapshot has the hashes of %d events, but its size is %d", ErrSnapshot, s.hashes, s.size)
+		return fmt.Errorf("%w: the snapshot has the hashes of %d events, but its size is %d", ErrUnusableSnapshot, s.hashes, s.size)
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	"colophon/storage"
 )
 
-// Find returns the seq of the event with the given event_hash. It returns storage.ErrNotFound if no
-// event covered by the index has that hash. It returns ErrAhead if the index covers fewer than
+// FindByHash returns the seq of the event with the given event_hash. It returns storage.ErrNotFound if no
+// event covered by the index has that hash. It returns ErrBehind if the index covers fewer than
 // atLeast events, which can also happen after the index is replaced.
-func (f *Follower) Find(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
+func (f *Follower) FindByHash(ctx context.Context, hash storage.Hash, atLeast uint64) (uint64, error) {
 	seq, err := f.find(ctx, hash, atLeast)
 	if err != nil {
 		return 0, fmt.Errorf("looking up event %x of ledger %q: %w", hash, f.name, err)
@@ -32,7 +32,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 	defer f.store.rows.Release()
 	now := f.published.Load() // the engine can already contain events beyond this size
 	if now.size < atLeast {
-		return 0, ErrAhead
+		return 0, ErrBehind
 	}
 	found, err := f.eventsWith(ctx, now, hash[:hashBytes], func(other storage.Hash) bool { return other == hash })
 	if err == nil && len(found) == 0 {
@@ -55,7 +55,7 @@ const maxFound = 8
 
 // FindByHashPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
 // digits. There must be at least 8 digits, because FindByHashPrefix reads all events whose hashes
-// begin with the first 8. It returns ErrAhead if the index covers fewer than atLeast events.
+// begin with the first 8. It returns ErrBehind if the index covers fewer than atLeast events.
 func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast u
 	defer f.store.rows.Release()
 	now := f.published.Load()
 	if now.size < atLeast {
-		return nil, ErrAhead
+		return nil, ErrBehind
 	}
 	begins, err := hex.DecodeString(digits[:min(len(digits)/2, hashBytes)*2])
 	if err != nil {
@@ -85,7 +85,7 @@ func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedE
 // eventsWith returns at most maxFound events whose event_hash starts with begins and satisfies
 // matches. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, matches func(storage.Hash) bool) (found []HashedEvent, err error) {
-	prefix := append(now.keys.Prefix(nil, hashDimension), begins...)
+	prefix := append(now.keys.AppendPrefix(nil, hashDimension), begins...)
 	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
 	if err != nil {
 		return nil, err
@@ -115,5 +115,5 @@ const hashBytes = 6
 // eventHashKey returns the key prefix shared by all events whose event_hash begins with the same
 // hashBytes bytes as hash.
 func eventHashKey(k rowstore.Keyspace, dst []byte, hash storage.Hash) []byte {
-	return append(k.Prefix(dst, hashDimension), hash[:hashBytes]...)
+	return append(k.AppendPrefix(dst, hashDimension), hash[:hashBytes]...)
 }

@@ -20,10 +20,10 @@ type Fold struct {
 	Counters counters.Counters
 	recorded recorded
 
-	// The current batch accepts at most batchEvents events, and at most BatchSteps effects of any
+	// The current batch accepts at most batchEvents events, and at most BatchEffects effects of any
 	// one event.
-	batchEvents uint64
-	BatchSteps  int
+	batchEvents  uint64
+	BatchEffects int
 
 	waitsForSpace bool // there was not enough disk space for the last batch
 
@@ -40,11 +40,11 @@ type Fold struct {
 
 	// KeysRead counts the keys that derivers read through iterators.
 	KeysRead int
-	// Cache caches the encodings of events that families produce for queries.
-	Cache LogEventCache
-	// FilterBytes is the amount of memory, in bytes, that the filters of all ledgers may still
+	// EventCache caches the encodings of events that families produce for queries.
+	EventCache LogEventCache
+	// FilterBytesLeft is the amount of memory, in bytes, that the filters of all ledgers may still
 	// allocate.
-	FilterBytes *atomic.Int64
+	FilterBytesLeft *atomic.Int64
 
 	decoder event.Decoder
 	value   []byte // scratch
@@ -90,7 +90,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.flushPending()) }()
 	for {
-		if err := noSpace(f.store.rows.AcquireError()); err != nil {
+		if err := noSpace(f.store.rows.CheckAvailable()); err != nil {
 			return err
 		}
 		if f.store.rows.IsReadOnly() {
@@ -112,7 +112,7 @@ func (f *Follower) catchUp(ctx context.Context) (err error) {
 // noteSpace records whether the fold is waiting for disk space. It logs when the wait begins.
 func (f *Follower) noteSpace(starved bool) {
 	if starved && !f.fold.waitsForSpace {
-		f.store.config.Rows.Log.Warn("the disk is nearly full; the index is waiting for free space",
+		f.store.config.RowStore.Logger.Warn("the disk is nearly full; the index is waiting for free space",
 			"ledger", f.name, "size", f.Size(), "needed_bytes", rowstore.MinFreeBytes)
 	}
 	f.fold.waitsForSpace = starved
@@ -142,9 +142,9 @@ func (f *Follower) beginBatch() {
 	if requested := f.requestedSize.Load(); requested > f.fold.state.size {
 		f.fold.batchEvents = min(f.fold.batchEvents, requested-f.fold.state.size)
 	}
-	f.fold.BatchSteps = c.BatchSteps
+	f.fold.BatchEffects = c.BatchEffects
 	f.fold.state.partial = false
-	f.fold.Rows.BeginBatch(rowstore.Limits{Batch: c.BatchBytes / share, RowCache: c.RowCacheBytes / share})
+	f.fold.Rows.BeginBatch(rowstore.Limits{BatchBytes: c.BatchBytes / share, RowCacheBytes: c.RowCacheBytes / share})
 }
 
 // gather folds events into the batch until the batch is full or the log ends. It reports
@@ -213,7 +213,7 @@ func (f *Follower) commit() error {
 	rows := &f.fold.Rows
 	f.fold.writeRecorded()
 	f.fold.Counters.Write(&f.fold.Rows)
-	rows.Set(rows.Keys.Prefix(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
+	rows.Set(rows.Keyspace.AppendPrefix(nil, cursorDimension), f.fold.state.append(nil, f.fold.deferWork))
 	if err := errors.Join(f.flushPending(), rows.Err); err != nil {
 		return err
 	}
@@ -243,8 +243,8 @@ func (f *Follower) flushPending() error {
 // event folds the next event of the log. If it returns an error, the event is not folded. If
 // some of its rows were already written, Rows.Err is set and the batch is discarded.
 func (f *Fold) event(ctx context.Context, e *Event) error {
-	if e.Prev != f.state.tip {
-		return fmt.Errorf("prev_event_hash is %x, but the hash of the previous event is %x", e.Prev, f.state.tip)
+	if e.PrevHash != f.state.tip {
+		return fmt.Errorf("prev_event_hash is %x, but the hash of the previous event is %x", e.PrevHash, f.state.tip)
 	}
 	e.Seq = f.state.size
 	if err := f.derive(ctx, e); err != nil {
@@ -253,7 +253,7 @@ func (f *Fold) event(ctx context.Context, e *Event) error {
 		}
 		return err
 	}
-	f.value = rowstore.AppendSeq(eventHashKey(f.Rows.Keys, f.value[:0], e.Hash), e.Seq)
+	f.value = rowstore.AppendSeq(eventHashKey(f.Rows.Keyspace, f.value[:0], e.Hash), e.Seq)
 	f.Rows.Set(f.value, nil)
 	f.mark(&e.Event)
 	f.Counters.CountEvent(&e.Event)

@@ -104,7 +104,7 @@ func (f *Follower) run(ctx context.Context, err error) {
 		return // the follower was closed, which explains the error
 	}
 	f.err = fmt.Errorf("the index of ledger %q stopped at size %d: %w", f.name, f.Size(), err)
-	f.store.config.Rows.Log.Error("the index no longer follows the log; queries will not see newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
+	f.store.config.RowStore.Logger.Error("the index no longer follows the log; queries will not see newer events until the server restarts", "ledger", f.name, "size", f.Size(), "error", err)
 }
 
 // retryPause is the time between two attempts of a follower to read a log that is unavailable.
@@ -117,14 +117,14 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 		return false
 	}
 	if !f.interrupted {
-		f.store.config.Rows.Log.Warn("the index is waiting, because the log cannot be read", "ledger", f.name, "size", f.Size(), "error", err)
+		f.store.config.RowStore.Logger.Warn("the index is waiting, because the log cannot be read", "ledger", f.name, "size", f.Size(), "error", err)
 	}
 	f.interrupted = true
 	time.AfterFunc(retryPause, f.Wake)
 	return true
 }
 
-// pause waits for a Wake. It then waits until Settings.Pause has passed since the last fold or a
+// pause waits for a Wake. It then waits until Settings.MinFoldInterval has passed since the last fold or a
 // reader is waiting, because folding after every commit would cost more than the commits themselves.
 // After an interruption, pause waits only for the Wake, because a waiting reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
@@ -133,7 +133,7 @@ func (f *Follower) pause(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if left := f.store.config.Pause - time.Since(f.folded); left > 0 && !f.interrupted {
+	if left := f.store.config.MinFoldInterval - time.Since(f.folded); left > 0 && !f.interrupted {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
@@ -169,13 +169,13 @@ func (f *Follower) resetFold() error {
 	f.release()
 	f.flight = nil
 	f.fold = Fold{
-		Log:          f.log,
-		Rows:         f.store.rows.NewWriter(keys),
-		Counters:     counters.New(counters.NewCounts(f.store.begin)),
-		Cache:        f.cache(),
-		FilterBytes:  &f.store.filterBytes,
-		chunks:       newChunks(),
-		flushPending: f.flushPending,
+		Log:             f.log,
+		Rows:            f.store.rows.NewWriter(keys),
+		Counters:        counters.New(counters.NewCounts(f.store.begin)),
+		EventCache:      f.cache(),
+		FilterBytesLeft: &f.store.filterBytes,
+		chunks:          newChunks(),
+		flushPending:    f.flushPending,
 	}
 	f.fold.addDerivers(f.store.config.Families)
 	return nil
@@ -196,7 +196,7 @@ func (f *Follower) release() {
 // restore loads the stored state. If the state does not belong to this log, for example after the
 // log was restored from a backup, restore empties the ledger's part of the index.
 func (f *Follower) restore(ctx context.Context) error {
-	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keys)
+	stored, err := readCursor(&f.fold.Rows, f.fold.Rows.Keyspace)
 	if err == nil && stored.size == 0 {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (f *Follower) restore(ctx context.Context) error {
 		}
 	}
 	if why != "" {
-		f.store.config.Rows.Log.Warn("the stored index is damaged or does not match the log; rebuilding it", "ledger", f.name, "reason", why)
+		f.store.config.RowStore.Logger.Warn("the stored index is damaged or does not match the log; rebuilding it", "ledger", f.name, "reason", why)
 		return f.empty()
 	}
 	f.fold.state, f.fold.Counters = stored, counters.New(kept)
@@ -246,17 +246,17 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 // empty deletes the ledger's part of the index. The caller must hold the store's mu, and the
 // fold must not have read any rows yet.
 func (f *Follower) empty() error {
-	keys, err := f.store.rows.Clear(f.name, f.fold.Rows.Keys)
+	keys, err := f.store.rows.Clear(f.name, f.fold.Rows.Keyspace)
 	if err != nil {
 		return fmt.Errorf("emptying the index: %w", noSpace(err))
 	}
-	f.fold.Rows.Keys = keys
+	f.fold.Rows.Keyspace = keys
 	return nil
 }
 
 // snapshot returns the fold's current state for publication.
 func (f *Follower) snapshot() *snapshot {
-	return &snapshot{f.fold.state, f.fold.Counters.Snapshot(), f.fold.Rows.Keys, make(chan struct{})}
+	return &snapshot{f.fold.state, f.fold.Counters.Snapshot(), f.fold.Rows.Keyspace, make(chan struct{})}
 }
 
 // publish makes a stored state visible and wakes all goroutines that wait for a newer state.

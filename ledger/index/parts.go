@@ -148,7 +148,7 @@ func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []b
 	if err != nil {
 		return nil, err
 	}
-	if err := f.store.rows.AcquireError(); err != nil { // close the view, because a replacement of the index waits for it
+	if err := f.store.rows.CheckAvailable(); err != nil { // close the view, because a replacement of the index waits for it
 		s.remove(h)
 		return nil, noSpace(err)
 	}
@@ -163,7 +163,7 @@ func (h *heldView) read(from []byte) (*SnapshotPart, error) {
 		return nil, ErrSizePassed
 	}
 	h.timer.Reset(holdTime)
-	rows, last, more, err := h.view.EncodePart(from, h.follower.store.config.PartBytes)
+	rows, last, more, err := h.view.EncodeSnapshotPart(from, h.follower.store.config.PartBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -237,13 +237,13 @@ func (s *heldViews) holdRequested(f *Follower, now *snapshot) {
 // Two servers whose indexes have the same size and layout have the same digest.
 func (v *View) Digest(ctx context.Context) (digest [sha256.Size]byte, err error) {
 	if v.partial {
-		return digest, ErrAhead
+		return digest, ErrBehind
 	}
 	all := sha256.New()
 	var from []byte
 	for more := true; more; {
 		var rows []byte
-		if rows, from, more, err = v.EncodePart(from, PartBytes); err != nil {
+		if rows, from, more, err = v.EncodeSnapshotPart(from, PartBytes); err != nil {
 			return digest, err
 		}
 		all.Write(rows)

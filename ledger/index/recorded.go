@@ -29,7 +29,7 @@ func (f *Fold) mark(e *event.Event) {
 	r, at := &f.recorded, e.Seq%timeBlockEvents
 	switch {
 	case at == 0:
-		f.Rows.Set(recordedMarkKey(f.Rows.Keys, nil, e.Time, e.Seq), nil)
+		f.Rows.Set(recordedMarkKey(f.Rows.Keyspace, nil, e.Time, e.Seq), nil)
 		*r = recorded{encoded: r.encoded[:0]}
 	case r.events != at: // this fold began in the middle of the block
 		if err := r.load(&f.Rows, e.Seq); err != nil {
@@ -49,7 +49,7 @@ func (f *Fold) mark(e *event.Event) {
 // the row that an earlier fold stored.
 func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 	*r = recorded{}
-	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keys, nil, seq/timeBlockEvents))
+	encoded, _, err := rows.GetStored(recordedBlockKey(rows.Keyspace, nil, seq/timeBlockEvents))
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func (r *recorded) load(rows *rowstore.Writer, seq uint64) error {
 // written.
 func (f *Fold) writeRecorded() {
 	if r := &f.recorded; r.events > r.stored {
-		f.value = recordedBlockKey(f.Rows.Keys, f.value[:0], (f.state.size)/timeBlockEvents)
+		f.value = recordedBlockKey(f.Rows.Keyspace, f.value[:0], (f.state.size)/timeBlockEvents)
 		f.Rows.Set(f.value, r.encoded)
 		r.stored = r.events
 	}
 }
 
 func recordedBlockKey(k rowstore.Keyspace, dst []byte, block uint64) []byte {
-	return rowstore.AppendSeq(k.Prefix(dst, recordedTimes), block)
+	return rowstore.AppendSeq(k.AppendPrefix(dst, recordedTimes), block)
 }
 
 // timesReader decodes the times in a block in order.
@@ -95,7 +95,7 @@ func (t *timesReader) next() (time.Time, error) {
 // recordedIn returns a reader for the times in a block. The reader is valid until the view reads
 // another row.
 func (v *View) recordedIn(block uint64) (timesReader, error) {
-	v.block = recordedBlockKey(v.Keys, v.block[:0], block)
+	v.block = recordedBlockKey(v.Keyspace, v.block[:0], block)
 	encoded, found, err := v.Get(v.block)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: the event times of block %d are missing", rowstore.ErrDamaged, block)

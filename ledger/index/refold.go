@@ -99,7 +99,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 		if !more {
 			return cmp.Or(ctx.Err(), errLogEnds)
 		}
-		if f.fold.pending() >= f.store.config.MaxDeferred {
+		if f.fold.pending() >= f.store.config.MaxDeferredGroups {
 			if err := f.storeDeferred(ctx); err != nil {
 				return err
 			}
@@ -139,12 +139,12 @@ func (f *Follower) storeDeferred(ctx context.Context) error {
 	return nil
 }
 
-// storeSome does part of the deferred work, about MaxDeferred/8 items, and starts to store the
+// storeSome does part of the deferred work, about MaxDeferredGroups/8 items, and starts to store the
 // results.
 func (f *Follower) storeSome() error {
 	rows := &f.fold.Rows
 	f.beginBatch()
-	f.fold.flushDeferred(1 + f.store.config.MaxDeferred/8)
+	f.fold.flushDeferred(1 + f.store.config.MaxDeferredGroups/8)
 	err := rows.Err
 	if err == nil {
 		err = f.commit()

@@ -60,9 +60,9 @@ func OpenWith(c Settings) (*Store, error) {
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.Counters...)
 	}
-	c.Rows.Schema, c.Rows.Replaced = SchemaOf(c.Families), s.replaced
+	c.RowStore.Schema, c.RowStore.OnReplaced = SchemaOf(c.Families), s.replaced
 	var err error
-	if s.rows, err = rowstore.Open(c.Rows); err != nil {
+	if s.rows, err = rowstore.Open(c.RowStore); err != nil {
 		return nil, err
 	}
 	s.events = newEventCache(c.EventCacheBytes)

@@ -12,15 +12,15 @@ import (
 	"colophon/storage"
 )
 
-// ErrAhead means that the index has not reached the requested size.
-var ErrAhead = errors.New("index: the index has not reached the requested size")
+// ErrBehind means that the index has not reached the requested size.
+var ErrBehind = errors.New("index: the index has not reached the requested size")
 
 // Page selects a part of a list.
 type Page = rowstore.Page
 
-// ErrPosition means that Page.After is not a position that the same query returned with an earlier
+// ErrInvalidPosition means that Page.After is not a position that the same query returned with an earlier
 // page.
-var ErrPosition = rowstore.ErrPosition
+var ErrInvalidPosition = rowstore.ErrInvalidPosition
 
 // ErrRebuilding means that a damaged index is being replaced by an empty one.
 var ErrRebuilding = rowstore.ErrRebuilding
@@ -47,7 +47,7 @@ func (f *Follower) LatestView() (*View, error) {
 	}
 	now := f.published.Load()
 	v := &View{follower: f, Reader: f.store.rows.NewReader(now.keys)}
-	c, err := readCursor(v.Reader, v.Keys)
+	c, err := readCursor(v.Reader, v.Keyspace)
 	if err = errors.Join(err, now.sameRows(f)); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
@@ -65,7 +65,7 @@ func (s *snapshot) sameRows(f *Follower) error {
 	return nil
 }
 
-// View returns a view as of the given size. It returns ErrAhead if the index has not reached that
+// View returns a view as of the given size. It returns ErrBehind if the index has not reached that
 // size.
 func (f *Follower) View(size uint64) (*View, error) {
 	v, err := f.LatestView()
@@ -73,7 +73,7 @@ func (f *Follower) View(size uint64) (*View, error) {
 		return nil, err
 	}
 	if size > v.latest {
-		return nil, errors.Join(fmt.Errorf("opening ledger %q at size %d: the index is at size %d: %w", f.name, size, v.latest, ErrAhead), v.Close())
+		return nil, errors.Join(fmt.Errorf("opening ledger %q at size %d: the index is at size %d: %w", f.name, size, v.latest, ErrBehind), v.Close())
 	}
 	v.SetSize(size)
 	return v, nil

@@ -87,8 +87,8 @@ func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
 	return move(temporary.Name(), path)
 }
 
-// Confirm implements ledger.KeyStore.
-func (k KeyFiles) Confirm(name string) error {
+// ConfirmStaged implements ledger.KeyStore.
+func (k KeyFiles) ConfirmStaged(name string) error {
 	err := move(k.StagedPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("confirming the key %s: %w", k.Path(name), storage.ErrNotFound)

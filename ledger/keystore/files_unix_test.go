@@ -25,9 +25,9 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/a")
 	require.NoError(t, err)
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept")
-	keys, marks := keystore.KeyFiles{Dir: filepath.Join(dir, "keys")}, keystore.MarkFiles{Dir: filepath.Join(dir, "marks")}
+	keys, marks := keystore.KeyFiles{Dir: filepath.Join(dir, "keys")}, keystore.HighWaterMarkFiles{Dir: filepath.Join(dir, "marks")}
 	require.NoError(t, keys.Stage("a", signer))
-	require.NoError(t, keys.Confirm("a"))
+	require.NoError(t, keys.ConfirmStaged("a"))
 	require.NoError(t, marks.SetMark("a", []byte("mark")))
 
 	for _, mode := range []os.FileMode{0o777, 0o770, 0o702} {
@@ -52,9 +52,9 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	require.NoError(t, os.Symlink(kept, keys.NextPath("a")))
 	_, err = keys.LoadNext("a", nil)
 	require.ErrorContains(t, err, "not a regular file")
-	variables := keystore.KeyVariables{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
+	variables := keystore.EnvKeys{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
 	require.NoError(t, os.Remove(keys.Path("a")))
-	require.NoError(t, os.Symlink(kept, variables.SignedPath("a")))
+	require.NoError(t, os.Symlink(kept, variables.LastSignerPath("a")))
 	_, err = variables.Load("a")
 	require.ErrorContains(t, err, "not a regular file")
 

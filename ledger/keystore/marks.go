@@ -11,16 +11,16 @@ import (
 	"colophon/storage"
 )
 
-// MarkFiles stores high-water marks in a folder, one file per ledger.
-type MarkFiles struct {
+// HighWaterMarkFiles stores high-water marks in a folder, one file per ledger.
+type HighWaterMarkFiles struct {
 	Dir string
 }
 
 // Path returns the path of the file that contains a ledger's high-water mark.
-func (m MarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
+func (m HighWaterMarkFiles) Path(name string) string { return filepath.Join(m.Dir, name+".checkpoint") }
 
 // Mark implements highwater.Store.
-func (m MarkFiles) Mark(name string) ([]byte, error) {
+func (m HighWaterMarkFiles) Mark(name string) ([]byte, error) {
 	text, err := readWhole(m.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the high-water mark %s: %w", m.Path(name), storage.ErrNotFound)
@@ -29,7 +29,7 @@ func (m MarkFiles) Mark(name string) ([]byte, error) {
 }
 
 // SetMark implements highwater.Store. The change is durable.
-func (m MarkFiles) SetMark(name string, checkpoint []byte) error {
+func (m HighWaterMarkFiles) SetMark(name string, checkpoint []byte) error {
 	return writeWhole(m.Path(name), checkpoint)
 }
 

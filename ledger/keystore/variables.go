@@ -12,28 +12,28 @@ import (
 	"colophon/storage"
 )
 
-// KeyVariables reads signing keys from environment variables, and from files for ledgers that have
+// EnvKeys reads signing keys from environment variables, and from files for ledgers that have
 // no variable. A variable contains every key that its ledger might need for signing, separated by
 // white space. The log determines which of them sign. In the folder of the key files, NAME.vkey
 // contains the verifier key of the last signer of a ledger.
-type KeyVariables struct {
+type EnvKeys struct {
 	KeyFiles
 	Lookup func(name string) (string, bool) // behaves like os.LookupEnv
 }
 
 // VariableName returns the name of a ledger's environment variable.
-func (KeyVariables) VariableName(name string) string {
-	return ledger.KeyVariable(name)
+func (EnvKeys) VariableName(name string) string {
+	return ledger.KeyEnvVar(name)
 }
 
-// SignedPath returns the path of the file that records which key of a ledger's variable signed
+// LastSignerPath returns the path of the file that records which key of a ledger's variable signed
 // last.
-func (k KeyVariables) SignedPath(name string) string {
+func (k EnvKeys) LastSignerPath(name string) string {
 	return strings.TrimSuffix(k.Path(name), ".key") + ".vkey"
 }
 
 // signers returns the signers in a ledger's variable, or nil if the variable is not set.
-func (k KeyVariables) signers(name string) ([]*proofs.Signer, error) {
+func (k EnvKeys) signers(name string) ([]*proofs.Signer, error) {
 	value, _ := k.Lookup(k.VariableName(name))
 	var list []*proofs.Signer
 	for secret := range strings.FieldsSeq(value) {
@@ -53,7 +53,7 @@ func (k KeyVariables) signers(name string) ([]*proofs.Signer, error) {
 }
 
 // Load implements ledger.KeyStore.
-func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
+func (k EnvKeys) Load(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil {
 		return nil, err
@@ -61,9 +61,9 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 	if list == nil {
 		return k.KeyFiles.Load(name)
 	}
-	signed, err := readWhole(k.SignedPath(name))
+	signed, err := readWhole(k.LastSignerPath(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading %s: %w", k.SignedPath(name), storage.ErrNotFound)
+		return nil, fmt.Errorf("reading %s: %w", k.LastSignerPath(name), storage.ErrNotFound)
 	}
 	if err != nil {
 		return nil, err
@@ -73,11 +73,11 @@ func (k KeyVariables) Load(name string) (*proofs.Signer, error) {
 			return signer, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s does not contain the key that signed last, which is recorded in %s; add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.SignedPath(name)))
+	return nil, fmt.Errorf("%w: %s does not contain the key that signed last, which is recorded in %s; add that key", ledger.ErrBadKey, k.VariableName(name), pathInData(k.LastSignerPath(name)))
 }
 
 // LoadStaged implements ledger.KeyStore.
-func (k KeyVariables) LoadStaged(name string) (*proofs.Signer, error) {
+func (k EnvKeys) LoadStaged(name string) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
@@ -88,25 +88,25 @@ func (k KeyVariables) LoadStaged(name string) (*proofs.Signer, error) {
 	return list[0], nil
 }
 
-// Confirm implements ledger.KeyStore.
-func (k KeyVariables) Confirm(name string) error {
+// ConfirmStaged implements ledger.KeyStore.
+func (k EnvKeys) ConfirmStaged(name string) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
 		return err
 	case list == nil:
-		return k.KeyFiles.Confirm(name)
+		return k.KeyFiles.ConfirmStaged(name)
 	}
 	return k.recordSigned(name, list[0].Verifier())
 }
 
 // recordSigned records durably which key signed last.
-func (k KeyVariables) recordSigned(name string, key *proofs.Verifier) error {
-	return writeWhole(k.SignedPath(name), []byte(key.String()+"\n"))
+func (k EnvKeys) recordSigned(name string, key *proofs.Verifier) error {
+	return writeWhole(k.LastSignerPath(name), []byte(key.String()+"\n"))
 }
 
 // LoadOthers implements ledger.RotatingKeyStore.
-func (k KeyVariables) LoadOthers(name string) ([]*proofs.Signer, error) {
+func (k EnvKeys) LoadOthers(name string) ([]*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil || list != nil {
 		return list, err
@@ -115,7 +115,7 @@ func (k KeyVariables) LoadOthers(name string) ([]*proofs.Signer, error) {
 }
 
 // LoadNext implements ledger.RotatingKeyStore.
-func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
+func (k EnvKeys) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Signer, error) {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
@@ -132,7 +132,7 @@ func (k KeyVariables) LoadNext(name string, keys *proofs.KeyHistory) (*proofs.Si
 }
 
 // StageNext implements ledger.RotatingKeyStore.
-func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
+func (k EnvKeys) StageNext(name string, signer *proofs.Signer) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:
@@ -140,11 +140,11 @@ func (k KeyVariables) StageNext(name string, signer *proofs.Signer) error {
 	case list == nil:
 		return k.KeyFiles.StageNext(name, signer)
 	}
-	return fmt.Errorf("adding a key to %s: %w", k.VariableName(name), ledger.ErrKeysFixed)
+	return fmt.Errorf("adding a key to %s: %w", k.VariableName(name), ledger.ErrExternalKeys)
 }
 
 // Reconcile implements ledger.RotatingKeyStore.
-func (k KeyVariables) Reconcile(name string, keys *proofs.KeyHistory) error {
+func (k EnvKeys) Reconcile(name string, keys *proofs.KeyHistory) error {
 	list, err := k.signers(name)
 	switch {
 	case err != nil:

@@ -13,11 +13,11 @@ import (
 // citationQuestions lists the questions about citation sets (spec: Citation drift; Citation conflicts; Stale
 // citations). None of them accepts the parameter state, because citation sets have no state.
 var citationQuestions = []Question{
-	{Path: "/citation-sets/drift", Takes: Pages | Proofs, Names: []string{"subject"}, Ask: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
-	{Path: "/citation-sets/conflicts", Takes: Pages | Proofs, Ask: askWithoutParameters(Conflicts)},
-	{Path: "/citation-sets/stale", Takes: Pages | Proofs, Names: []string{"source_id"}, Ask: askWith(parseStale, StaleCitations)},
-	{Path: "/citation-sets/by-chunk/:hash", Takes: Pages | Proofs, Ask: askWith(parseChunk, CitationsOfChunk)},
-	{Path: "/citation-sets/by-source/:source_id", Takes: Pages | Proofs, Ask: askWith(parseSource, CitationsOfSource)},
+	{Path: "/citation-sets/drift", SharedParameters: PageParameters | ProofsParameter, ParameterNames: []string{"subject"}, ParseParameters: askWith(required("subject", "the subject of citation sets"), CitationDrift)},
+	{Path: "/citation-sets/conflicts", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWithoutParameters(ChunkConflicts)},
+	{Path: "/citation-sets/stale", SharedParameters: PageParameters | ProofsParameter, ParameterNames: []string{"source_id"}, ParseParameters: askWith(parseStale, StaleCitations)},
+	{Path: "/citation-sets/by-chunk/:hash", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(parseChunk, CitationsOfChunk)},
+	{Path: "/citation-sets/by-source/:source_id", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(parseSource, CitationsOfSource)},
 }
 
 // required returns a parse function for a question that has exactly one parameter, which is required. what describes
@@ -41,17 +41,17 @@ func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], 
 }
 
 func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
-	row := wire.CitationDriftRow{RowMembers: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.Against),
+	row := wire.CitationDriftRow{RowMembers: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.PreviousSeq),
 		Added: orEmpty(d.Added), Removed: orEmpty(d.Removed), Kept: orEmpty(d.Kept)}
-	if d.Against > 0 { // the first set has no previous one
+	if d.PreviousSeq > 0 { // the first set has no previous one
 		row.Jaccard = &d.Jaccard
 	}
 	return row
 }
 
-// Conflicts lists the chunks that are cited under several sources. The seq of a row is the seq of the citation
+// ChunkConflicts lists the chunks that are cited under several sources. The seq of a row is the seq of the citation
 // set that first cited the chunk under a second source.
-func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
+func ChunkConflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
 	found, next, err := citations.ListConflicts(v.View, v.Page)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func Conflicts(v *View) (*wire.Page[wire.ChunkConflict], error) {
 }
 
 func conflictRow(v *View, c *citations.Conflict) wire.ChunkConflict {
-	return wire.ChunkConflict{RowMembers: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sourceUses(c.Sources)}
+	return wire.ChunkConflict{RowMembers: v.row(c.Seq), ChunkHash: c.ChunkHash, SourceCount: c.SourceCount, Sources: sourceUses(c.Sources)}
 }
 
 func sourceUses(found []citations.ChunkSource) []wire.SourceUse {
@@ -77,11 +77,11 @@ func parseStale(p Parameters) (string, error) { return p["source_id"], nil }
 // it covers all sources.
 func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], error) {
 	list := func() ([]citations.StaleCitation, []byte, error) {
-		return citations.ListStaleOfSource(v.Context, v.View, source, v.Page)
+		return citations.ListStaleCitationsOfSource(v.Context, v.View, source, v.Page)
 	}
 	if source == "" {
 		list = func() ([]citations.StaleCitation, []byte, error) {
-			return citations.ListStale(v.Context, v.View, v.Page)
+			return citations.ListStaleCitations(v.Context, v.View, v.Page)
 		}
 	}
 	found, next, err := list()
@@ -93,15 +93,15 @@ func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], 
 
 func staleRow(v *View, s *citations.StaleCitation) wire.StaleCitationRow {
 	return wire.StaleCitationRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, SourceID: s.SourceID, ChunkHash: s.ChunkHash,
-		SupersededBy: s.SupersededBy, How: s.How}
+		SupersededBy: s.SupersededBy, How: s.SupersessionKind}
 }
 
 func parseChunk(p Parameters) (string, error) {
-	return p["hash"], checkForm(forms.Chunk, "hash", p["hash"])
+	return p["hash"], checkForm(forms.ChunkHash, "hash", p["hash"])
 }
 
 // CitationsOfChunk lists the citation sets that cite a chunk. Each row has only the citations of that chunk.
-func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitingRow], error) {
+func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitingSetRow], error) {
 	found, next, err := citations.SetsCitingChunk(v.Context, v.View, hash, v.Page)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func parseSource(p Parameters) (string, error) {
 }
 
 // CitationsOfSource lists the citation sets that cite a source. Each row has only the citations of that source.
-func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitingRow], error) {
+func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitingSetRow], error) {
 	found, next, err := citations.SetsCitingSource(v.Context, v.View, id, v.Page)
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func CitationsOfSource(v *View, id string) (*wire.Page[wire.CitingRow], error) {
 	return page(v, found, next, citedRow)
 }
 
-func citedRow(v *View, s *citations.Set) wire.CitingRow {
-	return wire.CitingRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, Time: timeOf(s.Time),
+func citedRow(v *View, s *citations.Set) wire.CitingSetRow {
+	return wire.CitingSetRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, Time: timeOf(s.Time),
 		Citations: rowsOf(v, s.Citations, func(_ *View, c *citations.Citation) wire.CitationRow {
 			return wire.CitationRow{ChunkHash: c.ChunkHash, SourceID: c.SourceID, Weight: json.Number(c.Weight), Section: c.Section}
 		})}
@@ -135,8 +135,8 @@ func citedRow(v *View, s *citations.Set) wire.CitingRow {
 
 // sourceQuestions lists the questions about sources (spec: Unregistered sources).
 var sourceQuestions = []Question{
-	{Path: "/sources", Takes: Pages | Proofs, Ask: askWithoutParameters(Sources)},
-	{Path: "/sources/:source_id", Takes: Proofs, Ask: askWith(parseSource, SourceByID)},
+	{Path: "/sources", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWithoutParameters(Sources)},
+	{Path: "/sources/:source_id", SharedParameters: ProofsParameter, ParseParameters: askWith(parseSource, SourceByID)},
 }
 
 // Sources lists the sources that are or were registered.
@@ -150,8 +150,8 @@ func Sources(v *View) (*wire.Page[wire.Source], error) {
 
 func sourceRow(v *View, s *citations.SourceDetail) wire.Source {
 	row := wire.Source{RowMembers: v.row(s.Seq), SourceID: s.ID, Registered: s.Registered, Time: timeOf(s.Time), Title: s.Title, Reason: s.Reason}
-	if s.Listed {
-		row.ChunkCount = &s.Chunks
+	if s.HasChunkList {
+		row.ChunkCount = &s.ChunkCount
 	}
 	return row
 }
@@ -163,18 +163,18 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 		return nil, notFound(err, "no source with that id was ever registered")
 	}
 	answer := &wire.SourceAnswer{Source: sourceRow(v, &found)}
-	if found.Listed {
+	if found.HasChunkList {
 		answer.ChunkHashes = orEmpty(found.ChunkHashes)
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
 // Questions about one citation set. The path element seq identifies the set. These questions have no Path, because
 // Document's answer is sent byte for byte and Retrieval's request has a body.
 var (
-	Document  = Question{Seqs: []string{"seq"}}                // the citations document of a set (spec: Citations document)
-	Retrieval = Question{Takes: Proofs, Seqs: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
+	CitationsDocumentQuestion = Question{SeqParameters: []string{"seq"}}                                    // the citations document of a set (spec: Citations document)
+	PinnedRetrievalQuestion   = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
 )
 
 // CitationSet returns the citation set that is named by the path element seq.
@@ -200,7 +200,7 @@ func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold 
 	for _, c := range set.Citations {
 		required = append(required, []byte(c.ChunkHash))
 	}
-	chosen := rules.PinnedRetrieval(chunks, required, topK)
+	chosen := rules.SelectPinnedChunks(chunks, required, topK)
 	size := int64(0)
 	for _, c := range chosen {
 		size += int64(len(c.Hash) + len(c.Text) + len(c.SourceID))
@@ -225,6 +225,6 @@ func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold 
 		named[h] = true // list each hash once
 	}
 	var err error
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }

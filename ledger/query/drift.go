@@ -25,8 +25,8 @@ import (
 
 // driftQuestions lists the questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", Takes: Proofs | Figures | Named, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: askWith(parsePair("an IPC record"), Attribution)},
-	{Path: "/drift/timeline", Takes: Pages | States | Proofs | Seeds | Figures | Named, Values: groupings, Ask: askWith(parseTimeline, Timeline)},
+	{Path: "/drift/attribution", SharedParameters: ProofsParameter | TextParameter | NamesParameter, ParameterNames: []string{"a", "b"}, SeqParameters: []string{"a", "b"}, ParseParameters: askWith(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/timeline", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | TextParameter | NamesParameter, ValueParameters: groupings, ParseParameters: askWith(parseTimeline, Timeline)},
 }
 
 // generation returns the members that are common to all rows about IPC records.
@@ -52,7 +52,7 @@ func differences(a *drift.Attribution) []wire.VariableDifference {
 // is nil, which JSON shows as null.
 func valueOf(variable string, value []byte) json.RawMessage {
 	switch drift.Cause(variable) {
-	case drift.Temperature, drift.MaxTokens, drift.Seed, drift.Evidence:
+	case drift.CauseTemperature, drift.CauseMaxTokens, drift.CauseSeed, drift.CauseEvidence:
 		return value
 	}
 	if value == nil {
@@ -97,7 +97,7 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 	found, err = read(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		_, kind, _ = strings.Cut(kind, " ")
-		err = &Error{WrongKind, name, fmt.Sprintf("event %d is not of kind %s", seq, kind)}
+		err = &Error{ReasonWrongKind, name, fmt.Sprintf("event %d is not of kind %s", seq, kind)}
 	}
 	return found, err
 }
@@ -112,12 +112,12 @@ func Attribution(v *View, pair RecordPair) (*wire.Attribution, error) {
 	if answer.Text, err = v.attributionTexts(pair); err != nil {
 		return nil, err
 	}
-	if v.Texts != nil && len(answer.Differences) > 0 {
-		if err := v.Texts.AddMemberValues(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
+	if v.TextComparer != nil && len(answer.Differences) > 0 {
+		if err := v.TextComparer.AddMemberValues(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
 			return nil, err
 		}
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
@@ -127,7 +127,7 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	sets, err := citations.CompareSetsOfRuns(v.View, a.RunID, b.RunID, v.Size())
+	sets, err := citations.CompareLatestSets(v.View, a.RunID, b.RunID, v.Size())
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 // attributedRecord returns one of two compared records with its state and its mismatches.
 func attributedRecord(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
 	row := wire.AttributedRecord{Generation: generation(v, r)}
-	state, err := records.State(v.View, r.Seq)
+	state, err := records.StateOf(v.View, r.Seq)
 	if err != nil {
 		return row, err
 	}
@@ -175,7 +175,7 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 	}
 	fields := []string{}
 	for name, check := range e.Checks.Members() {
-		if string(check.Member("result").Text()) == string(record.Mismatch) {
+		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			fields = append(fields, string(name.Text()))
 		}
 	}
@@ -213,12 +213,12 @@ func parseTimeline(p Parameters) (value records.Value, err error) {
 
 // Timeline lists the runs of a group in log order, each with the cause of its change from the previous run.
 func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], error) {
-	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}, v.Page)
+	found, next, err := runs.Timeline(v.Context, v.View, groups.RunQuery{Value: value, AnyState: v.AnyState, SeededOnly: v.SeededOnly}, v.Page)
 	if err != nil {
 		return nil, err
 	}
 	answer, err := runPage(v, found, next, timelineRow)
-	if err != nil || v.Texts == nil {
+	if err != nil || v.TextComparer == nil {
 		return answer, err
 	}
 	var work figures.Work
@@ -231,9 +231,9 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 }
 
 func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
-	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.Against,
+	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.PreviousSeq,
 		Differences: differences(&s.Attribution)}
-	if s.Against != nil { // the first run has no previous one
+	if s.PreviousSeq != nil { // the first run has no previous one
 		cause := wire.Cause(s.Cause)
 		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
 	}
@@ -244,37 +244,37 @@ func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
 // output.
 func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
 	if a == nil {
-		change, err := v.Texts.ContentLength(v.Context, figures.Output, b, work)
+		change, err := v.TextComparer.MeasureContent(v.Context, figures.ContentOutput, b, work)
 		return &change, err
 	}
-	change, err := v.Texts.CompareContent(v.Context, figures.Output, *a, b, work)
+	change, err := v.TextComparer.CompareContent(v.Context, figures.ContentOutput, *a, b, work)
 	return &change, err
 }
 
 // attributionTexts returns figures about the changes between the texts of two records, or nil if the request does not
 // ask for figures.
 func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextChanges, err error) {
-	if v.Texts == nil {
+	if v.TextComparer == nil {
 		return nil, nil
 	}
 	texts = new(wire.AttributionTextChanges)
-	for name, to := range map[string]*wire.TextChange{figures.Output: &texts.Output, figures.Prompt: &texts.Prompt, figures.Payload: &texts.Payload} {
-		if *to, err = v.Texts.CompareContent(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
+	for name, to := range map[string]*wire.TextChange{figures.ContentOutput: &texts.Output, figures.ContentSystemPrompt: &texts.Prompt, figures.ContentPayload: &texts.Payload} {
+		if *to, err = v.TextComparer.CompareContent(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
 			return nil, err
 		}
 	}
 	return texts, nil
 }
 
-// Reproduction asks whether a re-run reproduced a record (spec: Causes). It has no Path, because its request has a
+// ReproductionQuestion asks whether a re-run reproduced a record (spec: Causes). It has no Path, because its request has a
 // body. The path element seq names the record.
-var Reproduction = Question{Takes: Proofs, Seqs: []string{"seq"}}
+var ReproductionQuestion = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}}
 
 // Reproduce compares the IPC record at seq with its re-run. It calls rerun to obtain the re-run.
 func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, &Error{WrongKind, "seq", fmt.Sprintf("event %d is not an IPC record, or is not among the first %d events", seq, v.Size())}
+		return nil, &Error{ReasonWrongKind, "seq", fmt.Sprintf("event %d is not an IPC record, or is not among the first %d events", seq, v.Size())}
 	}
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, e
 		Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),
 	}
 	answer.Summary = verdict(answer) + found.Sentence()
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 

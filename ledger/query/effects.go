@@ -12,7 +12,7 @@ import (
 
 // effectQuestions lists the questions about effects (spec: Causes).
 var effectQuestions = []Question{
-	{Path: "/drift/effects", Takes: Pages | States | Proofs | Seeds | Figures | Named, Names: []string{"variable", "a", "b", "totals"}, Ask: askWith(parseEffects, Effects)},
+	{Path: "/drift/effects", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | TextParameter | NamesParameter, ParameterNames: []string{"variable", "a", "b", "totals"}, ParseParameters: askWith(parseEffects, Effects)},
 }
 
 // EffectsQuery selects the pairs of runs that show the effect of one variable.
@@ -23,15 +23,15 @@ type EffectsQuery struct {
 
 // Effects lists the pairs of runs that differ in only one variable, and counts them.
 func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
-	q.AnyState, q.Seeded = v.AnyState, v.Seeded
+	q.AnyState, q.SeededOnly = v.AnyState, v.SeededOnly
 	var first effects.PairPage
 	var err error
-	if q.FirstPairsOnly || v.Texts != nil && v.Page.After == nil {
+	if q.FirstPairsOnly || v.TextComparer != nil && v.Page.After == nil {
 		first, err = effects.FirstPage(v.Context, v.View, q.Query, figures.MaxPairs)
 	}
 	totals := first.Totals
 	if !q.FirstPairsOnly && err == nil {
-		totals, err = v.Totals.Totals(v.Context, v.Log.Name(), v.View, q.Query)
+		totals, err = v.CountCache.Totals(v.Context, v.Log.Name(), v.View, q.Query)
 	}
 	if err != nil {
 		return nil, err
@@ -50,16 +50,16 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 
 // addEffectTexts adds figures about texts to an answer. Only the first page has the summary.
 func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.PairPage) (err error) {
-	if v.Texts == nil {
+	if v.TextComparer == nil {
 		return nil
 	}
 	if v.Page.After == nil {
-		if answer.Text, err = v.Texts.SummarizePairs(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
+		if answer.Text, err = v.TextComparer.SummarizePairs(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
 			return err
 		}
 		for i := range answer.Text.MostChanged {
 			pair := &answer.Text.MostChanged[i]
-			pair.Name = v.textName(pair.A, records.InputHash)
+			pair.Name = v.textName(pair.A, records.InputHashName)
 		}
 	}
 	var work figures.Work
@@ -73,7 +73,7 @@ func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.PairPag
 }
 
 func effectPair(v *View, p *effects.Pair) wire.EffectPair {
-	return wire.EffectPair{Seq: p.A.Seq, A: generation(v, &p.A), B: generation(v, &p.B), OutputChanged: p.Changed}
+	return wire.EffectPair{Seq: p.A.Seq, A: generation(v, &p.A), B: generation(v, &p.B), OutputChanged: p.OutputChanged}
 }
 
 // parseEffects parses the variable and the two values, and returns them in the form that events use.

@@ -44,7 +44,7 @@ func (f *RecordFilter) SelectsAll() bool {
 // Resolve before using the filter. The error is an *Error. unknown is true if the error is about an unknown
 // parameter.
 func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
-	r := &Request{Question: &Question{Names: filterNames, Values: filterValues}}
+	r := &Request{Question: &Question{ParameterNames: filterNames, ValueParameters: filterValues}}
 	p = maps.Clone(p)
 	r.takePrefixes(p)
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -60,7 +60,7 @@ func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	return f, false, err
 }
 
-var listedKinds = append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note)
+var listedKinds = append(slices.Clone(record.RecordKinds[:]), record.KindContentRedacted, record.KindNote)
 
 // parseFilter parses parameters that have already been checked.
 func parseFilter(p Parameters) (f RecordFilter, err error) {
@@ -76,14 +76,14 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.TimeRange, err = p.bounds(); err != nil {
 		return f, err
 	}
-	for _, name := range []string{records.RecordSeq, records.Topic} {
+	for _, name := range []string{records.RecordSeqName, records.TopicName} {
 		if _, given := p[name]; !given {
 			continue
 		}
-		if f.Kind != "" && f.Kind != record.Note {
+		if f.Kind != "" && f.Kind != record.KindNote {
 			return f, invalid(name, `selects only notes; omit the parameter "kind"`)
 		}
-		f.Kind = record.Note
+		f.Kind = record.KindNote
 	}
 	f.Values, err = parseValues(p)
 	return f, err
@@ -106,10 +106,10 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 		if i < 0 {
 			return nil, invalid("producer_seq", `requires the parameter "producer", because each producer numbers its own records`)
 		}
-		values[i] = records.ProducerSeq(values[i].Text, number)
+		values[i] = records.ProducerSeqValue(values[i].Text, number)
 	}
-	if len(values) > records.MaxValues {
-		return nil, invalid(values[records.MaxValues].Name, "exceeds the limit: a request can filter by at most %d values", records.MaxValues)
+	if len(values) > records.MaxFilterValues {
+		return nil, invalid(values[records.MaxFilterValues].Name, "exceeds the limit: a request can filter by at most %d values", records.MaxFilterValues)
 	}
 	slices.SortFunc(values, func(a, b records.Value) int { return cmp.Compare(a.Name, b.Name) })
 	return values, nil

@@ -14,10 +14,10 @@ import (
 
 // groupQuestions lists the questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
-	{Path: "/drift/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		AtHead: usesRanking, RefusedParameters: map[string]string{"seeded": "group counts include runs without a seed; " +
-			"to list the seeded runs of a group, use this parameter with /drift/groups/{by}/{value}"}, Ask: askWith(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", Takes: Pages | States | Proofs | Seeds | Named, SecondCursor: "outputs_cursor", Ask: askWith(groupInPath, GroupDetail)},
+	{Path: "/drift/groups", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
+		RequiresHead: usesRanking, RefusedParameters: map[string]string{"seeded": "group counts include runs without a seed; " +
+			"to list the seeded runs of a group, use this parameter with /drift/groups/{by}/{value}"}, ParseParameters: askWith(parseGroups, Groups)},
+	{Path: "/drift/groups/:by/:value", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | NamesParameter, SecondCursor: "outputs_cursor", ParseParameters: askWith(groupInPath, GroupDetail)},
 }
 
 // GroupsQuery selects and orders groups of runs.
@@ -30,12 +30,12 @@ type GroupsQuery struct {
 
 // rankings maps each value of the sort parameter to its ranking.
 var rankings = map[string]groups.Ranking{
-	"recent": groups.RankedRecent, "runs": groups.RankedRuns, "flips": groups.RankedFlips, "stability": groups.RankedStability,
+	"recent": groups.RankingByLastRun, "runs": groups.RankingByRuns, "flips": groups.RankingByFlips, "stability": groups.RankingByStability,
 }
 
 func parseGroups(p Parameters) (q GroupsQuery, err error) {
-	q.By = p["by"]
-	if err := checkGrouping(q.By); err != nil {
+	q.GroupBy = p["by"]
+	if err := checkGrouping(q.GroupBy); err != nil {
 		return q, err
 	}
 	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
@@ -110,14 +110,14 @@ func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 	if err != nil {
 		return nil, err
 	}
-	return runPage(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.By, g) })
+	return runPage(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.GroupBy, g) })
 }
 
 func groupRow(v *View, by string, g *groups.Group) wire.Group {
 	return wire.Group{
-		RowMembers: v.row(g.Last.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.First.Seq, g.Last.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
-		Stability: wire.Decimal(float64(g.MostCommon) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
-		FirstSeq: g.First.Seq, FirstTime: timeOf(g.First.Time), LastSeq: g.Last.Seq, LastTime: timeOf(g.Last.Time),
+		RowMembers: v.row(g.LastRun.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.FirstRun.Seq, g.LastRun.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
+		Stability: wire.Decimal(float64(g.MostCommonOutputRuns) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
+		FirstSeq: g.FirstRun.Seq, FirstTime: timeOf(g.FirstRun.Time), LastSeq: g.LastRun.Seq, LastTime: timeOf(g.LastRun.Time),
 	}
 }
 
@@ -127,7 +127,7 @@ func groupInPath(p Parameters) (records.Value, error) {
 
 // GroupDetail returns one group with a page of its outputs and a page of its runs.
 func GroupDetail(v *View, value records.Value) (*wire.GroupAnswer, error) {
-	q := groups.RunQuery{Value: value, AnyState: v.AnyState, Seeded: v.Seeded}
+	q := groups.RunQuery{Value: value, AnyState: v.AnyState, SeededOnly: v.SeededOnly}
 	group, ok, err := groups.Get(v.Context, v.View, q)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func GroupDetail(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	answer := &wire.GroupAnswer{
 		Group: groupRow(v, q.Name, &group),
 		Outputs: rowsOf(v, outputs, func(v *View, o *groups.Output) wire.GroupOutput {
-			return wire.GroupOutput{RowMembers: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHash), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
+			return wire.GroupOutput{RowMembers: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHashName), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
 		}),
 		OutputsNext: v.next(outputsNext),
 	}
@@ -166,7 +166,7 @@ func noRuns(v *View, q groups.RunQuery) error {
 	} else if found {
 		return missing("no live runs have that value; use state=any to include runs that are not live")
 	}
-	if q.Name == records.IPCID {
+	if q.Name == records.IPCIDName {
 		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
 			"has no ipc_id unless it claims one (/records?incomplete=seed lists the records without a seed)")
 	}

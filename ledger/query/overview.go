@@ -17,13 +17,13 @@ import (
 // overviewQuestions lists the questions about a ledger as a whole: the values of its runs, the outcomes of its
 // records over time, and what a text can refer to (spec: Values; Rates; Search).
 var overviewQuestions = []Question{
-	{Path: "/drift/values", Takes: Pages | Proofs, Names: []string{"of"}, Ask: askWith(parseValuesOf, RunValues)},
-	{Path: "/rates", Names: []string{"since", "until", "step"}, Ask: askWith(parseRates, Rates)},
-	{Path: "/search", Takes: Proofs, Names: []string{"q"}, AlwaysNamed: true, Ask: askWith(parseSearch, Search)},
+	{Path: "/drift/values", SharedParameters: PageParameters | ProofsParameter, ParameterNames: []string{"of"}, ParseParameters: askWith(parseValuesOf, RunValues)},
+	{Path: "/rates", ParameterNames: []string{"since", "until", "step"}, ParseParameters: askWith(parseRates, Rates)},
+	{Path: "/search", SharedParameters: ProofsParameter, ParameterNames: []string{"q"}, AlwaysIncludesNames: true, ParseParameters: askWith(parseSearch, Search)},
 }
 
 // valueNames contains the accepted values of the parameter "of".
-var valueNames = []string{"temperature", "max_tokens", groups.LabelNames}
+var valueNames = []string{"temperature", "max_tokens", groups.LabelNamesList}
 
 func parseValuesOf(p Parameters) (string, error) {
 	if !p.Has("of") {
@@ -49,10 +49,10 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 		return q, err
 	}
 	seconds, given, err := p.ParseCount("step")
-	if err == nil && given && (seconds == 0 || seconds > rates.MaxStep) {
-		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStep)
+	if err == nil && given && (seconds == 0 || seconds > rates.MaxStepSeconds) {
+		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStepSeconds)
 	}
-	q.Step = int64(min(seconds, rates.MaxStep)) // larger values are refused above
+	q.StepSeconds = int64(min(seconds, rates.MaxStepSeconds)) // larger values are refused above
 	return q, err
 }
 
@@ -63,23 +63,23 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 		return nil, tooManyPeriods(err)
 	}
 	answer := &wire.Rates{Step: uint64(step), Rows: rowsOf(v, found, rateRow)}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
-// tooManyPeriods turns rates.ErrTooMany into an Error that says what to change. It returns other errors unchanged.
+// tooManyPeriods turns rates.ErrTooManyPeriods into an Error that says what to change. It returns other errors unchanged.
 func tooManyPeriods(err error) error {
-	if errors.Is(err, rates.ErrTooMany) {
+	if errors.Is(err, rates.ErrTooManyPeriods) {
 		return invalid("step", `would divide the time range into more than %d periods; use a longer "step" or a later "since"`, rates.MaxPeriods)
 	}
 	return err
 }
 
-func rateRow(_ *View, r *rates.Rate) wire.RatePeriod {
-	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.End - r.From,
+func rateRow(_ *View, r *rates.Period) wire.RatePeriod {
+	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.EndSeq - r.FirstSeq,
 		Mismatches: r.Mismatches, NoOutput: r.NoOutput, Drift: make(map[wire.Cause]uint64, len(r.Drift))}
 	if row.Events > 0 {
-		row.FirstSeq = &r.From
+		row.FirstSeq = &r.FirstSeq
 	}
 	for cause, n := range r.Drift {
 		row.Drift[wire.Cause(cause)] = n
@@ -106,17 +106,17 @@ func parseSearch(p Parameters) (string, error) {
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
 	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {
-		if form := forms.ByName[name]; form == forms.Hash || form == forms.Chunk {
+		if form := forms.ByName[name]; form == forms.Hash || form == forms.ChunkHash {
 			hashes = append(hashes, name)
 		}
 	}
-	found, complete, err := search.Find(v.Context, v.View, v.Names, hashes, text)
+	found, complete, err := search.Find(v.Context, v.View, v.NameFinder, hashes, text)
 	if err != nil {
 		return nil, err
 	}
 	answer := &wire.SearchAnswer{Complete: complete, Rows: rowsOf(v, found, func(v *View, h *search.Hit) wire.SearchHit {
 		return wire.SearchHit{RowMembers: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.Name}
 	})}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }

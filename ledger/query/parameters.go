@@ -39,7 +39,7 @@ func ParseCount(name, value string) (uint64, error) {
 }
 
 // checkForm returns an error about the named parameter if its value does not have the form f.
-func checkForm(f *forms.Form, name, value string) error {
+func checkForm(f *forms.Format, name, value string) error {
 	if f.Accepts(value) {
 		return nil
 	}

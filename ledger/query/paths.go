@@ -11,13 +11,13 @@ import (
 // pathQuestions lists the questions about paths, which have no state (spec: Path categories; Path id collisions;
 // Builds).
 var pathQuestions = []Question{
-	{Path: "/paths", Takes: Pages | Proofs, Ask: askWithoutParameters(Projects)},
-	{Path: "/paths/:project", Takes: Pages | Proofs, Names: []string{"status", "validated", "build"}, Ask: askWith(parsePaths, Paths)},
-	{Path: "/paths/:project/builds", Takes: Pages | Proofs, Ask: askWith(pathParameter("project"), Builds)},
-	{Path: "/paths/:project/builds/:build/gone", Takes: Pages | Proofs, Ask: askWith(buildInPath, GonePaths)},
-	{Path: "/paths/:project/compare", Takes: Pages | Proofs, Names: []string{"a", "b", "status"}, Ask: askWith(parseComparison, CompareBuilds)},
-	{Path: "/paths/:project/collisions", Takes: Pages | Proofs, Ask: askWith(pathParameter("project"), Collisions)},
-	{Path: "/paths/:project/:path_id", Takes: Pages | Proofs, Ask: askWith(pathInPath, PathHistory)},
+	{Path: "/paths", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWithoutParameters(Projects)},
+	{Path: "/paths/:project", SharedParameters: PageParameters | ProofsParameter, ParameterNames: []string{"status", "validated", "build"}, ParseParameters: askWith(parsePaths, Paths)},
+	{Path: "/paths/:project/builds", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(pathParameter("project"), Builds)},
+	{Path: "/paths/:project/builds/:build/gone", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(buildInPath, GonePaths)},
+	{Path: "/paths/:project/compare", SharedParameters: PageParameters | ProofsParameter, ParameterNames: []string{"a", "b", "status"}, ParseParameters: askWith(parseComparison, CompareBuilds)},
+	{Path: "/paths/:project/collisions", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(pathParameter("project"), PathCollisions)},
+	{Path: "/paths/:project/:path_id", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(pathInPath, PathHistory)},
 }
 
 // Projects lists the projects that have paths. The seq of a row is the seq of the project's first record.
@@ -73,7 +73,7 @@ func pathRow(v *View, p *paths.Row) wire.Path {
 }
 
 func pathStatus(p *paths.Path) wire.PathStatus {
-	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.ValidatedBefore, LinksChanged: p.LinksChanged,
+	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq, LinksChanged: p.LinksChanged,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }
@@ -101,7 +101,7 @@ func PathHistory(v *View, path PathKey) (*wire.Page[wire.PathVersion], error) {
 }
 
 func pathVersion(v *View, p *paths.Version) wire.PathVersion {
-	return wire.PathVersion{RowMembers: v.row(p.Event), Kind: wire.Kind(p.Kind), Time: timeOf(p.Time), RecordSeq: p.Seq, Category: string(p.Category),
+	return wire.PathVersion{RowMembers: v.row(p.EventSeq), Kind: wire.Kind(p.Kind), Time: timeOf(p.Time), RecordSeq: p.Seq, Category: string(p.Category),
 		PathStatus: pathStatus(&p.Path), Route: p.Route, Build: p.Build, Reason: nullable(p.Reason)}
 }
 
@@ -116,7 +116,7 @@ func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
 
 func buildRow(v *View, b *paths.Build) wire.Build {
 	return wire.Build{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
-		New: b.New, Modified: b.Modified, Unchanged: b.Unchanged, Incomparable: b.Incomparable, HashVersion: otherVersion(b.HashVersion), Gone: b.Gone, Paths: b.Paths, OtherBases: b.OtherBases}
+		New: b.NewRecords, Modified: b.ModifiedRecords, Unchanged: b.UnchangedRecords, Incomparable: b.IncomparableRecords, HashVersion: otherVersion(b.HashVersion), Gone: b.GonePaths, Paths: b.Paths, OtherBases: b.OtherBaseRecords}
 }
 
 // BuildKey identifies a build of a project.
@@ -141,8 +141,8 @@ func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 			return q, invalid(name, "is required: the name of a build")
 		}
 	}
-	q.Project, q.A, q.B = p["project"], p["a"], p["b"]
-	q.Category, err = oneOf("status", p["status"], "", append(paths.Categories[:], paths.Gone))
+	q.Project, q.BuildA, q.BuildB = p["project"], p["a"], p["b"]
+	q.Category, err = oneOf("status", p["status"], "", append(paths.Categories[:], paths.CategoryGone))
 	return q, err
 }
 
@@ -161,8 +161,8 @@ func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
 		shown = d.A
 	}
 	row := wire.PathDifference{RowMembers: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.LinksChanged,
-		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.PathRename, len(d.Renamed))}
-	for i, r := range d.Renamed {
+		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.PathRename, len(d.RenameCandidates))}
+	for i, r := range d.RenameCandidates {
 		row.Renamed[i] = wire.PathRename{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
 	}
 	return row
@@ -172,14 +172,14 @@ func pathSide(p *paths.Path) *wire.ComparedPath {
 	if p == nil {
 		return nil
 	}
-	return &wire.ComparedPath{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.ValidatedBefore,
+	return &wire.ComparedPath{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }
 
-// Collisions lists the paths of a project whose path_id was already taken by another path. The seq of a row is the
+// PathCollisions lists the paths of a project whose path_id was already taken by another path. The seq of a row is the
 // seq of the path's first record.
-func Collisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
+func PathCollisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
 	found, next, err := paths.ListCollisions(v.Context, v.View, project, v.Page)
 	if err != nil {
 		return nil, noPaths(err, "no project with that name has paths")
@@ -189,7 +189,7 @@ func Collisions(v *View, project string) (*wire.Page[wire.PathCollision], error)
 
 func collisionRow(v *View, c *paths.Collision) wire.PathCollision {
 	return wire.PathCollision{RowMembers: v.row(c.Seq), PathID: c.PathID, Route: c.Route,
-		Holder: wire.CollisionHolder{Seq: c.HolderSeq, PathID: c.Held, Route: c.HolderRoute}}
+		Holder: wire.PathIDHolder{Seq: c.HolderSeq, PathID: c.HolderPathID, Route: c.HolderRoute}}
 }
 
 // noPaths turns paths.ErrNotFound into an Error with the given detail. It returns other errors unchanged.

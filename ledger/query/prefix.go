@@ -35,9 +35,9 @@ func (q *Question) hashIn(p Parameters, parameter string) string {
 	case parameter == "key":
 		name = "cache_key"
 	case parameter == "hash":
-		name = prefix.ChunkHash
+		name = prefix.ChunkHashName
 	}
-	if form := forms.ForName(name); form != forms.Hash && form != forms.Chunk {
+	if form := forms.ForName(name); form != forms.Hash && form != forms.ChunkHash {
 		return ""
 	}
 	return name
@@ -53,7 +53,7 @@ func (r *Request) takePrefixes(p Parameters) {
 			continue
 		}
 		algorithm := ""
-		if hash == prefix.ChunkHash {
+		if hash == prefix.ChunkHashName {
 			algorithm = "sha256:"
 		}
 		switch digits := strings.TrimPrefix(p[name], algorithm); {
@@ -74,7 +74,7 @@ func (r *Request) resolve(v *View) (err error) {
 	}
 	p, err := v.withHashes(r.parameters, r.prefixes)
 	if err == nil {
-		r.ask, err = r.Question.Ask(p)
+		r.ask, err = r.Question.ParseParameters(p)
 	}
 	return err
 }
@@ -90,9 +90,9 @@ func (v *View) withHashes(p Parameters, prefixes []hashPrefixParameter) (_ Param
 	return p, nil
 }
 
-// Resolve completes the hashes in the filter that are given by their first digits. Afterwards, the filter must be
+// ResolveHashPrefixes completes the hashes in the filter that are given by their first digits. Afterwards, the filter must be
 // used only with this view. If a hash cannot be resolved, the error is an *Error.
-func (f *RecordFilter) Resolve(ctx context.Context, view *index.View) error {
+func (f *RecordFilter) ResolveHashPrefixes(ctx context.Context, view *index.View) error {
 	if len(f.prefixes) == 0 {
 		return nil
 	}
@@ -111,7 +111,7 @@ const maxCandidates = 8
 func (v *View) hashWith(p *hashPrefixParameter) (string, error) {
 	candidates, err := prefix.Find(v.Context, v.View, p.hash, p.digits)
 	switch {
-	case errors.Is(err, prefix.ErrTooMany):
+	case errors.Is(err, prefix.ErrTooManyHashes):
 		return "", invalid(p.parameter, "must be a complete 64-digit hash: the ledger has too many hashes to search for the prefix %s", p.digits)
 	case err != nil:
 		return "", err

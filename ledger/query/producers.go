@@ -7,8 +7,8 @@ import (
 
 // producerQuestions lists the questions about producers (spec: Producers).
 var producerQuestions = []Question{
-	{Path: "/producers", Takes: Pages | Proofs, Ask: askWithoutParameters(Producers)},
-	{Path: "/producers/:id", Takes: Pages | Proofs, Ask: askWith(pathParameter("id"), ProducerByID)},
+	{Path: "/producers", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWithoutParameters(Producers)},
+	{Path: "/producers/:id", SharedParameters: PageParameters | ProofsParameter, ParseParameters: askWith(pathParameter("id"), ProducerByID)},
 }
 
 // Producers lists the producers that number their records.
@@ -21,7 +21,7 @@ func Producers(v *View) (*wire.Page[wire.ProducerRow], error) {
 }
 
 func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
-	return wire.ProducerRow{RowMembers: v.row(p.Seq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
+	return wire.ProducerRow{RowMembers: v.row(p.LatestSeq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
 		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
 }
 
@@ -39,6 +39,6 @@ func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 		}),
 		Next: v.next(next),
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }

@@ -32,8 +32,8 @@ func Families() []index.Family {
 	}
 }
 
-// Open opens an index that has all the families. See index.Open.
-func Open(c index.Config) (*index.Store, error) {
+// OpenIndex opens an index that has all the families. See index.Open.
+func OpenIndex(c index.Config) (*index.Store, error) {
 	c.Families = Families()
 	return index.Open(c)
 }

@@ -21,29 +21,29 @@ import (
 type Question struct {
 	// Path is relative to the ledger's path. An element that begins with a colon stands for the parameter with that
 	// name.
-	Path  string
-	Takes SharedParameters
-	// Names lists the question's own query parameters. Their values must not be empty.
-	Names []string
-	// Values lists the question's own query parameters that select records by a value, such as input_hash. Each must
+	Path             string
+	SharedParameters SharedParameters
+	// ParameterNames lists the question's own query parameters. Their values must not be empty.
+	ParameterNames []string
+	// ValueParameters lists the question's own query parameters that select records by a value, such as input_hash. Each must
 	// have the format of that value, which may allow an empty value.
-	Values []string
-	// Seqs lists the parameters whose values are seqs of events. The answer waits until the index covers these
+	ValueParameters []string
+	// SeqParameters lists the parameters whose values are seqs of events. The answer waits until the index covers these
 	// events, so that an event can be queried as soon as it is recorded.
-	Seqs []string
+	SeqParameters []string
 	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is "" if there is no
 	// second list. View.SecondPage is the position in that list.
 	SecondCursor string
-	// AtHead reports whether a request is answered from rankings, which exist only for the head. If so, each page is
-	// read at the head when it is requested. A nil AtHead means that the question never uses rankings.
-	AtHead func(Parameters) bool
-	// AlwaysNamed means that the answer includes display names even if the request does not set the names parameter.
-	AlwaysNamed bool
+	// RequiresHead reports whether a request is answered from rankings, which exist only for the head. If so, each page is
+	// read at the head when it is requested. A nil RequiresHead means that the question never uses rankings.
+	RequiresHead func(Parameters) bool
+	// AlwaysIncludesNames means that the answer includes display names even if the request does not set the names parameter.
+	AlwaysIncludesNames bool
 	// RefusedParameters gives the reason for refusing each parameter that only similar questions accept.
 	RefusedParameters map[string]string
-	// Ask parses the question's own parameters and the elements of the path. It is nil if the request has a body,
+	// ParseParameters parses the question's own parameters and the elements of the path. It is nil if the request has a body,
 	// because the answer then depends on the body too.
-	Ask ParseFunc
+	ParseParameters ParseFunc
 }
 
 // SharedParameters is a set of parameters that several questions share.
@@ -51,12 +51,12 @@ type SharedParameters uint8
 
 // The shared parameters.
 const (
-	Pages   SharedParameters = 1 << iota // the parameters limit and cursor
-	States                               // the parameter state: live or any
-	Proofs                               // the parameter proofs
-	Figures                              // the parameter text
-	Seeds                                // the parameter seeded
-	Named                                // the parameter names
+	PageParameters  SharedParameters = 1 << iota // the parameters limit and cursor
+	StateParameter                               // the parameter state: live or any
+	ProofsParameter                              // the parameter proofs
+	TextParameter                                // the parameter text
+	SeededParameter                              // the parameter seeded
+	NamesParameter                               // the parameter names
 )
 
 // A ParseFunc parses the parameters of a question and returns a function that answers it. The answer has a type from
@@ -89,17 +89,17 @@ func pathParameter(name string) func(Parameters) (string, error) {
 // Request is a question with its parameters.
 type Request struct {
 	Question *Question
-	// Size is the tree size of the answer; 0 means the current size of the index.
-	Size uint64
+	// TreeSize is the tree size of the answer; 0 means the current size of the index.
+	TreeSize uint64
 	// MinIndexSize is the number of events that the index must have folded before it can answer the request.
 	MinIndexSize uint64
-	// Figures is true if the request asks for figures about texts. The caller of Parse must then set the view's
+	// IncludeFigures is true if the request asks for figures about texts. The caller of Parse must then set the view's
 	// Texts, but only if the client may read content.
-	Figures bool
-	// Named is true if the answer includes display names. The caller of Parse must then set the view's Names.
-	Named bool
-	view  View // the shared parameters, in a view that is not open yet
-	ask   func(*View) (any, error)
+	IncludeFigures bool
+	// IncludeNames is true if the answer includes display names. The caller of Parse must then set the view's Names.
+	IncludeNames bool
+	view         View // the shared parameters, in a view that is not open yet
+	ask          func(*View) (any, error)
 
 	parameters Parameters
 	prefixes   []hashPrefixParameter
@@ -107,19 +107,19 @@ type Request struct {
 
 // Limit returns the maximum number of rows on a page, or 0 if the answer is not a page.
 func (r *Request) Limit() int {
-	if r.Question.Takes&Pages == 0 {
+	if r.Question.SharedParameters&PageParameters == 0 {
 		return 0
 	}
 	return r.view.Page.Limit
 }
 
-// DefaultPage is the number of rows on a page if the request does not set a limit.
-const DefaultPage = 100
+// DefaultPageLimit is the number of rows on a page if the request does not set a limit.
+const DefaultPageLimit = 100
 
 // Parse parses the parameters of a question. elements holds the decoded path elements by name, and head is the
 // number of events in the ledger. A page has at most maxPage rows. Any error is an *Error.
 func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxPage int) (*Request, error) {
-	r := &Request{Question: q, Named: q.AlwaysNamed, MinIndexSize: 1} // the index must cover the event that creates the ledger
+	r := &Request{Question: q, IncludeNames: q.AlwaysIncludesNames, MinIndexSize: 1} // the index must cover the event that creates the ledger
 	p, err := r.read(elements, rawQuery)
 	if err != nil {
 		return nil, err
@@ -128,8 +128,8 @@ func (q *Question) Parse(elements Parameters, rawQuery string, head uint64, maxP
 		return nil, err
 	}
 	r.parameters = p
-	if q.Ask != nil {
-		if r.ask, err = q.Ask(p); err != nil {
+	if q.ParseParameters != nil {
+		if r.ask, err = q.ParseParameters(p); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +147,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 	for name, values := range given {
 		p[name] = values[0]
 	}
-	if r.view.atHead = r.Question.AtHead != nil && r.Question.AtHead(p); r.view.atHead && p.Has("as_of") {
+	if r.view.atHead = r.Question.RequiresHead != nil && r.Question.RequiresHead(p); r.view.atHead && p.Has("as_of") {
 		return nil, invalid("as_of", `cannot be combined with "sort", because rankings exist only for the head`)
 	}
 	maps.Copy(p, elements)
@@ -174,7 +174,9 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 }
 
 // ownNames returns the question's own query parameters, without the shared ones.
-func (r *Request) ownNames() []string { return slices.Concat(r.Question.Names, r.Question.Values) }
+func (r *Request) ownNames() []string {
+	return slices.Concat(r.Question.ParameterNames, r.Question.ValueParameters)
+}
 
 // names returns the names of all query parameters that the question accepts.
 func (r *Request) names() []string {
@@ -185,22 +187,22 @@ func (r *Request) names() []string {
 	if r.Question.SecondCursor != "" {
 		names = append(names, r.Question.SecondCursor)
 	}
-	if r.Question.Takes&Pages != 0 {
+	if r.Question.SharedParameters&PageParameters != 0 {
 		names = append(names, "limit", "cursor")
 	}
-	if r.Question.Takes&States != 0 {
+	if r.Question.SharedParameters&StateParameter != 0 {
 		names = append(names, "state")
 	}
-	if r.Question.Takes&Proofs != 0 {
+	if r.Question.SharedParameters&ProofsParameter != 0 {
 		names = append(names, "proofs")
 	}
-	if r.Question.Takes&Figures != 0 {
+	if r.Question.SharedParameters&TextParameter != 0 {
 		names = append(names, "text")
 	}
-	if r.Question.Takes&Seeds != 0 {
+	if r.Question.SharedParameters&SeededParameter != 0 {
 		names = append(names, "seeded")
 	}
-	if r.Question.Takes&Named != 0 {
+	if r.Question.SharedParameters&NamesParameter != 0 {
 		names = append(names, "names")
 	}
 	return names
@@ -212,7 +214,7 @@ func (r *Request) knows(name string) bool { return slices.Contains(r.names(), na
 // stands for all names with that prefix.
 func (r *Request) isValue(name string) bool {
 	prefix, _, long := strings.Cut(name, ":")
-	return slices.Contains(r.Question.Values, name) || long && slices.Contains(r.Question.Values, prefix+":<name>")
+	return slices.Contains(r.Question.ValueParameters, name) || long && slices.Contains(r.Question.ValueParameters, prefix+":<name>")
 }
 
 // unknown returns the error for an unknown parameter. The error lists the known ones.
@@ -245,17 +247,17 @@ func (r *Request) checkValue(name, value string) error {
 // readCommon parses the shared parameters.
 func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	v := &r.view
-	v.Page.Limit = min(DefaultPage, maxPage)
-	if p.Has("limit") && r.Question.Takes&Pages != 0 {
+	v.Page.Limit = min(DefaultPageLimit, maxPage)
+	if p.Has("limit") && r.Question.SharedParameters&PageParameters != 0 {
 		if v.Page.Limit, err = ParseLimit(p["limit"], maxPage); err != nil {
 			return err
 		}
 	}
 	if p.Has("as_of") && !v.atHead {
-		if r.Size, err = ParseCount("as_of", p["as_of"]); err != nil {
+		if r.TreeSize, err = ParseCount("as_of", p["as_of"]); err != nil {
 			return err
 		}
-		if r.Size == 0 {
+		if r.TreeSize == 0 {
 			return invalid("as_of", "must be at least 1: every ledger has at least one event")
 		}
 	}
@@ -264,17 +266,17 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 		name, first, second string
 		is                  *bool
 	}{
-		{States, "state", "live", "any", &v.AnyState}, {Proofs, "proofs", "false", "true", &v.Proofs}, {Figures, "text", "false", "true", &r.Figures},
-		{Seeds, "seeded", "false", "true", &v.Seeded}, {Named, "names", "false", "true", &r.Named},
+		{StateParameter, "state", "live", "any", &v.AnyState}, {ProofsParameter, "proofs", "false", "true", &v.IncludeProofs}, {TextParameter, "text", "false", "true", &r.IncludeFigures},
+		{SeededParameter, "seeded", "false", "true", &v.SeededOnly}, {NamesParameter, "names", "false", "true", &r.IncludeNames},
 	} {
-		if r.Question.Takes&choice.takes == 0 {
+		if r.Question.SharedParameters&choice.takes == 0 {
 			continue
 		}
 		if *choice.is, err = p.ParseChoice(choice.name, choice.first, choice.second); err != nil {
 			return err
 		}
 	}
-	if r.Question.Takes&Pages != 0 {
+	if r.Question.SharedParameters&PageParameters != 0 {
 		if v.Page.After, err = r.position("cursor", p["cursor"]); err != nil {
 			return err
 		}
@@ -297,11 +299,11 @@ func (r *Request) position(name, cursor string) ([]byte, error) {
 	if r.view.atHead != (size == headSize) {
 		return nil, invalid(name, "belongs to a different query")
 	}
-	if r.Size > 0 && r.Size != size {
+	if r.TreeSize > 0 && r.TreeSize != size {
 		return nil, invalid("as_of", "does not match the tree size in the %s (%d); omit this parameter", name, size)
 	}
 	if !r.view.atHead {
-		r.Size = size
+		r.TreeSize = size
 	}
 	return position, nil
 }
@@ -322,16 +324,16 @@ func decodeCursor(cursor string) (size uint64, position []byte, ok bool) {
 // checkSizes checks that as_of and after do not exceed the head, and sets MinIndexSize so that the index covers the
 // events that the request names.
 func (r *Request) checkSizes(p Parameters, head uint64) error {
-	for _, name := range r.Question.Seqs {
+	for _, name := range r.Question.SeqParameters {
 		// Ignore a value that is not the seq of an existing event; the question returns an error for it.
 		if seq, err := strconv.ParseUint(p[name], 10, 64); err == nil && seq < head {
 			r.MinIndexSize = max(r.MinIndexSize, seq+1)
 		}
 	}
-	if r.Size > head {
+	if r.TreeSize > head {
 		return invalid("as_of", "is beyond the head: the ledger has %d events", head)
 	}
-	r.MinIndexSize = max(r.MinIndexSize, r.Size)
+	r.MinIndexSize = max(r.MinIndexSize, r.TreeSize)
 	if !p.Has("after") {
 		return nil
 	}
@@ -347,15 +349,15 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 }
 
 // Open opens the view from which the request is answered. The caller must set the view's Log and Totals, and must
-// close it. The error is index.ErrAhead if the index has not yet folded MinIndexSize events.
+// close it. The error is index.ErrBehind if the index has not yet folded MinIndexSize events.
 func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
-	if r.Size > 0 {
-		v.View, err = follower.View(r.Size)
+	if r.TreeSize > 0 {
+		v.View, err = follower.View(r.TreeSize)
 	} else if v.View, err = follower.LatestView(); err == nil && v.Size() < r.MinIndexSize {
 		// An empty index replaced the previous one while the request was waiting.
-		err = errors.Join(index.ErrAhead, v.View.Close())
+		err = errors.Join(index.ErrBehind, v.View.Close())
 	}
 	if err != nil {
 		return nil, err
@@ -363,7 +365,7 @@ func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, er
 	return &v, nil
 }
 
-// Answer answers the request. The error is an *Error if the question has no answer, and index.ErrPosition if the
+// Answer answers the request. The error is an *Error if the question has no answer, and index.ErrInvalidPosition if the
 // position in a cursor is invalid.
 func (r *Request) Answer(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {

@@ -105,6 +105,6 @@ func TestParseSetsSizes(t *testing.T) {
 		require.True(t, ok, of)
 		r, err := q.Parse(elements, rawQuery, 8, 10)
 		require.NoError(t, err, of)
-		require.Equal(t, want, struct{ size, needs uint64 }{r.Size, r.MinIndexSize}, of)
+		require.Equal(t, want, struct{ size, needs uint64 }{r.TreeSize, r.MinIndexSize}, of)
 	}
 }

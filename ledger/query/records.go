@@ -18,47 +18,47 @@ import (
 
 // recordQuestions lists the questions about records of all kinds (spec: Lists of records; Requests).
 var recordQuestions = []Question{
-	{Path: "/records", Takes: Pages | Proofs | Named, Names: append(slices.Clone(filterNames), "events"), Values: filterValues, Ask: askWith(parseRecords, Records)},
-	{Path: "/records/:seq", Takes: Proofs, Names: []string{"derive"}, Seqs: []string{"seq"}, Ask: askWith(parseRecord, RecordBySeq)},
-	{Path: "/runs/:run_id", Takes: Pages | Proofs | Named, Names: []string{"state"}, Ask: askWith(parseRun, RecordsOfRun)},
+	{Path: "/records", SharedParameters: PageParameters | ProofsParameter | NamesParameter, ParameterNames: append(slices.Clone(filterNames), "events"), ValueParameters: filterValues, ParseParameters: askWith(parseRecords, Records)},
+	{Path: "/records/:seq", SharedParameters: ProofsParameter, ParameterNames: []string{"derive"}, SeqParameters: []string{"seq"}, ParseParameters: askWith(parseRecord, RecordBySeq)},
+	{Path: "/runs/:run_id", SharedParameters: PageParameters | ProofsParameter | NamesParameter, ParameterNames: []string{"state"}, ParseParameters: askWith(parseRun, RecordsOfRun)},
 }
 
 // RecordRow is a [wire.ListedRecord] whose hashes and labels are raw JSON copied from the event.
 type RecordRow struct {
 	wire.RowMembers
-	Kind         record.Kind      `json:"kind"`
-	Time         wire.Time        `json:"time"`
-	EventHash    string           `json:"event_hash"`
-	State        record.State     `json:"state,omitempty"`
-	RedactedBy   *uint64          `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
-	RunID        *string          `json:"run_id,omitempty"`
-	Timestamp    *string          `json:"timestamp,omitempty"`
-	Hashes       json.RawMessage  `json:"hashes"`
-	Mismatches   []string         `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
-	Inconsistent []string         `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
-	Incomplete   []string         `json:"incomplete,omitempty"`   // parts that the IPC record lacks
-	Labels       json.RawMessage  `json:"labels"`
-	Name         *wire.HashName   `json:"name,omitempty"`
-	Links        wire.RecordLinks `json:"links"`
-	Event        json.RawMessage  `json:"event,omitempty"`
+	Kind         record.Kind        `json:"kind"`
+	Time         wire.Time          `json:"time"`
+	EventHash    string             `json:"event_hash"`
+	State        record.State       `json:"state,omitempty"`
+	RedactedBy   *uint64            `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
+	RunID        *string            `json:"run_id,omitempty"`
+	Timestamp    *string            `json:"timestamp,omitempty"`
+	Hashes       json.RawMessage    `json:"hashes"`
+	Mismatches   []string           `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
+	Inconsistent []string           `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
+	Incomplete   []string           `json:"incomplete,omitempty"`   // parts that the IPC record lacks
+	Labels       json.RawMessage    `json:"labels"`
+	Name         *wire.ReadableName `json:"name,omitempty"`
+	Links        wire.RecordLinks   `json:"links"`
+	Event        json.RawMessage    `json:"event,omitempty"`
 }
 
 // RecordListQuery holds the parameters of a list of records.
 type RecordListQuery struct {
 	RecordFilter
-	Events bool // whether each row includes its event
+	IncludeEvents bool // whether each row includes its event
 }
 
 func parseRecords(p Parameters) (list RecordListQuery, err error) {
 	if list.RecordFilter, err = parseFilter(p); err == nil {
-		list.Events, err = p.ParseChoice("events", "false", "true")
+		list.IncludeEvents, err = p.ParseChoice("events", "false", "true")
 	}
 	return list, err
 }
 
 // Records lists the records that a filter selects, newest first.
 func Records(v *View, list RecordListQuery) (*wire.Page[RecordRow], error) {
-	list.Bodies = list.Events
+	list.IncludeBodies = list.IncludeEvents
 	return recordPage(v, &list.RecordFilter, func(row *RecordRow, r *records.Record) error {
 		row.Event = r.Body
 		return nil
@@ -73,7 +73,7 @@ func parseRun(p Parameters) (f RecordFilter, err error) {
 
 // RecordsOfRun lists the records with a given run_id, newest first, with links to related queries.
 func RecordsOfRun(v *View, f RecordFilter) (*wire.Page[RecordRow], error) {
-	f.Bodies = true // addLinks reads the bodies
+	f.IncludeBodies = true // addLinks reads the bodies
 	return recordPage(v, &f, func(row *RecordRow, r *records.Record) error { return addLinks(v, row, r) })
 }
 
@@ -93,16 +93,16 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 		}
 	}
 	tree, err := v.tree()
-	return &wire.Page[RecordRow]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[RecordRow]{IndexedTree: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		RowMembers: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
-		RunID: r.RunID, Timestamp: r.Occurred, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.Inconsistent, Incomplete: r.Incomplete, Labels: r.Labels,
+		RunID: r.RunID, Timestamp: r.Timestamp, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.BrokenRules, Incomplete: r.MissingParts, Labels: r.Labels,
 		Name: v.recordName(r.Seq), Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
-	row.RedactedBy, err = RedactedBy(v.Context, v.Log, r.Seq)
+	row.RedactedBy, err = FindRedaction(v.Context, v.Log, r.Seq)
 	return row, err
 }
 
@@ -142,25 +142,25 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 			l.Queries[name] = v.base() + fmt.Sprintf(format, *value)
 		}
 	}
-	hashes, live := e.Record.Hashes, r.State == record.Live
+	hashes, live := e.Record.Hashes, r.State == record.StateLive
 	switch r.Kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		timeline, repetitions := "/drift/timeline?input_hash=%s", "/drift/groups/ipc_id/%s"
 		if !live { // by default, these queries leave out records that are not live
 			timeline, repetitions = timeline+"&state=any", repetitions+"?state=any"
 		}
 		add("timeline", timeline, hashes["input_hash"])
 		add("repetitions", repetitions, hashes["ipc_id"])
-	case record.RunDAG:
+	case record.KindRunDAG:
 		add("divergence", "/run-dags/divergence?question_hash=%s", hashes["question_hash"])
 		if live { // the cache serves only live run-DAGs
 			add("by_cache_key", "/run-dags/by-cache-key/%s", hashes["cache_key"])
 		}
-	case record.CitationSet:
+	case record.KindCitationSet:
 		seq, subject := fmt.Sprint(r.Seq), url.QueryEscape(e.Record.Subject)
 		add("document", "/citation-sets/%s/document", &seq)
 		add("drift", "/citation-sets/drift?subject=%s", &subject)
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		// Look up the path_id: if another route already has it, the index assigns a longer one.
 		change, err := paths.StatusOf(v.Context, v.View, r.Seq)
 		if err != nil {
@@ -174,7 +174,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 
 // RecordAnswer is a [wire.RecordRow] whose hashes, checks, and event are raw JSON copied from the entry.
 type RecordAnswer struct {
-	wire.TreeView
+	wire.IndexedTree
 	wire.RowMembers
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
@@ -192,13 +192,13 @@ type RecordAnswer struct {
 
 // RecordQuery holds the parameters of a request for one event.
 type RecordQuery struct {
-	Seq    uint64
-	Derive bool // whether the answer includes the derived members
+	Seq            uint64
+	IncludeDerived bool // whether the answer includes the derived members
 }
 
 func parseRecord(p Parameters) (one RecordQuery, err error) {
 	if one.Seq, err = ParseCount("seq", p["seq"]); err == nil {
-		one.Derive, err = p.ParseChoice("derive", "false", "true")
+		one.IncludeDerived, err = p.ParseChoice("derive", "false", "true")
 	}
 	return one, err
 }
@@ -218,25 +218,25 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	}
 	answer := &RecordAnswer{RowMembers: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
-		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.Incomplete,
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.MissingMembers,
 		Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
-		state, err := records.State(v.View, one.Seq)
+		state, err := records.StateOf(v.View, one.Seq)
 		if err != nil {
 			return nil, err
 		}
 		answer.State = record.State(state)
 	}
-	if answer.RedactedBy, err = RedactedBy(v.Context, v.Log, one.Seq); err != nil {
+	if answer.RedactedBy, err = FindRedaction(v.Context, v.Log, one.Seq); err != nil {
 		return nil, err
 	}
-	if one.Derive {
+	if one.IncludeDerived {
 		found, err := facts.DeriveMembers(v.Context, v.View, one.Seq, record.Kind(r.Kind))
 		if err != nil {
 			return nil, fmt.Errorf("deriving the members of event %d: %w", one.Seq, err)
 		}
 		answer.DerivedMembers = &found
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }

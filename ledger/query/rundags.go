@@ -21,18 +21,18 @@ import (
 // runDAGQuestions lists the questions about run-DAGs (spec: Run-DAG comparison; Divergence; Cache lookups; Failure
 // counts; Groups of run-DAGs).
 var runDAGQuestions = []Question{
-	{Path: "/run-dags", Takes: Pages | States | Proofs | Named, Names: []string{"since", "until"}, Values: runValues, Ask: askWith(parseRuns, RunDAGs)},
-	{Path: "/run-dags/groups", Takes: Pages | States | Proofs | Named, Names: []string{"by", "since", "until", "min_runs"}, AtHead: recentRuns, Ask: askWith(parseRunGroups, RunDAGGroups)},
-	{Path: "/run-dags/compare", Takes: Proofs, Names: []string{"a", "b"}, Seqs: []string{"a", "b"}, Ask: askWith(parsePair("a run-DAG"), CompareRunDAGs)},
-	{Path: "/run-dags/divergence", Takes: Pages | States | Proofs, Names: []string{"question_hash"}, Ask: askWith(hash("question_hash"), Divergence)},
-	{Path: "/run-dags/failures", Takes: States, Names: []string{"since", "until", "periods", "step"}, Ask: askWith(parseFailures, Failures)},
-	{Path: "/run-dags/by-cache-key/:key", Takes: Proofs, Ask: askWith(hash("key"), RunDAGByCacheKey)},
+	{Path: "/run-dags", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"since", "until"}, ValueParameters: runValues, ParseParameters: askWith(parseRuns, RunDAGs)},
+	{Path: "/run-dags/groups", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"by", "since", "until", "min_runs"}, RequiresHead: recentRuns, ParseParameters: askWith(parseRunGroups, RunDAGGroups)},
+	{Path: "/run-dags/compare", SharedParameters: ProofsParameter, ParameterNames: []string{"a", "b"}, SeqParameters: []string{"a", "b"}, ParseParameters: askWith(parsePair("a run-DAG"), CompareRunDAGs)},
+	{Path: "/run-dags/divergence", SharedParameters: PageParameters | StateParameter | ProofsParameter, ParameterNames: []string{"question_hash"}, ParseParameters: askWith(hash("question_hash"), Divergence)},
+	{Path: "/run-dags/failures", SharedParameters: StateParameter, ParameterNames: []string{"since", "until", "periods", "step"}, ParseParameters: askWith(parseFailures, CountFailures)},
+	{Path: "/run-dags/by-cache-key/:key", SharedParameters: ProofsParameter, ParseParameters: askWith(hash("key"), RunDAGByCacheKey)},
 }
 
-// StageProof is the question that asks for the proof of a stage (spec: Stage proofs). It has no Path, because its
+// StageProofQuestion is the question that asks for the proof of a stage (spec: Stage proofs). It has no Path, because its
 // answer also contains a receipt, which does not come from the view. The path elements seq and stage identify the
 // stage. ProveStage returns the answer without the receipt.
-var StageProof = Question{Seqs: []string{"seq"}}
+var StageProofQuestion = Question{SeqParameters: []string{"seq"}}
 
 // hash returns a parse function for a question whose only parameter is the named hash.
 func hash(name string) func(Parameters) (string, error) {
@@ -51,7 +51,7 @@ func parseRuns(p Parameters) (f RecordFilter, err error) {
 	if f.TimeRange, err = p.bounds(); err != nil {
 		return f, err
 	}
-	f.Kind, f.Bodies = record.RunDAG, true
+	f.Kind, f.IncludeBodies = record.KindRunDAG, true
 	f.Values, err = parseValues(p)
 	return f, err
 }
@@ -59,7 +59,7 @@ func parseRuns(p Parameters) (f RecordFilter, err error) {
 // RunDAGs lists the run-DAGs that a filter selects, newest first.
 func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 	if !v.AnyState {
-		f.State = record.Live
+		f.State = record.StateLive
 	}
 	found, next, err := f.List(v.Context, v.View, v.Page)
 	if err != nil {
@@ -72,22 +72,22 @@ func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 		}
 		return wire.ListedRunDAG{RunDAGRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.StringPointer(drift.FailureStage(&dag.DAG)),
 			AuditMode: index.StringPointer(dag.AuditMode), VerifierMethod: index.StringPointer(dag.VerifierMethod), QuestionHash: index.StringPointer(dag.QuestionHash),
-			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.Inconsistent), Name: v.recordName(dag.Seq)}
+			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.BrokenRules), Name: v.recordName(dag.Seq)}
 	})
 }
 
 // RunDAGGroupsQuery selects groups of run-DAGs.
 type RunDAGGroupsQuery struct {
 	rundags.GroupQuery
-	// Recent orders the groups by their latest run-DAG. It requires a view at the head.
-	Recent bool
+	// RecentFirst orders the groups by their latest run-DAG. It requires a view at the head.
+	RecentFirst bool
 }
 
 func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
-	if q.By = p["by"]; !slices.Contains(rundags.GroupedBy[:], q.By) {
-		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupedBy[:], ", "))
+	if q.Field = p["by"]; !slices.Contains(rundags.GroupFields[:], q.Field) {
+		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupFields[:], ", "))
 	}
-	q.Recent = recentRuns(p)
+	q.RecentFirst = recentRuns(p)
 	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
 		return q, err
 	}
@@ -106,7 +106,7 @@ func recentRuns(p Parameters) bool {
 // RunDAGGroups lists the groups of run-DAGs that share a hash.
 func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], error) {
 	list := rundags.ListGroups
-	if q.Recent {
+	if q.RecentFirst {
 		list = rundags.ListRecentGroups
 	}
 	q.AnyState = v.AnyState
@@ -115,7 +115,7 @@ func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], e
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunDAGGroup {
-		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.By, Value: g.Value, Name: v.groupName(q.By, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.Answers, Verdicts: make([]wire.VerdictCount, len(g.Verdicts)),
+		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.Field, Value: g.Value, Name: v.groupName(q.Field, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.DistinctAnswers, Verdicts: make([]wire.VerdictCount, len(g.Verdicts)),
 			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
 		for i, o := range g.Verdicts {
 			row.Verdicts[i] = wire.VerdictCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
@@ -132,7 +132,7 @@ func CompareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGComparison, error) {
 		return nil, err
 	}
 	answer := &wire.RunDAGComparison{RunDAGChange: *change}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
@@ -145,9 +145,9 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
 	answer := &wire.RunDAGChange{
 		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunDAGCause(change.Cause(dimensions, known)), Summary: change.Sentence(dimensions, known),
-		DifferingStages: orEmpty(change.Differing), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
+		DifferingStages: orEmpty(change.DifferingStages), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
 	}
-	if len(change.Differing) > 0 {
+	if len(change.DifferingStages) > 0 {
 		first := change.FirstDivergence()
 		answer.FirstDivergingStage = &first
 	}
@@ -165,10 +165,10 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
-		row := wire.DivergenceRow{RunDAGRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.Against), FirstDivergingStage: r.Stage}
-		if r.Against > 0 {
+		row := wire.DivergenceRow{RunDAGRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.OtherSeq), FirstDivergingStage: r.Stage}
+		if r.OtherSeq > 0 {
 			row.Cause = new(wire.RunDAGCause(r.DivergenceCause.Cause))
-			if r.Known {
+			if r.DimensionsKnown {
 				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
 		}
@@ -188,20 +188,20 @@ func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	for _, d := range run.Dimensions {
 		answer.CacheDimensions[string(d.Name)] = index.StringPointer(d.Hash)
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
-// Lookup is the question that returns the latest live run-DAG for a given question, and its answer. Lookup has no
+// LookupQuestion is the question that returns the latest live run-DAG for a given question, and its answer. Lookup has no
 // Path, because its request has a body.
-var Lookup = Question{Takes: Proofs}
+var LookupQuestion = Question{SharedParameters: ProofsParameter}
 
 // RunDAGByQuestion looks up the cache key of each mode in order. It stops at the first key for which a live
 // run-DAG exists, and returns the latest one. The result does not include the text of the answer.
-func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, error) {
+func RunDAGByQuestion(v *View, modes []record.HashedQuestion) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunDAGByCacheKey(v, mode.CacheKey)
-		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == NotFound {
+		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == ReasonNotFound {
 			continue
 		}
 		if err != nil {
@@ -215,34 +215,34 @@ func RunDAGByQuestion(v *View, modes []record.Question) (*wire.LookupAnswer, err
 // FailuresQuery selects the run-DAGs to count.
 type FailuresQuery struct {
 	rates.Query
-	Periods bool // whether to add separate counts for consecutive periods
+	ByPeriod bool // whether to add separate counts for consecutive periods
 }
 
 func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	if q.Query, err = parseRates(p); err != nil {
 		return q, err
 	}
-	q.Periods, err = p.ParseChoice("periods", "false", "true")
-	if err == nil && !q.Periods && p.Has("step") {
+	q.ByPeriod, err = p.ParseChoice("periods", "false", "true")
+	if err == nil && !q.ByPeriod && p.Has("step") {
 		err = invalid("step", "requires periods=true, because it sets the length of a period; add periods=true, or omit this parameter")
 	}
 	return q, err
 }
 
-// Failures counts the run-DAGs in a time range by their outcome.
-func Failures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
-	found, err := rundags.CountFailures(v.Context, v.View, q.TimeRange, v.AnyState)
+// CountFailures counts the run-DAGs in a time range by their outcome.
+func CountFailures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
+	found, err := rundags.CountOutcomes(v.Context, v.View, q.TimeRange, v.AnyState)
 	if err != nil {
 		return nil, err
 	}
 	answer := &wire.FailuresAnswer{}
 	answer.Total, answer.Rows = failureRows(found)
-	if q.Periods {
-		times, step, err := rates.Periods(v.View, q.Query)
+	if q.ByPeriod {
+		times, step, err := rates.PeriodBoundaries(v.View, q.Query)
 		if err != nil {
 			return nil, tooManyPeriods(err)
 		}
-		counted, err := rundags.CountFailuresByPeriod(v.Context, v.View, times, v.AnyState)
+		counted, err := rundags.CountOutcomesByPeriod(v.Context, v.View, times, v.AnyState)
 		if err != nil {
 			return nil, err
 		}
@@ -252,11 +252,11 @@ func Failures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
 			answer.Periods[i] = wire.FailurePeriod{Since: timeOf(times[i]), Until: timeOf(times[i+1]), Total: total, Rows: rows}
 		}
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
-func failureRows(found []rundags.FailureCount) (total uint64, rows []wire.FailureCount) {
+func failureRows(found []rundags.OutcomeCount) (total uint64, rows []wire.FailureCount) {
 	rows = make([]wire.FailureCount, len(found))
 	for i, f := range found {
 		rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
@@ -284,7 +284,7 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	for i, step := range proof.Path {
 		answer.Path[i] = wire.MerkleStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.IsLeft}
 	}
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 

@@ -13,7 +13,7 @@ import (
 
 // runQuestions lists the questions about all records that have the same run_id (spec: Comparing runs).
 var runQuestions = []Question{
-	{Path: "/runs/compare", Takes: States | Proofs, Names: []string{"a", "b"}, Ask: askWith(parseRunPair, CompareRuns)},
+	{Path: "/runs/compare", SharedParameters: StateParameter | ProofsParameter, ParameterNames: []string{"a", "b"}, ParseParameters: askWith(parseRunPair, CompareRuns)},
 }
 
 // RunPair holds the run_ids of two runs to compare.
@@ -65,7 +65,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 		summaries = append(summaries, "A cited source no longer has the same chunks.")
 	}
 	answer.Summary = strings.Join(summaries, " ")
-	answer.TreeView, err = v.tree()
+	answer.IndexedTree, err = v.tree()
 	return answer, err
 }
 
@@ -77,9 +77,9 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 		seq    **uint64
 		latest func(*View, string, string, record.Kind) (*uint64, bool, error)
 	}{
-		{record.IPCRecord, &found.IPCRecord, latestRecord},
-		{record.RunDAG, &found.RunDAG, latestRecord},
-		{record.CitationSet, &found.CitationSet, latestSet},
+		{record.KindIPCRecord, &found.IPCRecord, latestRecord},
+		{record.KindRunDAG, &found.RunDAG, latestRecord},
+		{record.KindCitationSet, &found.CitationSet, latestSet},
 	} {
 		var more bool
 		if *of.seq, more, err = of.latest(v, name, run, of.kind); err != nil {
@@ -90,7 +90,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 		}
 	}
 	if found.IPCRecord == nil && found.RunDAG == nil && found.CitationSet == nil {
-		return found, &Error{NotFound, name, fmt.Sprintf("no live IPC record, live run-DAG, or citation set has the run_id %q; use state=any to include records in any state", run)}
+		return found, &Error{ReasonNotFound, name, fmt.Sprintf("no live IPC record, live run-DAG, or citation set has the run_id %q; use state=any to include records in any state", run)}
 	}
 	return found, nil
 }
@@ -99,7 +99,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 // records unless the view includes all states. more reports whether the run may have others of that kind.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
 	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
-	if errors.Is(err, records.ErrTooMany) {
+	if errors.Is(err, records.ErrTooManyRecords) {
 		err = invalid(name, "names a run with too many records to search for a live record of kind %s; instead, compare two records by seq with /drift/attribution or /run-dags/compare", kind)
 	}
 	return seq, more, err
@@ -132,7 +132,7 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 			return err
 		}
 		for _, c := range lost {
-			answer.LostChunks = append(answer.LostChunks, wire.LostChunk{RowMembers: v.row(set.Seq), SourceID: c.SourceID, ChunkHash: c.ChunkHash, Registration: c.Registration})
+			answer.LostChunks = append(answer.LostChunks, wire.LostChunk{RowMembers: v.row(set.Seq), SourceID: c.SourceID, ChunkHash: c.ChunkHash, Registration: c.RegistrationSeq})
 		}
 	}
 	if a, b := sets[0], sets[1]; a != nil && b != nil {
@@ -142,7 +142,7 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 			return err
 		}
 		for _, s := range changed {
-			answer.Reregistered = append(answer.Reregistered, wire.Reregistration(s))
+			answer.Reregistered = append(answer.Reregistered, wire.Reregistration{SourceID: s.SourceID, A: s.SeqA, B: s.SeqB})
 		}
 	}
 	answer.SourcesChanged = len(answer.LostChunks)+len(answer.Reregistered) > 0
@@ -153,12 +153,12 @@ func setChange(v *View, a, b *citations.Set) *wire.CitationSetChange {
 	found := citations.Compare(a, b)
 	change := &wire.CitationSetChange{A: comparedSet(v, a), B: comparedSet(v, b), Added: orEmpty(found.Added), Removed: orEmpty(found.Removed),
 		Kept: orEmpty(found.Kept), OtherSources: []wire.ChunkSources{}, Jaccard: found.Jaccard, Summary: found.Sentence()}
-	for _, c := range found.OtherSources {
+	for _, c := range found.SourceChanges {
 		change.OtherSources = append(change.OtherSources, wire.ChunkSources{ChunkHash: c.Chunk, A: c.A, B: c.B})
 	}
 	return change
 }
 
-func comparedSet(v *View, s *citations.Set) wire.ComparedSet {
-	return wire.ComparedSet{RowMembers: v.row(s.Seq), Subject: s.Subject, Time: timeOf(s.Time)}
+func comparedSet(v *View, s *citations.Set) wire.ComparedCitationSet {
+	return wire.ComparedCitationSet{RowMembers: v.row(s.Seq), Subject: s.Subject, Time: timeOf(s.Time)}
 }

@@ -39,17 +39,17 @@ type Log interface {
 // not safe for concurrent use.
 type View struct {
 	*index.View
-	Context    context.Context
-	Log        Log
-	Totals     *effects.Cache        // caches counts from earlier requests; nil disables caching
-	Texts      *figures.TextComparer // computes figures about texts; nil omits them
-	Names      *figures.NameFinder   // finds display names; nil omits them
-	Page       index.Page            // the requested page of rows
-	SecondPage index.Page            // the requested page of the second list, if the answer has one
-	AnyState   bool                  // include records in all states, not only live ones
-	Seeded     bool                  // include only runs with a seed
-	Proofs     bool                  // add inclusion proofs to the rows and the checkpoint to the answer
-	atHead     bool                  // read each page at the current head instead of at a fixed tree size
+	Context       context.Context
+	Log           Log
+	CountCache    *effects.Cache        // caches counts from earlier requests; nil disables caching
+	TextComparer  *figures.TextComparer // computes figures about texts; nil omits them
+	NameFinder    *figures.NameFinder   // finds display names; nil omits them
+	Page          index.Page            // the requested page of rows
+	SecondPage    index.Page            // the requested page of the second list, if the answer has one
+	AnyState      bool                  // include records in all states, not only live ones
+	SeededOnly    bool                  // include only runs with a seed
+	IncludeProofs bool                  // add inclusion proofs to the rows and the checkpoint to the answer
+	atHead        bool                  // read each page at the current head instead of at a fixed tree size
 	// err is the first error in a method, such as row, that does not return errors itself. Every answer ends with a
 	// call to tree, which returns err.
 	err error
@@ -79,7 +79,7 @@ func (v *View) next(position []byte) string {
 // inclusion proof. If the event cannot be proved, tree returns the error.
 func (v *View) row(seq uint64) wire.RowMembers {
 	row := wire.RowMembers{Seq: seq}
-	if !v.Proofs || v.err != nil {
+	if !v.IncludeProofs || v.err != nil {
 		return row
 	}
 	path, err := v.Log.Prover(v.Context).Inclusion(seq, v.Size())
@@ -96,9 +96,9 @@ func (v *View) row(seq uint64) wire.RowMembers {
 
 // tree returns the fields that all answers have in common: the tree size and, if the request wants proofs, the
 // checkpoint of that size. It also returns the first error from row, so it must be called last.
-func (v *View) tree() (wire.TreeView, error) {
-	tree := wire.TreeView{AsOf: v.Size()}
-	if v.err != nil || !v.Proofs {
+func (v *View) tree() (wire.IndexedTree, error) {
+	tree := wire.IndexedTree{AsOf: v.Size()}
+	if v.err != nil || !v.IncludeProofs {
 		return tree, v.err
 	}
 	checkpoint, err := v.Log.Checkpoint(v.Context, tree.AsOf)
@@ -110,7 +110,7 @@ func (v *View) tree() (wire.TreeView, error) {
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
-	return &wire.Page[R]{TreeView: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[R]{IndexedTree: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 // runPage returns one page of a list of runs. If the list is empty, the page also names the parts that IPC records
@@ -136,9 +136,9 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 // timeOf returns a time in the format that events use.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
-// RedactedBy returns the seq of the event that redacts a record, or nil if no event does. The event can be newer
+// FindRedaction returns the seq of the event that redacts a record, or nil if no event does. The event can be newer
 // than the view.
-func RedactedBy(ctx context.Context, log interface {
+func FindRedaction(ctx context.Context, log interface {
 	Redaction(ctx context.Context, seq uint64) (uint64, error)
 }, seq uint64) (*uint64, error) {
 	by, err := log.Redaction(ctx, seq)
@@ -178,10 +178,10 @@ func orEmpty[E any](list []E) []E {
 // named calls find and returns its result. It returns nil if the answer does not include display names. If find
 // fails, named returns nil and sets v.err, which tree returns.
 func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
-	if v.Names == nil || v.err != nil {
+	if v.NameFinder == nil || v.err != nil {
 		return nil
 	}
-	name, err := find(v.Names)
+	name, err := find(v.NameFinder)
 	if err != nil {
 		v.err = err
 		return nil
@@ -191,17 +191,19 @@ func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 
 // groupName returns the display name of the value that the records of a group share, or nil (see named). first and
 // last are the seqs of two of these records.
-func (v *View) groupName(by string, first, last uint64) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameGroup(v.Context, by, first, last) })
+func (v *View) groupName(by string, first, last uint64) *wire.ReadableName {
+	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) {
+		return n.NameGroup(v.Context, by, first, last)
+	})
 }
 
 // textName returns the display name of a text of the record at seq, or nil (see named). hash is the name of the
 // text's hash.
-func (v *View) textName(seq uint64, hash string) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(v.Context, seq, hash) })
+func (v *View) textName(seq uint64, hash string) *wire.ReadableName {
+	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameText(v.Context, seq, hash) })
 }
 
 // recordName returns the display name of the record at seq, or nil (see named).
-func (v *View) recordName(seq uint64) *wire.HashName {
-	return named(v, func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameRecord(v.Context, seq) })
+func (v *View) recordName(seq uint64) *wire.ReadableName {
+	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameRecord(v.Context, seq) })
 }

@@ -16,7 +16,7 @@ import (
 func TestAllocations(t *testing.T) {
 	body := benchBodies()["typical"]
 	allocations := testing.AllocsPerRun(100, func() {
-		r, err := Parse(IPCRecord, body)
+		r, err := Parse(KindIPCRecord, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,11 +35,11 @@ func TestHashingDoesNotSplitTexts(t *testing.T) {
 		kind Kind
 		body string
 	}{
-		"content":       {PathFingerprint, `{"project":"p","route":["a"],"content":"%s"}`},
-		"system prompt": {IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"system_prompt":"%s"}`},
-		"output":        {IPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"output":"%s"}`},
-		"question":      {RunDAG, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"a","hash":"` + zeros + `"}]},"question":"%s"}`},
-		"chunk":         {CitationSet, `{"subject":"s","citations":[{"source_id":"a","weight":1,"text":"%s"}]}`},
+		"content":       {KindPathFingerprint, `{"project":"p","route":["a"],"content":"%s"}`},
+		"system prompt": {KindIPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"system_prompt":"%s"}`},
+		"output":        {KindIPCRecord, `{"model":"m","temperature":0,"max_tokens":1,"payload":{},"output":"%s"}`},
+		"question":      {KindRunDAG, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"a","hash":"` + zeros + `"}]},"question":"%s"}`},
+		"chunk":         {KindCitationSet, `{"subject":"s","citations":[{"source_id":"a","weight":1,"text":"%s"}]}`},
 	} {
 		for _, piece := range []string{`\n`, "a ", "[a](b)", "[[a]]", "  ", `\n\n\n`} {
 			body := fmt.Appendf(nil, c.body, strings.Repeat(piece, size/len(piece)))

@@ -11,7 +11,7 @@ import (
 )
 
 // resultOf returns the result of the check of a field, or "" if there is no such check.
-func resultOf(r *Record, field string) Result {
+func resultOf(r *Record, field string) CheckResult {
 	for _, c := range r.Checks {
 		if c.Field == field {
 			return c.Result
@@ -41,15 +41,15 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 				shown = b.Inputs["rendered_text"]
 			}
 		}
-		r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": shown}))
-		require.Equal(t, Match, resultOf(r, stage))
+		r := parse(t, KindRunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": shown}))
+		require.Equal(t, ResultMatch, resultOf(r, stage))
 		require.Empty(t, resultOf(r, "answer_text"))
 		require.Empty(t, r.Mismatches())
-		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": json.RawMessage(`"tampered"`)}))
-		require.Equal(t, Mismatch, resultOf(r, stage))
-		require.Equal(t, Mismatch, resultOf(r, "root"), "the root covers the answer that was sent")
-		r = parse(t, RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
-		require.Equal(t, Claimed, resultOf(r, stage))
+		r = parse(t, KindRunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG, "answer_text": json.RawMessage(`"tampered"`)}))
+		require.Equal(t, ResultMismatch, resultOf(r, stage))
+		require.Equal(t, ResultMismatch, resultOf(r, "root"), "the root covers the answer that was sent")
+		r = parse(t, KindRunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
+		require.Equal(t, ResultClaimed, resultOf(r, stage))
 		require.Empty(t, resultOf(r, "answer_text"), "no answer was sent")
 	}
 	require.NotZero(t, pointers)
@@ -61,19 +61,19 @@ func TestAnswersAreCheckedAgainstTheirStage(t *testing.T) {
 		}
 		return `{"dag":{"root":"` + zeros + `","nodes":[` + strings.Join(list, ",") + `]},"answer_text":"a"}`
 	}
-	r := parse(t, RunDAG, []byte(node("question", "preflight", "final_label")))
-	require.Equal(t, Claimed, resultOf(r, "answer_text"))
-	r = parse(t, RunDAG, []byte(node("raw_answer", "answer", "render")))
-	require.Equal(t, Mismatch, resultOf(r, "stage:answer"))
-	require.Equal(t, Claimed, resultOf(r, "stage:render"), "the render stage covers a text other than the answer")
-	require.Equal(t, Claimed, resultOf(r, "stage:raw_answer"))
+	r := parse(t, KindRunDAG, []byte(node("question", "preflight", "final_label")))
+	require.Equal(t, ResultClaimed, resultOf(r, "answer_text"))
+	r = parse(t, KindRunDAG, []byte(node("raw_answer", "answer", "render")))
+	require.Equal(t, ResultMismatch, resultOf(r, "stage:answer"))
+	require.Equal(t, ResultClaimed, resultOf(r, "stage:render"), "the render stage covers a text other than the answer")
+	require.Equal(t, ResultClaimed, resultOf(r, "stage:raw_answer"))
 
 	pointer := strings.Replace(goodDAG, `"answer_text":"a"`, `"answer_text":"a","evidence_map_root":"`+zeros+`"%`, 1)
-	for texts, want := range map[string]Result{
+	for texts, want := range map[string]CheckResult{
 		"": "", `,"rendered_text":"a","raw_answer_text":"b"`: "", `,"rendered_text":"b"`: "",
-		`,"rendered_text":"b","raw_answer_text":"c"`: Claimed,
+		`,"rendered_text":"b","raw_answer_text":"c"`: ResultClaimed,
 	} {
-		r := parse(t, RunDAG, []byte(strings.Replace(pointer, "%", texts, 1)))
+		r := parse(t, KindRunDAG, []byte(strings.Replace(pointer, "%", texts, 1)))
 		require.Equal(t, "pointer", string(r.fields.(*fields.RunDAG).Shape))
 		require.Equal(t, want, resultOf(r, "answer_text"), texts)
 	}

@@ -25,24 +25,24 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 	for name, axis := range members.Members() {
 		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
-	if o.D.HasProblems() {
+	if o.Decoder.HasProblems() {
 		return whole, seedless, false
 	}
 	whole, seedless, err := rules.AxisPayloadHashes(axes, policy, seed, world, apart, member)
 	if err != nil {
-		o.D.ReportInvalid(p.Pointer, "cannot be converted to canonical form: %v", err)
+		o.Decoder.ReportInvalid(p.Pointer, "cannot be converted to canonical form: %v", err)
 	}
 	return whole, seedless, err == nil
 }
 
 // readAxis reads one axis, an object with label and score. Problems are added to o.D.
 func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
-	pointer := string(pyjson.AppendPointer([]byte(o.Pointer), name))
+	pointer := string(pyjson.AppendPointerToken([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
-		o.D.ReportInvalid(pointer, `must be an object with the members "label" and "score"`)
+		o.Decoder.ReportInvalid(pointer, `must be an object with the members "label" and "score"`)
 		return rules.Axis{}
 	}
-	a := strict.Object{D: o.D, V: axis, Pointer: pointer}
+	a := strict.Object{Decoder: o.Decoder, Value: axis, Pointer: pointer}
 	label, given := a.UTF8("label")
 	if !given && !a.Member("label").IsGiven() {
 		a.ReportMissing("label")

@@ -81,7 +81,7 @@ func BenchmarkIPC(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := Parse(IPCRecord, body)
+				r, err := Parse(KindIPCRecord, body)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -103,7 +103,7 @@ func BenchmarkIPC(b *testing.B) {
 
 // BenchmarkEventBody writes a record's event body, as the sequencer does.
 func BenchmarkEventBody(b *testing.B) {
-	r, err := Parse(IPCRecord, benchBodies()["typical"])
+	r, err := Parse(KindIPCRecord, benchBodies()["typical"])
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,25 +8,25 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Result is the result of comparing a claimed hash with the recomputed one (spec: Checks).
-type Result string
+// CheckResult is the result of comparing a claimed hash with the recomputed one (spec: Checks).
+type CheckResult string
 
 // The results of a check.
 const (
-	Match    Result = "match"    // the content has the claimed hash
-	Mismatch Result = "mismatch" // the content has a different hash; both hashes are recorded
-	Computed Result = "computed" // there is content but no claim
-	Claimed  Result = "claimed"  // there is a claim but no content
-	// Inconsistent means that no run can have the verdict, because it breaks the rule named by Field
+	ResultMatch    CheckResult = "match"    // the content has the claimed hash
+	ResultMismatch CheckResult = "mismatch" // the content has a different hash; both hashes are recorded
+	ResultComputed CheckResult = "computed" // there is content but no claim
+	ResultClaimed  CheckResult = "claimed"  // there is a claim but no content
+	// ResultInconsistent means that no run can have the verdict, because it breaks the rule named by Field
 	// (spec: Verdicts).
-	Inconsistent Result = "inconsistent"
+	ResultInconsistent CheckResult = "inconsistent"
 )
 
 // Check is the result of checking one hash. For a mismatch, both Claimed and Computed are recorded.
 // Otherwise, Claimed is recorded only if it differs from the effective hash.
 type Check struct {
 	Field  string
-	Result Result
+	Result CheckResult
 	// Claimed and Computed are the values as they appear in the receipt; nil if not recorded.
 	Claimed, Computed []byte
 
@@ -37,9 +37,9 @@ type Check struct {
 // maps Field to one of a fixed set of values, so that clients cannot create an unlimited number of
 // label values.
 func (c Check) MetricField() string {
-	if stage, ok := strings.CutPrefix(c.Field, rules.StagePrefix); ok {
+	if stage, ok := strings.CutPrefix(c.Field, rules.StageCheckPrefix); ok {
 		if !rules.IsKnownStage(stage) {
-			return rules.StagePrefix + "other"
+			return rules.StageCheckPrefix + "other"
 		}
 		return c.Field
 	}
@@ -59,15 +59,15 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 	case claimed == nil && computed == nil:
 		return nil
 	case claimed == nil:
-		r.Checks = append(r.Checks, Check{Field: name, Result: Computed})
+		r.Checks = append(r.Checks, Check{Field: name, Result: ResultComputed})
 		return computed
 	case computed == nil:
-		r.Checks = append(r.Checks, Check{Field: name, Result: Claimed})
+		r.Checks = append(r.Checks, Check{Field: name, Result: ResultClaimed})
 		return claimed
 	case bytes.Equal(claimed, computed):
-		r.Checks = append(r.Checks, Check{Field: name, Result: Match})
+		r.Checks = append(r.Checks, Check{Field: name, Result: ResultMatch})
 	default:
-		r.Checks = append(r.Checks, Check{Field: name, Result: Mismatch, Claimed: claimed, Computed: computed})
+		r.Checks = append(r.Checks, Check{Field: name, Result: ResultMismatch, Claimed: claimed, Computed: computed})
 	}
 	return computed
 }
@@ -76,21 +76,21 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 func (r *Record) Mismatches() []Check {
 	var failed []Check
 	for _, c := range r.Checks {
-		if c.Result == Mismatch {
+		if c.Result == ResultMismatch {
 			failed = append(failed, c)
 		}
 	}
 	return failed
 }
 
-// PointerOf returns the JSON pointer to the claimed hash of a check in the request body.
-func (r *Record) PointerOf(c Check) string {
+// ClaimPointer returns the JSON pointer to the claimed hash of a check in the request body.
+func (r *Record) ClaimPointer(c Check) string {
 	switch {
 	case c.pointer != "":
 		return c.pointer
 	case c.Field == "root":
 		return r.pointer + "/dag/root"
-	case strings.HasPrefix(c.Field, rules.StagePrefix):
+	case strings.HasPrefix(c.Field, rules.StageCheckPrefix):
 		return r.pointer + "/dag/nodes"
 	}
 	return r.pointer + "/" + strings.ReplaceAll(c.Field, ".", "/")
@@ -99,25 +99,25 @@ func (r *Record) PointerOf(c Check) string {
 // EventCheck is the check of one hash in an event (spec: Checks). Claimed and Computed are nil if
 // the event omits them or if they are null.
 type EventCheck struct {
-	Result            Result
+	Result            CheckResult
 	Claimed, Computed []byte
 }
 
 func (c *EventCheck) append(w *pyjson.Builder) {
-	if c.Result != Mismatch && c.Claimed == nil { // the common case
-		w.B = pyjson.AppendString(append(w.B, `{"result":`...), []byte(c.Result))
-		w.B = append(w.B, '}')
+	if c.Result != ResultMismatch && c.Claimed == nil { // the common case
+		w.Buf = pyjson.AppendString(append(w.Buf, `{"result":`...), []byte(c.Result))
+		w.Buf = append(w.Buf, '}')
 		return
 	}
-	w.OpenOrdered()
-	if c.Result == Mismatch {
+	w.BeginSortedObject()
+	if c.Result == ResultMismatch {
 		w.NullableText("claimed", c.Claimed)
 		w.NullableText("computed", c.Computed)
 	} else {
 		w.Text("claimed", c.Claimed)
 	}
 	w.Text("result", []byte(c.Result))
-	w.Close()
+	w.EndObject()
 }
 
 // NamedCheck is a check and the name of the hash that was checked.

@@ -45,22 +45,22 @@ func producerOf(g *cpython.Generator) string {
 func TestIPCAgainstCPython(t *testing.T) {
 	generate := func(g *cpython.Generator) string {
 		environment := func() string {
-			return `{"ollama_build_hash":` + g.String(8, true) + `,"model_digest":` + g.String(8, true) + `,"host_platform":` + g.String(8, true) + `}`
+			return `{"ollama_build_hash":` + g.JSONString(8, true) + `,"model_digest":` + g.JSONString(8, true) + `,"host_platform":` + g.JSONString(8, true) + `}`
 		}
-		text := func() string { return g.String(80, true) }
+		text := func() string { return g.JSONString(80, true) }
 		seed := func() string { return fmt.Sprint(g.IntN(100) - 50) }
-		return `{"model":` + g.String(10, true) + `,"temperature":` + g.Temperature() + `,"max_tokens":` + fmt.Sprint(g.IntN(5000)) +
+		return `{"model":` + g.JSONString(10, true) + `,"temperature":` + g.Temperature() + `,"max_tokens":` + fmt.Sprint(g.IntN(5000)) +
 			g.OptionalMember("system_prompt", text) + g.OptionalMember("output", text) + g.OptionalMember("seed", seed) + g.OptionalMember("environment", environment) + producerOf(g) +
 			`,"payload":` + g.Object(4, true) + `}`
 	}
-	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, IPCRecord, body) })
+	compareRecords(t, "ipc", 2500, generate, func(body []byte) map[string]*string { return effective(t, KindIPCRecord, body) })
 }
 
 // stagesOf returns the effective hashes of a run-DAG, including those of its stages, in the
 // oracle's format.
 func stagesOf(t *testing.T, body []byte) map[string]*string {
-	hashes := effective(t, RunDAG, body)
-	r := parse(t, RunDAG, body)
+	hashes := effective(t, KindRunDAG, body)
+	r := parse(t, KindRunDAG, body)
 	defer r.Release()
 	var stages []string
 	for _, n := range r.fields.(*fields.RunDAG).Stages {
@@ -81,7 +81,7 @@ func TestRunDAGAgainstCPython(t *testing.T) {
 // randomDAG returns a run-DAG record with inputs or reject_inputs. Sometimes the record also has
 // the content that its hashes cover.
 func randomDAG(g *cpython.Generator) string {
-	text := func() string { return g.String(40, false) }
+	text := func() string { return g.JSONString(40, false) }
 	list := func() string { return "[" + g.Value(2, false) + "]" }
 	hash := func() string { return g.Hash() }
 	hashes := func() string { return "[" + g.Hash() + "," + g.Hash() + "," + g.Hash() + "]" }
@@ -145,25 +145,25 @@ func TestPinnedRetrievalAgainstCPython(t *testing.T) {
 			for range g.IntN(6) {
 				chunks = append(chunks, `{"text":`+texts[g.IntN(len(texts))]+g.OptionalMember("rank", g.Temperature)+`}`)
 			}
-			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.OptionalMember("title", func() string { return g.String(3, true) })+g.OptionalMember("id", func() string { return g.String(3, true) })+`}`)
+			sources = append(sources, `{"x":0`[:1]+`"chunks":[`+strings.Join(chunks, ",")+`]`+g.OptionalMember("title", func() string { return g.JSONString(3, true) })+g.OptionalMember("id", func() string { return g.JSONString(3, true) })+`}`)
 		}
 		var required []string
 		for range g.IntN(4) {
 			required = append(required, `"`+string(new(Record).chunkHash([]byte([]string{"a", "b c", "", "d e", "z"}[g.IntN(5)])))+`"`)
 		}
 		cases[i] = fmt.Appendf(nil, `{"sources":[%s],"required_chunk_hashes":[%s]%s}`, strings.Join(sources, ","), strings.Join(required, ","),
-			g.OptionalMember("top_k", func() string { return fmt.Sprint(g.IntN(9)) })+g.OptionalMember("seed", g.Temperature)+g.OptionalMember("query", func() string { return g.String(9, true) }))
+			g.OptionalMember("top_k", func() string { return fmt.Sprint(g.IntN(9)) })+g.OptionalMember("seed", g.Temperature)+g.OptionalMember("query", func() string { return g.JSONString(9, true) }))
 	}
 	cpython.Compare(t, oracle, "pinned_retrieval", cases, func(body []byte) []byte {
 		r, err := retrieval.Decode(body)
 		require.NoError(t, err)
-		return rows(rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK))
+		return rows(rules.SelectPinnedChunks(r.Chunks, r.RequiredHashes, r.TopK))
 	})
 }
 
 func TestPathsAgainstCPython(t *testing.T) {
 	generate := func(g *cpython.Generator) string {
-		content := g.String(60, true)
+		content := g.JSONString(60, true)
 		if g.IntN(2) == 0 {
 			var b strings.Builder
 			for range g.IntN(30) {
@@ -171,7 +171,7 @@ func TestPathsAgainstCPython(t *testing.T) {
 			}
 			content = `"` + b.String() + `"`
 		}
-		return `{"project":"p","route":[` + g.String(8, true) + `,` + g.String(8, true) + `],"content":` + content + producerOf(g) + `}`
+		return `{"project":"p","route":[` + g.JSONString(8, true) + `,` + g.JSONString(8, true) + `],"content":` + content + producerOf(g) + `}`
 	}
-	compareRecords(t, "path", 2500, generate, func(body []byte) map[string]*string { return effective(t, PathFingerprint, body) })
+	compareRecords(t, "path", 2500, generate, func(body []byte) map[string]*string { return effective(t, KindPathFingerprint, body) })
 }

@@ -23,7 +23,7 @@ func TestDigestOfTheNormalisedRecord(t *testing.T) {
 		run  = `"dag":{"root":"0000000000000000000000000000000000000000000000000000000000000000","nodes":[{"stage":"a","hash":"0000000000000000000000000000000000000000000000000000000000000000"}]}`
 	)
 	for kind, groups := range map[Kind][][]string{
-		IPCRecord: {
+		KindIPCRecord: {
 			{
 				`{` + ipc + `"temperature":1,"payload":{"seed":4}}`,
 				`{` + ipc + `"temperature":1.0,"payload":{"seed":4}}`,
@@ -40,14 +40,14 @@ func TestDigestOfTheNormalisedRecord(t *testing.T) {
 			{`{` + ipc + `"temperature":1,"payload":{"seed":4,"a":{"b":null}}}`},
 			{`{` + ipc + `"temperature":1,"payload":{"seed":4.0},"payload_schema":null,"seed":4}`},
 		},
-		PathFingerprint: {
+		KindPathFingerprint: {
 			{`{` + path + `}`, `{` + path + `,"hash_version":"adr-004","build":null}`, `{` + path + `,"hash_version":null}`},
 			{`{` + path + `,"build":"b"}`},
 			{`{` + path + `,"content_fingerprint":"0123abcd"}`, `{` + path + `,"hash_version":"adr-004","content_fingerprint":"0123abcd"}`},
 			{`{` + path + `,"hash_version":"adr-005","content_fingerprint":"0123abcd"}`},
 			{`{` + path + `,"hash_version":"adr-006","content_fingerprint":"0123abcd"}`},
 		},
-		RunDAG: {
+		KindRunDAG: {
 			{
 				`{` + run + `,"question":"q"}`, `{` + run + `,"question":"q","question_mode":"equivalence_class"}`,
 				`{` + run + `,"question":"q","question_mode":null,"policy":null}`,
@@ -57,7 +57,7 @@ func TestDigestOfTheNormalisedRecord(t *testing.T) {
 			{`{` + run + `,"policy":{}}`}, {`{` + run + `,"policy":{"a":null}}`},
 			{`{` + run + `,"messages":[]}`}, {`{` + run + `,"messages":[{"role":null}]}`}, {`{` + run + `,"messages":[{}]}`},
 		},
-		CitationSet: {
+		KindCitationSet: {
 			{`{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1}]}`, `{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1,"section":null,"chunk_hash":null}]}`},
 			{`{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1,"section":""}]}`},
 			{`{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1.0}]}`},

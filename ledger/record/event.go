@@ -21,15 +21,15 @@ const RulesVersion = rules.Version
 // EventVersion is the version of the event bodies that this build writes (spec: Event body).
 const EventVersion = 1
 
-// maxSuffix is the maximum number of bytes that AppendSuffix appends.
+// maxSuffix is the maximum number of bytes that AppendBodySuffix appends.
 const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `","v":1}`)
 
 // EventContext holds the members of an event that come neither from its record nor from the sequencer.
 type EventContext struct {
 	Actor  string // name of the client that posted the record, or "anonymous"
 	Ledger string
-	// Key is the digest of the idempotency key; nil if there is none.
-	Key *Hash
+	// KeyDigest is the digest of the idempotency key; nil if there is none.
+	KeyDigest *Hash
 }
 
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
@@ -56,9 +56,9 @@ func IsActor(name []byte) bool {
 }
 
 // AppendBody appends an event body without the last members, which the sequencer adds (spec: Event
-// body): `{"actor":…,"rules":1,`. AppendSuffix completes the body.
+// body): `{"actor":…,"rules":1,`. AppendBodySuffix completes the body.
 func (r *Record) AppendBody(dst []byte, e EventContext) []byte {
-	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.Key) })
+	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.KeyDigest) })
 }
 
 // Body returns the bytes that AppendBody would append. They belong to r and are valid until the
@@ -70,37 +70,37 @@ func (r *Record) Body(e EventContext) []byte {
 
 // writer returns r's builder, set to append to dst. Reusing one builder avoids allocations.
 func (r *Record) writer(dst []byte) *pyjson.Builder {
-	r.builder.B = dst
+	r.builder.Buf = dst
 	return &r.builder
 }
 
 // appendEvent writes an event body without the members that the sequencer adds. It calls checks to
 // write the "checks" member, and members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members func(*pyjson.Builder)) []byte {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.Text("actor", []byte(e.Actor))
 	checks(w)
 	w.Text("kind", []byte(kind))
 	w.Text("ledger", []byte(e.Ledger))
 	w.BeginMember("record")
 	members(w)
-	w.Integer("rules", RulesVersion)
-	w.Close()
-	w.B[len(w.B)-1] = ','
-	return w.B
+	w.Int("rules", RulesVersion)
+	w.EndObject()
+	w.Buf[len(w.Buf)-1] = ','
+	return w.Buf
 }
 
 // noChecks writes the "checks" member of an event that has no checks.
 func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
 
-// AppendSuffix appends the members that complete an event body: "seq", "time", and "v".
-func AppendSuffix(dst []byte, seq uint64, at time.Time) []byte {
-	return AppendSuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
+// AppendBodySuffix appends the members that complete an event body: "seq", "time", and "v".
+func AppendBodySuffix(dst []byte, seq uint64, at time.Time) []byte {
+	return AppendBodySuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendSuffixFormatted is like AppendSuffix, but expects a time that is already formatted with
+// AppendBodySuffixFormatted is like AppendBodySuffix, but expects a time that is already formatted with
 // moment.Layout.
-func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
+func AppendBodySuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)
@@ -108,9 +108,9 @@ func AppendSuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []by
 	return append(dst, `","v":1}`...)
 }
 
-// CheckSize returns a *strict.Error if an entry with the given body (see AppendBody) would be
+// CheckEntrySize returns a *strict.Error if an entry with the given body (see AppendBody) would be
 // larger than fields.MaxEntry bytes.
-func CheckSize(body []byte) error {
+func CheckEntrySize(body []byte) error {
 	return checkSize(body, "", "split the record into several smaller records")
 }
 
@@ -127,7 +127,7 @@ func checkSize(body []byte, pointer, advice string) error {
 // appendMembers writes the "record" member of the event. key is the digest of the idempotency key,
 // or nil if there is none.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
-	r.common.Key = key
+	r.common.KeyDigest = key
 	r.fields.Append(w, &r.common)
 }
 
@@ -135,19 +135,19 @@ func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
 // contain. It also copies the digest and the names of the content to r.common.
 func (r *Record) serialise() {
 	w := r.writer(r.arena)
-	start := len(w.B)
-	w.Open()
+	start := len(w.Buf)
+	w.BeginObject()
 	for _, c := range r.Checks {
 		w.BeginMember(c.Field)
 		c.append(w)
 	}
-	w.Close()
-	middle := len(w.B)
-	w.OpenOrdered()
+	w.EndObject()
+	middle := len(w.Buf)
+	w.BeginSortedObject()
 	r.fields.AppendHashes(w)
-	w.Close()
-	r.arena = w.B
-	r.checksJSON, r.hashesJSON = w.B[start:middle:middle], w.B[middle:len(w.B):len(w.B)]
+	w.EndObject()
+	r.arena = w.Buf
+	r.checksJSON, r.hashesJSON = w.Buf[start:middle:middle], w.Buf[middle:len(w.Buf):len(w.Buf)]
 	c := &r.common
 	c.Digest, c.Hashes, c.Contents = r.Digest, r.hashesJSON, c.Contents[:0]
 	for _, content := range r.Contents {
@@ -184,27 +184,27 @@ func eventText(text []byte) []byte {
 // hashes, kind, and record.
 func (r *Record) AppendComputed(dst []byte) []byte {
 	w := r.writer(dst)
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	r.checksMember(w)
 	w.Raw("hashes", r.hashesJSON)
 	w.Text("kind", []byte(r.Kind))
 	w.BeginMember("record")
 	r.appendMembers(w, nil)
-	w.Close()
-	return w.B
+	w.EndObject()
+	return w.Buf
 }
 
-// AppendFields writes the body of a decoded event without the members that AppendSuffixFormatted
+// AppendDecodedEvent writes the body of a decoded event without the members that AppendBodySuffixFormatted
 // appends. It returns w's bytes.
-func AppendFields(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
+func AppendDecodedEvent(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")
-		w.Open()
+		w.BeginObject()
 		for i := range checks {
 			w.BeginMember(checks[i].Name)
 			checks[i].append(w)
 		}
-		w.Close()
+		w.EndObject()
 	}
 	return appendEvent(w, kind, e, appendChecks, func(w *pyjson.Builder) { f.Append(w, c) })
 }

@@ -23,7 +23,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add(uint8(i), []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
-		k := Kinds[int(kind)%len(Kinds)]
+		k := RecordKinds[int(kind)%len(RecordKinds)]
 		r, err := Parse(k, body)
 		if err != nil {
 			var problem *strict.Error
@@ -35,14 +35,14 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		event := EventContext{Actor: "a", Ledger: "l"}
-		first := AppendSuffix(r.AppendBody(nil, event), 1, time.Unix(0, 0))
+		first := AppendBodySuffix(r.AppendBody(nil, event), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(first))
 		require.Equal(t, string(first), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
 		r.Release()
 		again, err := Parse(k, body)
 		require.NoError(t, err)
-		require.Equal(t, string(first), string(AppendSuffix(again.AppendBody(nil, event), 1, time.Unix(0, 0))))
+		require.Equal(t, string(first), string(AppendBodySuffix(again.AppendBody(nil, event), 1, time.Unix(0, 0))))
 		again.Release()
 	})
 }
@@ -56,7 +56,7 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"record_state_changed","record":{"record_seq":1,"state":"stale","reason":"r","timestamp":"2025-11-30T12:00:00Z"}}`))
 	f.Add([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65","validated":true,"original_actor":"ana"}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
-		l, err := ParseLine(line)
+		l, err := ParseBatchLine(line)
 		if err != nil {
 			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
@@ -64,14 +64,14 @@ func FuzzLine(f *testing.F) {
 		}
 		if l.Verb != nil {
 			require.Nil(t, l.Record)
-			body := AppendSuffix(l.Verb.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			body := AppendBodySuffix(l.Verb.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			require.NoError(t, l.Verb.CheckSize(body))
 			require.NoError(t, new(pyjson.Document).Parse(body))
 			return
 		}
 		if l.Validation != nil {
 			body := l.Validation.VerbFor(CurrentPath{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})
-			require.NoError(t, new(pyjson.Document).Parse(AppendSuffix(body, 1, time.Unix(0, 0))))
+			require.NoError(t, new(pyjson.Document).Parse(AppendBodySuffix(body, 1, time.Unix(0, 0))))
 			return
 		}
 		require.NotEmpty(t, l.Record.Kind)
@@ -89,14 +89,14 @@ func FuzzTextRules(f *testing.F) {
 	spaces, lines := regexp.MustCompile(` +`), regexp.MustCompile(`\n{2,}`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, rule := range map[string]func(dst, text []byte) []byte{
-			"system prompt": rules.AppendSystemPrompt, "output": rules.AppendOutput, "words": rules.AppendWords, "whitespace": rules.AppendCollapsedWhitespace,
-			"strict question": func(dst, text []byte) []byte { return rules.AppendQuestion(dst, text, true) },
+			"system prompt": rules.AppendNormalisedSystemPrompt, "output": rules.AppendNormalisedOutput, "words": rules.AppendWords, "whitespace": rules.AppendCollapsedWhitespace,
+			"strict question": func(dst, text []byte) []byte { return rules.AppendCanonicalQuestion(dst, text, true) },
 		} {
 			once := rule(nil, text)
 			require.Equal(t, string(once), string(rule(nil, once)), "%s is idempotent", name)
 			require.Equal(t, "x"+string(once), string(rule([]byte("x"), text)), "%s keeps the prefix", name)
 		}
-		rules.AppendQuestion(nil, text, false)
+		rules.AppendCanonicalQuestion(nil, text, false)
 		if !utf8.Valid(text) {
 			return
 		}
@@ -104,6 +104,6 @@ func FuzzTextRules(f *testing.F) {
 		require.Equal(t, naive, string(rules.AppendWithoutLinks(nil, text)))
 		naive = lines.ReplaceAllString(spaces.ReplaceAllString(string(text), " "), "\n\n")
 		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendCollapsedWhitespace(nil, text)))
-		require.False(t, strings.Contains(string(rules.AppendOutput(nil, text)), "  "))
+		require.False(t, strings.Contains(string(rules.AppendNormalisedOutput(nil, text)), "  "))
 	})
 }

@@ -24,7 +24,7 @@ func TestIncompleteIPCRecords(t *testing.T) {
 				body += fmt.Sprintf(",%q:%s", name, as)
 			}
 		}
-		r, err := Parse(IPCRecord, []byte(body+"}"))
+		r, err := Parse(KindIPCRecord, []byte(body+"}"))
 		require.NoError(t, err, body)
 		t.Cleanup(r.Release)
 		return r
@@ -46,7 +46,7 @@ func TestIncompleteIPCRecords(t *testing.T) {
 			require.Equal(t, hash, string(claimed.ipc.IPCID))
 		}
 	}
-	r, err := Parse(RunDAG, []byte(`{"dag":{"root":"`+hash+`","nodes":[{"stage":"x","hash":"`+hash+`"}]}}`))
+	r, err := Parse(KindRunDAG, []byte(`{"dag":{"root":"`+hash+`","nodes":[{"stage":"x","hash":"`+hash+`"}]}}`))
 	require.NoError(t, err)
 	defer r.Release()
 	require.Nil(t, MissingParts(r))

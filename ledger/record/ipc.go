@@ -95,8 +95,8 @@ func (r *Record) decodeIPC(d *strict.Decoder, v pyjson.Value, pointer string) {
 
 	input := r.check("input_hash", o.Hash("input_hash"), p.inputHash(o))
 	prompt := r.check("system_prompt_hash", o.Hash("system_prompt_hash"),
-		r.normalisedHash(o, "system_prompt", rules.AppendSystemPrompt))
-	output := r.check("output_hash", o.Hash("output_hash"), r.normalisedHash(o, "output", rules.AppendOutput))
+		r.normalisedHash(o, "system_prompt", rules.AppendNormalisedSystemPrompt))
+	output := r.check("output_hash", o.Hash("output_hash"), r.normalisedHash(o, "output", rules.AppendNormalisedOutput))
 	id, advanced := o.Hash("ipc_id"), o.Hash("ipc_id_advanced")
 	if d.HasProblems() {
 		return
@@ -118,7 +118,7 @@ func (p *ipc) identify(complete bool, id, advanced, input, prompt []byte) {
 		}
 	}
 	p.IPCID = r.checkChain("ipc_id", id, computed, complete)
-	p.HasAdvanced = advanced != nil || computedAdvanced != nil
+	p.HasIPCIDAdvanced = advanced != nil || computedAdvanced != nil
 	p.IPCIDAdvanced = r.checkChain("ipc_id_advanced", advanced, computedAdvanced, complete)
 }
 
@@ -158,7 +158,7 @@ func (p *ipc) decodeSeed(o strict.Object) {
 	}
 	if payload.Kind() == pyjson.Object {
 		inner := o.InnerObject("payload", payload)
-		if string(o.Text("payload_schema", maxName)) == rules.AxisPayload {
+		if string(o.Text("payload_schema", maxName)) == rules.AxisPayloadSchema {
 			p.Seed = p.r.readAxisSeed(inner)
 		} else {
 			p.Seed = p.r.readInteger(inner, "seed", false)
@@ -172,8 +172,8 @@ func (p *ipc) decodeSeed(o strict.Object) {
 // record's payload_schema, or "".
 func AppendPayloadSeed(dst []byte, payload pyjson.Value, schema string) []byte {
 	seed := payload.Member("seed")
-	if schema == rules.AxisPayload && seed.Kind() == pyjson.Float {
-		return append(dst, new(Record).readAxisSeed(strict.Object{D: new(strict.Decoder), V: payload})...)
+	if schema == rules.AxisPayloadSchema && seed.Kind() == pyjson.Float {
+		return append(dst, new(Record).readAxisSeed(strict.Object{Decoder: new(strict.Decoder), Value: payload})...)
 	}
 	dst, _ = seed.AppendInteger(dst)
 	return dst
@@ -184,7 +184,7 @@ func (p *ipc) decodeEnvironment(o strict.Object) {
 	if !v.IsGiven() {
 		return
 	}
-	e := o.D.Object(v, o.MemberPointer("environment"), rules.Environment[:]...)
+	e := o.Decoder.Object(v, o.MemberPointer("environment"), rules.EnvironmentMembers[:]...)
 	p.OllamaBuildHash, p.ModelDigest, p.HostPlatform = e.Text("ollama_build_hash", maxName), e.Text("model_digest", maxName), e.Text("host_platform", maxName)
 }
 
@@ -194,7 +194,7 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	r := p.r
 	payload := o.MemberOfKind("payload", pyjson.Object, payloadForm(o.Member("payload")))
 	o.CheckUTF8("payload", payload)
-	o.CheckConstant("payload_schema", rules.AxisPayload)
+	o.CheckConstant("payload_schema", rules.AxisPayloadSchema)
 	p.PayloadSchema = o.Text("payload_schema", maxName)
 	if !payload.IsGiven() {
 		if !o.Member("payload").IsGiven() && !o.Member("input_hash").IsGiven() {
@@ -205,7 +205,7 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	r.addContent("payload", payload.Raw())
 	p.HasPayload = true
 	var sum, seedless Hash
-	digests := members.Builder{Secret: r.limits.Members, Text: r.members[:0]}
+	digests := members.Builder{Secret: r.limits.MemberSecret, Buffer: r.members[:0]}
 	if p.PayloadSchema != nil {
 		var ok bool
 		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.MemberVisitor()); !ok {
@@ -217,8 +217,8 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	if p.seedInPayload {
 		p.SeedlessInputHash = r.hex(seedless)
 	}
-	p.Members = digests.End()
-	r.members = digests.Text
+	p.MemberDigests = digests.Finish()
+	r.members = digests.Buffer
 	return r.hex(sum)
 }
 
@@ -252,11 +252,11 @@ func (p *ipc) decodeUsage(o strict.Object) {
 }
 
 // isFigures reports whether usage can be part of an event: it contains no text, and its canonical
-// JSON is at most fields.MaxUsage bytes long.
+// JSON is at most fields.MaxUsageBytes bytes long.
 func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !fields.HasNoText(usage) {
 		return false
 	}
 	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)
-	return len(p.r.scratch) <= fields.MaxUsage
+	return len(p.r.scratch) <= fields.MaxUsageBytes
 }

@@ -11,43 +11,43 @@ type Kind string
 
 // The kinds of records that services post.
 const (
-	IPCRecord       Kind = "ipc_record"
-	RunDAG          Kind = "run_dag"
-	CitationSet     Kind = "citation_set"
-	PathFingerprint Kind = "path_fingerprint"
+	KindIPCRecord       Kind = "ipc_record"
+	KindRunDAG          Kind = "run_dag"
+	KindCitationSet     Kind = "citation_set"
+	KindPathFingerprint Kind = "path_fingerprint"
 )
 
 // The kinds of events that the ledger writes itself.
 const (
-	LedgerCreated Kind = "ledger_created"
-	RecordRefused Kind = "record_refused"
-	KeyRotated    Kind = "key_rotated"
+	KindLedgerCreated Kind = "ledger_created"
+	KindRecordRefused Kind = "record_refused"
+	KindKeyRotated    Kind = "key_rotated"
 )
 
 // These are the kinds of events that verbs create. A verb is a request that changes a state or
 // records a statement about a record (spec: States; Path validation; Sources; Redactions; Notes).
 const (
-	RecordStateChanged Kind = "record_state_changed"
-	PathValidated      Kind = "path_validated"
-	SourceRegistered   Kind = "source_registered"
-	SourceRevoked      Kind = "source_revoked"
-	ContentRedacted    Kind = "content_redacted"
-	Note               Kind = "note"
+	KindRecordStateChanged Kind = "record_state_changed"
+	KindPathValidated      Kind = "path_validated"
+	KindSourceRegistered   Kind = "source_registered"
+	KindSourceRevoked      Kind = "source_revoked"
+	KindContentRedacted    Kind = "content_redacted"
+	KindNote               Kind = "note"
 )
 
-// Kinds contains the kinds of records that services post.
-var Kinds = [...]Kind{IPCRecord, RunDAG, CitationSet, PathFingerprint}
+// RecordKinds contains the kinds of records that services post.
+var RecordKinds = [...]Kind{KindIPCRecord, KindRunDAG, KindCitationSet, KindPathFingerprint}
 
 // EventKinds contains the kinds of all events. The state files of audits store a kind as its index
 // in this array, so new kinds must be added at the end.
 var EventKinds = [...]Kind{
-	LedgerCreated, IPCRecord, RunDAG, CitationSet, PathFingerprint, RecordRefused, RecordStateChanged,
-	PathValidated, SourceRegistered, SourceRevoked, ContentRedacted, KeyRotated, Note,
+	KindLedgerCreated, KindIPCRecord, KindRunDAG, KindCitationSet, KindPathFingerprint, KindRecordRefused, KindRecordStateChanged,
+	KindPathValidated, KindSourceRegistered, KindSourceRevoked, KindContentRedacted, KindKeyRotated, KindNote,
 }
 
-// KindDigest returns a hash that covers a kind and the digest of a record. Two requests under one
+// DigestWithKind returns a hash that covers a kind and the digest of a record. Two requests under one
 // idempotency key are the same if their KindDigests are equal (spec: Record digest; Idempotency).
-func KindDigest(kind Kind, digest Hash) Hash {
+func DigestWithKind(kind Kind, digest Hash) Hash {
 	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
@@ -63,14 +63,14 @@ func RunIdempotencyKey[T string | []byte](kind Kind, runID T) Hash {
 // RotationIdempotencyKey returns the digest of the idempotency key of a ledger's n-th key rotation; the first
 // is number 1.
 func RotationIdempotencyKey(n int) Hash {
-	return sha256.Sum256(strconv.AppendInt([]byte(string(KeyRotated)+"\x00"), int64(n), 10))
+	return sha256.Sum256(strconv.AppendInt([]byte(string(KindKeyRotated)+"\x00"), int64(n), 10))
 }
 
 // IsKnown reports whether k is one of EventKinds.
 func (k Kind) IsKnown() bool { return slices.Contains(EventKinds[:], k) }
 
 // IsRecord reports whether k is one of Kinds.
-func (k Kind) IsRecord() bool { return slices.Contains(Kinds[:], k) }
+func (k Kind) IsRecord() bool { return slices.Contains(RecordKinds[:], k) }
 
 // HasState reports whether records of kind k have a state.
-func (k Kind) HasState() bool { return k == IPCRecord || k == RunDAG }
+func (k Kind) HasState() bool { return k == KindIPCRecord || k == KindRunDAG }

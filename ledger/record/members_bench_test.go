@@ -15,7 +15,7 @@ func BenchmarkMembers(b *testing.B) {
 			limits := DefaultLimits().WithMemberSecret(secret)
 			b.ReportAllocs()
 			for b.Loop() {
-				r, err := limits.Parse(IPCRecord, body)
+				r, err := limits.Parse(KindIPCRecord, body)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -54,11 +54,11 @@ func TestPayloadMembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := sha256.Sum256([]byte(name))
-			secret, err := members.ReadSecret(key[:])
+			secret, err := members.ParseSecret(key[:])
 			require.NoError(t, err)
 			body := fmt.Appendf(nil, `{%s,"model":"m"}`, c.members)
 			for range 2 { // the second record reuses the memory of the first
-				r, err := DefaultLimits().WithMemberSecret(secret).Parse(IPCRecord, body)
+				r, err := DefaultLimits().WithMemberSecret(secret).Parse(KindIPCRecord, body)
 				require.NoError(t, err)
 				digests := digestsIn(t, r)
 				if c.forms == nil {
@@ -78,7 +78,7 @@ func TestPayloadMembers(t *testing.T) {
 						var text string
 						require.NoError(t, json.Unmarshal(pointer, &text))
 						all[text] = string(digest)
-						_, ok := members.Name([]byte(text))
+						_, ok := members.NameFromPointer([]byte(text))
 						require.True(t, ok)
 					}
 					require.Equal(t, want, all)
@@ -86,13 +86,13 @@ func TestPayloadMembers(t *testing.T) {
 				require.True(t, digests.IsValid(), "%s", digests)
 				r.Release()
 			}
-			r, err := Parse(IPCRecord, body)
+			r, err := Parse(KindIPCRecord, body)
 			require.NoError(t, err)
 			defer r.Release()
 			require.Nil(t, digestsIn(t, r), "a ledger without a secret")
 		})
 	}
-	r, err := DefaultLimits().WithMemberSecret(members.Unknown).Parse(IPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
+	r, err := DefaultLimits().WithMemberSecret(members.UnknownSecret).Parse(KindIPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
 	require.NoError(t, err)
 	defer r.Release()
 	require.Nil(t, digestsIn(t, r), "without a payload")
@@ -101,7 +101,7 @@ func TestPayloadMembers(t *testing.T) {
 // digestsIn returns the digests of payload members in the event of r.
 func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 

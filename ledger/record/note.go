@@ -11,11 +11,11 @@ var noteNames = append([]string{"topic", "text"}, originNames...)
 // record at seq. If the body is not valid, the error is a *strict.Error.
 func ParseNote(seq uint64, body []byte) (*Verb, error) {
 	f := &fields.Note{RecordSeq: seq}
-	return parseVerb(Note, f, body, func(o strict.Object) { readNote(o, f) }, noteNames...)
+	return parseVerb(KindNote, f, body, func(o strict.Object) { readNote(o, f) }, noteNames...)
 }
 
 func readNote(o strict.Object, f *fields.Note) {
-	f.Topic, f.Text, f.OriginalAction = o.RequiredText("topic", fields.MaxTopic), o.Text("text", fields.MaxText), ReadOriginalAction(o)
+	f.Topic, f.Text, f.OriginalAction = o.RequiredText("topic", fields.MaxTopic), o.Text("text", fields.MaxNoteText), ReadOriginalAction(o)
 	if f.Topic != nil && len(f.Topic) == 0 {
 		o.ReportInvalid("topic", "must not be empty; give the topic of the note, for example \"review\"")
 	}

@@ -13,13 +13,13 @@ import (
 // previous and next are verifier keys. handover is the note that both keys sign, or nil if the step
 // has no such note. All texts must be valid UTF-8.
 func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
-	return newVerb(KeyRotated, &fields.Rotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
+	return newVerb(KindKeyRotated, &fields.KeyRotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
 }
 
 // AppendLedgerCreated appends the body of a ledger's first event. secret is nil if the ledger has
 // no secret for payload members.
 func AppendLedgerCreated(dst []byte, e EventContext, origin, verifierKey string, secret *members.Secret) []byte {
-	return appendEvent(&pyjson.Builder{B: dst}, LedgerCreated, e, noChecks, func(w *pyjson.Builder) {
+	return appendEvent(&pyjson.Builder{Buf: dst}, KindLedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := fields.LedgerCreation{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
 		if secret != nil {
 			created.MemberSecretHash = rules.AppendHex(nil, secret.Commitment())
@@ -34,8 +34,8 @@ type Refusal string
 
 // The reasons for refusals.
 const (
-	RefusedMismatch Refusal = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
-	RefusedKey      Refusal = "idempotency_key_conflict"
+	RefusalMismatch    Refusal = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
+	RefusalKeyConflict Refusal = "idempotency_key_conflict"
 )
 
 // maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in a
@@ -44,55 +44,55 @@ const (
 const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the
-// failed checks. For RefusedKey, first is the seq of the event that claims the idempotency key.
+// failed checks. For RefusalKeyConflict, first is the seq of the event that claims the idempotency key.
 func (r *Record) AppendRefusal(dst []byte, e EventContext, why Refusal, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")
-		w.Open()
+		w.BeginObject()
 		for _, c := range mismatches {
-			if len(w.B) > maxRefusedBytes {
+			if len(w.Buf) > maxRefusedBytes {
 				break
 			}
 			w.BeginMember(c.Field)
 			c.append(w)
 		}
-		w.Close()
+		w.EndObject()
 	}
 	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := fields.CommonFields{Digest: r.Digest, Key: e.Key, RunID: r.common.RunID}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
+	common := fields.CommonFields{Digest: r.Digest, KeyDigest: e.KeyDigest, RunID: r.common.RunID}
+	return appendEvent(&pyjson.Builder{Buf: dst}, KindRecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
-// RefusalFields holds the fields of a record_refused event. For RefusedKey, FirstSeq is the seq of
+// RefusalFields holds the fields of a record_refused event. For RefusalKeyConflict, FirstSeq is the seq of
 // the event that claims the idempotency key.
 type RefusalFields struct {
 	Kind       Kind
 	Reason     Refusal
 	Mismatches uint64
-	FirstSeq   uint64 // set only for RefusedKey
+	FirstSeq   uint64 // set only for RefusalKeyConflict
 }
 
 // Append implements fields.Fields.
 func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.CommonFields) {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.Digest("digest", c.Digest)
-	if f.Reason == RefusedKey {
+	if f.Reason == RefusalKeyConflict {
 		w.Uint("first_seq", f.FirstSeq)
-		if c.Key != nil {
-			w.Digest("idempotency_key", *c.Key)
+		if c.KeyDigest != nil {
+			w.Digest("idempotency_key", *c.KeyDigest)
 		}
 	}
 	w.Text("kind", []byte(f.Kind))
 	w.Uint("mismatches", f.Mismatches)
 	w.Text("reason", []byte(f.Reason))
 	w.Text("run_id", c.RunID)
-	w.Close()
+	w.EndObject()
 }
 
 // Check implements fields.Fields.
 func (f *RefusalFields) Check() error {
-	if f.Reason != RefusedKey && f.Reason != RefusedMismatch {
+	if f.Reason != RefusalKeyConflict && f.Reason != RefusalMismatch {
 		return fmt.Errorf("the event's reason is %.100q, which is not a known reason for a refusal", f.Reason)
 	}
 	return nil

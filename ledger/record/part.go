@@ -22,7 +22,7 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 				hashes = append(hashes, rules.QuestionHash(text, m == rules.ModeStrict))
 			}
 		}
-	case rules.Preflight, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":
+	case rules.PreflightStage, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":
 		var document pyjson.Document
 		if document.Parse(text) == nil {
 			hashes = append(hashes, new(Record).jsonHash(document.Root()))
@@ -38,7 +38,7 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 func derivedStageHashes(stage string, text []byte) []Hash {
 	member, compute := "", (func(*runDAG, strict.Object) []byte)(nil)
 	switch stage {
-	case rules.Preflight:
+	case rules.PreflightStage:
 		member, compute = "preflight_payload", func(g *runDAG, o strict.Object) []byte { return g.r.preflightHash(o) }
 	case "context":
 		member, compute = "source_roots", (*runDAG).contextRoot

@@ -93,6 +93,6 @@ func TestTextsOfStages(t *testing.T) {
 	require.Equal(t, []string{sha(other), sha([]byte(`{"stage":"other"}`)), sha([]byte(`{"stage":"other"}`))}, inHex(StageHashes("preflight", "", other)), "a payload of another generation is hashed as it is")
 
 	evidence := []byte(`[{"chunk_root":"` + zeros + `","start":0,"end":10},{"chunk_root":"` + zeros + `","start":10,"end":20}]`)
-	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"}]},"evidence":`+string(evidence)+`}`))
+	r := parse(t, KindRunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"}]},"evidence":`+string(evidence)+`}`))
 	require.Contains(t, inHex(StageHashes("evidence_map", "", evidence)), r.EffectiveHash("evidence_map_root"))
 }

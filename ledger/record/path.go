@@ -15,9 +15,9 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	o := d.Object(v, pointer, "run_id", "project", "build", "branch", "base", "route", "content", "path_id", "content_fingerprint",
 		"raw_content_fingerprint", "hash_version", "timestamp", "labels", "producer")
 	r.decodeCommon(o)
-	p := &fields.Path{Project: o.RequiredText("project", maxName)}
+	p := &fields.PathFingerprint{Project: o.RequiredText("project", maxName)}
 	readBuild(o, p)
-	r.fields, p.HashVersion = p, o.Identifier("hash_version", fields.MaxShort)
+	r.fields, p.HashVersion = p, o.Identifier("hash_version", fields.MaxShortText)
 	computes := p.HashVersion == nil || string(p.HashVersion) == rules.FingerprintVersion
 	if computes {
 		p.HashVersion, r.implied = fingerprintVersion, "hash_version"
@@ -48,7 +48,7 @@ var fingerprintVersion = []byte(rules.FingerprintVersion)
 
 // readBuild decodes the build of a path, the branch of the build, and the base build to compare it
 // with (spec: Path fingerprint).
-func readBuild(o strict.Object, p *fields.Path) {
+func readBuild(o strict.Object, p *fields.PathFingerprint) {
 	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
@@ -72,17 +72,17 @@ func readRoute(o strict.Object, name string) [][]byte {
 	}
 	var route [][]byte
 	for e := range list.Elements() {
-		if o.D.IsFull() {
+		if o.Decoder.IsFull() {
 			return nil
 		}
 		at := o.ElementPointer(name, len(route))
 		switch {
 		case e.Kind() != pyjson.String:
-			o.D.ReportInvalid(at, "must be a string")
+			o.Decoder.ReportInvalid(at, "must be a string")
 		case pyjson.HasLoneSurrogate(e.Text()):
-			o.D.ReportInvalid(at, strict.LoneSurrogate)
+			o.Decoder.ReportInvalid(at, strict.LoneSurrogateDetail)
 		case len(e.Text()) > maxName:
-			o.D.ReportInvalid(at, "is %d bytes long, but at most %d are allowed", len(e.Text()), maxName)
+			o.Decoder.ReportInvalid(at, "is %d bytes long, but at most %d are allowed", len(e.Text()), maxName)
 		}
 		route = append(route, e.Text())
 	}

@@ -32,7 +32,7 @@ func TestPreflightOfOtherGenerations(t *testing.T) {
 			`{"reject_inputs":{"question_hash":"` + zeros + `","rejection_reason":"r","preflight_payload":` + payload + `}}`,
 			strings.Replace(goodDAG, `"n_quotes"`, `"preflight_payload":`+payload+`,"n_quotes"`, 1),
 		} {
-			r := parse(t, RunDAG, []byte(body))
+			r := parse(t, KindRunDAG, []byte(body))
 			require.Equal(t, hash, r.EffectiveHash("preflight_hash"), body)
 			require.Empty(t, r.Mismatches(), body)
 			event := string(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
@@ -44,6 +44,6 @@ func TestPreflightOfOtherGenerations(t *testing.T) {
 		}
 		require.Contains(t, inHex(StageHashes("preflight", "", []byte(payload))), hash)
 	}
-	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"preflight","hash":"`+zeros+`"}],"preflight_payload":{"quantifier":"ALL"}}}`))
-	require.Equal(t, Mismatch, resultOf(r, "stage:preflight"), "a wrong hash is detected")
+	r := parse(t, KindRunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"preflight","hash":"`+zeros+`"}],"preflight_payload":{"quantifier":"ALL"}}}`))
+	require.Equal(t, ResultMismatch, resultOf(r, "stage:preflight"), "a wrong hash is detected")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // goodRecords contains a valid record of each kind.
-var goodRecords = map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath}
+var goodRecords = map[Kind]string{KindIPCRecord: goodIPC, KindRunDAG: goodDAG, KindCitationSet: goodSet, KindPathFingerprint: goodPath}
 
 func withProducer(good, producer string) []byte {
 	return []byte(`{"producer":` + producer + `,` + good[1:])
@@ -23,14 +23,14 @@ func TestProducerIsInTheEvent(t *testing.T) {
 	for kind, good := range goodRecords {
 		plain := parse(t, kind, []byte(good))
 		for given, want := range map[string]string{
-			`{"id":"web/7","seq":0}`:                                            `{"id":"web/7","seq":0}`,
-			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:                   `{"id":"é\u0001","seq":9223372036854775807}`,
-			`{"id":"` + strings.Repeat("x", fields.MaxProducer) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", fields.MaxProducer) + `","seq":0}`,
+			`{"id":"web/7","seq":0}`:                                              `{"id":"web/7","seq":0}`,
+			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:                     `{"id":"é\u0001","seq":9223372036854775807}`,
+			`{"id":"` + strings.Repeat("x", fields.MaxProducerID) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", fields.MaxProducerID) + `","seq":0}`,
 		} {
 			r := parse(t, kind, withProducer(good, given))
 			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
 			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers the producer")
-			event := AppendSuffix(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			event := AppendBodySuffix(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(event))
 			require.Equal(t, want, string(d.Root().Member("record").Member("producer").Raw()))
@@ -57,7 +57,7 @@ func TestBadProducerIsReported(t *testing.T) {
 			{`{"id":null,"seq":1}`, false, "/producer/id"},
 			{`{"id":7,"seq":1}`, false, "/producer/id"},
 			{`{"id":"","seq":1}`, false, "/producer/id"},
-			{`{"id":"` + strings.Repeat("é", fields.MaxProducer/2) + `x","seq":1}`, false, "/producer/id"},
+			{`{"id":"` + strings.Repeat("é", fields.MaxProducerID/2) + `x","seq":1}`, false, "/producer/id"},
 			{`{"id":"\udc00","seq":1}`, false, "/producer/id"},
 			{`{"id":"a"}`, false, "/producer/seq"},
 			{`{"id":"a","seq":null}`, false, "/producer/seq"},
@@ -77,6 +77,6 @@ func TestBadProducerIsReported(t *testing.T) {
 			require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.given, err)
 		}
 	}
-	_, err := ParseLine([]byte(`{"kind":"citation_set","record":` + string(withProducer(goodSet, `{"id":"a"}`)) + `}`))
+	_, err := ParseBatchLine([]byte(`{"kind":"citation_set","record":` + string(withProducer(goodSet, `{"id":"a"}`)) + `}`))
 	require.ErrorContains(t, err, "/record/producer/seq")
 }

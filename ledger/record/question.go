@@ -6,9 +6,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// Question contains the hash of a question in one mode. If it comes from DecodeLookup, it also
+// HashedQuestion contains the hash of a question in one mode. If it comes from DecodeLookup, it also
 // contains the resulting cache key.
-type Question struct {
+type HashedQuestion struct {
 	Mode, Hash, CacheKey string
 }
 
@@ -16,8 +16,8 @@ type Question struct {
 // is a *strict.Error.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
-	if err := document.ParseLimited(body, DefaultLimits().Values); err != nil {
-		return strict.SyntaxError(err)
+	if err := document.ParseLimited(body, DefaultLimits().JSONValues); err != nil {
+		return strict.NewSyntaxError(err)
 	}
 	d := new(strict.Decoder)
 	decode(&runDAG{r: new(Record)}, d, document.Root())
@@ -26,14 +26,14 @@ func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyj
 
 // DecodeQuestion decodes the request body {question, question_mode} and computes the question's
 // hash. If the body is not valid, the error is a *strict.Error.
-func DecodeQuestion(body []byte) (q Question, err error) {
+func DecodeQuestion(body []byte) (q HashedQuestion, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "question_mode")
 		if !o.Member("question").IsGiven() {
 			o.ReportMissing("question")
 		}
 		hash := g.questionHash(o)
-		q = Question{Mode: string(g.QuestionMode), Hash: string(hash)}
+		q = HashedQuestion{Mode: string(g.QuestionMode), Hash: string(hash)}
 	})
 	return q, err
 }
@@ -42,7 +42,7 @@ func DecodeQuestion(body []byte) (q Question, err error) {
 // If the body is not valid, the error is a *strict.Error.
 func DecodeCacheKey(body []byte) (key string, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
-		g.readDimensions(d.Object(root, "", rules.Dimensions[:]...), "")
+		g.readDimensions(d.Object(root, "", rules.CacheDimensions[:]...), "")
 		if !d.HasProblems() {
 			key = g.keyWith(nil)
 		}
@@ -53,7 +53,7 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 // DecodeLookup decodes the request body {question, cache_dimensions}. It returns the question's
 // hash and the cache key in each mode, the strict mode first. It ignores the dimension
 // question_hash. If the body is not valid, the error is a *strict.Error.
-func DecodeLookup(body []byte) (modes []Question, err error) {
+func DecodeLookup(body []byte) (modes []HashedQuestion, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
 		question := o.RequiredWTF8("question")
@@ -62,13 +62,13 @@ func DecodeLookup(body []byte) (modes []Question, err error) {
 			o.ReportMissing("cache_dimensions")
 			return
 		}
-		g.readDimensions(d.Object(dimensions, o.MemberPointer("cache_dimensions"), rules.Dimensions[:]...), "question_hash")
+		g.readDimensions(d.Object(dimensions, o.MemberPointer("cache_dimensions"), rules.CacheDimensions[:]...), "question_hash")
 		if d.HasProblems() {
 			return
 		}
 		for _, mode := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {
 			hash := rules.AppendHex(nil, rules.QuestionHash(question, mode == rules.ModeStrict))
-			modes = append(modes, Question{mode, string(hash), g.keyWith(hash)})
+			modes = append(modes, HashedQuestion{mode, string(hash), g.keyWith(hash)})
 		}
 	})
 	return modes, err

@@ -68,7 +68,7 @@ func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advic
 // These are short names for limits that package fields defines.
 const (
 	maxName   = fields.MaxName
-	maxStage  = fields.MaxShort
+	maxStage  = fields.MaxShortText
 	maxReason = fields.MaxReason
 )
 
@@ -83,11 +83,11 @@ func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	if !v.IsGiven() {
 		return fields.Producer{}
 	}
-	p := o.D.Object(v, o.MemberPointer(name), "id", "seq")
+	p := o.Decoder.Object(v, o.MemberPointer(name), "id", "seq")
 	if !p.Member("id").IsGiven() {
 		p.ReportMissing("id")
 	}
-	id, seq := p.Identifier("id", fields.MaxProducer), r.readCount(p, "seq")
+	id, seq := p.Identifier("id", fields.MaxProducerID), r.readCount(p, "seq")
 	if seq != nil && !fields.IsProducerSeq(seq) {
 		p.ReportInvalid("seq", "must be at most %d", int64(math.MaxInt64))
 	}

@@ -29,7 +29,7 @@ func eachLine(t *testing.T, name string, check func(r *Record)) (lines int) {
 	s := bufio.NewScanner(unzipped)
 	s.Buffer(nil, 8<<20)
 	for ; s.Scan(); lines++ {
-		l, err := ParseLine(s.Bytes())
+		l, err := ParseBatchLine(s.Bytes())
 		require.NoError(t, err, "line %d", lines+1)
 		check(l.Record)
 		l.Record.Release()
@@ -45,7 +45,7 @@ func TestRealInputMatches(t *testing.T) {
 			if name == "generations" {
 				require.Len(t, r.Checks, 4)
 				for _, c := range r.Checks {
-					require.Equal(t, Match, c.Result)
+					require.Equal(t, ResultMatch, c.Result)
 				}
 			}
 		})

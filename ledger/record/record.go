@@ -71,24 +71,24 @@ var records = sync.Pool{New: func() any {
 type Limits struct {
 	Labels     int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
-	Values     int // maximum number of JSON values and member names in a record
-	// Members is the payload member secret of the ledger that receives the record. If it is nil,
+	JSONValues int // maximum number of JSON values and member names in a record
+	// MemberSecret is the payload member secret of the ledger that receives the record. If it is nil,
 	// the event contains no digests of payload members.
-	Members *members.Secret
+	MemberSecret *members.Secret
 }
 
 // WithMemberSecret returns a copy of l with Members set to the given secret, which may be nil.
 func (l Limits) WithMemberSecret(members *members.Secret) Limits {
-	l.Members = members
+	l.MemberSecret = members
 	return l
 }
 
 // DefaultLimits returns the limits of a server whose configuration does not set them.
-func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, Values: 1_000_000} }
+func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, JSONValues: 1_000_000} }
 
 // NoLimits returns limits that allow everything, for records that a server has already accepted.
 func NoLimits() Limits {
-	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, Values: math.MaxInt}
+	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, JSONValues: math.MaxInt}
 }
 
 // Parse decodes a record of the given kind within the default limits. If the record is not valid,
@@ -100,9 +100,9 @@ func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Par
 func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseLimited(body, l.Values); err != nil {
+	if err := r.document.ParseLimited(body, l.JSONValues); err != nil {
 		r.Release()
-		return nil, strict.SyntaxError(err)
+		return nil, strict.NewSyntaxError(err)
 	}
 	if err := r.decode(kind, r.document.Root(), ""); err != nil {
 		r.Release()
@@ -111,8 +111,8 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 	return r, nil
 }
 
-// Line is one line of a batch (spec: Requests).
-type Line struct {
+// BatchLine is one line of a batch (spec: Requests).
+type BatchLine struct {
 	// Exactly one of Record, Verb, and Validation is set.
 	Record     *Record
 	Verb       *Verb
@@ -121,37 +121,37 @@ type Line struct {
 	Key string
 }
 
-// MaxKey is the maximum length of an idempotency key in bytes.
-const MaxKey = 1024
+// MaxIdempotencyKeyBytes is the maximum length of an idempotency key in bytes.
+const MaxIdempotencyKeyBytes = 1024
 
-// ParseLine decodes a line of a batch within the default limits. If the line is not valid, the
+// ParseBatchLine decodes a line of a batch within the default limits. If the line is not valid, the
 // error is a *strict.Error.
-func ParseLine(line []byte) (Line, error) { return DefaultLimits().ParseLine(line) }
+func ParseBatchLine(line []byte) (BatchLine, error) { return DefaultLimits().ParseBatchLine(line) }
 
-// ParseLine decodes one line of a batch, which has the form `{"kind", "record",
+// ParseBatchLine decodes one line of a batch, which has the form `{"kind", "record",
 // "idempotency_key"?}`. The record of a verb also names its target: record_seq or, for a path
 // validation, project and path_id. If the line is not valid, the error is a *strict.Error.
-func (l Limits) ParseLine(line []byte) (Line, error) {
+func (l Limits) ParseBatchLine(line []byte) (BatchLine, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseLimited(line, l.Values); err != nil {
+	if err := r.document.ParseLimited(line, l.JSONValues); err != nil {
 		r.Release()
-		return Line{}, strict.SyntaxError(err)
+		return BatchLine{}, strict.NewSyntaxError(err)
 	}
 	verb, key, err := r.decodeLine()
 	if err == nil && verb == "" {
-		return Line{Record: r, Key: key}, nil
+		return BatchLine{Record: r, Key: key}, nil
 	}
 	r.Release()
 	if err != nil {
-		return Line{}, err
+		return BatchLine{}, err
 	}
-	if verb == PathValidated {
+	if verb == KindPathValidated {
 		v, err := parseValidationLine(line)
-		return Line{Validation: v, Key: key}, err
+		return BatchLine{Validation: v, Key: key}, err
 	}
 	v, err := parseVerbLine(verb, line)
-	return Line{Verb: v, Key: key}, err
+	return BatchLine{Verb: v, Key: key}, err
 }
 
 // decodeLine decodes the record and the idempotency key of a line. If the line's kind is a verb,
@@ -169,7 +169,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	}
 	o := d.Object(root, "", "kind", "record", "idempotency_key")
 	kind := Kind(o.RequiredText("kind", maxName))
-	key = string(o.Identifier("idempotency_key", MaxKey))
+	key = string(o.Identifier("idempotency_key", MaxIdempotencyKeyBytes))
 	o.RequiredObject("record")
 	switch {
 	case d.HasProblems():
@@ -187,7 +187,7 @@ func (r *Record) Release() {
 	document, scratch, arena, body, members := r.document, r.scratch[:0], r.arena[:0], r.body[:0], r.members[:0]
 	clear(r.Contents) // contents alias the request
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
-	w.B = nil
+	w.Buf = nil
 	*r = Record{document: document}
 	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.ScratchBytes()+len(contents) <= maxPooled {
 		r.scratch, r.arena, r.body, r.members, r.builder = scratch, arena, body, members, w
@@ -212,13 +212,13 @@ func (r *Record) decode(kind Kind, v pyjson.Value, pointer string) error {
 		return d.Err()
 	}
 	switch kind {
-	case IPCRecord:
+	case KindIPCRecord:
 		r.decodeIPC(d, v, pointer)
-	case RunDAG:
+	case KindRunDAG:
 		r.decodeRunDAG(d, v, pointer)
-	case CitationSet:
+	case KindCitationSet:
 		r.decodeCitations(d, v, pointer)
-	case PathFingerprint:
+	case KindPathFingerprint:
 		r.decodePath(d, v, pointer)
 	default:
 		d.ReportInvalid("/kind", "must be ipc_record, run_dag, citation_set, path_fingerprint, record_state_changed, path_validated, or note")

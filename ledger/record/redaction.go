@@ -15,7 +15,7 @@ const maxListedSeqs = 1000
 // NewRedaction returns the verb that erases the content of records (spec: Redactions). reason must
 // be valid UTF-8 of 1 to 4,096 bytes, and seqs must not be empty.
 func NewRedaction(reason string, seqs *seqs.List) *Verb {
-	return newVerb(ContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
+	return newVerb(KindContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
 }
 
 // ParseRedaction decodes the body `{"reason"}` of a redaction of the record at seq. If the body is
@@ -24,7 +24,7 @@ func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
 	seqs := new(seqs.List)
 	seqs.Add(seq)
 	f := &fields.Redaction{Seqs: seqs}
-	return parseVerb(ContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
+	return parseVerb(KindContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
 // Selection selects the records to which a bulk request applies (spec: Redactions; States).
@@ -46,11 +46,11 @@ func readSelection(o strict.Object) Selection {
 	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Bool("dry_run", true), AsOf: o.Seq("as_of")}
 	filtered, listed := o.Member("filter").IsGiven(), o.Member("seqs").IsGiven()
 	switch {
-	case o.D.HasProblems():
+	case o.Decoder.HasProblems():
 	case filtered == listed:
-		o.D.ReportInvalid("", `must have either "filter" or "seqs" to select records`)
+		o.Decoder.ReportInvalid("", `must have either "filter" or "seqs" to select records`)
 	case !s.DryRun && s.AsOf == nil:
-		o.D.ReportInvalid("/as_of", "is required if dry_run is false; use the as_of that the dry run returned")
+		o.Decoder.ReportInvalid("/as_of", "is required if dry_run is false; use the as_of that the dry run returned")
 	}
 	return s
 }
@@ -87,22 +87,22 @@ func readFilter(o strict.Object, name string) map[string]string {
 	}
 	values := make(map[string]string)
 	for parameter, value := range v.Members() {
-		pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), parameter.Text()))
+		pointer := string(pyjson.AppendPointerToken([]byte(o.MemberPointer(name)), parameter.Text()))
 		switch {
-		case o.D.IsFull():
+		case o.Decoder.IsFull():
 			return nil
 		case !utf8.Valid(parameter.Text()):
-			o.ReportInvalid(name, "a parameter's name %s", strict.LoneSurrogate)
+			o.ReportInvalid(name, "a parameter's name %s", strict.LoneSurrogateDetail)
 		case !value.IsGiven():
 		case value.Kind() == pyjson.Integer:
 			values[string(parameter.Text())] = string(value.Raw())
 		case value.Kind() != pyjson.String || pyjson.HasLoneSurrogate(value.Text()):
-			o.D.ReportInvalid(pointer, "must be a string of valid UTF-8")
+			o.Decoder.ReportInvalid(pointer, "must be a string of valid UTF-8")
 		default:
 			values[string(parameter.Text())] = string(value.Text())
 		}
 	}
-	if len(values) == 0 && !o.D.HasProblems() {
+	if len(values) == 0 && !o.Decoder.HasProblems() {
 		o.ReportInvalid(name, "must not be empty: an empty filter would select all records of the ledger")
 	}
 	return values
@@ -125,12 +125,12 @@ func readSeqs(o strict.Object, name string) []uint64 {
 		seq, err := strict.ParseSeq(e)
 		first, repeated := places[seq]
 		switch {
-		case o.D.IsFull():
+		case o.Decoder.IsFull():
 			return nil
 		case err != nil:
-			o.D.ReportInvalid(o.ElementPointer(name, i), "must be the seq of an event")
+			o.Decoder.ReportInvalid(o.ElementPointer(name, i), "must be the seq of an event")
 		case repeated:
-			o.D.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each event once", first)
+			o.Decoder.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each event once", first)
 		default:
 			places[seq] = i
 		}

@@ -58,7 +58,7 @@ func TestSeqLists(t *testing.T) {
 	}
 	l, err := parseSeqs(t, `[[0,4094],4096]`)
 	require.NoError(t, err)
-	require.Equal(t, seqs.Max, l.Len())
+	require.Equal(t, seqs.MaxLen, l.Len())
 	require.False(t, l.Add(5000), "full")
 }
 
@@ -76,8 +76,8 @@ func TestFullSeqLists(t *testing.T) {
 		require.Equal(t, len(want), l.Len())
 		require.Equal(t, want, slices.Collect(l.All()))
 		text := l.AppendJSON(nil)
-		require.LessOrEqual(t, len(text), seqs.MaxBytes+len("[]"))
-		require.True(t, l.Len() == seqs.Max || len(text) > seqs.MaxBytes-50, "the list is full")
+		require.LessOrEqual(t, len(text), seqs.MaxJSONBytes+len("[]"))
+		require.True(t, l.Len() == seqs.MaxLen || len(text) > seqs.MaxJSONBytes-50, "the list is full")
 		var d pyjson.Document
 		require.NoError(t, d.Parse(text))
 		again, err := seqs.Parse(d.Root())
@@ -121,7 +121,7 @@ func TestRedactionEvents(t *testing.T) {
 		require.Equal(t, digestOf(`{"reason":"asked\nfor","seqs":`+seqs+`}`), v.Digest)
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"content_redacted","ledger":"l","record":{`+
 			fmt.Sprintf(`"digest":"%x"`, v.Digest)+`,"reason":"asked\nfor","seqs":`+seqs+`},"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
-			string(AppendSuffix(v.AppendBody(nil, EventContext{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
+			string(AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
 	}
 	for _, c := range badReasons {
 		_, err := ParseRedaction(7, []byte(`{`+c.member+`}`))
@@ -162,7 +162,7 @@ func TestSizesOfRedactions(t *testing.T) {
 		}
 		key := Hash{1}
 		v := NewRedaction(strings.Repeat("\x01", maxReason), l)
-		body := v.AppendBody(nil, EventContext{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), Key: &key})
+		body := v.AppendBody(nil, EventContext{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), KeyDigest: &key})
 		require.NoError(t, v.CheckSize(body))
 	}
 }

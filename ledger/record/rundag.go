@@ -22,7 +22,7 @@ type runDAG struct {
 	fromContent map[string]bool
 
 	nodes      []node
-	dimensions []dimension // dimensions of the cache key, in the order of rules.Dimensions
+	dimensions []dimension // dimensions of the cache key, in the order of rules.CacheDimensions
 	evidence   [][]byte    // computed evidence ids, and claimed ones that differ from them
 	roots      [][]byte    // document roots of the run's sources
 	cited      [][]byte    // evidence ids that the run's lattice cites
@@ -86,7 +86,7 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 		return nil, nil
 	}
 	g.r.addContent("dag", v.Raw())
-	dag := o.D.Object(v, o.MemberPointer("dag"), "root", "nodes", "preflight_payload")
+	dag := o.Decoder.Object(v, o.MemberPointer("dag"), "root", "nodes", "preflight_payload")
 	if !dag.Member("root").IsGiven() {
 		dag.ReportMissing("root")
 	}
@@ -99,10 +99,10 @@ func (g *runDAG) decodeDAG(o strict.Object) (nodes []node, root []byte) {
 		return nil, nil
 	}
 	for e := range list.Elements() {
-		if o.D.IsFull() {
+		if o.Decoder.IsFull() {
 			return nil, nil
 		}
-		n := o.D.Object(e, dag.ElementPointer("nodes", len(nodes)), "stage", "hash")
+		n := o.Decoder.Object(e, dag.ElementPointer("nodes", len(nodes)), "stage", "hash")
 		if !n.Member("hash").IsGiven() {
 			n.ReportMissing("hash")
 		}
@@ -120,16 +120,16 @@ func (g *runDAG) arguments(o strict.Object) strict.Object {
 		o.ReportInvalid("reject_inputs", `cannot be combined with "inputs"; a run can have only one of the two`)
 	case inputs.IsGiven():
 		g.r.addContent("inputs", inputs.Raw())
-		return o.D.Object(inputs, o.MemberPointer("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
+		return o.Decoder.Object(inputs, o.MemberPointer("inputs"), "question_hash", "preflight_hash", "preflight_payload", "context_root",
 			"evidence_map_root", "conversation_hash", "answer_text", "raw_answer_text", "rendered_text",
 			"parsed_lattice", "audit_mode", "verifier_method", "n_quotes", "n_verified", "sources",
 			"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode")
 	case reject.IsGiven():
 		g.r.addContent("reject_inputs", reject.Raw())
-		return o.D.Object(reject, o.MemberPointer("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
+		return o.Decoder.Object(reject, o.MemberPointer("reject_inputs"), "question_hash", "preflight_hash", "preflight_payload",
 			"rejection_reason", "answer_text", "violations", "audit_mode", "verifier_method")
 	}
-	return strict.Object{D: o.D}
+	return strict.Object{Decoder: o.Decoder}
 }
 
 // decodeBase computes the base hashes from content, compares them with the claims, and sets g.base
@@ -181,7 +181,7 @@ func claimOf(name string, stage []byte, arguments, dimensions strict.Object) bas
 	if claim := arguments.Hash(name); claim != nil {
 		return baseClaim{hash: claim, pointer: arguments.MemberPointer(name), repeated: dimension}
 	}
-	if stage != nil && arguments.V.Kind() == pyjson.Absent {
+	if stage != nil && arguments.Value.Kind() == pyjson.Absent {
 		return baseClaim{hash: stage, checked: true, repeated: dimension}
 	}
 	return baseClaim{hash: dimension, pointer: dimensions.MemberPointer(name)}
@@ -214,7 +214,7 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 		return dagHash
 	}
 	if dagHash != nil {
-		g.r.check(rules.PreflightCheck, dagHash, computed)
+		g.r.check(rules.PreflightCheckName, dagHash, computed)
 	}
 	return computed
 }
@@ -263,7 +263,7 @@ func (g *runDAG) contextRoot(o strict.Object) []byte {
 	var roots [][]byte
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.String || !strict.IsHexDigits(e.Text(), "", 64) {
-			o.D.ReportInvalid(o.ElementPointer("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
+			o.Decoder.ReportInvalid(o.ElementPointer("source_roots", len(roots)), "must be exactly 64 lower-case hexadecimal digits")
 			return nil
 		}
 		roots = append(roots, e.Text())
@@ -284,7 +284,7 @@ func (g *runDAG) evidenceMapRoot(o strict.Object) []byte {
 	g.r.addContent("evidence", list.Raw())
 	var ids [][]byte
 	for e := range list.Elements() {
-		if o.D.IsFull() {
+		if o.Decoder.IsFull() {
 			return nil
 		}
 		ids = append(ids, g.evidenceID(o, e, len(ids)))
@@ -303,9 +303,9 @@ const evidencePrefix = "evidence/"
 // evidence_id in v, and the claimed text_hash against the text hash of span. v may have other
 // members, which no hash covers.
 func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
-	item := strict.Object{D: o.D, V: v, Pointer: o.ElementPointer("evidence", i)}
+	item := strict.Object{Decoder: o.Decoder, Value: v, Pointer: o.ElementPointer("evidence", i)}
 	if v.Kind() != pyjson.Object {
-		o.D.ReportInvalid(item.Pointer, "must be an object")
+		o.Decoder.ReportInvalid(item.Pointer, "must be an object")
 		return nil
 	}
 	if !item.Member("chunk_root").IsGiven() {
@@ -331,11 +331,11 @@ func (g *runDAG) evidenceID(o strict.Object, v pyjson.Value, i int) []byte {
 }
 
 // distinctMatches returns the distinct texts in lists for which valid returns true, in sorted order. It
-// returns nil if there are none or more than fields.MaxFound.
+// returns nil if there are none or more than fields.MaxSetElements.
 func distinctMatches(valid func([]byte) bool, lists ...[][]byte) [][]byte {
 	all := slices.DeleteFunc(slices.Concat(lists...), func(text []byte) bool { return !valid(text) })
 	slices.SortFunc(all, bytes.Compare)
-	if all = slices.CompactFunc(all, bytes.Equal); len(all) == 0 || len(all) > fields.MaxFound {
+	if all = slices.CompactFunc(all, bytes.Equal); len(all) == 0 || len(all) > fields.MaxSetElements {
 		return nil
 	}
 	return all
@@ -344,14 +344,14 @@ func distinctMatches(valid func([]byte) bool, lists ...[][]byte) [][]byte {
 // checkVerdict adds a check with the result Inconsistent for each of the broken rules.
 func (g *runDAG) checkVerdict(broken []string) {
 	for _, rule := range broken {
-		g.r.Checks = append(g.r.Checks, Check{Field: rules.VerdictPrefix + rule, Result: Inconsistent})
+		g.r.Checks = append(g.r.Checks, Check{Field: rules.VerdictCheckPrefix + rule, Result: ResultInconsistent})
 	}
 }
 
 // checkLattice adds a check if the lattice cites evidence that the record does not contain. It adds
 // no check if the record contains no evidence.
 func (g *runDAG) checkLattice(lattice pyjson.Value) {
-	g.cited = rules.CitedEvidence(lattice)
+	g.cited = rules.CitedEvidenceIDs(lattice)
 	if g.evidence == nil {
 		return
 	}

@@ -23,7 +23,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	if !in.Member("sources").IsGiven() {
 		in.ReportMissing("sources")
 	}
-	g.Quotes, g.Verified = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
+	g.QuoteCount, g.VerifiedCount = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
 	for _, name := range [...]string{"claim_statuses", "violations"} {
 		in.Array(name)
 	}
@@ -34,18 +34,18 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.requireBase(in, "context_root", "source_roots")
 	}
 	retrieval := g.retrievalHash(in, list)
-	if in.D.HasProblems() {
+	if in.Decoder.HasProblems() {
 		return
 	}
-	g.Sources = strconv.AppendInt(nil, int64(list.Len()), 10)
-	g.FailureStage = rules.FailureStage(in.Member("audit_mode").Text(), g.Sources, g.Quotes)
+	g.SourceCount = strconv.AppendInt(nil, int64(list.Len()), 10)
+	g.FailureStage = rules.FailureStage(in.Member("audit_mode").Text(), g.SourceCount, g.QuoteCount)
 
 	g.baseStage("question")
 	if g.base["preflight_hash"] != nil {
-		g.baseStage(rules.Preflight)
+		g.baseStage(rules.PreflightStage)
 	}
 	g.stage("retrieval", retrieval)
-	verify := g.r.hex(rules.VerificationHash(in.V, g.Quotes, g.Verified, g.FailureStage))
+	verify := g.r.hex(rules.VerificationHash(in.Value, g.QuoteCount, g.VerifiedCount, g.FailureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
@@ -60,8 +60,8 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("answer", g.r.hex(sha256.Sum256(answer)))
 		g.stage("verify", verify)
 	}
-	g.stage("final_label", g.r.hex(rules.LabelHash(in.V)))
-	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.Sources, g.Quotes, g.Verified))
+	g.stage("final_label", g.r.hex(rules.FinalLabelHash(in.Value)))
+	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.SourceCount, g.QuoteCount, g.VerifiedCount))
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
@@ -126,7 +126,7 @@ func differs(in strict.Object, name string, text []byte) bool {
 // claimAnswer adds a check with the result Claimed for answer_text, unless a stage covers it.
 func (g *runDAG) claimAnswer(covered bool) {
 	if !covered {
-		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheck, Result: Claimed})
+		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheckName, Result: ResultClaimed})
 	}
 }
 
@@ -136,7 +136,7 @@ func (g *runDAG) retrievalHash(in strict.Object, list pyjson.Value) []byte {
 	i := 0
 	for e := range list.Elements() {
 		if e.Kind() != pyjson.Object {
-			in.D.ReportInvalid(in.ElementPointer("sources", i), "must be an object")
+			in.Decoder.ReportInvalid(in.ElementPointer("sources", i), "must be an object")
 			return nil
 		}
 		if root := e.Member("document_root").Text(); rules.IsDigest(root) {
@@ -154,23 +154,23 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	in.Array("violations")
 	mode, given := in.WTF8("audit_mode")
 	if !given {
-		mode = []byte(rules.RejectAuditMode)
+		mode = []byte(rules.RejectionAuditMode)
 	}
 	method, given := in.WTF8("verifier_method")
 	if !given {
-		method = []byte(rules.RejectVerifierMethod)
+		method = []byte(rules.RejectionVerifierMethod)
 	}
-	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.Preflight)
+	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.PreflightStage)
 	g.requireBase(in, "question_hash", "question")
 	if g.base["preflight_hash"] == nil {
 		in.ReportInvalid("preflight_hash", "is required if preflight_payload is not given")
 	}
-	if in.D.HasProblems() {
+	if in.Decoder.HasProblems() {
 		return
 	}
 	g.baseStage("question")
-	g.baseStage(rules.Preflight)
-	g.stage("final_label", g.r.hex(rules.RejectLabelHash(in.V, mode, method, answer)))
+	g.baseStage(rules.PreflightStage)
+	g.stage("final_label", g.r.hex(rules.RejectionLabelHash(in.Value, mode, method, answer)))
 	g.checkVerdict(rules.BrokenRejectionRules(g.AuditMode))
 }
 
@@ -245,9 +245,9 @@ func (r *Record) preflightHash(o strict.Object) []byte {
 func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 	v := o.Member("cache_dimensions")
 	if !v.IsGiven() {
-		return strict.Object{D: o.D}
+		return strict.Object{Decoder: o.Decoder}
 	}
-	dims := o.D.Object(v, o.MemberPointer("cache_dimensions"), rules.Dimensions[:]...)
+	dims := o.Decoder.Object(v, o.MemberPointer("cache_dimensions"), rules.CacheDimensions[:]...)
 	g.readDimensions(dims, "")
 	return dims
 }
@@ -256,12 +256,12 @@ func (g *runDAG) decodeDimensions(o strict.Object) strict.Object {
 // the one named by optional. If the dimension named by optional is missing, g.dimensions contains
 // it without a value.
 func (g *runDAG) readDimensions(dims strict.Object, optional string) {
-	for i, name := range rules.Dimensions {
+	for i, name := range rules.CacheDimensions {
 		if !dims.Member(name).IsGiven() {
 			switch {
 			case name == optional:
 				g.dimensions = append(g.dimensions, dimension{name: name})
-			case i < len(rules.Dimensions)-1:
+			case i < len(rules.CacheDimensions)-1:
 				dims.ReportMissing(name)
 			}
 			continue
@@ -320,7 +320,7 @@ func (g *runDAG) finish(claimed []node, claimedRoot []byte, dimensions strict.Ob
 	stages := stageNames(g.nodes)
 	g.DocumentRoots = distinctMatches(rules.IsDigest, g.roots)
 	g.EvidenceIDs = distinctMatches(rules.IsEvidenceID, g.evidence, g.cited)
-	g.Shape, g.Preflight = []byte(rules.RunShape(stages)), []byte(rules.PreflightOf(stages))
+	g.Shape, g.PreflightStatus = []byte(rules.RunShape(stages)), []byte(rules.PreflightStatus(stages))
 	for _, n := range g.nodes {
 		g.Stages = append(g.Stages, fields.NamedHash{Name: []byte(n.stage), Hash: n.hash})
 	}
@@ -356,7 +356,7 @@ func (g *runDAG) checkStages(claimed []node) {
 		n, built := effective[field]
 		switch {
 		case !built:
-			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: Mismatch, Claimed: claimed[i].hash})
+			g.r.Checks = append(g.r.Checks, Check{Field: field, Result: ResultMismatch, Claimed: claimed[i].hash})
 		case n.adopted && bytes.Equal(n.hash, claimed[i].hash):
 			g.r.check(field, n.hash, nil) // one claim does not prove another
 		default:

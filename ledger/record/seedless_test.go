@@ -37,7 +37,7 @@ func TestSeedlessInputHash(t *testing.T) {
 		"another axis payload":          {`"seed":8,"payload_schema":"axis-payload-1","payload":{"seed":7,` + axes + `}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Parse(IPCRecord, fmt.Appendf(nil, `{%s,"model":"m","temperature":0,"max_tokens":1}`, c.members))
+			r, err := Parse(KindIPCRecord, fmt.Appendf(nil, `{%s,"model":"m","temperature":0,"max_tokens":1}`, c.members))
 			require.NoError(t, err)
 			defer r.Release()
 			var hashes pyjson.Document

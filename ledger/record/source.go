@@ -12,8 +12,8 @@ import (
 // the body is not valid, the error is a *strict.Error.
 func ParseRegistration(sourceID string, body []byte) (*Verb, error) {
 	f := &fields.Source{ID: []byte(sourceID)}
-	return parseVerb(SourceRegistered, f, body, func(o strict.Object) {
-		f.ChunkHashes, f.Listed = readChunkHashes(o, "chunk_hashes")
+	return parseVerb(KindSourceRegistered, f, body, func(o strict.Object) {
+		f.ChunkHashes, f.HasChunkList = readChunkHashes(o, "chunk_hashes")
 		f.Title, f.Reason = o.Text("title", fields.MaxTitle), o.Text("reason", maxReason)
 	}, "chunk_hashes", "title", "reason")
 }
@@ -25,7 +25,7 @@ func ParseRevocation(sourceID string, body []byte) (*Verb, error) {
 		body = []byte("{}")
 	}
 	f := &fields.Source{ID: []byte(sourceID)}
-	return parseVerb(SourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
+	return parseVerb(KindSourceRevoked, f, body, func(o strict.Object) { f.Reason = o.Text("reason", maxReason) }, "reason")
 }
 
 // readChunkHashes decodes a list of distinct chunk hashes (spec: Citation hashes). given is true
@@ -41,16 +41,16 @@ func readChunkHashes(o strict.Object, name string) (hashes [][]byte, given bool)
 	places := make(map[string]int)
 	i := 0
 	for e := range list.Elements() {
-		if o.D.IsFull() {
+		if o.Decoder.IsFull() {
 			return nil, false
 		}
 		text := string(e.Text())
 		first, repeated := places[text]
 		switch {
 		case !rules.IsChunkHash(e.Text()):
-			o.D.ReportInvalid(o.ElementPointer(name, i), "must be %sexactly 64 lower-case hexadecimal digits", strict.PrefixPhrase(rules.ChunkPrefix))
+			o.Decoder.ReportInvalid(o.ElementPointer(name, i), "must be %sexactly 64 lower-case hexadecimal digits", strict.PrefixPhrase(rules.ChunkPrefix))
 		case repeated:
-			o.D.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each chunk once", first)
+			o.Decoder.ReportInvalid(o.ElementPointer(name, i), "repeats element %d; list each chunk once", first)
 		default:
 			places[text] = i
 			hashes = append(hashes, []byte(text))

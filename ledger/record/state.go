@@ -13,21 +13,21 @@ type State string
 
 // The states of a record.
 const (
-	Live        State = "live"
-	Failed      State = "failed"
-	Stale       State = "stale"
-	Quarantined State = "quarantined"
+	StateLive        State = "live"
+	StateFailed      State = "failed"
+	StateStale       State = "stale"
+	StateQuarantined State = "quarantined"
 )
 
 // States contains all states.
-var States = [...]State{Live, Failed, Stale, Quarantined}
+var States = [...]State{StateLive, StateFailed, StateStale, StateQuarantined}
 
 // ParseStateChange decodes a request to change the state of the record at seq. The body is
 // `{"state", "reason", "original_actor"?, "timestamp"?}`. If it is not valid, the error is a
 // *strict.Error.
 func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
 	f := &fields.StateChange{RecordSeq: seq}
-	return parseVerb(RecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
+	return parseVerb(KindRecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
 }
 
 var stateNames = append([]string{"state", "reason"}, originNames...)
@@ -36,20 +36,20 @@ func readStateChange(o strict.Object, f *fields.StateChange) {
 	f.State, f.Reason, f.OriginalAction = readState(o, "state"), readReason(o, "reason"), ReadOriginalAction(o)
 }
 
-// StateRequest is a request to change the state of many records (spec: States). A dry run only
+// StateChangeRequest is a request to change the state of many records (spec: States). A dry run only
 // reports what the request would change.
-type StateRequest struct {
+type StateChangeRequest struct {
 	State State
 	Selection
 
 	fields fields.StateChange
 }
 
-// ParseStateRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" |
+// ParseStateChangeRequest decodes `{"state", "reason", "original_actor"?, "timestamp"?, "filter" |
 // "seqs", "dry_run"?, "as_of"?}`. The result does not alias body. If the body is not valid, the
 // error is a *strict.Error.
-func ParseStateRequest(body []byte) (*StateRequest, error) {
-	r := new(StateRequest)
+func ParseStateChangeRequest(body []byte) (*StateChangeRequest, error) {
+	r := new(StateChangeRequest)
 	err := parseRequest(body, "", func(o strict.Object) {
 		readStateChange(o, &r.fields)
 		r.State, r.Selection = State(r.fields.State), readSelection(o)
@@ -58,10 +58,10 @@ func ParseStateRequest(body []byte) (*StateRequest, error) {
 }
 
 // VerbFor returns the verb that changes the state of the record at seq as requested.
-func (r *StateRequest) VerbFor(seq uint64) *Verb {
+func (r *StateChangeRequest) VerbFor(seq uint64) *Verb {
 	f := r.fields
 	f.RecordSeq = seq
-	return newVerb(RecordStateChanged, &f)
+	return newVerb(KindRecordStateChanged, &f)
 }
 
 func readState(o strict.Object, name string) []byte {

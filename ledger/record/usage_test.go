@@ -18,10 +18,10 @@ import (
 // member of its event.
 func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	t.Helper()
-	r := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
+	r := parse(t, KindIPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
 	// Nest the event in an object, as a receipt does.
-	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
+	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
@@ -32,7 +32,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 		`{"cached":true,"cost":null,"total_tokens":93}`,
 		`{"details":[{"ms":1.5},{"ms":-2}],"empty":[[],{}]}`,
 		`{"` + strings.Repeat("n", fields.MaxUsageName) + `":1}`,
-		usageOf(fields.MaxUsage),
+		usageOf(fields.MaxUsageBytes),
 		nested(fields.MaxUsageDepth),
 	} {
 		r, event := withUsage(t, usage)
@@ -53,8 +53,8 @@ func TestOtherUsageIsContent(t *testing.T) {
 		`{"":""}`,
 		`{"` + strings.Repeat("n", fields.MaxUsageName+1) + `":1}`,
 		`{"a":{"` + strings.Repeat("é", fields.MaxUsageName/2) + `n":1}}`,
-		`{"a":` + strings.Repeat("7", fields.MaxUsage) + `}`,
-		usageOf(fields.MaxUsage + 1),
+		`{"a":` + strings.Repeat("7", fields.MaxUsageBytes) + `}`,
+		usageOf(fields.MaxUsageBytes + 1),
 		nested(fields.MaxUsageDepth + 1),
 	} {
 		r, event := withUsage(t, usage)
@@ -77,7 +77,7 @@ func TestOtherUsageIsContent(t *testing.T) {
 
 // No hash covers usage.
 func TestUsageIsInNoHash(t *testing.T) {
-	without := string(parse(t, IPCRecord, []byte(goodIPC)).HashesJSON())
+	without := string(parse(t, KindIPCRecord, []byte(goodIPC)).HashesJSON())
 	for _, usage := range []string{`null`, `{"n":1}`, `{"n":"one"}`} {
 		r, _ := withUsage(t, usage)
 		require.Equal(t, without, string(r.HashesJSON()))

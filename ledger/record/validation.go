@@ -21,9 +21,9 @@ type ValidationRequest struct {
 	fields.OriginalAction
 }
 
-// ParseValidation decodes the body `{"validated", "reason"?, "build"?, "content_fingerprint"?,
+// ParseValidationRequest decodes the body `{"validated", "reason"?, "build"?, "content_fingerprint"?,
 // "original_actor"?, "timestamp"?}`. If the body is not valid, the error is a *strict.Error.
-func ParseValidation(body []byte) (*ValidationRequest, error) {
+func ParseValidationRequest(body []byte) (*ValidationRequest, error) {
 	r := new(ValidationRequest)
 	return r, parseRequest(body, "", r.read, validationNames...)
 }
@@ -54,18 +54,18 @@ func parseValidationLine(line []byte) (*PathValidation, error) {
 func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
 	f := &fields.PathValidation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
 		Validated: r.Validated, Reason: r.Reason, OriginalAction: r.OriginalAction,
-		Names: fields.ValidationNames{Build: r.Build != nil, ContentFingerprint: r.ContentFingerprint != nil}}
+		Presence: fields.ValidationPresence{HasBuild: r.Build != nil, HasContentFingerprint: r.ContentFingerprint != nil}}
 	if path.Build != nil {
 		f.Build = []byte(*path.Build)
 	}
 	if path.ContentFingerprint != "" {
 		f.ContentFingerprint = []byte(path.ContentFingerprint)
 	}
-	if f.Names.Build {
+	if f.Presence.HasBuild {
 		f.Build = r.Build
 	}
-	if f.Names.ContentFingerprint {
+	if f.Presence.HasContentFingerprint {
 		f.ContentFingerprint = r.ContentFingerprint
 	}
-	return newVerb(PathValidated, f)
+	return newVerb(KindPathValidated, f)
 }

@@ -33,83 +33,83 @@ func TestBadInputIsReported(t *testing.T) {
 		malformed bool
 		pointer   string
 	}{
-		{IPCRecord, goodIPC, `"model"`, `"modle"`, true, "/modle"},
-		{IPCRecord, goodIPC, `"o"`, `"o","output":"p"`, true, ""},
-		{IPCRecord, goodIPC, `{"seed":1}`, `{"a":1,"\u0061":2}`, true, "/payload"},
-		{IPCRecord, goodIPC, `0.5`, `NaN`, true, ""},
-		{IPCRecord, goodIPC, `0.5`, `1e999`, true, "/temperature"},
-		{IPCRecord, goodIPC, `"o"`, "\"\xff\"", true, ""},
-		{IPCRecord, goodIPC, `{"seed":1}`, `{"d":` + strings.Repeat("[", 511) + strings.Repeat("]", 511) + `}`, true, "/payload/d" + strings.Repeat("/0", 507)},
-		{IPCRecord, goodIPC, `"r"`, `"r","` + long + `":1`, true, ""},
-		{IPCRecord, goodIPC, `"model":"m",`, ``, false, "/model"},
-		{IPCRecord, goodIPC, `"m"`, `null`, false, "/model"},
-		{IPCRecord, goodIPC, `"m"`, `7`, false, "/model"},
-		{IPCRecord, goodIPC, `"m"`, `"` + long + `"`, false, "/model"},
-		{IPCRecord, goodIPC, `"r"`, `"` + long + `"`, false, "/run_id"},
-		{IPCRecord, goodIPC, `"r"`, `""`, false, "/run_id"},
-		{IPCRecord, goodIPC, `"o"`, `"\ud800"`, false, "/output"},
-		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a":["\udfff"]}`, false, "/payload/a/0"},
-		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a/b":{"\udfff":1}}`, false, "/payload/a~1b"},
-		{IPCRecord, goodIPC, `{"seed":1}`, `[1]`, false, "/payload"},
-		{IPCRecord, goodIPC, `"payload":{"seed":1},`, ``, false, "/payload"},
-		{IPCRecord, goodIPC, `{"seed":1}`, `{"seed":1.5}`, false, "/payload/seed"},
-		{IPCRecord, goodIPC, `:10`, `:10.0`, false, "/max_tokens"},
-		{IPCRecord, goodIPC, `:10`, `:true`, false, "/max_tokens"},
-		{IPCRecord, goodIPC, `:10`, `:-1`, false, "/max_tokens"},
-		{IPCRecord, goodIPC, `:10`, `:10,"seed":false`, false, "/seed"},
-		{IPCRecord, goodIPC, `0.5`, `"0.5"`, false, "/temperature"},
-		{IPCRecord, goodIPC, `0.5`, `1` + strings.Repeat("0", 400), false, "/temperature"},
-		{IPCRecord, goodIPC, `"o"`, `"o","output_hash":"` + strings.ToUpper(strings.Repeat("a", 64)) + `"`, false, "/output_hash"},
-		{IPCRecord, goodIPC, `"o"`, `"o","ipc_id":"abc"`, false, "/ipc_id"},
-		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-2"`, false, "/payload_schema"},
-		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":""`, false, "/payload_schema"},
-		{IPCRecord, goodIPC, `"payload":{"seed":1}`, `"input_hash":"` + zeros + `","payload_schema":"x"`, false, "/payload_schema"},
-		{IPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-1"`, false, "/payload/axes"},
-		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":"yesterday"`, false, "/timestamp"},
-		{IPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
-		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":1}`, false, "/labels/a"},
-		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"":"x"}`, false, "/labels/"},
-		{IPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", DefaultLimits().LabelBytes+1) + `"}`, false, "/labels/a"},
-		{IPCRecord, goodIPC, `"o"`, `"o","environment":{"gpu":"x"}`, true, "/environment/gpu"},
-		{IPCRecord, goodIPC, `"o"`, `"o","usage":{"a":"\ud800"}`, false, "/usage/a"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"reject_inputs":{},"inputs"`, false, "/reject_inputs"},
-		{RunDAG, goodDAG, `"answer_text":"a",`, ``, false, "/inputs/answer_text"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"answer_text":"b","inputs"`, false, "/answer_text"},
-		{RunDAG, goodDAG, `"sources":[]`, `"sources":[1]`, false, "/inputs/sources/0"},
-		{RunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":-1`, false, "/inputs/n_quotes"},
-		{RunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":1.0`, false, "/inputs/n_quotes"},
-		{RunDAG, goodDAG, `"sources":[]`, `"sources":[],"surprise":1`, true, "/inputs/surprise"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[]},"inputs"`, false, "/dag/nodes"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"nodes":[{"stage":"x","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/root"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"x","hash":"1"}]},"inputs"`, false, "/dag/nodes/0/hash"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"\ud800","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/nodes/0/stage"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"question_mode":"loose","inputs"`, false, "/question_mode"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"source_roots":[],"inputs"`, false, "/source_roots"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"source_roots":["x"],"inputs"`, false, "/source_roots/0"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"evidence":[{"chunk_root":"` + zeros + `","start":-1,"end":2}],"inputs"`, false, "/evidence/0/start"},
-		{RunDAG, goodDAG, `{"inputs"`, `{"cache_dimensions":{"source_root":"` + zeros + `"},"inputs"`, false, "/cache_dimensions/question_hash"},
-		{RunDAG, goodDAG, `"n_quotes"`, `"preflight_payload":[],"n_quotes"`, false, "/inputs/preflight_payload"},
-		{RunDAG, `{"run_id":"x"}`, `x`, `y`, false, "/dag"},
-		{CitationSet, goodSet, `0.5`, `1.01`, false, "/citations/0/weight"},
-		{CitationSet, goodSet, `0.5`, `"0.5"`, false, "/citations/0/weight"},
-		{CitationSet, goodSet, `"text":"t",`, ``, false, "/citations/0/chunk_hash"},
-		{CitationSet, goodSet, `"text":"t"`, `"chunk_hash":"` + zeros + `"`, false, "/citations/0/chunk_hash"},
-		{CitationSet, goodSet, `"t"`, `"\udc00"`, false, "/citations/0/text"},
-		{CitationSet, goodSet, `"subject":"s",`, ``, false, "/subject"},
-		{CitationSet, goodSet, `[{`, `[null,{`, false, "/citations/0"},
-		{PathFingerprint, goodPath, `["a","b"]`, `"a"`, false, "/route"},
-		{PathFingerprint, goodPath, `["a","b"]`, `["a",1]`, false, "/route/1"},
-		{PathFingerprint, goodPath, `["a","b"]`, `["a","` + long + `"]`, false, "/route/1"},
-		{PathFingerprint, goodPath, `"c"`, `"c","path_id":"123"`, false, "/path_id"},
-		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005"`, false, "/content_fingerprint"},
-		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005","content_fingerprint":"0123456"`, false, "/content_fingerprint"},
-		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-004","content_fingerprint":"0123456789abcdef"`, false, "/content_fingerprint"},
-		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":""`, false, "/hash_version"},
-		{PathFingerprint, goodPath, `"c"`, `"c","hash_version":4`, false, "/hash_version"},
-		{PathFingerprint, goodPath, `"c"`, `"c","content_fingerprint":"0123456g"`, false, "/content_fingerprint"},
+		{KindIPCRecord, goodIPC, `"model"`, `"modle"`, true, "/modle"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","output":"p"`, true, ""},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `{"a":1,"\u0061":2}`, true, "/payload"},
+		{KindIPCRecord, goodIPC, `0.5`, `NaN`, true, ""},
+		{KindIPCRecord, goodIPC, `0.5`, `1e999`, true, "/temperature"},
+		{KindIPCRecord, goodIPC, `"o"`, "\"\xff\"", true, ""},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `{"d":` + strings.Repeat("[", 511) + strings.Repeat("]", 511) + `}`, true, "/payload/d" + strings.Repeat("/0", 507)},
+		{KindIPCRecord, goodIPC, `"r"`, `"r","` + long + `":1`, true, ""},
+		{KindIPCRecord, goodIPC, `"model":"m",`, ``, false, "/model"},
+		{KindIPCRecord, goodIPC, `"m"`, `null`, false, "/model"},
+		{KindIPCRecord, goodIPC, `"m"`, `7`, false, "/model"},
+		{KindIPCRecord, goodIPC, `"m"`, `"` + long + `"`, false, "/model"},
+		{KindIPCRecord, goodIPC, `"r"`, `"` + long + `"`, false, "/run_id"},
+		{KindIPCRecord, goodIPC, `"r"`, `""`, false, "/run_id"},
+		{KindIPCRecord, goodIPC, `"o"`, `"\ud800"`, false, "/output"},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a":["\udfff"]}`, false, "/payload/a/0"},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `{"seed":1,"a/b":{"\udfff":1}}`, false, "/payload/a~1b"},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `[1]`, false, "/payload"},
+		{KindIPCRecord, goodIPC, `"payload":{"seed":1},`, ``, false, "/payload"},
+		{KindIPCRecord, goodIPC, `{"seed":1}`, `{"seed":1.5}`, false, "/payload/seed"},
+		{KindIPCRecord, goodIPC, `:10`, `:10.0`, false, "/max_tokens"},
+		{KindIPCRecord, goodIPC, `:10`, `:true`, false, "/max_tokens"},
+		{KindIPCRecord, goodIPC, `:10`, `:-1`, false, "/max_tokens"},
+		{KindIPCRecord, goodIPC, `:10`, `:10,"seed":false`, false, "/seed"},
+		{KindIPCRecord, goodIPC, `0.5`, `"0.5"`, false, "/temperature"},
+		{KindIPCRecord, goodIPC, `0.5`, `1` + strings.Repeat("0", 400), false, "/temperature"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","output_hash":"` + strings.ToUpper(strings.Repeat("a", 64)) + `"`, false, "/output_hash"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","ipc_id":"abc"`, false, "/ipc_id"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-2"`, false, "/payload_schema"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","payload_schema":""`, false, "/payload_schema"},
+		{KindIPCRecord, goodIPC, `"payload":{"seed":1}`, `"input_hash":"` + zeros + `","payload_schema":"x"`, false, "/payload_schema"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","payload_schema":"axis-payload-1"`, false, "/payload/axes"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","timestamp":"yesterday"`, false, "/timestamp"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"a":1}`, false, "/labels/a"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"":"x"}`, false, "/labels/"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", DefaultLimits().LabelBytes+1) + `"}`, false, "/labels/a"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","environment":{"gpu":"x"}`, true, "/environment/gpu"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","usage":{"a":"\ud800"}`, false, "/usage/a"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"reject_inputs":{},"inputs"`, false, "/reject_inputs"},
+		{KindRunDAG, goodDAG, `"answer_text":"a",`, ``, false, "/inputs/answer_text"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"answer_text":"b","inputs"`, false, "/answer_text"},
+		{KindRunDAG, goodDAG, `"sources":[]`, `"sources":[1]`, false, "/inputs/sources/0"},
+		{KindRunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":-1`, false, "/inputs/n_quotes"},
+		{KindRunDAG, goodDAG, `"n_quotes":1`, `"n_quotes":1.0`, false, "/inputs/n_quotes"},
+		{KindRunDAG, goodDAG, `"sources":[]`, `"sources":[],"surprise":1`, true, "/inputs/surprise"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[]},"inputs"`, false, "/dag/nodes"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"dag":{"nodes":[{"stage":"x","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/root"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"x","hash":"1"}]},"inputs"`, false, "/dag/nodes/0/hash"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"\ud800","hash":"` + zeros + `"}]},"inputs"`, false, "/dag/nodes/0/stage"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"question_mode":"loose","inputs"`, false, "/question_mode"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"source_roots":[],"inputs"`, false, "/source_roots"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"source_roots":["x"],"inputs"`, false, "/source_roots/0"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"evidence":[{"chunk_root":"` + zeros + `","start":-1,"end":2}],"inputs"`, false, "/evidence/0/start"},
+		{KindRunDAG, goodDAG, `{"inputs"`, `{"cache_dimensions":{"source_root":"` + zeros + `"},"inputs"`, false, "/cache_dimensions/question_hash"},
+		{KindRunDAG, goodDAG, `"n_quotes"`, `"preflight_payload":[],"n_quotes"`, false, "/inputs/preflight_payload"},
+		{KindRunDAG, `{"run_id":"x"}`, `x`, `y`, false, "/dag"},
+		{KindCitationSet, goodSet, `0.5`, `1.01`, false, "/citations/0/weight"},
+		{KindCitationSet, goodSet, `0.5`, `"0.5"`, false, "/citations/0/weight"},
+		{KindCitationSet, goodSet, `"text":"t",`, ``, false, "/citations/0/chunk_hash"},
+		{KindCitationSet, goodSet, `"text":"t"`, `"chunk_hash":"` + zeros + `"`, false, "/citations/0/chunk_hash"},
+		{KindCitationSet, goodSet, `"t"`, `"\udc00"`, false, "/citations/0/text"},
+		{KindCitationSet, goodSet, `"subject":"s",`, ``, false, "/subject"},
+		{KindCitationSet, goodSet, `[{`, `[null,{`, false, "/citations/0"},
+		{KindPathFingerprint, goodPath, `["a","b"]`, `"a"`, false, "/route"},
+		{KindPathFingerprint, goodPath, `["a","b"]`, `["a",1]`, false, "/route/1"},
+		{KindPathFingerprint, goodPath, `["a","b"]`, `["a","` + long + `"]`, false, "/route/1"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","path_id":"123"`, false, "/path_id"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005"`, false, "/content_fingerprint"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-005","content_fingerprint":"0123456"`, false, "/content_fingerprint"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","hash_version":"adr-004","content_fingerprint":"0123456789abcdef"`, false, "/content_fingerprint"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","hash_version":""`, false, "/hash_version"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","hash_version":4`, false, "/hash_version"},
+		{KindPathFingerprint, goodPath, `"c"`, `"c","content_fingerprint":"0123456g"`, false, "/content_fingerprint"},
 		{"poem", goodPath, `"c"`, `"d"`, false, "/kind"},
-		{IPCRecord, `[]`, `[]`, `[1]`, false, ""},
-		{IPCRecord, goodIPC, `{"run_id"`, `{ {"run_id"`, true, ""},
+		{KindIPCRecord, `[]`, `[]`, `[1]`, false, ""},
+		{KindIPCRecord, goodIPC, `{"run_id"`, `{ {"run_id"`, true, ""},
 	} {
 		body := strings.Replace(c.good, c.from, c.to, 1)
 		require.NotEqual(t, c.good, body, "the test case changes nothing: %s", c.from)
@@ -125,23 +125,23 @@ func TestBadInputIsReported(t *testing.T) {
 func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
 	for limits, ok := range map[Limits]bool{
-		{Labels: 2, LabelBytes: 2, Values: 99}: true, {Labels: 1, LabelBytes: 2, Values: 99}: false, {Labels: 2, LabelBytes: 1, Values: 99}: false, {Labels: 2, LabelBytes: 2, Values: 9}: false, NoLimits(): true,
+		{Labels: 2, LabelBytes: 2, JSONValues: 99}: true, {Labels: 1, LabelBytes: 2, JSONValues: 99}: false, {Labels: 2, LabelBytes: 1, JSONValues: 99}: false, {Labels: 2, LabelBytes: 2, JSONValues: 9}: false, NoLimits(): true,
 	} {
-		_, err := limits.Parse(IPCRecord, body)
+		_, err := limits.Parse(KindIPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
 	}
-	_, err := Limits{Values: 9}.ParseLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
+	_, err := Limits{JSONValues: 9}.ParseBatchLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
 	require.ErrorContains(t, err, "more than 9 values and member names")
 }
 
 func TestGoodRecordsAreAccepted(t *testing.T) {
-	for kind, body := range map[Kind]string{IPCRecord: goodIPC, RunDAG: goodDAG, CitationSet: goodSet, PathFingerprint: goodPath} {
+	for kind, body := range map[Kind]string{KindIPCRecord: goodIPC, KindRunDAG: goodDAG, KindCitationSet: goodSet, KindPathFingerprint: goodPath} {
 		parse(t, kind, []byte(body))
 	}
 }
 
 func TestProblemsAreBounded(t *testing.T) {
-	_, err := Parse(CitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat("1,", 500)+`1]}`))
+	_, err := Parse(KindCitationSet, []byte(`{"subject":"s","citations":[`+strings.Repeat("1,", 500)+`1]}`))
 	var problem *strict.Error
 	require.True(t, errors.As(err, &problem))
 	require.Len(t, problem.Problems, strict.MaxProblems)
@@ -155,21 +155,21 @@ func TestEventBodyIsCanonical(t *testing.T) {
 		kind Kind
 		body string
 	}{
-		{IPCRecord, goodIPC}, {IPCRecord, full}, {RunDAG, goodDAG}, {CitationSet, goodSet}, {PathFingerprint, goodPath},
-		{RunDAG, strings.Replace(goodDAG, `"STRICT"`, `"\ud800"`, 1)},
+		{KindIPCRecord, goodIPC}, {KindIPCRecord, full}, {KindRunDAG, goodDAG}, {KindCitationSet, goodSet}, {KindPathFingerprint, goodPath},
+		{KindRunDAG, strings.Replace(goodDAG, `"STRICT"`, `"\ud800"`, 1)},
 	} {
 		r := parse(t, c.kind, []byte(c.body))
-		event := EventContext{Actor: "a\u2028\"", Ledger: "default", Key: &key}
+		event := EventContext{Actor: "a\u2028\"", Ledger: "default", KeyDigest: &key}
 		for _, body := range [][]byte{
 			r.AppendBody(nil, event),
-			r.AppendRefusal(nil, event, RefusedKey, 7),
+			r.AppendRefusal(nil, event, RefusalKeyConflict, 7),
 			AppendLedgerCreated(nil, event, "origin", "key", nil),
 		} {
-			body = AppendSuffix(body, 1<<63, time.Unix(0, 0))
+			body = AppendBodySuffix(body, 1<<63, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(body), "%s", body)
 			require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(body))
-			_, surrogate := d.Root().LoneSurrogate()
+			_, surrogate := d.Root().FindLoneSurrogate()
 			require.False(t, surrogate, "%s", body)
 		}
 	}
@@ -180,10 +180,10 @@ func TestLargeSetIsRefused(t *testing.T) {
 	set := func(n int) []byte {
 		return []byte(`{"subject":"s","citations":[` + strings.Repeat(citation, n-1) + citation[:len(citation)-1] + `]}`)
 	}
-	r := parse(t, CitationSet, set(500))
-	err := CheckSize(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
+	r := parse(t, KindCitationSet, set(500))
+	err := CheckEntrySize(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
 	require.ErrorContains(t, err, "split")
-	require.NoError(t, CheckSize(r.AppendRefusal(nil, EventContext{Actor: "a", Ledger: "l"}, RefusedMismatch, 0)))
+	require.NoError(t, CheckEntrySize(r.AppendRefusal(nil, EventContext{Actor: "a", Ledger: "l"}, RefusalMismatch, 0)))
 }
 
 // A list that is too long for the event to fit in an entry is refused before its elements are
@@ -198,9 +198,9 @@ func TestListsThatFitNoEvent(t *testing.T) {
 		body, element string
 		bytes         int // length in bytes of an element in the event
 	}{
-		"citations": {CitationSet, `{"subject":"s","citations":%s}`, `{"chunk_hash":"sha256:` + zero + `","source_id":"","weight":0}`, 130},
-		"nodes":     {RunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},
-		"route":     {PathFingerprint, `{"project":"p","route":%s}`, `""`, 3},
+		"citations": {KindCitationSet, `{"subject":"s","citations":%s}`, `{"chunk_hash":"sha256:` + zero + `","source_id":"","weight":0}`, 130},
+		"nodes":     {KindRunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},
+		"route":     {KindPathFingerprint, `{"project":"p","route":%s}`, `""`, 3},
 	} {
 		most := fields.MaxEntry / c.bytes
 		_, err := Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most+1)))
@@ -217,10 +217,10 @@ func TestRefusalsFit(t *testing.T) {
 		nodes = append(nodes, fmt.Sprintf(`{"stage":"%s%03d","hash":"%s"}`, strings.Repeat(`\u0001`, maxStage-3), i, zeros))
 	}
 	dag := `"dag":{"root":"` + zeros + `","nodes":[` + strings.Join(nodes, ",") + `]},`
-	r := parse(t, RunDAG, []byte(`{"run_id":"`+strings.Repeat(`\u0001`, maxName)+`",`+dag+goodDAG[1:]))
+	r := parse(t, KindRunDAG, []byte(`{"run_id":"`+strings.Repeat(`\u0001`, maxName)+`",`+dag+goodDAG[1:]))
 	require.Greater(t, len(r.Mismatches()), 200)
 	key := Hash{1}
-	require.NoError(t, CheckSize(r.AppendRefusal(nil, EventContext{Actor: strings.Repeat("\x01", 128), Ledger: "l", Key: &key}, RefusedKey, 1)))
+	require.NoError(t, CheckEntrySize(r.AppendRefusal(nil, EventContext{Actor: strings.Repeat("\x01", 128), Ledger: "l", KeyDigest: &key}, RefusalKeyConflict, 1)))
 }
 
 func TestIncompleteChainIsNoRun(t *testing.T) {
@@ -229,7 +229,7 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 		{`"system_prompt":"s",`, ``, "system_prompt_hash"},
 	} {
 		body := strings.Replace(goodIPC, c.from, c.to, 1)
-		r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`",`+body[1:]))
+		r := parse(t, KindIPCRecord, []byte(`{"ipc_id":"`+zeros+`",`+body[1:]))
 		require.Contains(t, string(r.HashesJSON()), `"ipc_id":null`)
 		require.Contains(t, string(r.HashesJSON()), `"`+c.missing+`":null`)
 		require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"claimed":"`+zeros+`","result":"claimed"}`)
@@ -240,7 +240,7 @@ func TestIncompleteChainIsNoRun(t *testing.T) {
 // effective hash.
 func TestClaimsOfACompleteChainStand(t *testing.T) {
 	body := strings.Replace(goodIPC, `{"seed":1}`, `{}`, 1)
-	r := parse(t, IPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
+	r := parse(t, KindIPCRecord, []byte(`{"ipc_id":"`+zeros+`","ipc_id_advanced":"`+zeros+`",`+body[1:]))
 	require.Equal(t, zeros, r.EffectiveHash("ipc_id"))
 	require.Equal(t, zeros, r.EffectiveHash("ipc_id_advanced"))
 	require.Contains(t, string(r.ChecksJSON()), `"ipc_id":{"result":"claimed"}`)
@@ -253,34 +253,34 @@ func TestRepeatedStages(t *testing.T) {
 	for i, stage := range stages {
 		nodes = append(nodes, `{"stage":"`+stage+`","hash":"`+strings.Repeat(strconv.Itoa(i), 64)+`"}`)
 	}
-	r := parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[`+strings.Join(nodes, ",")+`]}}`))
+	r := parse(t, KindRunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[`+strings.Join(nodes, ",")+`]}}`))
 	seen := make(map[string]bool)
 	for _, c := range r.Checks {
 		require.False(t, seen[c.Field], c.Field)
 		seen[c.Field] = true
 		if c.Field != "root" {
-			require.Equal(t, Claimed, c.Result)
+			require.Equal(t, ResultClaimed, c.Result)
 		}
 	}
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendSuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
 }
 
 // The answer of a rejected run may also be given outside reject_inputs.
 func TestAnswerOfARejectedRun(t *testing.T) {
 	const arguments = `"question_hash":"` + zeros + `","preflight_hash":"` + zeros + `","rejection_reason":"r"`
-	within := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))
-	beside := parse(t, RunDAG, []byte(`{"reject_inputs":{`+arguments+`},"answer_text":"Sorry."}`))
+	within := parse(t, KindRunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"Sorry."}}`))
+	beside := parse(t, KindRunDAG, []byte(`{"reject_inputs":{`+arguments+`},"answer_text":"Sorry."}`))
 	require.Equal(t, within.EffectiveHash("root"), beside.EffectiveHash("root"))
-	_, err := Parse(RunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"No."},"answer_text":"Sorry."}`))
+	_, err := Parse(KindRunDAG, []byte(`{"reject_inputs":{`+arguments+`,"answer_text":"No."},"answer_text":"Sorry."}`))
 	require.ErrorContains(t, err, "/answer_text")
 }
 
 func TestGivenIsNotNull(t *testing.T) {
 	require.Equal(t,
-		string(parse(t, IPCRecord, []byte(goodIPC)).HashesJSON()),
-		string(parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"r"`, `"r","seed":null,"labels":null,"ipc_id":null`, 1))).HashesJSON()))
-	empty := parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `""`, 1)))
+		string(parse(t, KindIPCRecord, []byte(goodIPC)).HashesJSON()),
+		string(parse(t, KindIPCRecord, []byte(strings.Replace(goodIPC, `"r"`, `"r","seed":null,"labels":null,"ipc_id":null`, 1))).HashesJSON()))
+	empty := parse(t, KindIPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `""`, 1)))
 	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", empty.EffectiveHash("output_hash"))
 }
 
@@ -288,7 +288,7 @@ func TestAxisPayload(t *testing.T) {
 	const plain = `{"axes": {"age": {"label": "old", "score": 1.0}}, "policy_hash": "p", "seed": 42, "world_id": "w"}`
 	const loose = `{"world_id":"w","extra":1,"seed":42.0,"policy_hash":"p","axes":{"age":{"score":1,"label":" old\u001c","x":2}}}`
 	post := func(payload, schema string) *Record {
-		return parse(t, IPCRecord, []byte(strings.Replace(goodIPC, `{"seed":1}`, payload+schema, 1)))
+		return parse(t, KindIPCRecord, []byte(strings.Replace(goodIPC, `{"seed":1}`, payload+schema, 1)))
 	}
 	want := post(plain, "")
 	got := post(loose, `,"payload_schema":"axis-payload-1"`)

@@ -70,14 +70,14 @@ func TestVectorsIPC(t *testing.T) {
 		for k, m := range members {
 			body[k] = m
 		}
-		return parse(t, IPCRecord, joinObject(body))
+		return parse(t, KindIPCRecord, joinObject(body))
 	}
 	for _, p := range v.SystemPrompts {
-		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendSystemPrompt(nil, wtf8(t, p.Text))))
+		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendNormalisedSystemPrompt(nil, wtf8(t, p.Text))))
 		require.Equal(t, p.SHA256, post(map[string]json.RawMessage{"system_prompt": p.Text}).EffectiveHash("system_prompt_hash"))
 	}
 	for _, p := range v.Outputs {
-		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendOutput(nil, wtf8(t, p.Text))))
+		require.Equal(t, string(wtf8(t, p.Normalised)), string(rules.AppendNormalisedOutput(nil, wtf8(t, p.Text))))
 		require.Equal(t, p.SHA256, post(map[string]json.RawMessage{"output": p.Text}).EffectiveHash("output_hash"))
 	}
 	for _, p := range v.Payloads {
@@ -127,16 +127,16 @@ func TestVectorsRunDAG(t *testing.T) {
 	require.NotEmpty(t, v.Build)
 	given := map[string]bool{"question": true, "context": true, "evidence_map": true, "prompt": true}
 	built := func(list []dagVector, arguments string) {
-		given[rules.Preflight] = arguments == "reject_inputs"
+		given[rules.PreflightStage] = arguments == "reject_inputs"
 		for _, b := range list {
-			r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{arguments: b.Inputs, "dag": b.DAG}))
+			r := parse(t, KindRunDAG, joinObject(map[string]json.RawMessage{arguments: b.Inputs, "dag": b.DAG}))
 			require.Empty(t, r.Mismatches(), "%s", b.Inputs)
 			stages := 0
 			for _, c := range r.Checks {
-				if len(c.Field) > len(rules.StagePrefix) && c.Field[:len(rules.StagePrefix)] == rules.StagePrefix {
-					want := Match
-					if given[strings.TrimPrefix(c.Field, rules.StagePrefix)] {
-						want = Claimed // the arguments contain a hash but not the content that it covers
+				if len(c.Field) > len(rules.StageCheckPrefix) && c.Field[:len(rules.StageCheckPrefix)] == rules.StageCheckPrefix {
+					want := ResultMatch
+					if given[strings.TrimPrefix(c.Field, rules.StageCheckPrefix)] {
+						want = ResultClaimed // the arguments contain a hash but not the content that it covers
 					}
 					require.Equal(t, want, c.Result, c.Field)
 					stages++
@@ -149,7 +149,7 @@ func TestVectorsRunDAG(t *testing.T) {
 	built(v.Build, "inputs")
 	built(v.Reject, "reject_inputs")
 	for _, b := range v.Invalid {
-		r, err := Parse(RunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
+		r, err := Parse(KindRunDAG, joinObject(map[string]json.RawMessage{"dag": b.DAG}))
 		if b.Why == "no nodes" {
 			require.ErrorContains(t, err, "/dag/nodes")
 			continue
@@ -226,16 +226,16 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	}
 	dag := func(members map[string]json.RawMessage) *Record {
 		members["dag"] = []byte(`{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"}]}`)
-		return parse(t, RunDAG, joinObject(members))
+		return parse(t, KindRunDAG, joinObject(members))
 	}
 	for _, p := range v.Preflight {
-		r := parse(t, RunDAG, joinObject(map[string]json.RawMessage{"reject_inputs": joinObject(map[string]json.RawMessage{
+		r := parse(t, KindRunDAG, joinObject(map[string]json.RawMessage{"reject_inputs": joinObject(map[string]json.RawMessage{
 			"question_hash": []byte(`"` + zeros + `"`), "preflight_payload": p.Payload, "rejection_reason": []byte(`""`)})}))
 		require.Equal(t, p.SHA256, r.EffectiveHash("preflight_hash"))
 	}
 	for _, q := range v.Questions {
-		require.Equal(t, string(wtf8(t, q.EquivalenceClass)), string(rules.AppendQuestion(nil, wtf8(t, q.Text), false)))
-		require.Equal(t, string(wtf8(t, q.Strict)), string(rules.AppendQuestion(nil, wtf8(t, q.Text), true)))
+		require.Equal(t, string(wtf8(t, q.EquivalenceClass)), string(rules.AppendCanonicalQuestion(nil, wtf8(t, q.Text), false)))
+		require.Equal(t, string(wtf8(t, q.Strict)), string(rules.AppendCanonicalQuestion(nil, wtf8(t, q.Text), true)))
 		require.Equal(t, q.SHA256, dag(map[string]json.RawMessage{"question": q.Text}).EffectiveHash("question_hash"))
 		strict := map[string]json.RawMessage{"question": q.Text, "question_mode": []byte(`"strict"`)}
 		require.Equal(t, q.SHA256Strict, dag(strict).EffectiveHash("question_hash"))
@@ -243,7 +243,7 @@ func TestVectorsRunDAGParts(t *testing.T) {
 	for _, k := range v.CacheKeys {
 		dims := map[string]json.RawMessage{}
 		for i, d := range k.Dimensions {
-			dims[rules.Dimensions[i]] = jsonOf(t, d)
+			dims[rules.CacheDimensions[i]] = jsonOf(t, d)
 		}
 		require.Equal(t, k.SHA256, dag(map[string]json.RawMessage{"cache_dimensions": joinObject(dims)}).EffectiveHash("cache_key"))
 	}
@@ -269,16 +269,16 @@ func TestVectorsRunDAGParts(t *testing.T) {
 
 // rows returns chunks as JSON in the format of the vectors.
 func rows(chunks []rules.Chunk) []byte {
-	w := &pyjson.Builder{B: []byte("[")}
+	w := &pyjson.Builder{Buf: []byte("[")}
 	for i, c := range chunks {
 		w.Comma(i)
-		w.Open()
+		w.BeginObject()
 		w.Text("hash", c.Hash)
 		w.Text("text", c.Text)
 		w.Text("source_id", c.SourceID)
-		w.Close()
+		w.EndObject()
 	}
-	return append(w.B, ']')
+	return append(w.Buf, ']')
 }
 
 func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
@@ -286,7 +286,7 @@ func pinned(t *testing.T, sources, required, topK json.RawMessage) string {
 	r, err := retrieval.Decode(joinObject(map[string]json.RawMessage{
 		"sources": sources, "required_chunk_hashes": required, "top_k": topK}))
 	require.NoError(t, err)
-	return string(rows(rules.PinnedRetrieval(r.Chunks, r.Required, r.TopK)))
+	return string(rows(rules.SelectPinnedChunks(r.Chunks, r.RequiredHashes, r.TopK)))
 }
 
 func TestVectorsCitations(t *testing.T) {
@@ -326,7 +326,7 @@ func TestVectorsCitations(t *testing.T) {
 		require.JSONEq(t, string(d.Document), string(rules.AppendCitationsDocument(nil, citations)))
 	}
 	for _, c := range v.Chunks {
-		r := parse(t, CitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
+		r := parse(t, KindCitationSet, joinObject(map[string]json.RawMessage{"subject": []byte(`"s"`), "citations": append(append(
 			[]byte(`[{"source_id":"x","weight":1,"text":`), c.Text...), "}]"...)}))
 		require.Equal(t, c.Hash, string(r.fields.(*fields.CitationSet).Citations[0].ChunkHash))
 	}
@@ -347,16 +347,16 @@ func TestVectorsPaths(t *testing.T) {
 		}
 	}](t, "paths.json")
 	for _, p := range v.PathIDs {
-		r := parse(t, PathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": p.Route}))
+		r := parse(t, KindPathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": p.Route}))
 		require.Equal(t, p.PathID, r.EffectiveHash("path_id"))
-		r = parse(t, PathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": p.Route,
+		r = parse(t, KindPathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": p.Route,
 			"path_id": jsonOf(t, p.PathID16)}))
-		require.Equal(t, []Check{{Field: "path_id", Result: Match}}, r.Checks)
+		require.Equal(t, []Check{{Field: "path_id", Result: ResultMatch}}, r.Checks)
 	}
 	for _, c := range v.Contents {
 		content := wtf8(t, c.Content)
 		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, content))))
-		r := parse(t, PathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": []byte(`["a"]`), "content": c.Content}))
+		r := parse(t, KindPathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": []byte(`["a"]`), "content": c.Content}))
 		require.Equal(t, c.Fingerprint, r.EffectiveHash("content_fingerprint"))
 		require.Equal(t, c.Raw, r.EffectiveHash("raw_content_fingerprint"))
 	}

@@ -41,8 +41,8 @@ func parseVerb(kind Kind, f fields.Verb, body []byte, read func(o strict.Object)
 // object, because they refer to a copy of text. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
-	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().Values); err != nil {
-		return strict.SyntaxError(err)
+	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().JSONValues); err != nil {
+		return strict.NewSyntaxError(err)
 	}
 	v, pointer := document.Root(), ""
 	if member != "" {
@@ -57,7 +57,7 @@ func parseRequest(text []byte, member string, read func(o strict.Object), known 
 }
 
 // lineVerbs contains the kinds of verbs that can be lines of a batch.
-var lineVerbs = [...]Kind{RecordStateChanged, PathValidated, Note}
+var lineVerbs = [...]Kind{KindRecordStateChanged, KindPathValidated, KindNote}
 
 // parseVerbLine decodes a line of a batch that is a state change or a note.
 func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
@@ -65,7 +65,7 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 	var recordSeq *uint64
 	var read func(strict.Object)
 	names := []string{"record_seq"}
-	if kind == Note {
+	if kind == KindNote {
 		f := new(fields.Note)
 		verb, recordSeq, names = f, &f.RecordSeq, append(names, noteNames...)
 		read = func(o strict.Object) { readNote(o, f) }
@@ -93,12 +93,12 @@ func parseVerbLine(kind Kind, line []byte) (*Verb, error) {
 // AppendBody appends the event body to dst, without the members that the sequencer adds later.
 // Record.AppendBody does the same for records.
 func (v *Verb) AppendBody(dst []byte, e EventContext) []byte {
-	return appendEvent(&pyjson.Builder{B: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
-		v.fields.Append(w, &fields.CommonFields{Digest: v.Digest, Key: e.Key})
+	return appendEvent(&pyjson.Builder{Buf: dst}, v.Kind, e, noChecks, func(w *pyjson.Builder) {
+		v.fields.Append(w, &fields.CommonFields{Digest: v.Digest, KeyDigest: e.KeyDigest})
 	})
 }
 
-// CheckSize returns a *strict.Error if body is too large for an entry. Only the registration of a
+// CheckEntrySize returns a *strict.Error if body is too large for an entry. Only the registration of a
 // source with a list of chunks can be that large.
 func (v *Verb) CheckSize(body []byte) error {
 	return checkSize(body, "/chunk_hashes", "register the source in parts, each with its own id, or omit chunk_hashes")
@@ -107,9 +107,9 @@ func (v *Verb) CheckSize(body []byte) error {
 // AppendRefusal appends the body of the event that logs the refusal of v because another event
 // already claims its idempotency key. first is the seq of the event that claims e.Key.
 func (v *Verb) AppendRefusal(dst []byte, e EventContext, first uint64) []byte {
-	refused := RefusalFields{Kind: v.Kind, Reason: RefusedKey, FirstSeq: first}
-	return appendEvent(&pyjson.Builder{B: dst}, RecordRefused, e, noChecks, func(w *pyjson.Builder) {
-		refused.Append(w, &fields.CommonFields{Digest: v.Digest, Key: e.Key})
+	refused := RefusalFields{Kind: v.Kind, Reason: RefusalKeyConflict, FirstSeq: first}
+	return appendEvent(&pyjson.Builder{Buf: dst}, KindRecordRefused, e, noChecks, func(w *pyjson.Builder) {
+		refused.Append(w, &fields.CommonFields{Digest: v.Digest, KeyDigest: e.KeyDigest})
 	})
 }
 

@@ -22,17 +22,17 @@ var pathBuild = "b2"
 // project. For a verb on a record, the length of target is the record's seq.
 func verbOn(kind Kind, target, body string) (*Verb, error) {
 	switch kind {
-	case RecordStateChanged:
+	case KindRecordStateChanged:
 		return ParseStateChange(uint64(len(target)), []byte(body))
-	case PathValidated:
-		request, err := ParseValidation([]byte(body))
+	case KindPathValidated:
+		request, err := ParseValidationRequest([]byte(body))
 		if err != nil {
 			return nil, err
 		}
 		return request.VerbFor(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
-	case Note:
+	case KindNote:
 		return ParseNote(uint64(len(target)), []byte(body))
-	case SourceRegistered:
+	case KindSourceRegistered:
 		return ParseRegistration(target, []byte(body))
 	default:
 		return ParseRevocation(target, []byte(body))
@@ -46,15 +46,15 @@ func verb(t *testing.T, kind Kind, target, body string) *Verb {
 	return v
 }
 
-var verbKinds = [...]Kind{RecordStateChanged, PathValidated, Note, SourceRegistered, SourceRevoked}
+var verbKinds = [...]Kind{KindRecordStateChanged, KindPathValidated, KindNote, KindSourceRegistered, KindSourceRevoked}
 
 // goodVerbs contains a valid request body for each kind of verb.
 var goodVerbs = map[Kind]string{
-	RecordStateChanged: `{"state":"stale","reason":"r"}`,
-	PathValidated:      `{"validated":true}`,
-	Note:               `{"topic":"review"}`,
-	SourceRegistered:   `{"chunk_hashes":["sha256:` + zeros + `"],"title":"t"}`,
-	SourceRevoked:      `{}`,
+	KindRecordStateChanged: `{"state":"stale","reason":"r"}`,
+	KindPathValidated:      `{"validated":true}`,
+	KindNote:               `{"topic":"review"}`,
+	KindSourceRegistered:   `{"chunk_hashes":["sha256:` + zeros + `"],"title":"t"}`,
+	KindSourceRevoked:      `{}`,
 }
 
 func TestVerbEvents(t *testing.T) {
@@ -64,38 +64,38 @@ func TestVerbEvents(t *testing.T) {
 		target, body   string
 		asked, present string // asked is the JSON that the digest covers; present is the record in the event
 	}{
-		{RecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
+		{KindRecordStateChanged, "1234", `{"state":"stale","reason":"the model was\n withdrawn"}`,
 			`{"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`,
 			`{%s,"reason":"the model was\n withdrawn","record_seq":4,"state":"stale"}`},
-		{PathValidated, "harrow/é", `{"validated":false,"reason":""}`,
+		{KindPathValidated, "harrow/é", `{"validated":false,"reason":""}`,
 			`{"path_id":"0123abcd","project":"harrow/é","reason":"","validated":false}`,
 			`{"build":"b2","content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"harrow/é","reason":"","record_seq":7,"validated":false}`},
-		{PathValidated, "p", `{"validated":true,"reason":null}`,
+		{KindPathValidated, "p", `{"validated":true,"reason":null}`,
 			`{"path_id":"0123abcd","project":"p","validated":true}`,
 			`{"build":"b2","content_fingerprint":"89abcdef",%s,"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
-		{PathValidated, "p", `{"validated":true,"build":"b1"}`,
+		{KindPathValidated, "p", `{"validated":true,"build":"b1"}`,
 			`{"build":"b1","path_id":"0123abcd","project":"p","validated":true}`,
 			`{"build":"b1","content_fingerprint":"89abcdef",%s,"names":["build"],"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
-		{PathValidated, "p", `{"validated":true,"build":"b2","content_fingerprint":"01234567"}`,
+		{KindPathValidated, "p", `{"validated":true,"build":"b2","content_fingerprint":"01234567"}`,
 			`{"build":"b2","content_fingerprint":"01234567","path_id":"0123abcd","project":"p","validated":true}`,
 			`{"build":"b2","content_fingerprint":"01234567",%s,"names":["build","content_fingerprint"],"path_id":"0123abcd","project":"p","record_seq":7,"validated":true}`},
-		{RecordStateChanged, "1", `{"state":"failed","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00.5+01:00"}`,
+		{KindRecordStateChanged, "1", `{"state":"failed","reason":"r","original_actor":"Ana Varga","timestamp":"2025-11-30T12:00:00.5+01:00"}`,
 			`{"original_actor":"Ana Varga","reason":"r","record_seq":1,"state":"failed","timestamp":"2025-11-30T12:00:00.5+01:00"}`,
 			`{%s,"original_actor":"Ana Varga","reason":"r","record_seq":1,"state":"failed","timestamp":"2025-11-30T12:00:00.5+01:00"}`},
-		{PathValidated, "p", `{"validated":true,"original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
+		{KindPathValidated, "p", `{"validated":true,"original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
 			`{"original_actor":"ana","path_id":"0123abcd","project":"p","timestamp":"2025-11-30T12:00:00Z","validated":true}`,
 			`{"build":"b2","content_fingerprint":"89abcdef",%s,"original_actor":"ana","path_id":"0123abcd","project":"p","record_seq":7,"timestamp":"2025-11-30T12:00:00Z","validated":true}`},
-		{Note, "12", `{"topic":"review","text":"Good\n enough.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
+		{KindNote, "12", `{"topic":"review","text":"Good\n enough.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`,
 			`{"original_actor":"ana","record_seq":2,"text":"Good\n enough.","timestamp":"2025-11-30T12:00:00Z","topic":"review"}`,
 			`{%s,"original_actor":"ana","record_seq":2,"text":"Good\n enough.","timestamp":"2025-11-30T12:00:00Z","topic":"review"}`},
-		{Note, "", `{"topic":"burn","text":null,"original_actor":null}`, `{"record_seq":0,"topic":"burn"}`, `{%s,"record_seq":0,"topic":"burn"}`},
-		{SourceRegistered, "s#4", `{"title":"Harbour records","reason":"r","chunk_hashes":["` + hash + `"]}`,
+		{KindNote, "", `{"topic":"burn","text":null,"original_actor":null}`, `{"record_seq":0,"topic":"burn"}`, `{%s,"record_seq":0,"topic":"burn"}`},
+		{KindSourceRegistered, "s#4", `{"title":"Harbour records","reason":"r","chunk_hashes":["` + hash + `"]}`,
 			`{"chunk_hashes":["` + hash + `"],"reason":"r","source_id":"s#4","title":"Harbour records"}`,
 			`{"chunk_hashes":["` + hash + `"],%s,"reason":"r","source_id":"s#4","title":"Harbour records"}`},
-		{SourceRegistered, "s", `{"chunk_hashes":[]}`, `{"chunk_hashes":[],"source_id":"s"}`, `{"chunk_hashes":[],%s,"source_id":"s"}`},
-		{SourceRegistered, "s", `{}`, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
-		{SourceRevoked, "s", ``, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
-		{SourceRevoked, "s", `{"reason":"r"}`, `{"reason":"r","source_id":"s"}`, `{%s,"reason":"r","source_id":"s"}`},
+		{KindSourceRegistered, "s", `{"chunk_hashes":[]}`, `{"chunk_hashes":[],"source_id":"s"}`, `{"chunk_hashes":[],%s,"source_id":"s"}`},
+		{KindSourceRegistered, "s", `{}`, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
+		{KindSourceRevoked, "s", ``, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
+		{KindSourceRevoked, "s", `{"reason":"r"}`, `{"reason":"r","source_id":"s"}`, `{%s,"reason":"r","source_id":"s"}`},
 	} {
 		v := verb(t, c.kind, c.target, c.body)
 		require.Equal(t, digestOf(c.asked), v.Digest, "%s", c.body)
@@ -103,20 +103,20 @@ func TestVerbEvents(t *testing.T) {
 		digest := fmt.Sprintf(`"digest":"%x"`, v.Digest)
 		for want, e := range map[string]EventContext{
 			digest: {Actor: "alice", Ledger: "l"},
-			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", Key: &key},
+			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", KeyDigest: &key},
 		} {
 			require.Equal(t, `{"actor":"alice","checks":{},"kind":"`+string(c.kind)+`","ledger":"l","record":`+fmt.Sprintf(c.present, want)+
 				`,"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
-				string(AppendSuffix(v.AppendBody(nil, e), 9, time.Unix(0, 0))))
+				string(AppendBodySuffix(v.AppendBody(nil, e), 9, time.Unix(0, 0))))
 		}
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"record_refused","ledger":"l","record":{`+digest+
 			fmt.Sprintf(`,"first_seq":5,"idempotency_key":"%x","kind":"%s","mismatches":0,"reason":"idempotency_key_conflict"},"rules":1,`, key, c.kind),
-			string(v.AppendRefusal(nil, EventContext{Actor: "alice", Ledger: "l", Key: &key}, 5)))
+			string(v.AppendRefusal(nil, EventContext{Actor: "alice", Ledger: "l", KeyDigest: &key}, 5)))
 	}
 }
 
 func TestPathWithoutFingerprint(t *testing.T) {
-	request, err := ParseValidation([]byte(`{"validated":true}`))
+	request, err := ParseValidationRequest([]byte(`{"validated":true}`))
 	require.NoError(t, err)
 	v := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7})
 	require.Contains(t, string(v.AppendBody(nil, EventContext{})), `"content_fingerprint":null,`)
@@ -125,23 +125,23 @@ func TestPathWithoutFingerprint(t *testing.T) {
 // Two requests of one kind have the same digest if and only if they request the same change to the
 // same target, no matter how they are written or what the state of the ledger is.
 func TestDigestsOfVerbs(t *testing.T) {
-	v := verb(t, RecordStateChanged, "1", goodVerbs[RecordStateChanged])
-	require.Equal(t, v.Digest, verb(t, RecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
-	request, err := ParseValidation([]byte(`{"validated":true}`))
+	v := verb(t, KindRecordStateChanged, "1", goodVerbs[KindRecordStateChanged])
+	require.Equal(t, v.Digest, verb(t, KindRecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
+	request, err := ParseValidationRequest([]byte(`{"validated":true}`))
 	require.NoError(t, err)
 	later := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70})
-	require.Equal(t, verb(t, PathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
+	require.Equal(t, verb(t, KindPathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
 
 	seen := make(map[Hash]string)
 	for kind, good := range goodVerbs {
 		for _, target := range []string{"x", "xy"} {
-			d := KindDigest(kind, verb(t, kind, target, good).Digest)
+			d := DigestWithKind(kind, verb(t, kind, target, good).Digest)
 			require.Empty(t, seen[d], "%s of %s", kind, target)
 			seen[d] = fmt.Sprint(kind, " of ", target)
 		}
 	}
 	for _, body := range []string{`{}`, `{"chunk_hashes":[]}`, `{"title":""}`, `{"reason":""}`} {
-		d := verb(t, SourceRegistered, "s", body).Digest
+		d := verb(t, KindSourceRegistered, "s", body).Digest
 		require.Empty(t, seen[d], "%s", body)
 		seen[d] = body
 	}
@@ -155,55 +155,55 @@ func TestBadVerbsAreReported(t *testing.T) {
 		malformed bool
 		pointer   string
 	}{
-		{RecordStateChanged, ``, true, ""},
-		{RecordStateChanged, `{"state"`, true, ""},
-		{RecordStateChanged, `[]`, false, ""},
-		{RecordStateChanged, `{"state":"stale","reason":"r","record_seq":1}`, true, "/record_seq"},
-		{RecordStateChanged, `{"state":"stale","state":"live","reason":"r"}`, true, ""},
-		{RecordStateChanged, `{"reason":"r"}`, false, "/state"},
-		{RecordStateChanged, `{"state":"Stale","reason":"r"}`, false, "/state"},
-		{RecordStateChanged, `{"state":true,"reason":"r"}`, false, "/state"},
-		{RecordStateChanged, `{"state":"stale"}`, false, "/reason"},
-		{RecordStateChanged, `{"state":"stale","reason":null}`, false, "/reason"},
-		{RecordStateChanged, `{"state":"stale","reason":""}`, false, "/reason"},
-		{RecordStateChanged, `{"state":"stale","reason":"` + long + `"}`, false, "/reason"},
-		{RecordStateChanged, `{"state":"stale","reason":"\ud800"}`, false, "/reason"},
-		{PathValidated, `{}`, false, "/validated"},
-		{PathValidated, `{"validated":null}`, false, "/validated"},
-		{PathValidated, `{"validated":1}`, false, "/validated"},
-		{PathValidated, `{"validated":"true"}`, false, "/validated"},
-		{PathValidated, `{"validated":true,"reason":"` + long + `"}`, false, "/reason"},
-		{PathValidated, `{"validated":true,"record_seq":7}`, true, "/record_seq"},
-		{PathValidated, `{"validated":true,"content_fingerprint":"89ABCDEF"}`, false, "/content_fingerprint"},
-		{PathValidated, `{"validated":true,"build":7}`, false, "/build"},
-		{PathValidated, `{"validated":true,"build":"` + strings.Repeat("x", maxName+1) + `"}`, false, "/build"},
-		{RecordStateChanged, `{"state":"stale","reason":"r","original_actor":""}`, false, "/original_actor"},
-		{RecordStateChanged, `{"state":"stale","reason":"r","original_actor":"` + long[:maxName+1] + `"}`, false, "/original_actor"},
-		{RecordStateChanged, `{"state":"stale","reason":"r","timestamp":"yesterday"}`, false, "/timestamp"},
-		{PathValidated, `{"validated":true,"original_actor":7}`, false, "/original_actor"},
-		{PathValidated, `{"validated":true,"timestamp":"2025-11-30"}`, false, "/timestamp"},
-		{Note, ``, true, ""},
-		{Note, `{}`, false, "/topic"},
-		{Note, `{"topic":""}`, false, "/topic"},
-		{Note, `{"topic":"` + long[:fields.MaxTopic+1] + `"}`, false, "/topic"},
-		{Note, `{"topic":"review","text":"` + long + `"}`, false, "/text"},
-		{Note, `{"topic":"review","text":"\ud800"}`, false, "/text"},
-		{Note, `{"topic":"review","timestamp":7}`, false, "/timestamp"},
-		{Note, `{"topic":"review","record_seq":1}`, true, "/record_seq"},
-		{SourceRegistered, ``, true, ""},
-		{SourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
-		{SourceRegistered, `{"title":"` + strings.Repeat("x", fields.MaxTitle+1) + `"}`, false, "/title"},
-		{SourceRegistered, `{"title":7}`, false, "/title"},
-		{SourceRegistered, `{"reason":"\udfff"}`, false, "/reason"},
-		{SourceRegistered, `{"chunk_hashes":{}}`, false, "/chunk_hashes"},
-		{SourceRegistered, `{"chunk_hashes":[null]}`, false, "/chunk_hashes/0"},
-		{SourceRegistered, `{"chunk_hashes":["` + zeros + `"]}`, false, "/chunk_hashes/0"},
-		{SourceRegistered, `{"chunk_hashes":["sha256:` + strings.Repeat("A", 64) + `"]}`, false, "/chunk_hashes/0"},
-		{SourceRegistered, `{"chunk_hashes":["sha256:` + zeros + `","sha256:` + strings.Repeat("1", 64) + `","sha\u003256:` + zeros + `"]}`, false, "/chunk_hashes/2"},
-		{SourceRevoked, `null`, false, ""},
-		{SourceRevoked, ` `, true, ""},
-		{SourceRevoked, `{"reason":[]}`, false, "/reason"},
-		{SourceRevoked, `{"title":"t"}`, true, "/title"},
+		{KindRecordStateChanged, ``, true, ""},
+		{KindRecordStateChanged, `{"state"`, true, ""},
+		{KindRecordStateChanged, `[]`, false, ""},
+		{KindRecordStateChanged, `{"state":"stale","reason":"r","record_seq":1}`, true, "/record_seq"},
+		{KindRecordStateChanged, `{"state":"stale","state":"live","reason":"r"}`, true, ""},
+		{KindRecordStateChanged, `{"reason":"r"}`, false, "/state"},
+		{KindRecordStateChanged, `{"state":"Stale","reason":"r"}`, false, "/state"},
+		{KindRecordStateChanged, `{"state":true,"reason":"r"}`, false, "/state"},
+		{KindRecordStateChanged, `{"state":"stale"}`, false, "/reason"},
+		{KindRecordStateChanged, `{"state":"stale","reason":null}`, false, "/reason"},
+		{KindRecordStateChanged, `{"state":"stale","reason":""}`, false, "/reason"},
+		{KindRecordStateChanged, `{"state":"stale","reason":"` + long + `"}`, false, "/reason"},
+		{KindRecordStateChanged, `{"state":"stale","reason":"\ud800"}`, false, "/reason"},
+		{KindPathValidated, `{}`, false, "/validated"},
+		{KindPathValidated, `{"validated":null}`, false, "/validated"},
+		{KindPathValidated, `{"validated":1}`, false, "/validated"},
+		{KindPathValidated, `{"validated":"true"}`, false, "/validated"},
+		{KindPathValidated, `{"validated":true,"reason":"` + long + `"}`, false, "/reason"},
+		{KindPathValidated, `{"validated":true,"record_seq":7}`, true, "/record_seq"},
+		{KindPathValidated, `{"validated":true,"content_fingerprint":"89ABCDEF"}`, false, "/content_fingerprint"},
+		{KindPathValidated, `{"validated":true,"build":7}`, false, "/build"},
+		{KindPathValidated, `{"validated":true,"build":"` + strings.Repeat("x", maxName+1) + `"}`, false, "/build"},
+		{KindRecordStateChanged, `{"state":"stale","reason":"r","original_actor":""}`, false, "/original_actor"},
+		{KindRecordStateChanged, `{"state":"stale","reason":"r","original_actor":"` + long[:maxName+1] + `"}`, false, "/original_actor"},
+		{KindRecordStateChanged, `{"state":"stale","reason":"r","timestamp":"yesterday"}`, false, "/timestamp"},
+		{KindPathValidated, `{"validated":true,"original_actor":7}`, false, "/original_actor"},
+		{KindPathValidated, `{"validated":true,"timestamp":"2025-11-30"}`, false, "/timestamp"},
+		{KindNote, ``, true, ""},
+		{KindNote, `{}`, false, "/topic"},
+		{KindNote, `{"topic":""}`, false, "/topic"},
+		{KindNote, `{"topic":"` + long[:fields.MaxTopic+1] + `"}`, false, "/topic"},
+		{KindNote, `{"topic":"review","text":"` + long + `"}`, false, "/text"},
+		{KindNote, `{"topic":"review","text":"\ud800"}`, false, "/text"},
+		{KindNote, `{"topic":"review","timestamp":7}`, false, "/timestamp"},
+		{KindNote, `{"topic":"review","record_seq":1}`, true, "/record_seq"},
+		{KindSourceRegistered, ``, true, ""},
+		{KindSourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
+		{KindSourceRegistered, `{"title":"` + strings.Repeat("x", fields.MaxTitle+1) + `"}`, false, "/title"},
+		{KindSourceRegistered, `{"title":7}`, false, "/title"},
+		{KindSourceRegistered, `{"reason":"\udfff"}`, false, "/reason"},
+		{KindSourceRegistered, `{"chunk_hashes":{}}`, false, "/chunk_hashes"},
+		{KindSourceRegistered, `{"chunk_hashes":[null]}`, false, "/chunk_hashes/0"},
+		{KindSourceRegistered, `{"chunk_hashes":["` + zeros + `"]}`, false, "/chunk_hashes/0"},
+		{KindSourceRegistered, `{"chunk_hashes":["sha256:` + strings.Repeat("A", 64) + `"]}`, false, "/chunk_hashes/0"},
+		{KindSourceRegistered, `{"chunk_hashes":["sha256:` + zeros + `","sha256:` + strings.Repeat("1", 64) + `","sha\u003256:` + zeros + `"]}`, false, "/chunk_hashes/2"},
+		{KindSourceRevoked, `null`, false, ""},
+		{KindSourceRevoked, ` `, true, ""},
+		{KindSourceRevoked, `{"reason":[]}`, false, "/reason"},
+		{KindSourceRevoked, `{"title":"t"}`, true, "/title"},
 	} {
 		_, err := verbOn(c.kind, "x", c.body)
 		var problem *strict.Error
@@ -223,15 +223,15 @@ func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
 	target := strings.Repeat("\x01", fields.MaxSourceID)
 	key := Hash{1}
-	e := EventContext{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), Key: &key}
+	e := EventContext{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), KeyDigest: &key}
 	reason := `"reason":"` + worst(maxReason) + `"`
 	actor := `"original_actor":"` + worst(maxName) + `","timestamp":"2025-11-30T12:00:00.` + strings.Repeat("0", 43) + `Z",`
 	for kind, body := range map[Kind]string{
-		RecordStateChanged: `{"state":"quarantined",` + actor + reason + `}`,
-		PathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + actor + reason + `}`,
-		Note:               `{"topic":"` + worst(fields.MaxTopic) + `",` + actor + `"text":"` + worst(fields.MaxText) + `"}`,
-		SourceRegistered:   `{"title":"` + worst(fields.MaxTitle) + `",` + reason + `}`,
-		SourceRevoked:      `{` + reason + `}`,
+		KindRecordStateChanged: `{"state":"quarantined",` + actor + reason + `}`,
+		KindPathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + actor + reason + `}`,
+		KindNote:               `{"topic":"` + worst(fields.MaxTopic) + `",` + actor + `"text":"` + worst(fields.MaxNoteText) + `"}`,
+		KindSourceRegistered:   `{"title":"` + worst(fields.MaxTitle) + `",` + reason + `}`,
+		KindSourceRevoked:      `{` + reason + `}`,
 	} {
 		v := verb(t, kind, target, body)
 		require.NoError(t, v.CheckSize(v.AppendBody(nil, e)), kind)
@@ -243,7 +243,7 @@ func TestSizesOfVerbs(t *testing.T) {
 		for i := range hashes {
 			hashes[i] = fmt.Sprintf(`"sha256:%064x"`, i)
 		}
-		v := verb(t, SourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
+		v := verb(t, KindSourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
 		return v.AppendBody(nil, EventContext{}), v
 	}
 	body, v := register(800)
@@ -254,17 +254,17 @@ func TestSizesOfVerbs(t *testing.T) {
 	require.False(t, problem.Malformed)
 	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
 	require.Contains(t, problem.Problems[0].Detail, "register the source in parts")
-	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, EventContext{Key: &key}, 1)))
+	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, EventContext{KeyDigest: &key}, 1)))
 }
 
 func TestKindsWithAState(t *testing.T) {
 	var with []Kind
-	for _, k := range append(append([]Kind{LedgerCreated, RecordRefused}, Kinds[:]...), verbKinds[:]...) {
+	for _, k := range append(append([]Kind{KindLedgerCreated, KindRecordRefused}, RecordKinds[:]...), verbKinds[:]...) {
 		if k.HasState() {
 			with = append(with, k)
 		}
 	}
-	require.ElementsMatch(t, []Kind{IPCRecord, RunDAG}, with)
+	require.ElementsMatch(t, []Kind{KindIPCRecord, KindRunDAG}, with)
 }
 
 // The event contains everything that the request contains, and the digest of the request can be
@@ -275,23 +275,23 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 		v, err := verbOn(kind, rapid.String().Draw(t, "target"), randomRequest(t, kind))
 		require.NoError(t, err)
 		key := Hash{3}
-		event := AppendSuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l", Key: &key}), 1, time.Unix(0, 0))
+		event := AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l", KeyDigest: &key}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
 		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
 		w := new(pyjson.Builder)
-		w.Open()
+		w.BeginObject()
 		for name, value := range d.Root().Member("record").Members() {
 			switch n := string(name.Text()); {
 			case n == "digest" || n == "idempotency_key":
-			case kind == PathValidated && (n == "names" || n == "record_seq"):
-			case kind == PathValidated && (n == "build" || n == "content_fingerprint") && !names(d.Root().Member("record"), n):
+			case kind == KindPathValidated && (n == "names" || n == "record_seq"):
+			case kind == KindPathValidated && (n == "build" || n == "content_fingerprint") && !names(d.Root().Member("record"), n):
 			default:
 				w.Value(n, value)
 			}
 		}
-		w.Close()
-		require.Equal(t, digestOf(string(w.B)), v.Digest)
+		w.EndObject()
+		require.Equal(t, digestOf(string(w.Buf)), v.Digest)
 	})
 }
 
@@ -313,7 +313,7 @@ func digestOf(canonical string) Hash {
 // randomRequest returns a random valid request body for a verb of the given kind.
 func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
-	b.Open()
+	b.BeginObject()
 	text := func(name string, least int) {
 		b.Text(name, []byte(rapid.StringN(least, 40, fields.MaxTitle).Draw(t, name)))
 	}
@@ -322,7 +322,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 			text(name, 0)
 		}
 	}
-	if kind == RecordStateChanged || kind == PathValidated || kind == Note {
+	if kind == KindRecordStateChanged || kind == KindPathValidated || kind == KindNote {
 		if rapid.Bool().Draw(t, "has an actor") {
 			text("original_actor", 1)
 		}
@@ -331,20 +331,20 @@ func randomRequest(t *rapid.T, kind Kind) string {
 		}
 	}
 	switch kind {
-	case Note:
+	case KindNote:
 		b.Text("topic", []byte(rapid.StringN(1, 20, fields.MaxTopic).Draw(t, "topic")))
 		maybe("text")
-	case RecordStateChanged:
+	case KindRecordStateChanged:
 		b.Text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
 		text("reason", 1)
-	case PathValidated:
+	case KindPathValidated:
 		b.Raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
 		maybe("reason")
 		maybe("build")
 		if rapid.Bool().Draw(t, "has fingerprint") {
 			b.Text("content_fingerprint", []byte(rapid.StringMatching("[0-9a-f]{8}").Draw(t, "fingerprint")))
 		}
-	case SourceRegistered:
+	case KindSourceRegistered:
 		if n := rapid.IntRange(-1, 5).Draw(t, "chunks"); n >= 0 {
 			chunks := make([]string, n)
 			for i := range chunks {
@@ -357,18 +357,18 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	default:
 		maybe("reason")
 	}
-	b.Close()
-	return string(b.B)
+	b.EndObject()
+	return string(b.Buf)
 }
 
 // A verb in a line of a batch results in the same event as a separate request.
 func TestVerbsAreLines(t *testing.T) {
 	for kind, body := range map[Kind]string{
-		RecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
-		Note:               `"topic":"review","text":"Good.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
+		KindRecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
+		KindNote:               `"topic":"review","text":"Good.","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
 	} {
 		text := []byte(`{"idempotency_key":"k","kind":"` + string(kind) + `","record":{"record_seq":4,` + body + `}}`)
-		l, err := ParseLine(text)
+		l, err := ParseBatchLine(text)
 		require.NoError(t, err)
 		clear(text) // must not affect the verb
 		require.Nil(t, l.Record)
@@ -379,10 +379,10 @@ func TestVerbsAreLines(t *testing.T) {
 		require.Equal(t, alone.Digest, l.Verb.Digest)
 	}
 	const body = `"validated":true,"reason":"so","build":"b","content_fingerprint":"00000001","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
-	l, err := ParseLine([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65",` + body + `},"idempotency_key":"k"}`))
+	l, err := ParseBatchLine([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65",` + body + `},"idempotency_key":"k"}`))
 	require.NoError(t, err)
 	require.Equal(t, "k", l.Key)
-	alone, err := ParseValidation([]byte("{" + body + "}"))
+	alone, err := ParseValidationRequest([]byte("{" + body + "}"))
 	require.NoError(t, err)
 	require.Equal(t, &PathValidation{Project: "p", PathID: "a6122a65", ValidationRequest: *alone}, l.Validation)
 	for _, c := range []struct {
@@ -391,22 +391,22 @@ func TestVerbsAreLines(t *testing.T) {
 		malformed bool
 		pointer   string
 	}{
-		{Note, `{"topic":"review"}`, false, "/record/record_seq"},
-		{Note, `{"topic":"review","record_seq":null}`, false, "/record/record_seq"},
-		{Note, `{"topic":"review","record_seq":-1}`, false, "/record/record_seq"},
-		{Note, `{"topic":"review","record_seq":"1"}`, false, "/record/record_seq"},
-		{Note, `{"topic":"","record_seq":1}`, false, "/record/topic"},
-		{Note, `{"topic":"review","record_seq":1,"state":"live"}`, true, "/record/state"},
-		{RecordStateChanged, `{"state":"gone","reason":"r","record_seq":1}`, false, "/record/state"},
-		{RecordStateChanged, `[]`, false, "/record"},
-		{PathValidated, `{"path_id":"a6122a65","validated":true}`, false, "/record/project"},
-		{PathValidated, `{"project":"p","validated":true}`, false, "/record/path_id"},
-		{PathValidated, `{"project":"p","path_id":"a6122a65"}`, false, "/record/validated"},
-		{PathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"content_fingerprint":"x"}`, false, "/record/content_fingerprint"},
-		{PathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"record_seq":1}`, true, "/record/record_seq"},
-		{SourceRevoked, `{"source_id":"x"}`, false, "/kind"},
+		{KindNote, `{"topic":"review"}`, false, "/record/record_seq"},
+		{KindNote, `{"topic":"review","record_seq":null}`, false, "/record/record_seq"},
+		{KindNote, `{"topic":"review","record_seq":-1}`, false, "/record/record_seq"},
+		{KindNote, `{"topic":"review","record_seq":"1"}`, false, "/record/record_seq"},
+		{KindNote, `{"topic":"","record_seq":1}`, false, "/record/topic"},
+		{KindNote, `{"topic":"review","record_seq":1,"state":"live"}`, true, "/record/state"},
+		{KindRecordStateChanged, `{"state":"gone","reason":"r","record_seq":1}`, false, "/record/state"},
+		{KindRecordStateChanged, `[]`, false, "/record"},
+		{KindPathValidated, `{"path_id":"a6122a65","validated":true}`, false, "/record/project"},
+		{KindPathValidated, `{"project":"p","validated":true}`, false, "/record/path_id"},
+		{KindPathValidated, `{"project":"p","path_id":"a6122a65"}`, false, "/record/validated"},
+		{KindPathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"content_fingerprint":"x"}`, false, "/record/content_fingerprint"},
+		{KindPathValidated, `{"project":"p","path_id":"a6122a65","validated":true,"record_seq":1}`, true, "/record/record_seq"},
+		{KindSourceRevoked, `{"source_id":"x"}`, false, "/kind"},
 	} {
-		_, err := ParseLine([]byte(`{"kind":"` + string(c.kind) + `","record":` + c.record + `}`))
+		_, err := ParseBatchLine([]byte(`{"kind":"` + string(c.kind) + `","record":` + c.record + `}`))
 		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, c.record)
 		require.Equal(t, c.malformed, problem.Malformed, c.record)
@@ -416,19 +416,19 @@ func TestVerbsAreLines(t *testing.T) {
 
 func TestStateRequests(t *testing.T) {
 	body := []byte(`{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z","filter":{"model":"m"},"dry_run":false,"as_of":9}`)
-	r, err := ParseStateRequest(body)
+	r, err := ParseStateChangeRequest(body)
 	require.NoError(t, err)
 	clear(body) // must not affect the request
-	require.Equal(t, Stale, r.State)
+	require.Equal(t, StateStale, r.State)
 	require.Equal(t, Selection{Filter: map[string]string{"model": "m"}, AsOf: new(uint64(9))}, r.Selection)
 	const alone = `{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`
-	require.Equal(t, verb(t, RecordStateChanged, "1234", alone).Digest, r.VerbFor(4).Digest)
-	require.Equal(t, verb(t, RecordStateChanged, "1", alone).Digest, r.VerbFor(1).Digest)
+	require.Equal(t, verb(t, KindRecordStateChanged, "1234", alone).Digest, r.VerbFor(4).Digest)
+	require.Equal(t, verb(t, KindRecordStateChanged, "1", alone).Digest, r.VerbFor(1).Digest)
 	for body, pointer := range map[string]string{
 		`{"reason":"so","seqs":[1]}`: "/state", `{"state":"stale","seqs":[1]}`: "/reason", `{"state":"stale","reason":"so"}`: "",
 		`{"state":"stale","reason":"so","seqs":[1],"dry_run":false}`: "/as_of", `{"state":"stale","reason":"so","seqs":[1],"record_seq":1}`: "/record_seq",
 	} {
-		_, err := ParseStateRequest([]byte(body))
+		_, err := ParseStateChangeRequest([]byte(body))
 		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, body)
 		require.Equal(t, pointer, problem.Problems[0].Pointer, body)
@@ -452,11 +452,11 @@ func FuzzVerb(f *testing.F) {
 			require.NotEmpty(t, problem.Problems)
 			return
 		}
-		event := AppendSuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+		event := AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
 		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
-		_, surrogate := d.Root().LoneSurrogate()
+		_, surrogate := d.Root().FindLoneSurrogate()
 		require.False(t, surrogate)
 	})
 }

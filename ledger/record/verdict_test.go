@@ -16,7 +16,7 @@ import (
 // check.
 func verdictOf(r *Record) (broken []string) {
 	for _, c := range r.Checks {
-		if rule, is := strings.CutPrefix(c.Field, rules.VerdictPrefix); is {
+		if rule, is := strings.CutPrefix(c.Field, rules.VerdictCheckPrefix); is {
 			broken = append(broken, rule+" "+string(c.Result))
 		}
 	}
@@ -48,7 +48,7 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r","audit_mode":"STRICT"}}`: {"strict_rejected inconsistent"},
 		`{"reject_inputs":{"question_hash":"` + zeros + `","preflight_payload":{},"rejection_reason":"r"}}`:                       nil,
 	} {
-		r := parse(t, RunDAG, []byte(body))
+		r := parse(t, KindRunDAG, []byte(body))
 		require.Equal(t, want, verdictOf(r), body)
 		require.Empty(t, r.Mismatches(), "a verdict is not a claim of a hash")
 	}
@@ -58,25 +58,25 @@ func TestImpossibleVerdictsAreInconsistent(t *testing.T) {
 func TestEvidenceIsChecked(t *testing.T) {
 	id := string(rules.EvidenceID([]byte(zeros), []byte("3"), []byte("12")))
 	evidence := func(claims string) *Record {
-		return parse(t, RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"evidence_map","hash":"`+zeros+`"}]},"evidence":[{"chunk_root":"`+zeros+`","start":3,"end":12`+claims+`}]}`))
+		return parse(t, KindRunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"evidence_map","hash":"`+zeros+`"}]},"evidence":[{"chunk_root":"`+zeros+`","start":3,"end":12`+claims+`}]}`))
 	}
 	rest := `,"document_root":"` + zeros + `","chunk_idx":4,"source_role":"primary","score":0.5,"title":"t","url":null,"rank":[1]`
 	hash := sha([]byte("the light"))
 	r := evidence(`,"evidence_id":"` + id + `","text_hash":"` + hash + `","span":"the light"` + rest)
-	require.Equal(t, Match, resultOf(r, "evidence/0/evidence_id"))
-	require.Equal(t, Match, resultOf(r, "evidence/0/text_hash"))
+	require.Equal(t, ResultMatch, resultOf(r, "evidence/0/evidence_id"))
+	require.Equal(t, ResultMatch, resultOf(r, "evidence/0/text_hash"))
 	require.Equal(t, evidence("").EffectiveHash("evidence_map_root"), r.EffectiveHash("evidence_map_root"))
 	r = evidence(`,"evidence_id":"E00000000","text_hash":"` + hash + `","span":"the  light"`)
-	require.Equal(t, Mismatch, resultOf(r, "evidence/0/evidence_id"))
-	require.Equal(t, Mismatch, resultOf(r, "evidence/0/text_hash"))
-	require.Equal(t, "/evidence/0/text_hash", r.PointerOf(r.Mismatches()[1]))
+	require.Equal(t, ResultMismatch, resultOf(r, "evidence/0/evidence_id"))
+	require.Equal(t, ResultMismatch, resultOf(r, "evidence/0/text_hash"))
+	require.Equal(t, "/evidence/0/text_hash", r.ClaimPointer(r.Mismatches()[1]))
 	require.Equal(t, "text_hash", r.Mismatches()[1].MetricField())
 	r = evidence(`,"text_hash":"` + hash + `"`)
-	require.Equal(t, Claimed, resultOf(r, "evidence/0/text_hash"))
+	require.Equal(t, ResultClaimed, resultOf(r, "evidence/0/text_hash"))
 	require.Empty(t, resultOf(r, "evidence/0/evidence_id"))
 	surrogate := evidence(`,"span":"\ud800","text_hash":"` + sha([]byte("\xed\xa0\x80")) + `"`)
-	require.Equal(t, Match, resultOf(surrogate, "evidence/0/text_hash"))
-	_, err := Parse(RunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"a","hash":"`+zeros+`"}]},"evidence":[7]}`))
+	require.Equal(t, ResultMatch, resultOf(surrogate, "evidence/0/text_hash"))
+	_, err := Parse(KindRunDAG, []byte(`{"dag":{"root":"`+zeros+`","nodes":[{"stage":"a","hash":"`+zeros+`"}]},"evidence":[7]}`))
 	require.ErrorContains(t, err, "/evidence/0")
 }
 
@@ -88,16 +88,16 @@ func TestRunsListTheirDocumentsAndEvidence(t *testing.T) {
 		`"parsed_lattice":[{"evidence_ids":["Edeadbeef","E1",1]}]`, 1)
 	id := string(rules.EvidenceID([]byte(zeros), []byte("0"), []byte("9")))
 	body = strings.Replace(body, `{"inputs"`, `{"source_roots":["`+zeros+`"],"evidence":[{"chunk_root":"`+zeros+`","start":0,"end":9,"evidence_id":"Ecafecafe"}],"inputs"`, 1)
-	event := string(parse(t, RunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
+	event := string(parse(t, KindRunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
 	require.Contains(t, event, `"document_roots":["`+zeros+`","`+one+`","`+two+`"]`)
 	ids := []string{id, "Ecafecafe", "Edeadbeef"}
 	slices.Sort(ids)
 	require.Contains(t, event, `"evidence_ids":["`+strings.Join(ids, `","`)+`"]`)
 
 	many := ""
-	for i := range fields.MaxFound + 1 {
+	for i := range fields.MaxSetElements + 1 {
 		many += fmt.Sprintf(`{"document_root":"%064x"},`, i)
 	}
 	body = strings.Replace(goodDAG, `"sources":[]`, `"sources":[`+strings.TrimSuffix(many, ",")+`]`, 1)
-	require.NotContains(t, string(parse(t, RunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})), "document_roots")
+	require.NotContains(t, string(parse(t, KindRunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})), "document_roots")
 }

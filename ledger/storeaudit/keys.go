@@ -27,7 +27,7 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 		if err != nil {
 			return nil, err
 		}
-		logs[name] = storage.LogSummary{Needs: report.Needs, Claims: report.Claims, Event: summaries(log), Setting: ledger.CheckSetting}
+		logs[name] = storage.LogSummary{ContentReferences: report.UnredactedContents, Claims: report.KeyClaims, ReadEvent: summaries(log), CheckSetting: ledger.CheckSetting}
 	}
 	return checker.CheckKeys(ctx, logs, progress)
 }
@@ -45,9 +45,9 @@ func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventS
 		if err != nil {
 			return storage.EventSummary{}, fmt.Errorf("decoding event %d: %w", seq, err)
 		}
-		s := storage.EventSummary{Time: e.Time.UnixMicro(), Key: e.ClaimedKey()}
+		s := storage.EventSummary{Time: e.Time.UnixMicro(), IdempotencyKey: e.ClaimedIdempotencyKey()}
 		for c := range e.Contents() {
-			s.Contents = append(s.Contents, c.Digest)
+			s.ContentDigests = append(s.ContentDigests, c.Digest)
 		}
 		return s, nil
 	}

@@ -38,7 +38,7 @@ func (s source) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, erro
 // Key implements audit.Source.
 func (s source) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
 	claim, err := s.Reader.Key(ctx, key)
-	return audit.Claim{Seq: claim.Seq, Record: claim.Record}, err
+	return audit.Claim{Seq: claim.Seq, RecordDigest: claim.RecordDigest}, err
 }
 
 // Content implements audit.Source.
@@ -49,7 +49,7 @@ func (s source) Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 
 // MemberSecret implements audit.Source.
 func (s source) MemberSecret(ctx context.Context) ([]byte, error) {
-	secret, err := s.Setting(ctx, ledger.MemberSetting)
+	secret, err := s.Setting(ctx, ledger.MemberSecretSetting)
 	return secret, auditError(err)
 }
 
@@ -71,7 +71,7 @@ func (s source) Redaction(ctx context.Context, seq uint64) (uint64, error) {
 func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error] {
 	return func(yield func(audit.Redaction, error) bool) {
 		for r, err := range s.Reader.Redactions(ctx) {
-			if !yield(audit.Redaction{Seq: r.Seq, By: r.By}, err) {
+			if !yield(audit.Redaction{RecordSeq: r.Seq, RedactedBy: r.RedactingSeq}, err) {
 				return
 			}
 		}

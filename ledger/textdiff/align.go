@@ -2,10 +2,10 @@ package textdiff
 
 import "math/bits"
 
-// MaxAligned is the maximum number of tokens that are aligned in each text. The beginning and the
+// MaxAlignedTokens is the maximum number of tokens that are aligned in each text. The beginning and the
 // end that the two texts share are not aligned and do not count. Aligning two texts takes at most
-// MaxAligned² / 64 steps.
-const MaxAligned = 1 << 13
+// MaxAlignedTokens² / 64 steps.
+const MaxAlignedTokens = 1 << 13
 
 // alignment describes a longest common subsequence of the tokens of a text a and a later text b.
 //

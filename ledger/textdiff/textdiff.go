@@ -10,12 +10,12 @@ type Length struct{ Bytes, Characters, Words uint64 }
 
 // Figures describe how much a text changed.
 type Figures struct {
-	A, B Length
+	LengthA, LengthB Length
 	// Similarity is the number of unchanged tokens, divided by the mean number of tokens in the two
 	// texts. Tokens are words and marks, such as punctuation. Similarity is 1 if neither text
 	// contains a token.
 	Similarity float64
-	// Bounded is true if a text has more tokens to align than MaxAligned. The excess tokens count
+	// Bounded is true if a text has more tokens to align than MaxAlignedTokens. The excess tokens count
 	// as changed, so Similarity is a lower bound.
 	Bounded bool
 	// Work is proportional to the maximum time that the comparison can take.
@@ -26,7 +26,7 @@ type Figures struct {
 // given sizes, which are also in bytes. It does not include the texts themselves.
 func MemoryBytes(sizeA, sizeB uint64) int64 {
 	const ofToken = 100 // bytes per token for its number, its end offset, and its map entry
-	a, b := int64(min(sizeA, MaxAligned)), int64(min(sizeB, MaxAligned))
+	a, b := int64(min(sizeA, MaxAlignedTokens)), int64(min(sizeB, MaxAlignedTokens))
 	return a*b/8 + ofToken*(a+b)
 }
 
@@ -35,9 +35,9 @@ type Op string
 
 // These are the possible values of Op.
 const (
-	Equal  Op = "equal"
-	Delete Op = "delete" // the text is only in a
-	Insert Op = "insert" // the text is only in b
+	OpEqual  Op = "equal"
+	OpDelete Op = "delete" // the text is only in a
+	OpInsert Op = "insert" // the text is only in b
 )
 
 // Edit is a section of text that was kept, deleted, or inserted.
@@ -98,7 +98,7 @@ func compare(a, b []byte) *comparison {
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
 	const tokenSteps = 4 // cost of reading one byte, relative to one alignment step
-	c.figures = Figures{A: lengthA, B: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
+	c.figures = Figures{LengthA: lengthA, LengthB: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {
 		same := allA - len(tokensA) - restA + c.aligned.lcsLength()
@@ -129,12 +129,12 @@ func shared(a, b []byte) (start, end int) {
 	return start, end
 }
 
-// number returns the first MaxAligned tokens of text as numbers, along with the byte offsets of
+// number returns the first MaxAlignedTokens tokens of text as numbers, along with the byte offsets of
 // their ends. Equal tokens get equal numbers, which are recorded in numbers. rest is the number of
 // remaining tokens.
 func number(text []byte, numbers map[string]int) (list, ends []int, rest int) {
 	for t := range tokens(text) {
-		if len(list) == MaxAligned {
+		if len(list) == MaxAlignedTokens {
 			rest++
 			continue
 		}
@@ -153,13 +153,13 @@ func (c *comparison) edits() []Edit {
 	d := diff{a: c.middleA, b: c.middleB}
 	for _, m := range c.aligned.matches() {
 		if m.a > 0 {
-			d.upTo(Delete, c.endsA[m.a-1])
+			d.upTo(OpDelete, c.endsA[m.a-1])
 		}
 		if m.b > 0 {
-			d.upTo(Insert, c.endsB[m.b-1])
+			d.upTo(OpInsert, c.endsB[m.b-1])
 		}
 		d.atA = c.endsA[m.a]
-		d.upTo(Equal, c.endsB[m.b])
+		d.upTo(OpEqual, c.endsB[m.b])
 	}
 	endA, endB := len(c.middleA), len(c.middleB)
 	if c.restA == 0 { // only white space follows the last aligned token
@@ -168,11 +168,11 @@ func (c *comparison) edits() []Edit {
 	if c.restB == 0 {
 		endB = last(c.endsB)
 	}
-	d.upTo(Delete, endA)
-	d.upTo(Insert, endB)
-	d.upTo(Equal, len(c.middleB))
+	d.upTo(OpDelete, endA)
+	d.upTo(OpInsert, endB)
+	d.upTo(OpEqual, len(c.middleB))
 
-	before, after := Edit{Equal, c.before}, Edit{Equal, c.after}
+	before, after := Edit{OpEqual, c.before}, Edit{OpEqual, c.after}
 	list := append([]Edit{before}, d.edits...)
 	list = append(list, after)
 	return joined(list)
@@ -197,7 +197,7 @@ type diff struct {
 // Delete, and from b otherwise.
 func (d *diff) upTo(op Op, end int) {
 	text, at := d.b, &d.atB
-	if op == Delete {
+	if op == OpDelete {
 		text, at = d.a, &d.atA
 	}
 	d.edits = append(d.edits, Edit{op, text[*at:max(*at, end)]})

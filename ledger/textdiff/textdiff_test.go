@@ -25,9 +25,9 @@ func show(edits []textdiff.Edit) string {
 	var text strings.Builder
 	for _, e := range edits {
 		switch e.Op {
-		case textdiff.Delete:
+		case textdiff.OpDelete:
 			text.WriteString("[-" + string(e.Text) + "-]")
-		case textdiff.Insert:
+		case textdiff.OpInsert:
 			text.WriteString("{+" + string(e.Text) + "+}")
 		default:
 			text.Write(e.Text)
@@ -75,15 +75,15 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// Tokens beyond MaxAligned count as changed, but still appear in the diff.
+// Tokens beyond MaxAlignedTokens count as changed, but still appear in the diff.
 func TestLongTextsAreComparedInPart(t *testing.T) {
-	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAligned)) }
+	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAlignedTokens)) }
 	f, edits := textdiff.Diff(append(long("a"), " end a"...), append(long("b"), " end b"...))
 	require.True(t, f.Bounded)
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
-	// The common prefix and suffix of the texts do not count towards MaxAligned.
+	// The common prefix and suffix of the texts do not count towards MaxAlignedTokens.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
 	require.False(t, f.Bounded)
 	require.InDelta(t, 1, f.Similarity, 0.001)
@@ -97,10 +97,10 @@ func requireWhole(t *testing.T, a, b []byte, edits []textdiff.Edit) {
 	for i, e := range edits {
 		require.NotEmpty(t, e.Text)
 		require.False(t, i > 0 && edits[i-1].Op == e.Op, "two adjacent edits have the same kind")
-		if e.Op != textdiff.Insert {
+		if e.Op != textdiff.OpInsert {
 			ofA = append(ofA, e.Text...)
 		}
-		if e.Op != textdiff.Delete {
+		if e.Op != textdiff.OpDelete {
 			ofB = append(ofB, e.Text...)
 		}
 	}
@@ -136,7 +136,7 @@ func TestHostileTexts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := make(), append(make(), '!')
 			f, edits := textdiff.Diff(a, b)
-			require.LessOrEqual(t, f.Work, uint64(textdiff.MaxAligned*textdiff.MaxAligned/64+4*(len(a)+len(b))))
+			require.LessOrEqual(t, f.Work, uint64(textdiff.MaxAlignedTokens*textdiff.MaxAlignedTokens/64+4*(len(a)+len(b))))
 			requireWhole(t, a, b, edits)
 		})
 	}
@@ -148,8 +148,8 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		figures, edits := textdiff.Diff(a, b)
 		requireWhole(t, a, b, edits)
-		require.Equal(t, textdiff.MeasureLength(a), figures.A)
-		require.Equal(t, textdiff.MeasureLength(b), figures.B)
+		require.Equal(t, textdiff.MeasureLength(a), figures.LengthA)
+		require.Equal(t, textdiff.MeasureLength(b), figures.LengthB)
 		require.True(t, figures.Similarity >= 0 && figures.Similarity <= 1, "%v", figures.Similarity)
 		again, _ := textdiff.Diff(a, b)
 		require.Equal(t, figures, again)
@@ -184,7 +184,7 @@ func TestWordsThatStayAreAsManyAsPossible(t *testing.T) {
 		f, edits := textdiff.Diff([]byte(strings.Join(a, " ")), []byte(strings.Join(b, "\n")))
 		same := 0
 		for _, e := range edits {
-			if e.Op == textdiff.Equal {
+			if e.Op == textdiff.OpEqual {
 				same += len(strings.Fields(string(e.Text)))
 			}
 		}
@@ -232,7 +232,7 @@ func TestRealInput(t *testing.T) {
 		var lengths, similarities []float64
 		for i, a := range outputs[c.a] {
 			f := textdiff.Compare([]byte(a), []byte(outputs[c.b][i]))
-			lengths = append(lengths, float64(f.B.Words)/float64(f.A.Words)-1)
+			lengths = append(lengths, float64(f.LengthB.Words)/float64(f.LengthA.Words)-1)
 			similarities = append(similarities, f.Similarity)
 		}
 		slices.Sort(lengths)

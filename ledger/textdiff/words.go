@@ -43,8 +43,8 @@ func tokens(text []byte) iter.Seq[token] {
 	}
 }
 
-// Words yields the words and marks of text in order.
-func Words(text []byte) iter.Seq[[]byte] {
+// Tokens yields the words and marks of text in order.
+func Tokens(text []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for t := range tokens(text) {
 			if !yield(text[t.start:t.end]) {

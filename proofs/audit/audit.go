@@ -31,7 +31,7 @@ import (
 var ErrUnavailable = errors.New("audit: source unavailable")
 
 // ErrAbsent means that a Source certainly does not have the requested item. Only errors of Content,
-// FirstReference, Redaction, and MemberSecret wrap it.
+// FirstReference, Redaction, and ReadMemberSecret wrap it.
 var ErrAbsent = errors.New("not found")
 
 // PublishedLog is the part of a log that its readers can fetch (spec: Tiles and entry bundles). An
@@ -66,19 +66,19 @@ type Source interface {
 	// Redactions yields all stored redactions, including those that name records or events beyond
 	// the head. It does not yield any that were committed after the call.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// MemberSecret returns the ledger's secret for payload members, or ErrAbsent if it has none.
+	// ReadMemberSecret returns the ledger's secret for payload members, or ErrAbsent if it has none.
 	MemberSecret(ctx context.Context) ([]byte, error)
 	// Key returns the claim on an idempotency key.
 	Key(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
 // Redaction says that the event with seq By redacts the record at Seq. It is read from storage.
-type Redaction struct{ Seq, By uint64 }
+type Redaction struct{ RecordSeq, RedactedBy uint64 }
 
 // Claim identifies the record that holds an idempotency key.
 type Claim struct {
-	Seq    uint64      // seq of the event that claimed the key
-	Record proofs.Hash // digest of that event's record, as returned by record.KindDigest
+	Seq          uint64      // seq of the event that claimed the key
+	RecordDigest proofs.Hash // digest of that event's record, as returned by record.DigestWithKind
 }
 
 // Head is the state of a log after a commit, as kept in storage.
@@ -111,14 +111,14 @@ type Options struct {
 
 // Report is the result of a walk.
 type Report struct {
-	Size       uint64            // number of valid entries, including those of earlier walks
-	Contents   uint64            // number of valid pieces of content; a piece is counted once for each record that names it
-	Redacted   uint64            // number of pieces of content of redacted records, whether erased or kept for other records
-	Keys       uint64            // number of valid uses of idempotency keys
-	Claims     uint64            // number of the uses counted in Keys that claim a key
-	Needs      uint64            // number of pieces of content that unredacted records name; a piece is counted once for each record that names it
-	Checkpoint proofs.Checkpoint // the signed checkpoint; zero if it is damaged
-	Damage     *Damage           // the first damage found, or nil
+	Size               uint64            // number of valid entries, including those of earlier walks
+	Contents           uint64            // number of valid pieces of content; a piece is counted once for each record that names it
+	RedactedContents   uint64            // number of pieces of content of redacted records, whether erased or kept for other records
+	KeyUses            uint64            // number of valid uses of idempotency keys
+	KeyClaims          uint64            // number of the uses counted in Keys that claim a key
+	UnredactedContents uint64            // number of pieces of content that unredacted records name; a piece is counted once for each record that names it
+	Checkpoint         proofs.Checkpoint // the signed checkpoint; zero if it is damaged
+	Damage             *Damage           // the first damage found, or nil
 }
 
 // WalkLog walks a stored log once, up to the head that it finds at the start, and stops at the

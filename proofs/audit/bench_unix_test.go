@@ -32,14 +32,14 @@ func (b *bundled) Tile(_ context.Context, level uint8, index uint64) ([]byte, er
 
 func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for i := from / proofs.FullTile; i < uint64(len(b.bundles)); i++ {
+		for i := from / proofs.FullTileWidth; i < uint64(len(b.bundles)); i++ {
 			entries, err := proofs.ParseBundle(b.bundles[i])
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for j, entry := range entries {
-				if i*proofs.FullTile+uint64(j) >= from && !yield(entry, nil) {
+				if i*proofs.FullTileWidth+uint64(j) >= from && !yield(entry, nil) {
 					return
 				}
 			}
@@ -51,12 +51,12 @@ func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, erro
 func typical(b *testing.B, size int) *memory {
 	m := newMemory(b, 1)
 	for seq := 1; seq < size; seq++ {
-		r, err := ledgerLimits.Parse(record.IPCRecord, fmt.Appendf(nil, `{"run_id":"run-%08d","payload":{"prompt":"p%d","seed":42},"system_prompt":"You are a storyteller.",
+		r, err := ledgerLimits.Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run-%08d","payload":{"prompt":"p%d","seed":42},"system_prompt":"You are a storyteller.",
 			"output":"Text %d.","output_hash":"%064x","model":"claude-2.1","temperature":0.7,"max_tokens":1024,"labels":{"step":"dialogue","story":"harrow-vale"},
 			"timestamp":"2026-01-02T03:04:05Z","usage":{"input_tokens":100,"output_tokens":%d}}`, seq, seq, seq%7, seq, seq))
 		require.NoError(b, err)
 		key := testKey(uint64(seq))
-		m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
+		m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
 		r.Release()
 	}
 	m.head.Size = uint64(size)
@@ -65,10 +65,10 @@ func typical(b *testing.B, size int) *memory {
 }
 
 func bundle(b *testing.B, m *memory) *bundled {
-	log := &bundled{head: Head{Size: m.head.Size, Checkpoint: m.head.Checkpoint}, tiles: m.tiles, bundles: make([][]byte, (len(m.entries)+proofs.FullTile-1)/proofs.FullTile)}
+	log := &bundled{head: Head{Size: m.head.Size, Checkpoint: m.head.Checkpoint}, tiles: m.tiles, bundles: make([][]byte, (len(m.entries)+proofs.FullTileWidth-1)/proofs.FullTileWidth)}
 	for i, entry := range m.entries {
 		var err error
-		log.bundles[i/proofs.FullTile], err = proofs.AppendBundle(log.bundles[i/proofs.FullTile], entry)
+		log.bundles[i/proofs.FullTileWidth], err = proofs.AppendBundleEntry(log.bundles[i/proofs.FullTileWidth], entry)
 		require.NoError(b, err)
 	}
 	return log
@@ -119,7 +119,7 @@ func BenchmarkExtend(b *testing.B) {
 	var walking, hashing time.Duration
 	for b.Loop() {
 		begin := processorTime(b)
-		report, position, err := ExtendWalk(b.Context(), log, options, ExtendOptions{Past: newMemoryHistory()})
+		report, position, err := ExtendWalk(b.Context(), log, options, ExtendOptions{History: newMemoryHistory()})
 		walked := processorTime(b)
 		require.NoError(b, err)
 		require.Nil(b, report.Damage)

@@ -60,11 +60,11 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	for _, named := range e.Common.Contents {
 		digest, err := proofs.ParseHash(string(named.Digest))
 		if err != nil {
-			return damaged(KindEvent, e.Seq, "the event's content %.100q has an invalid digest: %v", named.Name, err)
+			return damaged(DamageEvent, e.Seq, "the event's content %.100q has an invalid digest: %v", named.Name, err)
 		}
 		good, wrong := &c.report.Contents, ""
 		if redacted {
-			good = &c.report.Redacted
+			good = &c.report.RedactedContents
 			wrong, err = c.erasureProblem(digest)
 		} else {
 			wrong, err = c.storageProblem(e.Seq, digest, named.Size)
@@ -73,12 +73,12 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 			return err
 		}
 		if wrong != "" {
-			return &Damage{Kind: KindContent, Seq: e.Seq, Name: named.Name, Message: wrong}
+			return &Damage{Kind: DamageContent, Seq: e.Seq, Name: named.Name, Message: wrong}
 		}
 		*good++
 		c.digests = append(c.digests, digest)
 	}
-	if e.Kind == record.ContentRedacted {
+	if e.Kind == record.KindContentRedacted {
 		if err := c.redactions.checkList(e.Seq, e.Redaction.Seqs); err != nil {
 			return err
 		}
@@ -86,32 +86,32 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	if redacted {
 		return nil
 	}
-	if e.Kind == record.LedgerCreated {
-		c.rebuilder.Members, err = MemberSecret(e, func() ([]byte, error) { return c.stored.MemberSecret(c.ctx) })
+	if e.Kind == record.KindLedgerCreated {
+		c.rebuilder.MemberSecret, err = ReadMemberSecret(e, func() ([]byte, error) { return c.stored.MemberSecret(c.ctx) })
 		if err != nil {
 			return err
 		}
 	}
-	c.report.Needs += distinct(c.digests)
+	c.report.UnredactedContents += distinct(c.digests)
 	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
 }
 
-// MemberSecret returns the secret for payload members that a ledger_created event commits to, or
+// ReadMemberSecret returns the secret for payload members that a ledger_created event commits to, or
 // nil if the event does not commit to one. It calls read to get the secret. If the secret is absent
 // or does not match the commitment, the error is a *Damage.
-func MemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
-	commitment := e.Created.MemberSecretHash
+func ReadMemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
+	commitment := e.Creation.MemberSecretHash
 	if commitment == nil {
 		return nil, nil
 	}
 	wrong := func(format string, args ...any) error {
-		return &Damage{Kind: KindContent, Seq: e.Seq, Name: "member_secret", Message: fmt.Sprintf(format, args...)}
+		return &Damage{Kind: DamageContent, Seq: e.Seq, Name: "member_secret", Message: fmt.Sprintf(format, args...)}
 	}
 	text, err := read()
 	if err != nil {
 		return nil, readDamage(err, wrong("missing: %v", err))
 	}
-	secret, err := members.ReadSecret(text)
+	secret, err := members.ParseSecret(text)
 	if err != nil {
 		return nil, wrong("altered: %v", err)
 	}

@@ -12,33 +12,33 @@ type DamageKind string
 
 // These are the kinds of damage.
 const (
-	KindEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
-	KindEvent      DamageKind = "event"      // a signed entry does not contain a valid event (spec: Event body)
-	KindCheck      DamageKind = "check"      // an event makes a false statement about its record
-	KindChain      DamageKind = "chain"      // an entry does not link to the previous one
-	KindTile       DamageKind = "tile"       // the hashes in a tile do not match the entries
-	KindRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
-	KindSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
-	KindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
-	KindRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
-	KindFork       DamageKind = "fork"       // a part of the log that was seen before has changed
-	KindHead       DamageKind = "head"       // the stored head does not match the entries
-	KindContent    DamageKind = "content"    // content is missing, altered, or not erased
-	KindRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
-	KindKey        DamageKind = "key"        // an idempotency key belongs to the wrong event, or to two events
-	KindTruncated  DamageKind = "truncated"  // entries are missing
+	DamageEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
+	DamageEvent      DamageKind = "event"      // a signed entry does not contain a valid event (spec: Event body)
+	DamageCheck      DamageKind = "check"      // an event makes a false statement about its record
+	DamageChain      DamageKind = "chain"      // an entry does not link to the previous one
+	DamageTile       DamageKind = "tile"       // the hashes in a tile do not match the entries
+	DamageRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
+	DamageSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
+	DamageCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
+	DamageRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
+	DamageFork       DamageKind = "fork"       // a part of the log that was seen before has changed
+	DamageHead       DamageKind = "head"       // the stored head does not match the entries
+	DamageContent    DamageKind = "content"    // content is missing, altered, or not erased
+	DamageRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
+	DamageKey        DamageKind = "key"        // an idempotency key belongs to the wrong event, or to two events
+	DamageTruncated  DamageKind = "truncated"  // entries are missing
 )
 
 // Damage describes a fault in a log.
 type Damage struct {
 	Kind DamageKind
 	// Seq identifies the damaged entry. For a tile, it is the first entry below the wrong hash. For
-	// KindTruncated, it is the first missing entry. For KindFork, it is the first entry that
+	// DamageTruncated, it is the first missing entry. For DamageFork, it is the first entry that
 	// changed. For damage to the whole log (rollback, signature, checkpoint, root, and head), it is
 	// the number of entries.
 	Seq     uint64
-	Tile    string // path of the tile (KindTile), or of an entry bundle that cannot be read
-	Name    string // name of the content (KindContent), or of the check or member (KindCheck)
+	Tile    string // path of the tile (DamageTile), or of an entry bundle that cannot be read
+	Name    string // name of the content (DamageContent), or of the check or member (DamageCheck)
 	Message string // explanation that states the values that were compared
 }
 
@@ -52,7 +52,7 @@ func (d *Damage) Error() string {
 func (d *Damage) position() string {
 	position := fmt.Sprintf("at entry %d: ", d.Seq)
 	switch d.Kind {
-	case KindSignature, KindCheckpoint, KindRoot, KindHead, KindRollback:
+	case DamageSignature, DamageCheckpoint, DamageRoot, DamageHead, DamageRollback:
 		if d.Seq == 0 {
 			return ""
 		}
@@ -74,17 +74,17 @@ func damaged(kind DamageKind, seq uint64, format string, args ...any) error {
 
 // checkDamaged returns a *Damage for a false statement that an event makes about its record.
 func checkDamaged(seq uint64, name, format string, args ...any) error {
-	return &Damage{Kind: KindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
+	return &Damage{Kind: DamageCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
 // tileDamaged returns a *Damage for a tile in which the first wrong hash is at slot.
 func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) error {
-	return &Damage{Kind: KindTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
+	return &Damage{Kind: DamageTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
 }
 
 // firstBelow returns the seq of the first entry below the hash at the given slot of a tile.
 func firstBelow(path proofs.TilePath, slot uint64) uint64 {
-	return (path.Index*proofs.FullTile + slot) << (uint(path.Level) * proofs.TileHeight)
+	return (path.Index*proofs.FullTileWidth + slot) << (uint(path.Level) * proofs.TileHeight)
 }
 
 // readDamage returns err if it means that the source is unavailable or if it already wraps a

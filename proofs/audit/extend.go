@@ -26,34 +26,34 @@ type Position struct {
 // SeenCheckpoint is a checkpoint of the log that was seen earlier. By says who saw it.
 type SeenCheckpoint struct {
 	proofs.Checkpoint
-	By string
+	SeenBy string
 }
 
 // WalkedEntry is an entry that the walk has found to be valid. Entry, Event, and Body are valid
 // only during the call to which they are passed.
 type WalkedEntry struct {
-	Seq   uint64
-	Entry []byte
-	Event pyjson.Value // the parsed body of the entry
-	Body  *event.Body  // the decoded body of the entry
+	Seq        uint64
+	Entry      []byte
+	ParsedBody pyjson.Value // the parsed body of the entry
+	Body       *event.Body  // the decoded body of the entry
 }
 
 // ExtendOptions holds the options of ExtendWalk, in addition to Options.
 type ExtendOptions struct {
-	// From is the position at which the walk begins. Past must contain exactly what earlier walks
+	// Start is the position at which the walk begins. Past must contain exactly what earlier walks
 	// added to it up to that position.
-	From Position
-	Past History
-	// Seen holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
+	Start   Position
+	History History
+	// SeenCheckpoints holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
 	// them.
-	Seen []SeenCheckpoint
-	// Each, if set, is called with every entry, in order. If it returns an error, the walk stops
+	SeenCheckpoints []SeenCheckpoint
+	// OnEntry, if set, is called with every entry, in order. If it returns an error, the walk stops
 	// and returns that error.
-	Each func(WalkedEntry) error
-	// Reached, if set, is called after every 65,536 entries if the walk has verified that the
+	OnEntry func(WalkedEntry) error
+	// OnVerified, if set, is called after every 65,536 entries if the walk has verified that the
 	// signed tree contains these entries. At that time, Past contains everything up to the given
 	// position. If Reached returns an error, the walk stops and returns that error.
-	Reached func(Position) error
+	OnVerified func(Position) error
 }
 
 // ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It runs
@@ -63,16 +63,16 @@ type ExtendOptions struct {
 func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {
-		return nil, x.From, err
+		return nil, x.Start, err
 	}
-	if x.From.Size > 0 {
-		if err := w.resume(x.From); err != nil {
-			return nil, x.From, err
+	if x.Start.Size > 0 {
+		if err := w.resume(x.Start); err != nil {
+			return nil, x.Start, err
 		}
 	}
 	report, err := w.run()
 	if err != nil || report.Damage != nil {
-		return report, x.From, err
+		return report, x.Start, err
 	}
 	return report, w.position(), nil
 }

@@ -40,7 +40,7 @@ func optionsFor(m *memory) Options {
 // position and the checkpoint.
 func (a *auditor) walk(t testing.TB, m *memory) *Report {
 	t.Helper()
-	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{Start: a.at, History: a.past, SeenCheckpoints: a.seen})
 	require.NoError(t, err)
 	if report.Damage != nil {
 		require.Equal(t, a.at, at, "damage does not advance the position")
@@ -88,16 +88,16 @@ func positionText(t testing.TB, p Position) string {
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
-		{"body", flipBit(100, 42), KindEntry, 100, ""},
-		{"last", flipBit(699, 42), KindEntry, 699, ""},
-		{"last hash", flipTile(0, 2, 187), KindTile, 699, "tile/0/002.p/188"},
-		{"level 1", flipTile(1, 0, 1), KindTile, 256, "tile/1/000.p/2"},
-		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), KindTile, 700, "tile/0/002.p/188"},
-		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), KindChain, 100, ""},
-		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, KindTruncated, 300, ""},
-		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, KindRoot, 700, ""},
-		{"result", editBody(100, `"result":"claimed"`, `"result":"match"`), KindCheck, 100, ""},
-		{"redacts what has no content", editBodyAndDigest(120, `[114,117]`, `[113,117]`), KindRedaction, 120, ""},
+		{"body", flipBit(100, 42), DamageEntry, 100, ""},
+		{"last", flipBit(699, 42), DamageEntry, 699, ""},
+		{"last hash", flipTile(0, 2, 187), DamageTile, 699, "tile/0/002.p/188"},
+		{"level 1", flipTile(1, 0, 1), DamageTile, 256, "tile/1/000.p/2"},
+		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), DamageTile, 700, "tile/0/002.p/188"},
+		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), DamageChain, 100, ""},
+		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, DamageTruncated, 300, ""},
+		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, DamageRoot, 700, ""},
+		{"result", editBody(100, `"result":"claimed"`, `"result":"match"`), DamageCheck, 100, ""},
+		{"redacts what has no content", editBodyAndDigest(120, `[114,117]`, `[113,117]`), DamageRedaction, 120, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := sound.clone()
@@ -127,16 +127,16 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}{
 		{"grown", 700, m, "", 0},
 		{"as it was", 700, beginning(t, m, 700), "", 0},
-		{"earlier", 700, beginning(t, m, 699), KindRollback, 699},
-		{"much earlier", 700, beginning(t, m, 1), KindRollback, 1},
-		{"other tree of that size", 700, other(301, 700), KindFork, 301},
-		{"other last entry", 701, other(700, 701), KindFork, 700},
-		{"grown after a fork", 700, other(301, 900), KindFork, 301},
-		{"grown after a fork at a tile's end", 700, other(256, 900), KindFork, 256},
-		{"grown after a fork at the first", 700, other(1, 900), KindFork, 1},
+		{"earlier", 700, beginning(t, m, 699), DamageRollback, 699},
+		{"much earlier", 700, beginning(t, m, 1), DamageRollback, 1},
+		{"other tree of that size", 700, other(301, 700), DamageFork, 301},
+		{"other last entry", 701, other(700, 701), DamageFork, 700},
+		{"grown after a fork", 700, other(301, 900), DamageFork, 301},
+		{"grown after a fork at a tile's end", 700, other(256, 900), DamageFork, 256},
+		{"grown after a fork at the first", 700, other(1, 900), DamageFork, 1},
 		{"fork after what was seen", 700, other(701, 900), "", 0},
-		{"earlier, after a fork", 700, other(301, 650), KindFork, 301},
-		{"earlier than the fork", 700, other(301, 301), KindRollback, 301},
+		{"earlier, after a fork", 700, other(301, 650), DamageFork, 301},
+		{"earlier than the fork", 700, other(301, 301), DamageRollback, 301},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAuditor()
@@ -162,7 +162,7 @@ func TestForkOfALargeLog(t *testing.T) {
 	editBody(40_000, `"actor":"lab"`, `"actor":"lob"`)(t, m)
 	damage := a.walk(t, m).Damage
 	require.NotNil(t, damage)
-	require.Equal(t, []any{KindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
+	require.Equal(t, []any{DamageFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
 // The walk compares the log with checkpoints that other parties saw, whether or not earlier walks
@@ -186,8 +186,8 @@ func TestSeenByOthers(t *testing.T) {
 			{seenOf(m, 500), "", 0},
 			{seenOf(m, 700), "", 0},
 			{seenOf(fork, 301), "", 0},
-			{seenOf(fork, 302), KindFork, 302},
-			{seenOf(newMemory(t, 800), 800), KindRollback, 700},
+			{seenOf(fork, 302), DamageFork, 302},
+			{seenOf(newMemory(t, 800), 800), DamageRollback, 700},
 		} {
 			a := newAuditor()
 			if walked > 0 {
@@ -205,7 +205,7 @@ func TestSeenByOthers(t *testing.T) {
 	}
 	a := newAuditor()
 	a.seen = []SeenCheckpoint{{proofs.Checkpoint{Origin: "elsewhere.example", Size: 5}, "a witness"}}
-	require.Equal(t, KindCheckpoint, a.walk(t, m).Damage.Kind)
+	require.Equal(t, DamageCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
 // A walk checks each use of an idempotency key against the uses that earlier walks found. The order
@@ -215,12 +215,12 @@ func TestKeysAcrossWalks(t *testing.T) {
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
 	claim := func(seq uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: key}))
+			m.add(testRecord(t, seq, "").AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: key}))
 		}
 	}
 	refuse := func(seq, first uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: key}, record.RefusedKey, first))
+			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: key}, record.RefusalKeyConflict, first))
 		}
 	}
 	for _, c := range []struct {
@@ -253,14 +253,14 @@ func TestKeysAcrossWalks(t *testing.T) {
 					continue
 				}
 				require.NotNil(t, damage)
-				require.Equal(t, []any{KindKey, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
+				require.Equal(t, []any{DamageKey, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
 			}
 		})
 	}
 }
 
-// ExtendOptions.Each receives every entry once, and a later walk can begin at a position passed to
-// ExtendOptions.Reached.
+// ExtendOptions.OnEntry receives every entry once, and a later walk can begin at a position passed to
+// ExtendOptions.OnVerified.
 func TestExtendReportsEntries(t *testing.T) {
 	m := newMemory(t, 2*reachedStep+100)
 	a := newAuditor()
@@ -269,11 +269,11 @@ func TestExtendReportsEntries(t *testing.T) {
 	each := func(e WalkedEntry) error {
 		require.Equal(t, next, e.Seq)
 		require.Equal(t, m.entries[next], e.Entry)
-		require.Equal(t, fmt.Sprint(next), string(e.Event.Member("seq").Raw()))
+		require.Equal(t, fmt.Sprint(next), string(e.ParsedBody.Member("seq").Raw()))
 		next++
 		return nil
 	}
-	_, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{Past: a.past, Each: each, Reached: func(p Position) error {
+	_, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{History: a.past, OnEntry: each, OnVerified: func(p Position) error {
 		require.Equal(t, next, p.Size)
 		a.at = p
 		return stop
@@ -284,7 +284,7 @@ func TestExtendReportsEntries(t *testing.T) {
 	require.Equal(t, proofs.Hash(sha256.Sum256(m.entries[reachedStep-1])), a.at.Tip)
 	next = reachedStep
 	reached := 0
-	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Each: each, Reached: func(Position) error {
+	report, at, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{Start: a.at, History: a.past, OnEntry: each, OnVerified: func(Position) error {
 		reached++
 		return nil
 	}})
@@ -300,8 +300,8 @@ func TestIncompleteHistory(t *testing.T) {
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
 	for name, x := range map[string]ExtendOptions{
-		"nothing":      {From: a.at, Past: newMemoryHistory()},
-		"another root": {From: Position{Size: 600, Root: a.at.Root}, Past: a.past},
+		"nothing":      {Start: a.at, History: newMemoryHistory()},
+		"another root": {Start: Position{Size: 600, Root: a.at.Root}, History: a.past},
 	} {
 		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), x)
 		require.ErrorContains(t, err, "the stored tiles of", name)
@@ -322,7 +322,7 @@ func TestUnavailableLog(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := ExtendWalk(t.Context(), published{c}, optionsFor(c), ExtendOptions{Past: newMemoryHistory()})
+			_, _, err := ExtendWalk(t.Context(), published{c}, optionsFor(c), ExtendOptions{History: newMemoryHistory()})
 			if left >= 0 {
 				require.NoError(t, err)
 				break
@@ -340,7 +340,7 @@ func TestDamagedEventFlags(t *testing.T) {
 		a := newAuditor()
 		require.Nil(t, a.walk(t, beginning(t, m, 115)).Damage)
 		a.past.(*memoryHistory).flags[114] = flags // event 120 redacts record 114
-		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+		_, _, err := ExtendWalk(t.Context(), published{m}, optionsFor(m), ExtendOptions{Start: a.at, History: a.past, SeenCheckpoints: a.seen})
 		require.ErrorContains(t, err, "the stored flags of event 114 are damaged")
 	}
 }

@@ -37,14 +37,14 @@ func TestTimesInTheFuture(t *testing.T) {
 	} {
 		options := optionsFor(m)
 		for _, options.Now = range []time.Time{{}, now} {
-			report, _, err := ExtendWalk(t.Context(), published{m.at(t, text)}, options, ExtendOptions{Past: newMemoryHistory()})
+			report, _, err := ExtendWalk(t.Context(), published{m.at(t, text)}, options, ExtendOptions{History: newMemoryHistory()})
 			require.NoError(t, err)
 			if !wrong || options.Now.IsZero() {
 				require.Nil(t, report.Damage, text)
 				continue
 			}
 			require.NotNil(t, report.Damage, text)
-			require.Equal(t, []any{KindEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
+			require.Equal(t, []any{DamageEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
 			require.Contains(t, report.Damage.Message, "this machine's clock shows 2026-01-03T00:00:00.000000Z")
 		}
 	}
@@ -56,7 +56,7 @@ func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage
 	require.NotNil(t, damage)
-	require.Equal(t, KindCheckpoint, damage.Kind)
+	require.Equal(t, DamageCheckpoint, damage.Kind)
 	require.Contains(t, damage.Message, "a log is never empty")
 }
 
@@ -80,8 +80,8 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 // If the source yields an error of type *Damage after the last entry, the walk reports that damage.
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
-	wrong := &Damage{Kind: KindEntry, Seq: 20, Message: "there are more than 20"}
-	report, _, err := ExtendWalk(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{Past: newMemoryHistory()})
+	wrong := &Damage{Kind: DamageEntry, Seq: 20, Message: "there are more than 20"}
+	report, _, err := ExtendWalk(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
 	require.Equal(t, wrong, report.Damage)
 }
@@ -131,7 +131,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 					continue
 				}
 				require.NotNil(t, damage)
-				require.Equal(t, []any{KindEvent, c.wrong}, []any{damage.Kind, damage.Seq}, "%v", damage)
+				require.Equal(t, []any{DamageEvent, c.wrong}, []any{damage.Kind, damage.Seq}, "%v", damage)
 			}
 		})
 	}
@@ -147,10 +147,10 @@ func TestTalliesCoverTheWholeLog(t *testing.T) {
 		m.add(v.AppendBody(nil, e))
 		names = append(names, state)
 	}
-	r, err := ledgerLimits.Parse(record.PathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
+	r, err := ledgerLimits.Parse(record.KindPathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
 	require.NoError(t, err)
 	key := testKey(1)
-	m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
+	m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
 	names = append(names, "a key that was chosen")
 	m.head.Size = uint64(len(m.entries))
 	m.seal(t)
@@ -158,9 +158,9 @@ func TestTalliesCoverTheWholeLog(t *testing.T) {
 	require.Nil(t, once.walk(t, m).Damage)
 	tally := once.at.Tally
 	require.Equal(t, uint64(1), tally.ChosenKeys)
-	require.Equal(t, uint64(len(names)), tally.Counted)
-	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.Mismatched, tally.Refused, tally.Stateful, tally.LiveRecords(), tally.Failed, tally.Stale, tally.Quarantined})
-	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.First)
+	require.Equal(t, uint64(len(names)), tally.StatesAsOf)
+	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.MismatchedRecords, tally.Refusals, tally.Stateful, tally.LiveRecords(), tally.Failed, tally.Stale, tally.Quarantined})
+	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.FirstTime)
 	for _, sizes := range [][]int{{1}, {17}, {len(names) - 1}, {len(names) - 5, len(names) - 4, len(names) - 2}} {
 		a := newAuditor()
 		for _, size := range sizes {

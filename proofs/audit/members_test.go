@@ -36,7 +36,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 		e := e
 		if r.RunID != "" {
 			key := record.RunIdempotencyKey(kind, r.RunID)
-			e.Key = &key
+			e.KeyDigest = &key
 		}
 		for _, c := range r.Contents {
 			m.contents[c.Digest] = slices.Clone(c.Bytes)
@@ -50,7 +50,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 		require.NoError(t, err)
 		key := proofs.Hash(sha256.Sum256([]byte(name)))
 		e := e
-		e.Key = &key
+		e.KeyDigest = &key
 		m.add(v.AppendBody(nil, e))
 		named(name)
 	}
@@ -58,30 +58,30 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	all := func(run string) string {
 		return fmt.Sprintf(`"run_id":%q,"labels":{"step":"one"},"producer":{"id":"p","seq":7},"timestamp":"2026-01-02T03:04:05Z"`, run)
 	}
-	post("ipc", record.IPCRecord, `{`+all("ipc")+`,"payload":{"q":"Who?","seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"`+hash('a')+`","ipc_id":"`+hash('b')+
+	post("ipc", record.KindIPCRecord, `{`+all("ipc")+`,"payload":{"q":"Who?","seed":42},"system_prompt":"Be brief.","output":"Ana.","output_hash":"`+hash('a')+`","ipc_id":"`+hash('b')+
 		`","model":"m","temperature":0.5,"max_tokens":16,"environment":{"ollama_build_hash":"b","model_digest":"d","host_platform":"p"},"usage":{"tokens":5}}`)
-	post("ipc of an axis payload", record.IPCRecord, `{"payload":{"axes":{"x":{"label":"l","score":1}},"policy_hash":"p","seed":7,"world_id":"w"},"payload_schema":"axis-payload-1","output":"Ana.","model":"m","temperature":0.5,"max_tokens":16,"usage":{"note":"long"}}`)
-	post("ipc of claims", record.IPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id_advanced":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16,"seed":42}`)
-	post("ipc without seed", record.IPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16}`)
-	post("ipc incomplete", record.IPCRecord, `{"payload":{"q":"Who?","seed":42},"ipc_id":"`+hash('d')+`","model":"m","temperature":0.5,"max_tokens":16}`)
+	post("ipc of an axis payload", record.KindIPCRecord, `{"payload":{"axes":{"x":{"label":"l","score":1}},"policy_hash":"p","seed":7,"world_id":"w"},"payload_schema":"axis-payload-1","output":"Ana.","model":"m","temperature":0.5,"max_tokens":16,"usage":{"note":"long"}}`)
+	post("ipc of claims", record.KindIPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id_advanced":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16,"seed":42}`)
+	post("ipc without seed", record.KindIPCRecord, `{"input_hash":"`+hash('a')+`","system_prompt_hash":"`+hash('b')+`","output_hash":"`+hash('c')+`","ipc_id":"`+hash('d')+`","model":"m","temperature":1,"max_tokens":16}`)
+	post("ipc incomplete", record.KindIPCRecord, `{"payload":{"q":"Who?","seed":42},"ipc_id":"`+hash('d')+`","model":"m","temperature":0.5,"max_tokens":16}`)
 	dimensions := `"cache_dimensions":{"source_root":"` + hash('1') + `","question_hash":"` + hash('2') + `","model_profile_hash":"` + hash('3') + `","conversation_hash":"` + hash('4') + `","governance_policy_hash":"` + hash('5') +
 		`","schema_version":"1","canonicalization_version":"2","chunking_version":"3","verifier_policy_hash":"` + hash('6') + `"}`
-	post("run", record.RunDAG, `{`+all("run")+`,"evidence":[{"chunk_root":"`+hash('7')+`","start":0,"end":1}],"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
+	post("run", record.KindRunDAG, `{`+all("run")+`,"evidence":[{"chunk_root":"`+hash('7')+`","start":0,"end":1}],"question":"Who keeps the light?","question_mode":"strict","messages":[{"role":"user"}],"policy":{"p":1},"verifier_policy":{"v":1},"source_roots":["`+hash('7')+`"],"dag":{"root":"`+hash('8')+
 		`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('9')+`"}]},"inputs":{"answer_text":"Ana.","audit_mode":"HYBRID","verifier_method":"v","lookup_path":"l","answer_mode":"a","n_quotes":1,"n_verified":1,"sources":[{"score":1,"document_root":"`+hash('7')+`"}],"preflight_hash":"`+hash('a')+`"},`+
 		dimensions+`,"cache_key":"`+hash('b')+`"}`)
-	post("run of a pointer", record.RunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
-	post("run as built", record.RunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
-	post("run rejected", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
-	post("run of another generation", record.RunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
-	post("set", record.CitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
+	post("run of a pointer", record.KindRunDAG, `{"inputs":{"question_hash":"`+hash('1')+`","conversation_hash":"`+hash('2')+`","evidence_map_root":"`+hash('3')+`","answer_text":"Ana.","audit_mode":"STRICT","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`)
+	post("run as built", record.KindRunDAG, `{"question":"Who?","dag":{"root":"`+hash('8')+`","nodes":[{"stage":"question","hash":"`+hash('9')+`"},{"stage":"else","hash":"`+hash('a')+`"}]},"cache_key":"`+hash('b')+`"}`)
+	post("run rejected", record.KindRunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"stage":"preflight"},"rejection_reason":"r","answer_text":"No."}}`)
+	post("run of another generation", record.KindRunDAG, `{"reject_inputs":{"question_hash":"`+hash('1')+`","preflight_payload":{"node_version":"preflight-node-v0"},"rejection_reason":"r"}}`)
+	post("set", record.KindCitationSet, `{`+all("set")+`,"subject":"s","citations":[{"source_id":"x","text":"Ana.","weight":1,"section":"c"},{"source_id":"y","chunk_hash":"sha256:`+hash('a')+`","weight":0.5}]}`)
 	path := uint64(len(m.entries))
-	post("path", record.PathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
-	post("path of another version", record.PathFingerprint, `{"project":"p","route":["Start"],"hash_version":"adr-005","content":"The quay.","content_fingerprint":"0123456789abcdef"}`)
-	post("path of claims", record.PathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
+	post("path", record.KindPathFingerprint, `{`+all("path")+`,"project":"p","build":"1","branch":"main","base":"0","route":["Start","End"],"content":"The [[quay]].","content_fingerprint":"00000000"}`)
+	post("path of another version", record.KindPathFingerprint, `{"project":"p","route":["Start"],"hash_version":"adr-005","content":"The quay.","content_fingerprint":"0123456789abcdef"}`)
+	post("path of claims", record.KindPathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
 	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	verb("state", v, err)
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
-	validation, err := record.ParseValidation([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
+	validation, err := record.ParseValidationRequest([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
 	verb("validation", validation.VerbFor(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
 		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
@@ -96,12 +96,12 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 		list.Add(seq)
 	}
 	verb("redaction", record.NewRedaction("r", list), nil)
-	refused, err := ledgerLimits.Parse(record.IPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
+	refused, err := ledgerLimits.Parse(record.KindIPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
 	require.NoError(t, err)
-	m.add(refused.AppendRefusal(nil, e, record.RefusedMismatch, 0))
+	m.add(refused.AppendRefusal(nil, e, record.RefusalMismatch, 0))
 	named("refusal of a mismatch")
-	key := record.RunIdempotencyKey(record.IPCRecord, "ipc")
-	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}, record.RefusedKey, 1))
+	key := record.RunIdempotencyKey(record.KindIPCRecord, "ipc")
+	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}, record.RefusalKeyConflict, 1))
 	named("refusal for a key")
 	first, second := m.signer, testSigner(t, testOrigin, 2)
 	m.changeKey(t, proofs.KeyIntroduced, first, second)
@@ -109,7 +109,7 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	m.changeKey(t, proofs.KeyRetired, first, second)
 	named("retirement")
 	m.signer = second
-	post("last", record.IPCRecord, `{"input_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`)
+	post("last", record.KindIPCRecord, `{"input_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`)
 	m.head.Size = uint64(len(m.entries))
 	m.seal(t)
 	return m, names
@@ -325,9 +325,9 @@ func redigest(t testing.TB, body []byte, pointer string) []byte {
 	root := d.Root()
 	but := []string{"digest", "idempotency_key"}
 	switch kind := record.Kind(root.Member("kind").Text()); {
-	case pointer == "/record/digest" || kind.IsRecord() || kind == record.RecordRefused || kind == record.LedgerCreated:
+	case pointer == "/record/digest" || kind.IsRecord() || kind == record.KindRecordRefused || kind == record.KindLedgerCreated:
 		return body
-	case kind == record.PathValidated:
+	case kind == record.KindPathValidated:
 		but = append(but, "content_fingerprint", "record_seq")
 	}
 	digest := root.Member("record").Member("digest")
@@ -361,18 +361,18 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 			return fmt.Errorf("content %q does not have the size in the event", name.Text())
 		}
 	}
-	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.LedgerCreated) {
+	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.KindLedgerCreated) {
 		created.Decode(root)
-		if _, err := MemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
+		if _, err := ReadMemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
 			return err
 		}
 	}
 	d := new(Rebuilder)
-	d.Members = testSecret
+	d.MemberSecret = testSecret
 	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
 		return err
 	}
-	if record.Kind(root.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unknown == 0 {
+	if record.Kind(root.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unconfirmable == 0 {
 		t.Errorf("the rebuilt record does not have the digest in the event: %s", body)
 	}
 	return nil

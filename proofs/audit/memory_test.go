@@ -89,13 +89,13 @@ func newMemory(t testing.TB, size int) *memory {
 		case seq%5 == 0:
 			holder = seq
 			key := testKey(seq)
-			e.Key = &key
+			e.KeyDigest = &key
 			m.post(t, e, seq, "")
 		case seq%7 == 0 && holder > 0:
 			key := testKey(holder)
-			e.Key = &key
+			e.KeyDigest = &key
 			r := testRecord(t, seq, "")
-			m.add(r.AppendRefusal(nil, e, record.RefusedKey, holder))
+			m.add(r.AppendRefusal(nil, e, record.RefusalKeyConflict, holder))
 		default:
 			m.post(t, e, seq, "")
 		}
@@ -112,7 +112,7 @@ func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	if members != "" {
 		members = "," + members
 	}
-	r, err := ledgerLimits.Parse(record.IPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
+	r, err := ledgerLimits.Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
 	require.NoError(t, err)
 	return r
 }
@@ -125,8 +125,8 @@ func (m *memory) post(t testing.TB, e record.EventContext, seq uint64, members s
 		m.contents[c.Digest] = slices.Clone(c.Bytes)
 		m.needs[c.Digest] = append(m.needs[c.Digest], seq)
 	}
-	if e.Key != nil {
-		m.keys[*e.Key] = Claim{Seq: seq, Record: record.KindDigest(r.Kind, r.Digest)}
+	if e.KeyDigest != nil {
+		m.keys[*e.KeyDigest] = Claim{Seq: seq, RecordDigest: record.DigestWithKind(r.Kind, r.Digest)}
 	}
 	m.add(r.AppendBody(nil, e))
 }
@@ -155,7 +155,7 @@ func (m *memory) redact(by uint64, seqs ...uint64) {
 func (m *memory) add(body []byte) {
 	seq := uint64(len(m.entries))
 	at := time.Date(2026, 1, 2, 3, 4, 5, int(seq)*1000, time.UTC)
-	body = record.AppendSuffix(body, seq, at)
+	body = record.AppendBodySuffix(body, seq, at)
 	m.entries = append(m.entries, proofs.AppendEntry(nil, m.head.Tip, body))
 	m.head.Tip = proofs.EventHash(m.head.Tip, body)
 	m.head.Time = at.UnixMicro()
@@ -176,7 +176,7 @@ func (m *memory) retile(t testing.TB) proofs.Hash {
 		tree.Append(proofs.LeafHash(entry))
 	}
 	m.tiles = make(map[tileID][]byte)
-	for _, d := range tree.TakeDirty() {
+	for _, d := range tree.TakeDirtyTiles() {
 		m.tiles[tileID{d.Level, d.Index}] = slices.Clone(d.Hashes)
 	}
 	return tree.Root()
@@ -295,7 +295,7 @@ func (m *memory) Redactions(ctx context.Context) iter.Seq2[Redaction, error] {
 	return func(yield func(Redaction, error) bool) {
 		for seq, by := range m.redacted {
 			err := m.ask(ctx, "redactions")
-			if !yield(Redaction{Seq: seq, By: by}, err) || err != nil {
+			if !yield(Redaction{RecordSeq: seq, RedactedBy: by}, err) || err != nil {
 				return
 			}
 		}

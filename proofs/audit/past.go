@@ -16,18 +16,18 @@ import (
 // event's kind, and the high four bits are flags.
 type EventFlags uint8
 
-// These are the flags in an EventFlags. A walk does not set WasServed and WasGone; callers of
+// These are the flags in an EventFlags. A walk does not set FlagServed and FlagGone; callers of
 // ExtendWalk do.
 const (
-	hasContent EventFlags = 1 << (4 + iota) // the event's record names content
-	IsRedacted                              // a later event redacts its content
-	WasServed                               // the server returned the content when it was requested
-	WasGone                                 // the server reported the content as erased when it was requested
+	hasContent   EventFlags = 1 << (4 + iota) // the event's record names content
+	FlagRedacted                              // a later event redacts its content
+	FlagServed                                // the server returned the content when it was requested
+	FlagGone                                  // the server reported the content as erased when it was requested
 
-	// LaterFlags is the set of flags that History.OrFlags can set after an event was appended. A
+	// MutableFlags is the set of flags that History.OrFlags can set after an event was appended. A
 	// walk reads only flags that were set after it began, so a History can discard them after the
 	// walk.
-	LaterFlags = IsRedacted | WasServed | WasGone
+	MutableFlags = FlagRedacted | FlagServed | FlagGone
 )
 
 // eventFlagsOf returns the EventFlags of an event. The kind of the event must be known.
@@ -55,29 +55,29 @@ func (f EventFlags) known() bool {
 // Kind returns the kind of the event. It panics if the kind is not known.
 func (f EventFlags) Kind() record.Kind { return record.EventKinds[f&0x0f-1] }
 
-// UseRole says what an event does with the key of a KeyUse. The key stands for an idempotency key
+// KeyUseRole says what an event does with the key of a KeyUse. The key stands for an idempotency key
 // (spec: Idempotency), a source, or a record whose state the event changes (spec: States; Path
 // validation; Sources; Redactions).
-type UseRole uint8
+type KeyUseRole uint8
 
 // These are the roles that an event can have in a KeyUse.
 const (
-	ClaimsKey       UseRole = iota
-	RefusedForKey           // the event refuses a record because of the key
-	RegistersSource         // the event registers a source; the key is the SHA-256 of the source's id
-	RevokesSource           // the event revokes a source; the key is the SHA-256 of the source's id
-	ChangesState            // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and Digest[0] is the number of the state
-	NumRoles                // the number of roles
+	KeyUseClaim              KeyUseRole = iota
+	KeyUseRefusal                       // the event refuses a record because of the key
+	KeyUseSourceRegistration            // the event registers a source; the key is the SHA-256 of the source's id
+	KeyUseSourceRevocation              // the event revokes a source; the key is the SHA-256 of the source's id
+	KeyUseStateChange                   // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and Digest[0] is the number of the state
+	NumKeyUseRoles                      // the number of roles
 )
 
 // KeyUse is one event's use of an idempotency key, a source, or a record's state.
 type KeyUse struct {
-	Key    proofs.Hash
-	Digest proofs.Hash // digest of the record or verb; zero for a source; see ChangesState
-	Kind   record.Kind // kind of the record or verb
-	Seq    uint64      // seq of the event
-	Role   UseRole
-	First  uint64 // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
+	Key           proofs.Hash
+	Digest        proofs.Hash // digest of the record or verb; zero for a source; see KeyUseStateChange
+	Kind          record.Kind // kind of the record or verb
+	Seq           uint64      // seq of the event
+	Role          KeyUseRole
+	ReferencedSeq uint64 // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
 }
 
 // sameRecord reports whether both uses concern the same record.

@@ -21,7 +21,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
 	sound.post(t, record.EventContext{Actor: "lab", Ledger: "default"}, 20, "")
-	r, err := ledgerLimits.Parse(record.IPCRecord, []byte(`{"payload":{"a":1,"b/c":{"d":[1.50]},"seed":7},"model":"m"}`))
+	r, err := ledgerLimits.Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1,"b/c":{"d":[1.50]},"seed":7},"model":"m"}`))
 	require.NoError(t, err)
 	for _, c := range r.Contents {
 		sound.contents[c.Digest] = slices.Clone(c.Bytes)
@@ -35,7 +35,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 	digest := func(pointer string) string {
 		_, after, found := strings.Cut(body, `"`+pointer+`":`)
 		require.True(t, found, pointer)
-		return after[:2*members.DigestBytes+2]
+		return after[:2*members.DigestSize+2]
 	}
 	_, members, _ := strings.Cut(body, `"payload_members":`)
 	members, _, _ = strings.Cut(members, `,"seed"`)

@@ -34,14 +34,14 @@ func entryAgain(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.H
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, readDamage(err, damaged(KindTruncated, seq, "the entry was read before, but cannot be read again: %v", err))
+			return nil, readDamage(err, damaged(DamageTruncated, seq, "the entry was read before, but cannot be read again: %v", err))
 		}
 		if got := proofs.LeafHash(entry); got != leaf {
-			return nil, damaged(KindEntry, seq, "the entry's leaf hash is %x, but was %x when it was first read", got, leaf)
+			return nil, damaged(DamageEntry, seq, "the entry's leaf hash is %x, but was %x when it was first read", got, leaf)
 		}
 		return bytes.Clone(entry), nil
 	}
-	return nil, damaged(KindTruncated, seq, "the entry was read before, but is now missing")
+	return nil, damaged(DamageTruncated, seq, "the entry was read before, but is now missing")
 }
 
 // rereader reads events in any order, independently of the walk. An event is valid until the next
@@ -53,7 +53,7 @@ type rereader struct {
 
 // walked reads an event that the walk has already checked, and compares it with the tree.
 func (r *rereader) walked(seq uint64) (event.Event, error) {
-	index, slot := seq/proofs.FullTile, seq%proofs.FullTile
+	index, slot := seq/proofs.FullTileWidth, seq%proofs.FullTileWidth
 	tile, err := proofs.NewProver(r.tree.Snapshot(), nil, r.past.Tile).Tile(0, index)
 	switch {
 	case err != nil && r.isStored:
@@ -72,11 +72,11 @@ func (r *rereader) stored(seq uint64) (e event.Event, known bool, err error) {
 	if err != nil {
 		return event.Event{}, false, onlyUnavailable(err)
 	}
-	served, err := r.source.Tile(r.ctx, 0, seq/proofs.FullTile)
+	served, err := r.source.Tile(r.ctx, 0, seq/proofs.FullTileWidth)
 	if err != nil {
 		return event.Event{}, false, onlyUnavailable(err)
 	}
-	leaf, slot := proofs.LeafHash(entry), seq%proofs.FullTile
+	leaf, slot := proofs.LeafHash(entry), seq%proofs.FullTileWidth
 	if uint64(len(served)) < (slot+1)*proofs.HashSize || hashAt(served, slot) != leaf {
 		return event.Event{}, false, nil
 	}

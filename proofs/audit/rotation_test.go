@@ -28,8 +28,8 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 		}
 	}
 	key := record.RotationIdempotencyKey(changes)
-	m.keys[key] = Claim{Seq: seq, Record: record.KindDigest(v.Kind, v.Digest)}
-	m.add(v.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", Key: &key}))
+	m.keys[key] = Claim{Seq: seq, RecordDigest: record.DigestWithKind(v.Kind, v.Digest)}
+	m.add(v.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
 	m.head.Size = seq + 1
 	m.seal(t)
 }
@@ -60,7 +60,7 @@ func TestKeysChange(t *testing.T) {
 		options := Options{Verifiers: verifiers}
 		stored, err := WalkLog(t.Context(), m, options)
 		require.NoError(t, err)
-		extended, at, err := ExtendWalk(t.Context(), published{m}, options, ExtendOptions{From: a.at, Past: a.past, Seen: a.seen})
+		extended, at, err := ExtendWalk(t.Context(), published{m}, options, ExtendOptions{Start: a.at, History: a.past, SeenCheckpoints: a.seen})
 		require.NoError(t, err)
 		for _, report := range []*Report{stored, extended} {
 			if kind == "" {
@@ -77,7 +77,7 @@ func TestKeysChange(t *testing.T) {
 	check(m, both, "", 0)
 	for _, signer := range []*proofs.Signer{first, second} { // during the overlap, both keys must sign
 		introduced.signedBy(t, signer)
-		check(introduced, both, KindSignature, introduced.head.Size)
+		check(introduced, both, DamageSignature, introduced.head.Size)
 	}
 
 	m.changeKey(t, proofs.KeyRetired, first, second)
@@ -87,32 +87,32 @@ func TestKeysChange(t *testing.T) {
 	check(m, both[:1], "", 0)
 	old := m.clone()
 	old.signedBy(t, first)
-	check(old, both, KindSignature, retired)
+	check(old, both, DamageSignature, retired)
 
 	again := m.clone()
 	again.changeKey(t, proofs.KeyIntroduced, second, first)
 	again.signedBy(t, second)
-	check(again, both, KindEvent, retired)
+	check(again, both, DamageEvent, retired)
 
 	// If only the second key is trusted, a signature by the first key alone does not suffice, even
 	// though the log contains the event in which the first key names the second.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
-	check(thief, both[:1], KindSignature, thief.head.Size)
+	check(thief, both[:1], DamageSignature, thief.head.Size)
 	before := newMemory(t, 300)
 	before.signedBy(t, first)
-	check(before, both[:1], KindSignature, before.head.Size)
+	check(before, both[:1], DamageSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
-	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{Past: newMemoryHistory()})
+	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
-	require.Equal(t, KindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
-	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{Past: newMemoryHistory()})
+	require.Equal(t, DamageEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
+	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
-	require.Equal(t, KindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
+	require.Equal(t, DamageSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()
 	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
 	stranger.signedBy(t, second)
-	check(stranger, both, KindEvent, retired)
+	check(stranger, both, DamageEvent, retired)
 }
 
 // WalkLog reports damage if no event introduces the trusted key, even if that key signs the checkpoint.
@@ -123,5 +123,5 @@ func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{other.Verifier()}})
 	require.NoError(t, err)
 	require.NotNil(t, report.Damage)
-	require.Equal(t, []any{KindEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})
+	require.Equal(t, []any{DamageEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})
 }

@@ -25,11 +25,11 @@ func (c *signerCheck) open(walked uint64) error {
 	}
 	switch {
 	case isSignatureError(err):
-		return damaged(KindSignature, c.head.Size, "%v", err)
+		return damaged(DamageSignature, c.head.Size, "%v", err)
 	case err != nil:
-		return damaged(KindCheckpoint, c.head.Size, "%v", err)
+		return damaged(DamageCheckpoint, c.head.Size, "%v", err)
 	case checkpoint.Size == 0 && !c.isStored:
-		return damaged(KindCheckpoint, 0, "the checkpoint covers no events, but a log is never empty: its first event creates the ledger")
+		return damaged(DamageCheckpoint, 0, "the checkpoint covers no events, but a log is never empty: its first event creates the ledger")
 	}
 	c.checkpoint = checkpoint
 	return nil
@@ -38,12 +38,12 @@ func (c *signerCheck) open(walked uint64) error {
 // created checks the origin in the event that creates the ledger, and begins the key history
 // with the key in that event.
 func (c *signerCheck) created(e *event.Body) error {
-	if origin := string(e.Created.Origin); origin != c.checkpoint.Origin {
-		return damaged(KindEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
+	if origin := string(e.Creation.Origin); origin != c.checkpoint.Origin {
+		return damaged(DamageEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
 	}
-	first, err := proofs.ParseVerifier(string(e.Created.VerifierKey))
+	first, err := proofs.ParseVerifier(string(e.Creation.VerifierKey))
 	if err != nil {
-		return damaged(KindEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Created.VerifierKey, err)
+		return damaged(DamageEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Creation.VerifierKey, err)
 	}
 	c.history = proofs.NewKeyHistory(first)
 	return nil
@@ -51,8 +51,8 @@ func (c *signerCheck) created(e *event.Body) error {
 
 // rotated adds a key rotation to the history.
 func (c *signerCheck) rotated(e *event.Body) error {
-	if err := c.history.AddRecord(e.Seq, e.Detail); err != nil {
-		return damaged(KindEvent, e.Seq, "the event's change of the log's key is invalid: %v", err)
+	if err := c.history.AddRecord(e.Seq, e.Record); err != nil {
+		return damaged(DamageEvent, e.Seq, "the event's change of the log's key is invalid: %v", err)
 	}
 	return nil
 }
@@ -65,15 +65,15 @@ func (c *signerCheck) finish() error {
 		return nil
 	}
 	if !slices.ContainsFunc(c.verifiers, c.history.Contains) {
-		return damaged(KindEvent, 0, "none of the trusted keys belongs to the ledger")
+		return damaged(DamageEvent, 0, "none of the trusted keys belongs to the ledger")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
-		return damaged(KindSignature, c.head.Size, "%v", err)
+		return damaged(DamageSignature, c.head.Size, "%v", err)
 	}
 	return nil // open would already have reported any other error
 }
 
 // isSignatureError reports whether err says that a checkpoint lacks a required signature.
 func isSignatureError(err error) bool {
-	return errors.Is(err, proofs.ErrWrongKey) || errors.Is(err, proofs.ErrSignature) || errors.Is(err, proofs.ErrRetired)
+	return errors.Is(err, proofs.ErrWrongKey) || errors.Is(err, proofs.ErrSignature) || errors.Is(err, proofs.ErrRetiredKey)
 }

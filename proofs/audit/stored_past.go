@@ -40,13 +40,13 @@ func (*storedPast) OrFlags(uint64, EventFlags) error { return nil }
 // registered sources.
 func (p *storedPast) AddKeyUse(u KeyUse) error {
 	switch u.Role {
-	case ClaimsKey:
+	case KeyUseClaim:
 		return p.checkKey(&u, u.Seq)
-	case RefusedForKey:
-		return p.checkKey(&u, u.First)
-	case RegistersSource:
+	case KeyUseRefusal:
+		return p.checkKey(&u, u.ReferencedSeq)
+	case KeyUseSourceRegistration:
 		p.sources[u.Key] = true
-	case RevokesSource:
+	case KeyUseSourceRevocation:
 		if !p.sources[u.Key] {
 			return u.notRegistered()
 		}
@@ -59,16 +59,16 @@ func (p *storedPast) AddKeyUse(u KeyUse) error {
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 	got, err := p.stored.Key(p.ctx, u.Key)
 	if err != nil {
-		return readDamage(err, damaged(KindKey, u.Seq, "key %x is missing: %v", u.Key, err))
+		return readDamage(err, damaged(DamageKey, u.Seq, "key %x is missing: %v", u.Key, err))
 	}
-	about := record.KindDigest(u.Kind, u.Digest)
+	about := record.DigestWithKind(u.Kind, u.Digest)
 	switch {
 	case got.Seq != holder:
-		return damaged(KindKey, u.Seq, "storage says that event %[2]d claims the key %[1]x, but according to the log it is event %[3]d", u.Key, got.Seq, holder)
-	case u.Role == ClaimsKey && got.Record != about:
-		return damaged(KindKey, u.Seq, "key %x belongs to record %x, but the event's record is %x", u.Key, got.Record, about)
-	case u.Role == RefusedForKey && got.Record == about:
-		return damaged(KindKey, u.Seq, "the event refuses a record because event %d claims the key %x, but that event has the same record", u.First, u.Key)
+		return damaged(DamageKey, u.Seq, "storage says that event %[2]d claims the key %[1]x, but according to the log it is event %[3]d", u.Key, got.Seq, holder)
+	case u.Role == KeyUseClaim && got.RecordDigest != about:
+		return damaged(DamageKey, u.Seq, "key %x belongs to record %x, but the event's record is %x", u.Key, got.RecordDigest, about)
+	case u.Role == KeyUseRefusal && got.RecordDigest == about:
+		return damaged(DamageKey, u.Seq, "the event refuses a record because event %d claims the key %x, but that event has the same record", u.ReferencedSeq, u.Key)
 	}
 	return nil
 }

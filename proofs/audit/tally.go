@@ -7,17 +7,17 @@ import (
 
 // Tally counts the events of a log up to a position.
 type Tally struct {
-	First      string `json:"first"`      // time of the first event
-	Records    uint64 `json:"records"`    // events that contain a record
-	Stateful   uint64 `json:"stateful"`   // records that have a state
-	Mismatched uint64 `json:"mismatched"` // records with a failed check
-	Refused    uint64 `json:"refused"`    // refusals
+	FirstTime         string `json:"first"`      // time of the first event
+	Records           uint64 `json:"records"`    // events that contain a record
+	Stateful          uint64 `json:"stateful"`   // records that have a state
+	MismatchedRecords uint64 `json:"mismatched"` // records with a failed check
+	Refusals          uint64 `json:"refused"`    // refusals
 	// ChosenKeys counts the records whose idempotency key does not follow from their run_id. Either
 	// the writers chose those keys, or the server is dishonest.
 	ChosenKeys uint64 `json:"chosen_keys"`
 	// The fields below count the records in each state, taking into account the state changes in
 	// the first Counted events.
-	Counted     uint64 `json:"counted"`
+	StatesAsOf  uint64 `json:"counted"`
 	Failed      uint64 `json:"failed"`
 	Stale       uint64 `json:"stale"`
 	Quarantined uint64 `json:"quarantined"`
@@ -29,19 +29,19 @@ func (t *Tally) LiveRecords() uint64 { return t.Stateful - t.Failed - t.Stale - 
 // add counts an event. State changes are counted by countState instead.
 func (t *Tally) add(e *event.Body) {
 	if e.Seq == 0 {
-		t.First = string(e.TimeText)
+		t.FirstTime = string(e.TimeText)
 	}
 	switch {
-	case e.Kind == record.RecordRefused:
-		t.Refused++
+	case e.Kind == record.KindRecordRefused:
+		t.Refusals++
 	case e.Kind.IsRecord():
 		t.Records++
 		if e.Kind.HasState() {
 			t.Stateful++
 		}
 		for i := range e.Checks {
-			if e.Checks[i].Result == record.Mismatch {
-				t.Mismatched++
+			if e.Checks[i].Result == record.ResultMismatch {
+				t.MismatchedRecords++
 				break
 			}
 		}
@@ -51,13 +51,13 @@ func (t *Tally) add(e *event.Body) {
 // countState updates the counters for the state of one record. uses must contain all changes of
 // that record's state. Uses with other roles are ignored.
 func (t *Tally) countState(uses []KeyUse) {
-	before, now := record.Live, record.Live
+	before, now := record.StateLive, record.StateLive
 	for _, u := range uses {
-		if u.Role != ChangesState || int(u.Digest[0]) >= len(record.States) {
+		if u.Role != KeyUseStateChange || int(u.Digest[0]) >= len(record.States) {
 			continue
 		}
 		now = record.States[u.Digest[0]]
-		if u.Seq < t.Counted {
+		if u.Seq < t.StatesAsOf {
 			before = now
 		}
 	}
@@ -72,11 +72,11 @@ func (t *Tally) countState(uses []KeyUse) {
 // counter returns the counter for a state, or nil for the live state, which has no counter.
 func (t *Tally) counter(s record.State) *uint64 {
 	switch s {
-	case record.Failed:
+	case record.StateFailed:
 		return &t.Failed
-	case record.Stale:
+	case record.StateStale:
 		return &t.Stale
-	case record.Quarantined:
+	case record.StateQuarantined:
 		return &t.Quarantined
 	}
 	return nil

@@ -30,8 +30,8 @@ func (t *target) servedTile(path proofs.TilePath, needed int) ([]byte, error) {
 		return nil, readDamage(err, tileDamaged(path, 0, "the tile cannot be read: %v", err))
 	}
 	n := len(tile)
-	if n%proofs.HashSize != 0 || n > proofs.FullTile*proofs.HashSize {
-		return nil, tileDamaged(path, 0, "the tile has %d bytes, but a tile consists of at most %d hashes of %d bytes", n, proofs.FullTile, proofs.HashSize)
+	if n%proofs.HashSize != 0 || n > proofs.FullTileWidth*proofs.HashSize {
+		return nil, tileDamaged(path, 0, "the tile has %d bytes, but a tile consists of at most %d hashes of %d bytes", n, proofs.FullTileWidth, proofs.HashSize)
 	}
 	if n < needed*proofs.HashSize {
 		return nil, tileDamaged(path, uint64(n/proofs.HashSize), "the tile has %d hashes, but the log requires %d", n/proofs.HashSize, needed)

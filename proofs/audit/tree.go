@@ -41,10 +41,10 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return leaf, nil, damaged(KindEntry, seq, "%v", err)
+		return leaf, nil, damaged(DamageEntry, seq, "%v", err)
 	}
 	if prev != t.tip {
-		return leaf, nil, damaged(KindChain, seq, "the event's prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
+		return leaf, nil, damaged(DamageChain, seq, "the event's prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
 	}
 	return leaf, body, t.compareGrown()
 }
@@ -53,8 +53,8 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 func (t *treeCheck) append(leaf proofs.Hash, entry []byte) {
 	t.tree.Append(leaf)
 	t.tip = sha256.Sum256(entry) // an entry is prev_event_hash ‖ body
-	if t.size()%proofs.FullTile == 0 {
-		t.grown = t.tree.TakeDirty()
+	if t.size()%proofs.FullTileWidth == 0 {
+		t.grown = t.tree.TakeDirtyTiles()
 	}
 }
 
@@ -67,9 +67,9 @@ func (t *treeCheck) leafHash(entry []byte) proofs.Hash {
 
 // servedLeaf returns the leaf hash of an entry according to the served tiles.
 func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
-	slot := seq % proofs.FullTile
+	slot := seq % proofs.FullTileWidth
 	if slot == 0 || t.leaves == nil {
-		tile, err := t.servedTile(t.path(0, seq/proofs.FullTile), 1)
+		tile, err := t.servedTile(t.path(0, seq/proofs.FullTileWidth), 1)
 		if err != nil {
 			return proofs.Hash{}, err
 		}
@@ -77,7 +77,7 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 	}
 	at := slot * proofs.HashSize
 	if at >= uint64(len(t.leaves)) {
-		return proofs.Hash{}, tileDamaged(t.path(0, seq/proofs.FullTile), slot, "the tile has only %d hashes", slot)
+		return proofs.Hash{}, tileDamaged(t.path(0, seq/proofs.FullTileWidth), slot, "the tile has only %d hashes", slot)
 	}
 	return proofs.Hash(t.leaves[at : at+proofs.HashSize]), nil
 }
@@ -87,26 +87,26 @@ func (t *treeCheck) servedLeaf(seq uint64) (proofs.Hash, error) {
 // hash is damaged if the entry fits between its neighbours in the chain; if not, the entry is
 // damaged.
 func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash) error {
-	path := t.path(0, seq/proofs.FullTile)
+	path := t.path(0, seq/proofs.FullTileWidth)
 	signed, err := t.isSigned(path)
 	if err != nil {
 		return err
 	}
 	if signed {
-		return damaged(KindEntry, seq, "the entry's leaf hash is %x, but the signed tree has %x", leaf, served)
+		return damaged(DamageEntry, seq, "the entry's leaf hash is %x, but the signed tree has %x", leaf, served)
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return damaged(KindEntry, seq, "%v", err)
+		return damaged(DamageEntry, seq, "%v", err)
 	}
 	fits, err := t.fitsNext(seq, leaf, proofs.EventHash(prev, body))
 	if err != nil {
 		return err
 	}
 	if prev != t.tip || !fits {
-		return damaged(KindEntry, seq, "the entry's leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
+		return damaged(DamageEntry, seq, "the entry's leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
 	}
-	return tileDamaged(path, seq%proofs.FullTile, "the tile's hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
+	return tileDamaged(path, seq%proofs.FullTileWidth, "the tile's hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
 
 // fitsNext reports whether an entry fits what follows it in the log. It compares the entry's event
@@ -142,11 +142,11 @@ func (t *treeCheck) finish() error {
 	size, signed := t.head.Size, t.checkpoint
 	switch root := t.tree.Root(); {
 	case signed.Size > size:
-		return damaged(KindTruncated, size, "the checkpoint covers %d entries, but the head has only %d", signed.Size, size)
+		return damaged(DamageTruncated, size, "the checkpoint covers %d entries, but the head has only %d", signed.Size, size)
 	case signed.Size < size:
-		return damaged(KindCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
+		return damaged(DamageCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
 	case len(t.head.Checkpoint) > 0 && root != signed.Root:
-		return damaged(KindRoot, size, "the entries have the root %x, but the signed root is %x", root, signed.Root)
+		return damaged(DamageRoot, size, "the entries have the root %x, but the signed root is %x", root, signed.Root)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	}
 	if signed {
 		first, last := firstBelow(path, slot), firstBelow(path, slot+1)-1
-		return nil, damaged(KindEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
+		return nil, damaged(DamageEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
 	}
 	return nil, tileDamaged(path, slot, "hash %d of the tile is %x, but the entries hash to %x", slot, has, want)
 }

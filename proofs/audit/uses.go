@@ -20,19 +20,19 @@ type useCheck struct {
 
 // event records how an event uses its idempotency key, if it has one (spec: Idempotency).
 func (c *useCheck) event(e *event.Body) error {
-	key, runID := e.Common.Key, e.Common.RunID
+	key, runID := e.Common.KeyDigest, e.Common.RunID
 	if key == nil {
 		if e.Kind.IsRecord() && runID != nil {
-			return damaged(KindEvent, e.Seq, "the event has a run_id, but no idempotency key")
+			return damaged(DamageEvent, e.Seq, "the event has a run_id, but no idempotency key")
 		}
 		return nil
 	}
 	u := KeyUse{Key: *key, Digest: e.Common.Digest, Kind: e.Kind, Seq: e.Seq}
 	switch {
-	case e.Kind == record.RecordRefused:
-		u.Kind, u.Role, u.First = e.Refusal.Kind, RefusedForKey, e.Refusal.FirstSeq
-		if u.First >= e.Seq {
-			return damaged(KindEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event claims")
+	case e.Kind == record.KindRecordRefused:
+		u.Kind, u.Role, u.ReferencedSeq = e.Refusal.Kind, KeyUseRefusal, e.Refusal.FirstSeq
+		if u.ReferencedSeq >= e.Seq {
+			return damaged(DamageEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event claims")
 		}
 	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKey(e.Kind, runID):
 		c.tally.ChosenKeys++
@@ -40,18 +40,18 @@ func (c *useCheck) event(e *event.Body) error {
 	if err := c.past.AddKeyUse(u); err != nil {
 		return err
 	}
-	c.report.Keys++
-	if u.Role == ClaimsKey {
-		c.report.Claims++
+	c.report.KeyUses++
+	if u.Role == KeyUseClaim {
+		c.report.KeyClaims++
 	}
 	return nil
 }
 
 // source records that an event registers or revokes a source.
 func (c *useCheck) source(e *event.Body) error {
-	role := RegistersSource
-	if e.Kind == record.SourceRevoked {
-		role = RevokesSource
+	role := KeyUseSourceRegistration
+	if e.Kind == record.KindSourceRevoked {
+		role = KeyUseSourceRevocation
 	}
 	return c.past.AddKeyUse(KeyUse{Key: sha256.Sum256(e.Source.ID), Kind: e.Kind, Seq: e.Seq, Role: role})
 }
@@ -59,7 +59,7 @@ func (c *useCheck) source(e *event.Body) error {
 // state records that an event changes the state of a record.
 func (c *useCheck) state(e *event.Body) error {
 	seq := e.State.RecordSeq
-	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, First: seq, Role: ChangesState}
+	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, ReferencedSeq: seq, Role: KeyUseStateChange}
 	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.State.State)))
 	return c.past.AddKeyUse(u)
 }
@@ -82,7 +82,7 @@ func (c *useCheck) finish(size uint64) error {
 	if first != nil {
 		return first
 	}
-	c.tally.Counted = size
+	c.tally.StatesAsOf = size
 	return nil
 }
 
@@ -94,23 +94,23 @@ func misuse(uses []KeyUse) *Damage {
 		u := &uses[i]
 		wrong := ""
 		switch {
-		case u.Role == ChangesState:
-		case u.Role == RegistersSource:
+		case u.Role == KeyUseStateChange:
+		case u.Role == KeyUseSourceRegistration:
 			registered = true
-		case u.Role == RevokesSource && !registered:
+		case u.Role == KeyUseSourceRevocation && !registered:
 			return u.notRegistered()
-		case u.Role == RevokesSource:
-		case u.Role == ClaimsKey && holder != nil:
+		case u.Role == KeyUseSourceRevocation:
+		case u.Role == KeyUseClaim && holder != nil:
 			wrong = fmt.Sprintf("the event claims the key %x, which event %d already claims", u.Key, holder.Seq)
-		case u.Role == ClaimsKey:
+		case u.Role == KeyUseClaim:
 			holder = u
-		case holder == nil || u.First != holder.Seq:
-			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event does not claim the key", u.First, u.Key)
+		case holder == nil || u.ReferencedSeq != holder.Seq:
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event does not claim the key", u.ReferencedSeq, u.Key)
 		case u.sameRecord(holder):
-			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event has the same record", u.First, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event has the same record", u.ReferencedSeq, u.Key)
 		}
 		if wrong != "" {
-			return &Damage{Kind: KindKey, Seq: u.Seq, Message: wrong}
+			return &Damage{Kind: DamageKey, Seq: u.Seq, Message: wrong}
 		}
 	}
 	return nil
@@ -118,5 +118,5 @@ func misuse(uses []KeyUse) *Damage {
 
 // notRegistered returns the damage to report for the revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
-	return &Damage{Kind: KindEvent, Seq: u.Seq, Message: fmt.Sprintf("the event revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
+	return &Damage{Kind: DamageEvent, Seq: u.Seq, Message: fmt.Sprintf("the event revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

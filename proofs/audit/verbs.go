@@ -22,11 +22,11 @@ type verbCheck struct {
 func (c *verbCheck) stateChange(e *event.Body) error {
 	f := &e.State
 	if !slices.Contains(record.States[:], record.State(f.State)) {
-		return damaged(KindEvent, e.Seq, "the event changes a record's state to %.100q, which is not a valid state", f.State)
+		return damaged(DamageEvent, e.Seq, "the event changes a record's state to %.100q, which is not a valid state", f.State)
 	}
 	target, err := c.earlier(e, f.RecordSeq)
 	if err == nil && !target.Kind().HasState() {
-		err = damaged(KindEvent, e.Seq, "the event changes the state of event %d, but a record of kind %s has no state", f.RecordSeq, target.Kind())
+		err = damaged(DamageEvent, e.Seq, "the event changes the state of event %d, but a record of kind %s has no state", f.RecordSeq, target.Kind())
 	}
 	return err
 }
@@ -35,7 +35,7 @@ func (c *verbCheck) stateChange(e *event.Body) error {
 func (c *verbCheck) note(e *event.Body) error {
 	target, err := c.earlier(e, e.Note.RecordSeq)
 	if err == nil && !target.Kind().IsRecord() {
-		err = damaged(KindEvent, e.Seq, "the event is a note on event %d, but events of kind %s are not records", e.Note.RecordSeq, target.Kind())
+		err = damaged(DamageEvent, e.Seq, "the event is a note on event %d, but events of kind %s are not records", e.Note.RecordSeq, target.Kind())
 	}
 	return err
 }
@@ -48,8 +48,8 @@ func (c *verbCheck) validation(e *event.Body) error {
 	if err != nil {
 		return err
 	}
-	if target.Kind() != record.PathFingerprint {
-		return damaged(KindEvent, e.Seq, "the event validates event %d, whose kind is %s, not path_fingerprint", f.RecordSeq, target.Kind())
+	if target.Kind() != record.KindPathFingerprint {
+		return damaged(DamageEvent, e.Seq, "the event validates event %d, whose kind is %s, not path_fingerprint", f.RecordSeq, target.Kind())
 	}
 	validated, err := c.reread.walked(f.RecordSeq)
 	if err != nil {
@@ -57,11 +57,11 @@ func (c *verbCheck) validation(e *event.Body) error {
 	}
 	path := validated.Path()
 	if f.Build != nil && !bytes.Equal(path.Build, f.Build) {
-		return damaged(KindEvent, e.Seq, "the event validates a path in build %.100q, but the build of event %d is %.100s", f.Build, f.RecordSeq, nullable(path.Build))
+		return damaged(DamageEvent, e.Seq, "the event validates a path in build %.100q, but the build of event %d is %.100s", f.Build, f.RecordSeq, nullable(path.Build))
 	}
 	if !bytes.Equal(path.Project, f.Project) || !sameOrNull(path.ContentFingerprint, f.ContentFingerprint) ||
 		!rules.IsPathID(f.PathID) || !bytes.HasPrefix(rules.RouteID(path.Passages), f.PathID) {
-		return damaged(KindEvent, e.Seq, "the event validates path %.100q of project %.100q with the content fingerprint %.100s, but event %d has a different path",
+		return damaged(DamageEvent, e.Seq, "the event validates path %.100q of project %.100q with the content fingerprint %.100s, but event %d has a different path",
 			f.PathID, f.Project, nullable(f.ContentFingerprint), f.RecordSeq)
 	}
 	return nil
@@ -72,7 +72,7 @@ func (c *verbCheck) validation(e *event.Body) error {
 func (c *verbCheck) redaction(e *event.Body) error {
 	list := e.Redaction.Seqs
 	if list.Last() >= e.Seq {
-		return damaged(KindEvent, e.Seq, "the event redacts record %d, which is not an earlier event", list.Last())
+		return damaged(DamageEvent, e.Seq, "the event redacts record %d, which is not an earlier event", list.Last())
 	}
 	for seq := range list.All() {
 		flags, err := c.flagsOf(seq)
@@ -80,9 +80,9 @@ func (c *verbCheck) redaction(e *event.Body) error {
 			return err
 		}
 		if flags&hasContent == 0 {
-			return damaged(KindRedaction, e.Seq, "the event redacts event %d, which is of kind %s and names no content", seq, flags.Kind())
+			return damaged(DamageRedaction, e.Seq, "the event redacts event %d, which is of kind %s and names no content", seq, flags.Kind())
 		}
-		if err := c.past.OrFlags(seq, IsRedacted); err != nil {
+		if err := c.past.OrFlags(seq, FlagRedacted); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (c *verbCheck) redaction(e *event.Body) error {
 // before e.
 func (c *verbCheck) earlier(e *event.Body, seq uint64) (EventFlags, error) {
 	if seq >= e.Seq {
-		return 0, damaged(KindEvent, e.Seq, "the event refers to event %d, which is not an earlier event", seq)
+		return 0, damaged(DamageEvent, e.Seq, "the event refers to event %d, which is not an earlier event", seq)
 	}
 	return c.flagsOf(seq)
 }

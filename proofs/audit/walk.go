@@ -12,7 +12,7 @@ import (
 
 const (
 	progressStep = 4096    // number of entries between two calls to Options.Progress
-	reachedStep  = 1 << 16 // number of entries between two calls to ExtendOptions.Reached
+	reachedStep  = 1 << 16 // number of entries between two calls to ExtendOptions.OnVerified
 )
 
 // walk is one pass over a log. Its parts share the target and the tree.
@@ -43,14 +43,14 @@ func newWalk(ctx context.Context, source PublishedLog, stored Source, options Op
 	}
 	w := &walk{options: options, extension: x}
 	w.target = &target{ctx: ctx, source: source, head: head}
-	w.tree = &treeCheck{target: w.target, past: x.Past, tree: empty}
+	w.tree = &treeCheck{target: w.target, past: x.History, tree: empty}
 	reread := &rereader{treeCheck: w.tree}
 	if stored != nil {
 		w.isStored = true
 		w.tree.past = &storedPast{target: w.target, stored: stored, reread: reread, sources: make(map[proofs.Hash]bool)}
 		w.content = newContentCheck(w.target, stored, reread, &w.report)
 	}
-	w.seen = &seenCheck{treeCheck: w.tree, checkpoints: x.Seen}
+	w.seen = &seenCheck{treeCheck: w.tree, checkpoints: x.SeenCheckpoints}
 	w.signers = &signerCheck{target: w.target, verifiers: options.Verifiers, successors: options.Successors}
 	uses := &useCheck{past: w.tree.past, report: &w.report, tally: &w.tally}
 	w.events = newEventCheck(options, w.signers, uses, &verbCheck{past: w.tree.past, reread: reread})
@@ -116,7 +116,7 @@ func (w *walk) entries() error {
 			return nil // the remaining entries were added after the walk began
 		}
 		if err != nil {
-			return readDamage(err, damaged(KindTruncated, seq, "the entry cannot be read, although the head has %d entries: %v", w.head.Size, err))
+			return readDamage(err, damaged(DamageTruncated, seq, "the entry cannot be read, although the head has %d entries: %v", w.head.Size, err))
 		}
 		if err := w.entry(seq, entry); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(KindTruncated, size, "this entry and all later entries are missing, although the head has %d entries", w.head.Size)
+		return damaged(DamageTruncated, size, "this entry and all later entries are missing, although the head has %d entries", w.head.Size)
 	}
 	return nil
 }
@@ -159,8 +159,8 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 	if err := w.tree.past.AppendFlags(eventFlagsOf(e)); err != nil {
 		return err
 	}
-	if w.extension.Each != nil {
-		if err := w.extension.Each(WalkedEntry{Seq: seq, Entry: entry, Event: w.events.document.Root(), Body: e}); err != nil {
+	if w.extension.OnEntry != nil {
+		if err := w.extension.OnEntry(WalkedEntry{Seq: seq, Entry: entry, ParsedBody: w.events.document.Root(), Body: e}); err != nil {
 			return err
 		}
 	}
@@ -168,29 +168,29 @@ func (w *walk) entry(seq uint64, entry []byte) error {
 	return w.seen.checkGrown()
 }
 
-// reached calls ExtendOptions.Reached after every reachedStep entries if the signed tree contains
+// reached calls ExtendOptions.OnVerified after every reachedStep entries if the signed tree contains
 // them.
 func (w *walk) reached() error {
 	size := w.tree.size()
-	if w.extension.Reached == nil || size%reachedStep != 0 || size == w.extension.From.Size {
+	if w.extension.OnVerified == nil || size%reachedStep != 0 || size == w.extension.Start.Size {
 		return nil
 	}
 	root, known, err := w.servedRoot(size)
 	if err != nil || !known || root != w.tree.tree.Root() {
 		return err // if there is damage, the walk reports it later
 	}
-	return w.extension.Reached(w.position())
+	return w.extension.OnVerified(w.position())
 }
 
 // checkHead compares the stored head with the last entry.
 func (w *walk) checkHead() error {
 	size, last := w.head.Size, w.events.time
 	if w.tree.tip != w.head.Tip {
-		return damaged(KindHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
+		return damaged(DamageHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
 	at, _ := moment.Parse(last) // the walk has already checked the time, so Parse fails only if the log is empty
 	if size > 0 && at.UnixMicro() != w.head.Time {
-		return damaged(KindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
+		return damaged(DamageHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
 	}
 	return nil
 }

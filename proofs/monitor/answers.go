@@ -9,11 +9,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// AnswerCheck compares a server's answers with its log. Package replay implements it. An audit
+// AnswerChecker compares a server's answers with its log. Package replay implements it. An audit
 // calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if
 // the log is valid, and always Close at the end. After Close, another audit can call Begin
 // again.
-type AnswerCheck interface {
+type AnswerChecker interface {
 	// Begin is called before the audit fetches the checkpoint that it audits.
 	Begin(ctx context.Context, a *Auditor) error
 	// Entry is called with each verified entry of the log, in order. During Finish, Walk.CatchUp
@@ -27,7 +27,7 @@ type AnswerCheck interface {
 	Close() error
 }
 
-// Walk gives an AnswerCheck access to a finished walk over all entries of a log. Tile is safe for
+// Walk gives an AnswerChecker access to a finished walk over all entries of a log. Tile is safe for
 // concurrent use.
 type Walk struct {
 	*Auditor
@@ -54,7 +54,7 @@ func (a *Auditor) Report() *Report { return a.report }
 // OpenLog fetches the current checkpoint and returns the log as of that checkpoint. The audit
 // remembers the checkpoint and requires later ones to extend it.
 func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
-	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
+	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Concurrency)
 	if err != nil {
 		return nil, err
 	}

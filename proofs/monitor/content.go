@@ -98,7 +98,7 @@ func (c *contentChecker) stop() {
 // add submits the record of an event to the workers, if the event has one. Records without content
 // are included, because nothing else checks their digests.
 func (c *contentChecker) add(e audit.WalkedEntry) error {
-	if e.Body.Kind == record.LedgerCreated {
+	if e.Body.Kind == record.KindLedgerCreated {
 		return c.readMemberSecret(e.Body)
 	}
 	if !e.Body.Kind.IsRecord() {
@@ -111,13 +111,13 @@ func (c *contentChecker) add(e audit.WalkedEntry) error {
 // the first job is submitted.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
 	var refused error // set if the server refuses to return the secret, which is not damage
-	secret, err := audit.MemberSecret(created, func() ([]byte, error) {
+	secret, err := audit.ReadMemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
 		case err != nil:
 			return nil, err
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
-			refused = &UncheckableError{What: "the digests of payload members", Reason: answer.Problem}
+			refused = &UncheckableError{Subject: "the digests of payload members", Reason: answer.Problem}
 			return nil, refused
 		case answer.Status != http.StatusOK:
 			return nil, errors.New(answer.Problem)
@@ -132,7 +132,7 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		return refused
 	}
 	for _, r := range c.rebuilt {
-		r.Members = secret
+		r.MemberSecret = secret
 	}
 	return err
 }
@@ -170,11 +170,11 @@ func (c *contentChecker) take(r contentResult) error {
 	case r.goneBy == nil && r.fetched == 0:
 		return nil
 	case r.goneBy == nil:
-		return c.past.OrFlags(r.seq, audit.WasServed)
+		return c.past.OrFlags(r.seq, audit.FlagServed)
 	}
 	c.last = max(c.last, *r.goneBy)
 	c.goneBy[r.seq] = *r.goneBy
-	return c.past.OrFlags(r.seq, audit.WasGone)
+	return c.past.OrFlags(r.seq, audit.FlagGone)
 }
 
 // finish waits for all results. If there is damage, it returns the damage with the lowest seq.
@@ -188,9 +188,9 @@ func (c *contentChecker) finish(report *Report) error {
 	report.Contents = c.good
 	unknown := uint64(0)
 	for _, d := range c.rebuilt {
-		report.Derived += d.Rebuilt
-		report.Confirmed += d.Confirmed
-		unknown += d.Unknown
+		report.RebuiltRecords += d.Rebuilt
+		report.ConfirmedRecords += d.Confirmed
+		unknown += d.Unconfirmable
 	}
 	if unknown > 0 {
 		report.Unchecked = append(report.Unchecked, fmt.Sprintf("the cache key and digest of %s, because these hashes cover texts that are too long for an event", counted(unknown, "record")))
@@ -273,7 +273,7 @@ func namedPieces(seq uint64, event pyjson.Value) (named []contentPiece, size int
 		}
 		named = append(named, contentPiece{string(name.Text()), digest, int64(given)})
 		if size += int64(given); size > maxRecordContent {
-			return nil, 0, &UncheckableError{What: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("according to the event, the content has more than %d bytes", maxRecordContent)}
+			return nil, 0, &UncheckableError{Subject: fmt.Sprintf("the content of event %d", seq), Reason: fmt.Sprintf("according to the event, the content has more than %d bytes", maxRecordContent)}
 		}
 	}
 	return named, size, nil
@@ -298,7 +298,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 		}
 		return nil, goneBy, nil
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, nil, &UncheckableError{What: "the content", Reason: answer.Problem}
+		return nil, nil, &UncheckableError{Subject: "the content", Reason: answer.Problem}
 	default:
 		return nil, nil, contentDamage(seq, n.name, "missing: %s", answer.Problem)
 	}
@@ -311,7 +311,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 
 // contentDamage returns the *Damage for a piece of content.
 func contentDamage(seq uint64, name, format string, args ...any) error {
-	return &audit.Damage{Kind: audit.KindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
+	return &audit.Damage{Kind: audit.DamageContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
 func contentPath(seq uint64, name string) string {

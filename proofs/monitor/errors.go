@@ -40,10 +40,10 @@ func (e *StateError) Unwrap() []error {
 	return []error{e.Reason, e.Err}
 }
 
-// CheckpointError reports a checkpoint in Options.Against that is not signed by the log's keys or
+// CheckpointError reports a checkpoint in Options.SeenCheckpoints that is not signed by the log's keys or
 // that belongs to another log.
 type CheckpointError struct {
-	Name string // the checkpoint's name in Options.Against
+	Name string // the checkpoint's name in Options.SeenCheckpoints
 	Err  error
 }
 
@@ -56,9 +56,9 @@ func (e *CheckpointError) Unwrap() error { return e.Err }
 // UncheckableError reports that something cannot be audited, for example because the token lacks a
 // right. It does not mean that the ledger is damaged.
 type UncheckableError struct {
-	What   string // what cannot be audited, for example "the content" or "receipts"
-	Reason string
+	Subject string // what cannot be audited, for example "the content" or "receipts"
+	Reason  string
 }
 
 // Error says what cannot be audited and why.
-func (e *UncheckableError) Error() string { return e.What + " cannot be audited: " + e.Reason }
+func (e *UncheckableError) Error() string { return e.Subject + " cannot be audited: " + e.Reason }

@@ -21,7 +21,7 @@ import (
 )
 
 // This example audits a ledger once: its log, its content, and the server's answers. An
-// auditor that repeats the audit later sets Options.State.
+// auditor that repeats the audit later sets Options.StateFile.
 func Example() {
 	url, key, stop, err := serve()
 	if err != nil {
@@ -31,11 +31,11 @@ func Example() {
 	defer stop()
 
 	report, err := monitor.Run(context.Background(), monitor.Options{
-		Server:  fetch.Server{URL: url},
-		Ledger:  "default",
-		Keys:    []*proofs.Verifier{key},
-		Content: true,
-		Answers: replay.New(replay.Options{}),
+		Server:        fetch.Server{URL: url},
+		Ledger:        "default",
+		Keys:          []*proofs.Verifier{key},
+		CheckContent:  true,
+		AnswerChecker: replay.New(replay.Options{}),
 	})
 	if err != nil {
 		fmt.Println("the audit could not finish:", err)
@@ -55,7 +55,7 @@ func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 		return "", nil, nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	node, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	node, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	if err != nil {
 		return "", nil, nil, errors.Join(err, os.RemoveAll(data))
 	}
@@ -73,7 +73,7 @@ func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 	if err == nil {
 		err = answer.Body.Close()
 	}
-	l, ledgerErr := node.Host.Ledger(ledger.Default)
+	l, ledgerErr := node.Host.Ledger(ledger.DefaultName)
 	if err = errors.Join(err, ledgerErr); err == nil {
 		key, err = proofs.ParseVerifier(l.VerifierKey())
 	}

@@ -20,32 +20,32 @@ type Options struct {
 	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
 	// successors of these keys in the log.
 	Keys []*proofs.Verifier
-	// State is the path of the file in which the audit stores data for the next audit. More data is
+	// StateFile is the path of the file in which the audit stores data for the next audit. More data is
 	// stored in a folder whose path is State with ".d" appended. The audit creates the file and the
 	// folder if they do not exist. If State is empty, nothing is stored.
-	State string
-	// Against holds checkpoints that other parties have seen. The log must extend them.
-	Against []NamedCheckpoint
-	// Copy means that the server publishes only a copy of the log. If checks of content, answers,
+	StateFile string
+	// SeenCheckpoints holds checkpoints that other parties have seen. The log must extend them.
+	SeenCheckpoints []NamedCheckpoint
+	// LogIsCopy means that the server publishes only a copy of the log. If checks of content, answers,
 	// or receipts are requested, the report lists them as not done.
-	Copy bool
+	LogIsCopy bool
 	// If Content is set, the audit also fetches all content and rebuilds every record from it.
-	Content bool
-	// Receipts is the number of receipts to fetch and verify. The audit also verifies the same
+	CheckContent bool
+	// NumReceipts is the number of receipts to fetch and verify. The audit also verifies the same
 	// number of consistency proofs.
-	Receipts int
-	// Answers, if not nil, compares the server's answers with the log. No other audit may use
-	// the same AnswerCheck at the same time.
-	Answers AnswerCheck
+	NumReceipts int
+	// AnswerChecker, if not nil, compares the server's answers with the log. No other audit may use
+	// the same AnswerChecker at the same time.
+	AnswerChecker AnswerChecker
 	// Seed determines which receipts the audit fetches and which questions it asks. If Seed is 0,
 	// the audit chooses a random seed, which the server cannot know. The report contains the seed.
 	Seed uint64
 
-	Timeout  time.Duration // time limit for each attempt at a request; 0 means one minute
-	Parallel int           // number of concurrent requests; 0 means 8
+	Timeout     time.Duration // time limit for each attempt at a request; 0 means one minute
+	Concurrency int           // number of concurrent requests; 0 means 8
 
-	// Log receives warnings that do not end the audit; nil discards them.
-	Log *slog.Logger
+	// Logger receives warnings that do not end the audit; nil discards them.
+	Logger *slog.Logger
 	// Progress, if not nil, is called with done == 0 at the beginning of each step, and again as
 	// the step advances. Calls do not overlap.
 	Progress func(step string, done, total uint64)
@@ -65,11 +65,11 @@ func (o Options) withDefaults() Options {
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
 	}
-	if o.Parallel == 0 {
-		o.Parallel = 8
+	if o.Concurrency == 0 {
+		o.Concurrency = 8
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Progress == nil {
 		o.Progress = func(string, uint64, uint64) {}
@@ -82,7 +82,7 @@ func (o Options) requested() (checks []string) {
 	for _, check := range [...]struct {
 		name string
 		is   bool
-	}{{CheckContent, o.Content}, {CheckAnswers, o.Answers != nil}, {CheckReceipts, o.Receipts > 0}} {
+	}{{ContentCheckName, o.CheckContent}, {AnswersCheckName, o.AnswerChecker != nil}, {ReceiptsCheckName, o.NumReceipts > 0}} {
 		if check.is {
 			checks = append(checks, check.name)
 		}
@@ -90,7 +90,7 @@ func (o Options) requested() (checks []string) {
 	return checks
 }
 
-// Auditor is one running audit. It is passed to AnswerCheck.Begin.
+// Auditor is one running audit. It is passed to AnswerChecker.Begin.
 type Auditor struct {
 	options Options
 	// impossible lists the requested checks that a copy cannot support. They are removed from the
@@ -144,22 +144,22 @@ func Follow(ctx context.Context, o Options, interval time.Duration, each func(*R
 // with prepares an audit, calls do with it, and then releases its resources.
 func with(ctx context.Context, o Options, do func(*Auditor) error) error {
 	a := &Auditor{options: o.withDefaults()}
-	if o.Copy {
+	if o.LogIsCopy {
 		a.impossible = o.requested()
-		a.options.Content, a.options.Answers, a.options.Receipts = false, nil, 0
+		a.options.CheckContent, a.options.AnswerChecker, a.options.NumReceipts = false, nil, 0
 	}
 	var err error
-	if a.client, err = fetch.New(o.Server, o.Ledger, a.options.Timeout, 2*a.options.Parallel); err != nil {
+	if a.client, err = fetch.New(o.Server, o.Ledger, a.options.Timeout, 2*a.options.Concurrency); err != nil {
 		return err
 	}
 	if err := a.followKeys(ctx); err != nil {
 		return err
 	}
-	if a.state, err = openState(o.State, a.known); err != nil {
+	if a.state, err = openState(o.StateFile, a.known); err != nil {
 		return err
 	}
 	if a.state.converted {
-		a.options.Log.Warn("the state was written by an earlier version, without checksums; keeping its checkpoints and verifying the log from the beginning", "state", o.State)
+		a.options.Logger.Warn("the state was written by an earlier version, without checksums; keeping its checkpoints and verifying the log from the beginning", "state", o.StateFile)
 	}
 	if err = a.followKeys(ctx); err == nil {
 		err = a.openAgainst()
@@ -177,10 +177,10 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 		case ctx.Err() != nil:
 			return nil // the usual way to end Follow is to cancel ctx
 		case errors.Is(err, audit.ErrUnavailable) && !first:
-			a.options.Log.Warn("the server does not respond; trying again", "error", err)
+			a.options.Logger.Warn("the server does not respond; trying again", "error", err)
 		case err != nil:
 			return err
-		case first || a.report.Walked > 0 || !a.report.Clean:
+		case first || a.report.WalkedEntries > 0 || !a.report.Clean:
 			if err := each(a.report); err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (a *Auditor) follow(ctx context.Context, interval time.Duration, each func(
 // round audits the ledger at its current size. An error says why the audit could not finish.
 func (a *Auditor) round(ctx context.Context) error {
 	a.report = newReport(a)
-	if a.options.Answers != nil || a.options.Receipts > 0 {
+	if a.options.AnswerChecker != nil || a.options.NumReceipts > 0 {
 		a.report.Seed = a.options.Seed
 	}
 	err := a.checks(ctx)
@@ -217,7 +217,7 @@ func (a *Auditor) round(ctx context.Context) error {
 
 // checks runs the requested checks and stops at the first damage in the log.
 func (a *Auditor) checks(ctx context.Context) (err error) {
-	if answers := a.options.Answers; answers != nil {
+	if answers := a.options.AnswerChecker; answers != nil {
 		defer func() { err = errors.Join(err, answers.Close()) }()
 		if err := answers.Begin(ctx, a); err != nil {
 			return err
@@ -226,11 +226,11 @@ func (a *Auditor) checks(ctx context.Context) (err error) {
 	if err := a.followKeys(ctx); err != nil {
 		return err
 	}
-	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Parallel)
+	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Concurrency)
 	if err != nil {
 		return err
 	}
-	all := a.options.Content || a.options.Answers != nil
+	all := a.options.CheckContent || a.options.AnswerChecker != nil
 	if a.state.at.Size > 0 || !all {
 		if err := a.walkOn(ctx, log); err != nil {
 			return err

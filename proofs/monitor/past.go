@@ -236,7 +236,7 @@ func (p *pastFiles) flushFacts() error {
 	facts, marks := slices.Clone(p.unwritten), make([]byte, len(p.unwritten))
 	marked := false
 	for i, f := range p.unwritten {
-		facts[i], marks[i] = f&^byte(audit.LaterFlags), f&byte(audit.LaterFlags)
+		facts[i], marks[i] = f&^byte(audit.MutableFlags), f&byte(audit.MutableFlags)
 		marked = marked || marks[i] != 0
 	}
 	if _, err := p.facts.WriteAt(facts, int64(p.size)); err != nil {
@@ -281,7 +281,7 @@ func (p *pastFiles) OrFlags(seq uint64, flags audit.EventFlags) error {
 		p.unwritten[seq-p.size] |= byte(flags)
 		return nil
 	}
-	_, err = p.marks.WriteAt([]byte{byte((present | flags) & audit.LaterFlags)}, int64(seq))
+	_, err = p.marks.WriteAt([]byte{byte((present | flags) & audit.MutableFlags)}, int64(seq))
 	return err
 }
 
@@ -292,7 +292,7 @@ func (p *pastFiles) StoreTile(t proofs.TileData) error {
 	if err != nil {
 		return err
 	}
-	at, s := int64(t.Index)*proofs.FullTile*proofs.HashSize, p.sum(filepath.Base(f.Name()))
+	at, s := int64(t.Index)*proofs.FullTileWidth*proofs.HashSize, p.sum(filepath.Base(f.Name()))
 	if at > s.bytes {
 		return fmt.Errorf("%s is missing tiles before %d/%d", f.Name(), t.Level, t.Index)
 	}
@@ -309,8 +309,8 @@ func (p *pastFiles) Tile(level uint8, index uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tile := make([]byte, proofs.FullTile*proofs.HashSize)
-	n, err := f.ReadAt(tile, int64(index)*proofs.FullTile*proofs.HashSize)
+	tile := make([]byte, proofs.FullTileWidth*proofs.HashSize)
+	n, err := f.ReadAt(tile, int64(index)*proofs.FullTileWidth*proofs.HashSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -334,23 +334,23 @@ const useBytes = 2*proofs.HashSize + 8 + 8 + 1 + 1
 
 func appendUse(dst []byte, u *audit.KeyUse) []byte {
 	dst = append(append(dst, u.Key[:]...), u.Digest[:]...)
-	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, u.Seq), u.First)
+	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, u.Seq), u.ReferencedSeq)
 	return append(dst, byte(slices.Index(keyedKinds[:], u.Kind)), byte(u.Role))
 }
 
 // keyedKinds lists the kinds of requests that have idempotency keys. The files represent each kind
 // by its index in this list.
 var keyedKinds = [...]record.Kind{
-	record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.RecordStateChanged, record.PathValidated,
-	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
+	record.KindIPCRecord, record.KindRunDAG, record.KindCitationSet, record.KindPathFingerprint, record.KindRecordStateChanged, record.KindPathValidated,
+	record.KindSourceRegistered, record.KindSourceRevoked, record.KindContentRedacted, record.KindKeyRotated, record.KindNote,
 }
 
 func decodeUse(row []byte) audit.KeyUse {
 	const numbers = 2 * proofs.HashSize
 	return audit.KeyUse{
 		Key: proofs.Hash(row), Digest: proofs.Hash(row[proofs.HashSize:]),
-		Seq: binary.BigEndian.Uint64(row[numbers:]), First: binary.BigEndian.Uint64(row[numbers+8:]),
-		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Role: audit.UseRole(row[numbers+17] % byte(audit.NumRoles)),
+		Seq: binary.BigEndian.Uint64(row[numbers:]), ReferencedSeq: binary.BigEndian.Uint64(row[numbers+8:]),
+		Kind: keyedKinds[int(row[numbers+16])%len(keyedKinds)], Role: audit.KeyUseRole(row[numbers+17] % byte(audit.NumKeyUseRoles)),
 	}
 }
 

@@ -22,7 +22,7 @@ const maxReceipt = 1 << 20
 func (a *Auditor) checkReceipts(ctx context.Context, log *fetch.Log) error {
 	size := log.Size()
 	random := rand.New(rand.NewPCG(a.options.Seed, 0)) // #nosec G404 -- the seed must reproduce the sample
-	for range min(uint64(a.options.Receipts), size) {
+	for range min(uint64(a.options.NumReceipts), size) {
 		more, err := a.checkReceipt(ctx, log, random.Uint64N(size))
 		if err == nil && more {
 			more, err = a.checkConsistency(ctx, log, 1+random.Uint64N(size))
@@ -58,13 +58,13 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {
 	case errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed):
-		return a.report.AddFinding(Finding{Kind: KindReceipt, Query: query, Message: err.Error()}), nil
+		return a.report.AddFinding(Finding{Kind: DamageReceipt, Query: query, Message: err.Error()}), nil
 	case err != nil:
 		return false, err
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
-		return false, &UncheckableError{What: "receipts", Reason: answer.Problem}
+		return false, &UncheckableError{Subject: "receipts", Reason: answer.Problem}
 	case answer.Status != http.StatusOK:
-		return a.report.AddFinding(Finding{Kind: KindReceipt, Query: query, Message: answer.Problem}), nil
+		return a.report.AddFinding(Finding{Kind: DamageReceipt, Query: query, Message: answer.Problem}), nil
 	}
 	err = verify(answer.Body)
 	switch {
@@ -73,7 +73,7 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	case ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable):
 		return false, err
 	}
-	return a.report.AddFinding(Finding{Kind: KindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
+	return a.report.AddFinding(Finding{Kind: DamageReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
 }
 
 // verifyReceipt verifies the receipt of an entry against the walked tree.

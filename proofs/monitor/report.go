@@ -14,9 +14,9 @@ import (
 
 // Kinds of findings that package audit does not define.
 const (
-	KindAnswer  audit.DamageKind = "answer"  // an answer omits, adds, or changes something
-	KindMetrics audit.DamageKind = "metrics" // the metrics contradict the log
-	KindReceipt audit.DamageKind = "receipt" // a receipt or proof is invalid
+	DamageAnswer  audit.DamageKind = "answer"  // an answer omits, adds, or changes something
+	DamageMetrics audit.DamageKind = "metrics" // the metrics contradict the log
+	DamageReceipt audit.DamageKind = "receipt" // a receipt or proof is invalid
 )
 
 // Finding describes one fault and where it was found.
@@ -59,57 +59,57 @@ func (f Finding) String() string {
 // Report is the result of one audit.
 type Report struct {
 	// Clean means that nothing is wrong and the server withheld nothing.
-	Clean   bool   `json:"clean"`
-	Ledger  string `json:"ledger"`
-	Origin  string `json:"origin,omitempty"`
-	Size    uint64 `json:"size"`   // number of entries that the checkpoint covers
-	Root    string `json:"root"`   // signed root of the tree
-	Walked  uint64 `json:"walked"` // number of entries that this audit has checked
-	KeyUses uint64 `json:"key_uses"`
-	Time    string `json:"time"` // time at which this audit began
-	// Earlier describes how many entries earlier audits have checked, and when. It is absent if
+	Clean         bool   `json:"clean"`
+	Ledger        string `json:"ledger"`
+	Origin        string `json:"origin,omitempty"`
+	Size          uint64 `json:"size"`   // number of entries that the checkpoint covers
+	Root          string `json:"root"`   // signed root of the tree
+	WalkedEntries uint64 `json:"walked"` // number of entries that this audit has checked
+	KeyUses       uint64 `json:"key_uses"`
+	Time          string `json:"time"` // time at which this audit began
+	// EarlierAudits describes how many entries earlier audits have checked, and when. It is absent if
 	// this audit has checked all entries.
-	Earlier *LastSuccess `json:"earlier,omitempty"`
+	EarlierAudits *LastSuccess `json:"earlier,omitempty"`
 	// Skipped lists the checks that were not requested, each with the time of its last success if
 	// that is known.
 	Skipped []SkippedCheck `json:"skipped"`
 	// Totals over all entries.
-	FirstTime  string            `json:"first_time,omitempty"`
-	LastTime   string            `json:"last_time,omitempty"`
-	Records    uint64            `json:"records"`
-	Mismatched uint64            `json:"mismatched"`  // number of records with a failed check
-	Refused    uint64            `json:"refused"`     // number of refusals in the log
-	ChosenKeys uint64            `json:"chosen_keys"` // number of records whose idempotency key is not derived from their run_id
-	States     map[string]uint64 `json:"states,omitempty"`
-	// Contents, Redacted, Derived, and Confirmed are set if Options.Content was set.
-	Contents  uint64 `json:"contents,omitempty"`
-	Redacted  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
-	Derived   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
-	Confirmed uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest equals the digest in the event
-	// AsOf, Queries, and Rows are set if Options.Answers was set.
+	FirstTime         string            `json:"first_time,omitempty"`
+	LastTime          string            `json:"last_time,omitempty"`
+	Records           uint64            `json:"records"`
+	MismatchedRecords uint64            `json:"mismatched"`  // number of records with a failed check
+	Refusals          uint64            `json:"refused"`     // number of refusals in the log
+	ChosenKeys        uint64            `json:"chosen_keys"` // number of records whose idempotency key is not derived from their run_id
+	States            map[string]uint64 `json:"states,omitempty"`
+	// Contents, Redacted, Derived, and Confirmed are set if Options.CheckContent was set.
+	Contents         uint64 `json:"contents,omitempty"`
+	RedactedRecords  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
+	RebuiltRecords   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
+	ConfirmedRecords uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest equals the digest in the event
+	// AsOf, Queries, and Rows are set if Options.AnswerChecker was set.
 	AsOf     uint64 `json:"as_of,omitempty"`
 	Queries  uint64 `json:"queries,omitempty"`
 	Rows     uint64 `json:"rows,omitempty"`
 	Receipts uint64 `json:"receipts,omitempty"`
 	Seed     uint64 `json:"seed,omitempty"` // the seed that determined which receipts were fetched and which questions were asked
 	// Unchecked lists requested checks that could not be made.
-	Unchecked []string  `json:"unchecked,omitempty"`
-	Withheld  bool      `json:"-"` // some requested checks were not made because the server withheld data
-	Findings  []Finding `json:"findings"`
+	Unchecked    []string  `json:"unchecked,omitempty"`
+	DataWithheld bool      `json:"-"` // some requested checks were not made because the server withheld data
+	Findings     []Finding `json:"findings"`
 }
 
-// Names of the checks that an audit can skip, for SkippedCheck.What.
+// Names of the checks that an audit can skip, for SkippedCheck.Name.
 const (
-	CheckContent  = "content"
-	CheckAnswers  = "answers"
-	CheckReceipts = "receipts"
+	ContentCheckName  = "content"
+	AnswersCheckName  = "answers"
+	ReceiptsCheckName = "receipts"
 
 	checkLog = "log"
 )
 
 // SkippedCheck is a check that was not requested.
 type SkippedCheck struct {
-	What string       `json:"what"`
+	Name string       `json:"what"`
 	Last *LastSuccess `json:"last,omitempty"` // the check's last success, according to the state
 }
 
@@ -120,9 +120,9 @@ func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 func newReport(a *Auditor) *Report {
 	r := &Report{Ledger: a.options.Ledger, Time: timeOfReport(), Skipped: []SkippedCheck{}}
 	if last, known := a.state.done[checkLog]; known {
-		r.Earlier = &last
+		r.EarlierAudits = &last
 	}
-	for _, what := range [...]string{CheckContent, CheckAnswers, CheckReceipts} {
+	for _, what := range [...]string{ContentCheckName, AnswersCheckName, ReceiptsCheckName} {
 		switch {
 		case slices.Contains(a.impossible, what):
 			r.AddWithheld(what + ": a published copy contains only the log; audit the server that writes the ledger")
@@ -130,7 +130,7 @@ func newReport(a *Auditor) *Report {
 		case slices.Contains(a.options.requested(), what):
 			continue
 		}
-		skipped := SkippedCheck{What: what}
+		skipped := SkippedCheck{Name: what}
 		if last, known := a.state.done[what]; known {
 			skipped.Last = &last
 		}
@@ -142,25 +142,25 @@ func newReport(a *Auditor) *Report {
 // walked copies the totals from the position that a walk has reached without finding damage.
 func (r *Report) walked(at audit.Position) {
 	t := at.Tally
-	r.FirstTime, r.LastTime = t.First, at.Time
-	r.Records, r.Mismatched, r.Refused, r.ChosenKeys = t.Records, t.Mismatched, t.Refused, t.ChosenKeys
-	r.States = map[string]uint64{string(record.Live): t.LiveRecords(), string(record.Failed): t.Failed, string(record.Stale): t.Stale, string(record.Quarantined): t.Quarantined}
+	r.FirstTime, r.LastTime = t.FirstTime, at.Time
+	r.Records, r.MismatchedRecords, r.Refusals, r.ChosenKeys = t.Records, t.MismatchedRecords, t.Refusals, t.ChosenKeys
+	r.States = map[string]uint64{string(record.StateLive): t.LiveRecords(), string(record.StateFailed): t.Failed, string(record.StateStale): t.Stale, string(record.StateQuarantined): t.Quarantined}
 }
 
 // rememberDone records in the state which of the optional checks have succeeded.
 func (a *Auditor) rememberDone() error {
 	now := LastSuccess{a.report.Size, a.report.Time}
-	if !a.options.Content && a.options.Answers == nil && a.options.Receipts == 0 {
+	if !a.options.CheckContent && a.options.AnswerChecker == nil && a.options.NumReceipts == 0 {
 		return nil
 	}
-	if a.options.Content {
-		a.state.done[CheckContent] = now
+	if a.options.CheckContent {
+		a.state.done[ContentCheckName] = now
 	}
-	if a.options.Answers != nil {
-		a.state.done[CheckAnswers] = now
+	if a.options.AnswerChecker != nil {
+		a.state.done[AnswersCheckName] = now
 	}
-	if a.options.Receipts > 0 {
-		a.state.done[CheckReceipts] = now
+	if a.options.NumReceipts > 0 {
+		a.state.done[ReceiptsCheckName] = now
 	}
 	return a.state.save()
 }
@@ -177,7 +177,7 @@ func (r *Report) AddFinding(f Finding) bool {
 // AddWithheld records that the server withholds some data, which makes the audit not clean. what
 // describes the data.
 func (r *Report) AddWithheld(what string) {
-	r.Unchecked, r.Withheld = append(r.Unchecked, what), true
+	r.Unchecked, r.DataWithheld = append(r.Unchecked, what), true
 }
 
 // signed copies the checkpoint of the log into the report, unless it is zero.
@@ -189,9 +189,9 @@ func (r *Report) signed(c proofs.Checkpoint) {
 
 // conclude sets Clean, and removes Earlier if this audit has checked all entries.
 func (r *Report) conclude() {
-	r.Clean = len(r.Findings) == 0 && !r.Withheld
-	if r.Walked >= r.Size || r.Size == 0 {
-		r.Earlier = nil
+	r.Clean = len(r.Findings) == 0 && !r.DataWithheld
+	if r.WalkedEntries >= r.Size || r.Size == 0 {
+		r.EarlierAudits = nil
 	}
 	if r.Findings == nil {
 		r.Findings = []Finding{}

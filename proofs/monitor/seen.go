@@ -27,11 +27,11 @@ type olderNote struct {
 	checkpoint proofs.Checkpoint
 }
 
-// openAgainst opens the checkpoints in Options.Against, which may be signed by any key of the log.
+// openAgainst opens the checkpoints in Options.SeenCheckpoints, which may be signed by any key of the log.
 func (a *Auditor) openAgainst() error {
-	for _, note := range a.options.Against {
+	for _, note := range a.options.SeenCheckpoints {
 		if checkpoint, err := proofs.OpenCheckpoint(note.Text, a.newest()...); err == nil {
-			a.others = append(a.others, audit.SeenCheckpoint{Checkpoint: checkpoint, By: note.Name})
+			a.others = append(a.others, audit.SeenCheckpoint{Checkpoint: checkpoint, SeenBy: note.Name})
 			continue
 		}
 		checkpoint, err := proofs.OpenCheckpoint(note.Text, a.known...)
@@ -61,14 +61,14 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
-			return &audit.Damage{Kind: audit.KindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has only %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
+			return &audit.Damage{Kind: audit.DamageRollback, Seq: at.Size, Message: fmt.Sprintf("the log has only %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
 		}
 		root, err := prover.Root(seen.Size)
 		if err != nil {
 			return err
 		}
 		if root != seen.Root {
-			return &audit.Damage{Kind: audit.KindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d, %s saw the root %x, but the log has %x; "+
+			return &audit.Damage{Kind: audit.DamageFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d, %s saw the root %x, but the log has %x; "+
 				"either the log showed two trees while the key that signed %[2]s was current, or someone used the key after it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
@@ -118,7 +118,7 @@ func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Po
 // the log in the state.
 func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
-	case audit.KindSignature, audit.KindCheckpoint, audit.KindFork:
+	case audit.DamageSignature, audit.DamageCheckpoint, audit.DamageFork:
 		return nil
 	}
 	return a.storeCheckpoint(ctx, log)

@@ -68,8 +68,8 @@ type stateFile struct {
 
 // LastSuccess holds the time of a check's last success and the size of the log at that time.
 type LastSuccess struct {
-	Size uint64 `json:"size"`
-	Time string `json:"time"` // RFC 3339, UTC
+	LogSize uint64 `json:"size"`
+	Time    string `json:"time"` // RFC 3339, UTC
 }
 
 // encode returns the state file, with its checksum.
@@ -165,7 +165,7 @@ func (m *state) lockFolder() error {
 	if err := os.Mkdir(m.dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return m.refuse(nil, err)
 	}
-	if err := errors.Join(safefile.CheckNoLink(m.dir()), safefile.CheckFolder(m.dir())); err != nil {
+	if err := errors.Join(safefile.CheckNotSymlink(m.dir()), safefile.CheckFolder(m.dir())); err != nil {
 		return m.refuse(nil, err)
 	}
 	var err error
@@ -307,7 +307,7 @@ func (m *state) checkpoints() []audit.SeenCheckpoint {
 		if i > 0 {
 			by = "an audit that could not prove that the checkpoint belongs to the same log"
 		}
-		seen = append(seen, audit.SeenCheckpoint{Checkpoint: s.Checkpoint, By: by})
+		seen = append(seen, audit.SeenCheckpoint{Checkpoint: s.Checkpoint, SeenBy: by})
 	}
 	return seen
 }
@@ -317,8 +317,8 @@ func (s *stateFile) checkKeys() error {
 	switch {
 	case s.Size > 0 && s.Keys == nil:
 		return errors.New("the log's keys are missing")
-	case s.Keys != nil && s.Keys.NumChanges() > 0 && s.Keys.ReplacedKeys()[0].ReplacedAt >= s.Size:
-		return fmt.Errorf("the log's keys changed at event %d, but the state covers only %d events", s.Keys.ReplacedKeys()[0].ReplacedAt, s.Size)
+	case s.Keys != nil && s.Keys.NumChanges() > 0 && s.Keys.ReplacedKeys()[0].ReplacedAtSeq >= s.Size:
+		return fmt.Errorf("the log's keys changed at event %d, but the state covers only %d events", s.Keys.ReplacedKeys()[0].ReplacedAtSeq, s.Size)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, state string) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	require.True(t, audited(t, optionsFor(t, url, w.Key, state)).Clean)
 	for _, step := range []string{"", "rotate", "", "retire"} {
 		body, path := `{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "/ipc-records"
@@ -35,10 +35,10 @@ func grownLog(t testing.TB) (l *ledgertest.StoredLog, keys []*proofs.Verifier, s
 		require.Equal(t, http.StatusCreated, status, answer)
 	}
 	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
-	history, err := proofs.ParseLogKey([]byte(answer))
+	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
 	stop()
-	return w.Read(t, w.Data), history.Verifiers(), state
+	return w.ReadLog(t, w.DataDir), history.Verifiers(), state
 }
 
 // FuzzAuditState changes the state file and one byte of a file in the folder beside it. An audit
@@ -67,7 +67,7 @@ func FuzzAuditState(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(changed, uint8(0), uint16(0), byte(0))
 	}
-	want, err := proofs.OpenCheckpoint(log.Last.Checkpoint, keys...)
+	want, err := proofs.OpenCheckpoint(log.StoredHead.Checkpoint, keys...)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte, number uint8, at uint16, flip byte) {
 		state := filepath.Join(t.TempDir(), "state")
@@ -91,7 +91,7 @@ func FuzzAuditState(f *testing.F) {
 			require.ErrorAs(t, err, &refused)
 			return
 		}
-		report, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: m.checkpoints()})
+		report, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{Start: m.at, History: m.past, SeenCheckpoints: m.checkpoints()})
 		if err != nil || report.Damage != nil {
 			require.NoError(t, m.rewind())
 			require.NoError(t, m.Close())
@@ -99,7 +99,7 @@ func FuzzAuditState(f *testing.F) {
 		}
 		require.Equal(t, []any{want.Size, want.Root}, []any{end.Size, end.Root})
 		require.NoError(t, m.advance(end))
-		m.seen = []seenNote{{Checkpoint: want, note: log.Last.Checkpoint}}
+		m.seen = []seenNote{{Checkpoint: want, note: log.StoredHead.Checkpoint}}
 		require.NoError(t, m.save())
 		require.NoError(t, m.Close())
 		again, err := openState(state, keys)
@@ -129,7 +129,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 	require.NoError(t, err)
 	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
 	published := openLog(t, log, keys)
-	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{From: m.at, Past: m.past, Seen: a.seenCheckpoints()})
+	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{Start: m.at, History: m.past, SeenCheckpoints: a.seenCheckpoints()})
 	require.NoError(t, err)
 	m.seen = nil // storeProgress then does not need to fetch tiles
 	require.NoError(t, a.storeProgress(t.Context(), published, end))
@@ -147,7 +147,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 // openLog serves a stored log and opens it as an audit does.
 func openLog(t testing.TB, log *ledgertest.StoredLog, keys []*proofs.Verifier) *fetch.Log {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(log.Last.Checkpoint) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(log.StoredHead.Checkpoint) }))
 	t.Cleanup(server.Close)
 	client, err := fetch.New(fetch.Server{URL: server.URL}, "default", time.Minute, 1)
 	require.NoError(t, err)

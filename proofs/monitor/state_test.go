@@ -21,7 +21,7 @@ func optionsFor(t testing.TB, url, key, state string) Options {
 	t.Helper()
 	verifier, err := proofs.ParseVerifier(key)
 	require.NoError(t, err)
-	return Options{Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{verifier}, State: state}
+	return Options{Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{verifier}, StateFile: state}
 }
 
 // audited runs an audit that must not fail, and returns its report.
@@ -47,7 +47,7 @@ func stateOfSize(t *testing.T, before int) (state string, keys []*proofs.Verifie
 	t.Helper()
 	w := ledgertest.New(t, before, 0, 0)
 	state = filepath.Join(t.TempDir(), "state")
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	o := optionsFor(t, url, w.Key, state)
 	require.True(t, audited(t, o).Clean)
@@ -108,7 +108,7 @@ func TestDamagedStatesAreRefused(t *testing.T) {
 func TestSizeOfTheStateFolder(t *testing.T) {
 	w := ledgertest.New(t, 5, 0, 0)
 	state := filepath.Join(t.TempDir(), "state")
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	report := audited(t, optionsFor(t, url, w.Key, state))
 	require.True(t, report.Clean)
@@ -173,7 +173,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 
 	grown := ledgertest.New(t, 1, 0, 0)
 	before, after := filepath.Join(t.TempDir(), "state"), filepath.Join(t.TempDir(), "state")
-	url, stop := ledgertest.Serve(t, grown.Data)
+	url, stop := ledgertest.Serve(t, grown.DataDir)
 	defer stop()
 	for _, state := range []string{before, after} {
 		require.True(t, audited(t, optionsFor(t, url, grown.Key, state)).Clean)
@@ -201,7 +201,7 @@ func TestFilesOfTwoStatesAreNotMixed(t *testing.T) {
 // A state that does not match the log is refused and not changed.
 func TestStatesThatAreRefused(t *testing.T) {
 	w, another := ledgertest.New(t, 10, 0, 0), ledgertest.New(t, 5, 0, 0)
-	url, stop := ledgertest.Serve(t, w.Data)
+	url, stop := ledgertest.Serve(t, w.DataDir)
 	defer stop()
 	sound := filepath.Join(t.TempDir(), "state")
 	require.True(t, audited(t, optionsFor(t, url, w.Key, sound)).Clean)

@@ -28,23 +28,23 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 	if err != nil {
 		return at, err
 	}
-	a.report.Walked += report.Size - x.From.Size
-	a.report.KeyUses += report.Keys
+	a.report.WalkedEntries += report.Size - x.Start.Size
+	a.report.KeyUses += report.KeyUses
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
 		if err := a.storeDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Log.Warn("cannot save the checkpoint of the damaged log", "error", err) // not returned, because the damage is more important
+			a.options.Logger.Warn("cannot save the checkpoint of the damaged log", "error", err) // not returned, because the damage is more important
 		}
 		return at, report.Damage
 	}
 	a.takeKeys(at.Keys, nil)
 	a.report.walked(at)
-	return at, a.checkOlder(at, x.Past)
+	return at, a.checkOlder(at, x.History)
 }
 
 // walkOn verifies the log from where the last audit ended, and remembers the result.
 func (a *Auditor) walkOn(ctx context.Context, log *fetch.Log) error {
-	x := audit.ExtendOptions{From: a.state.at, Past: a.state.past, Seen: a.seenCheckpoints(), Reached: func(at audit.Position) error { return a.storeProgress(ctx, log, at) }}
+	x := audit.ExtendOptions{Start: a.state.at, History: a.state.past, SeenCheckpoints: a.seenCheckpoints(), OnVerified: func(at audit.Position) error { return a.storeProgress(ctx, log, at) }}
 	at, err := a.walk(ctx, log, x)
 	if err != nil {
 		return errors.Join(err, a.state.rewind())
@@ -65,7 +65,7 @@ func temporaryFolder() (string, error) {
 // and answers.
 func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
 	w := &Walk{Auditor: a, log: log, past: a.state.past, redactedBy: make(map[uint64]uint64)}
-	a.report.Walked, a.report.KeyUses = 0, 0
+	a.report.WalkedEntries, a.report.KeyUses = 0, 0
 	if a.state.at.Size > 0 {
 		dir, err := temporaryFolder()
 		if err != nil {
@@ -77,18 +77,18 @@ func (a *Auditor) walkAll(ctx context.Context, log *fetch.Log) (err error) {
 		}
 		defer w.past.Close()
 	}
-	if a.options.Content {
-		w.content = newContentChecker(ctx, a.client, w.past, a.options.Parallel)
+	if a.options.CheckContent {
+		w.content = newContentChecker(ctx, a.client, w.past, a.options.Concurrency)
 		defer w.content.stop()
 	}
-	if err := w.run(ctx); err != nil || a.options.Answers == nil {
+	if err := w.run(ctx); err != nil || a.options.AnswerChecker == nil {
 		return err
 	}
-	return a.options.Answers.Finish(ctx, w)
+	return a.options.AnswerChecker.Finish(ctx, w)
 }
 
 func (w *Walk) run(ctx context.Context) error {
-	at, err := w.walk(ctx, w.log, audit.ExtendOptions{Past: w.past, Seen: w.seenCheckpoints(), Each: w.each})
+	at, err := w.walk(ctx, w.log, audit.ExtendOptions{History: w.past, SeenCheckpoints: w.seenCheckpoints(), OnEntry: w.each})
 	if err != nil && w.past == w.state.past {
 		err = errors.Join(err, w.state.rewind())
 	}
@@ -116,16 +116,16 @@ func (w *Walk) run(ctx context.Context) error {
 }
 
 // CatchUp verifies the entries that were added to the log after the walk, and passes them to
-// the AnswerCheck.
+// the AnswerChecker.
 func (w *Walk) CatchUp(ctx context.Context) error {
 	if err := w.followKeys(ctx); err != nil {
 		return err
 	}
-	log, err := fetch.OpenLog(ctx, w.client, w.keys, w.options.Parallel)
+	log, err := fetch.OpenLog(ctx, w.client, w.keys, w.options.Concurrency)
 	if err != nil {
 		return err
 	}
-	now, err := w.walk(ctx, log, audit.ExtendOptions{From: w.at, Past: w.past, Seen: w.seenCheckpoints(), Each: w.pass})
+	now, err := w.walk(ctx, log, audit.ExtendOptions{Start: w.at, History: w.past, SeenCheckpoints: w.seenCheckpoints(), OnEntry: w.pass})
 	if err == nil {
 		w.at, w.log = now, log
 	}
@@ -143,20 +143,20 @@ func (w *Walk) each(e audit.WalkedEntry) error {
 	return w.content.add(e)
 }
 
-// pass passes an entry to the AnswerCheck. If content is checked, it also keeps track of which
+// pass passes an entry to the AnswerChecker. If content is checked, it also keeps track of which
 // records the entry redacts.
 func (w *Walk) pass(e audit.WalkedEntry) error {
-	if e.Body.Kind == record.ContentRedacted && w.content != nil {
+	if e.Body.Kind == record.KindContentRedacted && w.content != nil {
 		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := w.redactedBy[seq]; !before {
 				w.redactedBy[seq] = e.Seq
 			}
 		}
 	}
-	if w.options.Answers == nil {
+	if w.options.AnswerChecker == nil {
 		return nil
 	}
-	return w.options.Answers.Entry(e)
+	return w.options.AnswerChecker.Entry(e)
 }
 
 // compareRedactions checks, for the first size events, that the server's responses to content
@@ -167,19 +167,19 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		if err != nil {
 			return err
 		}
-		redacted := flags&audit.IsRedacted != 0
+		redacted := flags&audit.FlagRedacted != 0
 		switch {
-		case flags&audit.WasGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: "the server reports that the record's content was erased, but no event redacts the record"}
-		case flags&audit.WasGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
+		case flags&audit.FlagGone != 0 && !redacted:
+			return &audit.Damage{Kind: audit.DamageRedaction, Seq: seq, Message: "the server reports that the record's content was erased, but no event redacts the record"}
+		case flags&audit.FlagGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
-		case flags&audit.WasServed != 0 && redacted:
+		case flags&audit.FlagServed != 0 && redacted:
 			if err := w.mustBeGone(ctx, seq); err != nil {
 				return err
 			}
 		}
 		if redacted {
-			w.report.Redacted++
+			w.report.RedactedRecords++
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 // anotherRedaction returns the *Damage for a record if the server reports the wrong redacting
 // event. by is the seq of the event that the server reported.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
-	return &audit.Damage{Kind: audit.KindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
+	return &audit.Damage{Kind: audit.DamageRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
 }
 
 // mustBeGone fetches the content of a redacted record again, because the server may have served it
@@ -219,8 +219,8 @@ func (w *Walk) mustBeGone(ctx context.Context, seq uint64) error {
 
 // eventAgain rereads an event from the log after the walk has verified it.
 func (w *Walk) eventAgain(ctx context.Context, seq uint64) (pyjson.Value, error) {
-	tile, err := w.past.Tile(0, seq/proofs.FullTile)
-	at := seq % proofs.FullTile * proofs.HashSize
+	tile, err := w.past.Tile(0, seq/proofs.FullTileWidth)
+	at := seq % proofs.FullTileWidth * proofs.HashSize
 	if err == nil && uint64(len(tile)) < at+proofs.HashSize {
 		err = io.ErrUnexpectedEOF
 	}

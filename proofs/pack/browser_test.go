@@ -128,7 +128,7 @@ func TestPageWithoutContent(t *testing.T) {
 	l := example(t)
 	l.contents = nil
 	without := l.pack(map[uint64]uint64{6: 7}, 1, 6, 7)
-	without.Content = ContentNoRight
+	without.ContentStatus = ContentForbidden
 	require.Equal(t, "consistent", open(t, p, page(t, without)))
 	require.Contains(t, p.Text(t, "#records-says"), "may not read")
 	var filled bool

@@ -34,10 +34,10 @@ func TestTextsCannotChangeThePage(t *testing.T) {
 	l := newLog(t, 1)
 	for _, text := range append(hostileTexts, all) {
 		name := quotedJSON(text[:min(len(text), 128)])
-		l.record(record.IPCRecord, fmt.Sprintf(`{"run_id":%[1]s,"payload":{%[1]s:%[1]s},"system_prompt":%[2]s,"output":%[2]s,"model":%[1]s,"temperature":0,"max_tokens":1,"seed":1,"labels":{%[1]s:%[1]s},`+
+		l.record(record.KindIPCRecord, fmt.Sprintf(`{"run_id":%[1]s,"payload":{%[1]s:%[1]s},"system_prompt":%[2]s,"output":%[2]s,"model":%[1]s,"temperature":0,"max_tokens":1,"seed":1,"labels":{%[1]s:%[1]s},`+
 			`"producer":{"id":%[1]s,"seq":0}}`, name, quotedJSON(text)))
-		l.record(record.CitationSet, fmt.Sprintf(`{"subject":%[1]s,"citations":[{"source_id":%[1]s,"section":%[1]s,"text":%[2]s,"weight":1}]}`, name, quotedJSON(text)))
-		l.record(record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":%[2]s,"hash":%[1]q}]},"answer_text":%[3]s,"question":%[3]s}`, zeros, name, quotedJSON(text)))
+		l.record(record.KindCitationSet, fmt.Sprintf(`{"subject":%[1]s,"citations":[{"source_id":%[1]s,"section":%[1]s,"text":%[2]s,"weight":1}]}`, name, quotedJSON(text)))
+		l.record(record.KindRunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":%[2]s,"hash":%[1]q}]},"answer_text":%[3]s,"question":%[3]s}`, zeros, name, quotedJSON(text)))
 	}
 	pack := l.pack(nil, l.all()...)
 	html := page(t, pack)

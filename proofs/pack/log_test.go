@@ -43,7 +43,7 @@ func (l *log) by(actor string) record.EventContext {
 // appends it to the log as an event.
 func (l *log) event(body []byte) {
 	seq := uint64(len(l.entries))
-	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendSuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
+	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendBodySuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
 }
 
 // entry appends arbitrary bytes as an entry.
@@ -65,7 +65,7 @@ func (l *log) record(kind record.Kind, posted string) {
 // line decodes a line of a batch, and appends the line's record to the log.
 func (l *log) line(text []byte) {
 	l.t.Helper()
-	line, err := record.ParseLine(text)
+	line, err := record.ParseBatchLine(text)
 	require.NoError(l.t, err)
 	l.keep(line.Record)
 }
@@ -182,16 +182,16 @@ func quoted(text string) string { return fmt.Sprintf("%q", text) }
 // event 6.
 func example(t testing.TB) *log {
 	l := newLog(t, 1)
-	l.record(record.IPCRecord, `{"run_id":"answer/311","payload":`+payload+`,"system_prompt":`+quoted(systemPrompt)+`,"output":`+quoted(output)+`,"model":"gemma2:2b",`+
+	l.record(record.KindIPCRecord, `{"run_id":"answer/311","payload":`+payload+`,"system_prompt":`+quoted(systemPrompt)+`,"output":`+quoted(output)+`,"model":"gemma2:2b",`+
 		`"temperature":0,"max_tokens":64,"seed":7,"output_hash":"`+zeros+`","labels":{"user":"ann"},"environment":{"ollama_build_hash":"b","model_digest":"m","host_platform":"linux"}}`)
-	l.record(record.RunDAG, `{"run_id":"answer/311","question":"Who keeps the lighthouse?","messages":`+messages+`,"policy":{"top_p":1.0},"inputs":{"context_root":"`+zeros+
+	l.record(record.KindRunDAG, `{"run_id":"answer/311","question":"Who keeps the lighthouse?","messages":`+messages+`,"policy":{"top_p":1.0},"inputs":{"context_root":"`+zeros+
 		`","answer_text":"`+answer+`","audit_mode":"STRICT","verifier_method":"exact_quote","n_quotes":1,"n_verified":1,"sources":[{"score":0.92}],"lookup_path":"retrieval"}}`)
-	l.record(record.RunDAG, `{"answer_text":"`+answer+`","dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"answer","hash":"`+zeros+`"},`+
+	l.record(record.KindRunDAG, `{"answer_text":"`+answer+`","dag":{"root":"`+zeros+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"answer","hash":"`+zeros+`"},`+
 		`{"stage":"answer","hash":"`+zeros+`"}]}}`)
-	l.record(record.CitationSet, `{"subject":"question/311","citations":[{"source_id":"register","text":`+quoted(chunk)+`,"weight":0.5},`+
+	l.record(record.KindCitationSet, `{"subject":"question/311","citations":[{"source_id":"register","text":`+quoted(chunk)+`,"weight":0.5},`+
 		`{"source_id":"letters","chunk_hash":"sha256:`+zeros+`","weight":1,"section":"Keeper"}]}`)
-	l.record(record.PathFingerprint, `{"project":"harbour","route":["Start","Quay"],"content":"The [[quay]]."}`)
-	l.record(record.IPCRecord, `{"payload":{"seed":1},"output":"A secret.","model":"m","temperature":0.5,"max_tokens":16}`)
+	l.record(record.KindPathFingerprint, `{"project":"harbour","route":["Start","Quay"],"content":"The [[quay]]."}`)
+	l.record(record.KindIPCRecord, `{"payload":{"seed":1},"output":"A secret.","model":"m","temperature":0.5,"max_tokens":16}`)
 	seqs := new(seqs.List)
 	require.True(t, seqs.Add(6))
 	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
@@ -200,9 +200,9 @@ func example(t testing.TB) *log {
 	l.verb(validation.VerbFor(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
 	l.verb(record.ParseRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
 	l.verb(record.ParseRevocation("register", nil))
-	refused, err := record.Parse(record.IPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))
+	refused, err := record.Parse(record.KindIPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))
 	require.NoError(t, err)
-	l.event(refused.AppendRefusal(nil, l.by("lab"), record.RefusedMismatch, 0))
+	l.event(refused.AppendRefusal(nil, l.by("lab"), record.RefusalMismatch, 0))
 	refused.Release()
 	return l
 }

@@ -19,15 +19,15 @@ import (
 // Format identifies the format of a pack's data and its version.
 const Format = "colophon-audit-pack@1"
 
-// ErrContent means that the pack's content does not match the events. The content is altered or
+// ErrContentMismatch means that the pack's content does not match the events. The content is altered or
 // superfluous, or the pack wrongly reports it as erased.
-var ErrContent = errors.New("pack: content does not match the events")
+var ErrContentMismatch = errors.New("pack: content does not match the events")
 
-// Possible values of Pack.Content.
+// Possible values of Pack.ContentStatus.
 const (
-	ContentIncluded = "included" // the pack has all content that is not erased
-	ContentLeftOut  = "left out" // the exporter chose to leave content out
-	ContentNoRight  = "no right" // the exporter was not allowed to read content
+	ContentIncluded  = "included" // the pack has all content that is not erased
+	ContentOmitted   = "left out" // the exporter chose to leave content out
+	ContentForbidden = "no right" // the exporter was not allowed to read content
 )
 
 // Pack is the data of an audit pack. Ledger, Exported, Content, and RedactedBy are the exporter's
@@ -35,12 +35,12 @@ const (
 type Pack struct {
 	Format     string   `json:"format"`
 	Ledger     string   `json:"ledger"`
-	Exported   string   `json:"exported"` // RFC 3339, UTC
+	ExportedAt string   `json:"exported"` // RFC 3339, UTC
 	Keys       []string `json:"verifier_keys"`
 	Checkpoint string   `json:"checkpoint"` // signed note
 	// Records are in ascending order of seq, without duplicates.
-	Records []PackedEvent `json:"records"`
-	Content string        `json:"content"` // ContentIncluded, ContentLeftOut, or ContentNoRight
+	Records       []PackedEvent `json:"records"`
+	ContentStatus string        `json:"content"` // ContentIncluded, ContentOmitted, or ContentForbidden
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
 	// records can refer to the same piece.
 	Contents map[string][]byte `json:"contents"`
@@ -59,8 +59,8 @@ type PackedEvent struct {
 // New returns a pack without records. Records added later must have inclusion proofs for the given
 // checkpoint.
 func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
-	return &Pack{Format: Format, Ledger: ledger, Exported: exported, Keys: keys, Checkpoint: string(checkpoint),
-		Records: []PackedEvent{}, Content: ContentIncluded, Contents: map[string][]byte{}}
+	return &Pack{Format: Format, Ledger: ledger, ExportedAt: exported, Keys: keys, Checkpoint: string(checkpoint),
+		Records: []PackedEvent{}, ContentStatus: ContentIncluded, Contents: map[string][]byte{}}
 }
 
 // Add appends the event in r, which must contain a proof. redactedBy is the seq of the event that

@@ -21,21 +21,21 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, all, parsed)
 	report, err := parsed.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, Redacted: 1, Recomputed: 5, Claimed: 4}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, RedactedRecords: 1, Recomputed: 5, ClaimedChecks: 4}, report)
 	require.Equal(t, uint64(13), report.Checkpoint.Size)
 
 	l.contents = nil
 	without := l.pack(map[uint64]uint64{6: 7}, 1, 6, 7)
 	report, err = without.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, Redacted: 1, Missing: 3}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, RedactedRecords: 1, MissingContents: 3}, report)
 }
 
 // Pack.Add builds the same pack from receipts as the test's own function log.pack.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
-	p := New("default", want.Exported, want.Keys, []byte(want.Checkpoint))
+	p := New("default", want.ExportedAt, want.Keys, []byte(want.Checkpoint))
 	for _, seq := range []uint64{6, 7} {
 		r, err := proofs.NewReceipt(l.entries[seq])
 		require.NoError(t, err)
@@ -63,14 +63,14 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 	}
 	for name, pack := range falseHashes(t) {
 		_, err := pack.Verify(key)
-		require.ErrorIs(t, err, ErrHashes, name)
+		require.ErrorIs(t, err, ErrHashMismatch, name)
 	}
 	// Verify detects a changed label, because the record's digest covers the labels. The page does not
 	// recompute them.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
 	_, err := l.pack(nil, 1).Verify(key)
-	require.ErrorIs(t, err, ErrHashes)
+	require.ErrorIs(t, err, ErrHashMismatch)
 }
 
 // allSorts returns a log with records of many shapes. Some of their claims cannot be checked.
@@ -82,22 +82,22 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 		`,"canonicalization_version":"1","chunking_version":"1"`
 	dag := `"dag":{"root":` + claim + `,"nodes":[{"stage":"question","hash":` + claim + `},{"stage":"answer","hash":` + claim + `}]}`
 	for kind, list := range map[record.Kind][]string{
-		record.IPCRecord: {
+		record.KindIPCRecord: {
 			`{"payload":{"seed":1},"model":"m","temperature":1e16,"max_tokens":1,"ipc_id":` + claim + `,"ipc_id_advanced":` + claim + `}`,
 			`{"input_hash":` + claim + `,"system_prompt_hash":` + claim + `,"output_hash":` + claim + `,"model":"m","temperature":0.1,"max_tokens":1,"ipc_id":` + claim + `}`,
 			`{"input_hash":` + claim + `,"system_prompt_hash":` + claim + `,"output":"x","model":"m","temperature":0.1,"max_tokens":1,"seed":2,"ipc_id":` + claim + `}`,
 			`{"payload_schema":"axis-payload-1","payload":{"axes":{"a":{"label":" b ","score":1}},"policy_hash":"p","seed":3,"world_id":"w"},"output":"","model":"m","temperature":0,"max_tokens":1}`,
 			`{"payload":{},"output":"x","model":"m","temperature":0,"max_tokens":1,"usage":{"note":"free text"}}`,
 		},
-		record.RunDAG: {
+		record.KindRunDAG: {
 			`{` + dag + `}`, `{` + dag + `,"answer_text":"a \ud800","question":"\udc00?","question_mode":"strict","cache_key":` + claim + `}`,
 			`{` + dag + `,"policy":{},"cache_dimensions":{` + versions + `,"schema_version":"1"},"cache_key":` + claim + `}`,
 			`{"question_mode":"strict","question":"x","reject_inputs":{"preflight_payload":{},"rejection_reason":"r"}}`,
 			`{"evidence":[{"chunk_root":` + claim + `,"start":0,"end":1}],"inputs":{"question_hash":` + claim + `,"conversation_hash":` + claim +
 				`,"answer_text":"a","rendered_text":"b","audit_mode":"X","verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[]}}`,
 		},
-		record.CitationSet:     {twoCitations(claim[1 : len(claim)-1])},
-		record.PathFingerprint: {`{"project":"p","route":["a"],"path_id":"0000000000000000","content":"x"}`, `{"project":"p","build":"b","route":["a"],"content_fingerprint":"01234567"}`},
+		record.KindCitationSet:     {twoCitations(claim[1 : len(claim)-1])},
+		record.KindPathFingerprint: {`{"project":"p","route":["a"],"path_id":"0000000000000000","content":"x"}`, `{"project":"p","build":"b","route":["a"],"content_fingerprint":"01234567"}`},
 	} {
 		for _, posted := range list {
 			l.record(kind, posted)
@@ -105,7 +105,7 @@ func allSorts(t testing.TB) (l *log, recomputable int) {
 	}
 	// This schema version is too long for the event, so a hash that covers it cannot be recomputed. The
 	// other hashes can be.
-	l.record(record.RunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
+	l.record(record.KindRunDAG, `{`+dag+`,"answer_text":"a","cache_dimensions":{`+versions+`,"schema_version":"`+strings.Repeat("x", 2000)+`"}}`)
 	recomputable = len(l.entries) - 1
 	return l, recomputable
 }
@@ -115,8 +115,8 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
 	require.Equal(t, recomputable, report.Recomputed)
-	require.Equal(t, 1, report.Unknown)
-	require.Zero(t, report.Missing)
+	require.Equal(t, 1, report.UnconfirmableRecords)
+	require.Zero(t, report.MissingContents)
 }
 
 // A report counts the claims that cannot be checked with the content in the pack. A wrong claim
@@ -124,16 +124,16 @@ func TestRecordsAreRecomputed(t *testing.T) {
 func TestClaimsAreCounted(t *testing.T) {
 	claim := `"` + strings.Repeat("ab", 32) + `"`
 	l := newLog(t, 1)
-	l.record(record.RunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"raw_answer","hash":`+claim+`},{"stage":"render","hash":`+claim+`}]},"answer_text":"tampered"}`)
+	l.record(record.KindRunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"raw_answer","hash":`+claim+`},{"stage":"render","hash":`+claim+`}]},"answer_text":"tampered"}`)
 	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Recomputed)
-	require.Equal(t, 1, report.Claimed, "raw_answer")
+	require.Equal(t, 1, report.ClaimedChecks, "raw_answer")
 	require.Contains(t, string(l.entries[1]), `"stage:render":{"claimed":`)
-	l.record(record.RunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"mine","hash":`+claim+`}]},"answer_text":"a"}`)
+	l.record(record.KindRunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"mine","hash":`+claim+`}]},"answer_text":"a"}`)
 	report, err = l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, 3, report.Claimed, "includes the stage and the answer that no stage covers")
+	require.Equal(t, 3, report.ClaimedChecks, "includes the stage and the answer that no stage covers")
 }
 
 // twoCitations returns a citation set with two citations, as JSON. The first has a text and a false
@@ -210,13 +210,13 @@ func TestChangedPagesAreNotOwn(t *testing.T) {
 // An HTML parser reads a pack's data as a single text, which a JSON parser can decode.
 func TestDataIsSafeInAScript(t *testing.T) {
 	all := examplePack(t)
-	all.Exported = strings.Join(hostileTexts, "")
+	all.ExportedAt = strings.Join(hostileTexts, "")
 	data, err := all.encode()
 	require.NoError(t, err)
 	require.False(t, bytes.ContainsAny(data, "<>&\u2028\u2029"))
 	var read Pack
 	require.NoError(t, json.Unmarshal(data, &read))
-	require.Equal(t, all.Exported, read.Exported)
+	require.Equal(t, all.ExportedAt, read.ExportedAt)
 	before, after := pageAround()
 	require.NotContains(t, before+after, "{{")
 	require.Equal(t, 2, strings.Count(strings.ToLower(before+after), "</script"))

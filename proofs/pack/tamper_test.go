@@ -62,25 +62,25 @@ func tamperings(t testing.TB) map[string]tampering {
 		"the signature":       {changed(t, func(p *Pack) { p.Checkpoint = flip(p.Checkpoint, len(p.Checkpoint)-20) }), proofs.ErrSignature, "the signature does not hold"},
 		"no signature":        {changed(t, func(p *Pack) { p.Checkpoint = p.Checkpoint[:strings.Index(p.Checkpoint, "\n\n")+1] }), proofs.ErrMalformed, "the checkpoint is malformed"},
 		"another log's name":  {changed(t, func(p *Pack) { p.Checkpoint = strings.Replace(p.Checkpoint, "— ledger", "— edger", 1) }), proofs.ErrWrongKey, "signed with another key"},
-		"another ledger":      {changed(t, func(p *Pack) { p.Ledger = "other" }), proofs.ErrField, "the event is of another ledger"},
-		"words for a time":    {changed(t, func(p *Pack) { p.Exported = "today. ✓ Verified: signed by the ledger" }), proofs.ErrMalformed, "the pack does not say when it was made"},
-		"no such time":        {changed(t, func(p *Pack) { p.Exported = "2026-13-02T03:04:05Z" }), proofs.ErrMalformed, "the pack does not say when it was made"},
-		"a time elsewhere":    {changed(t, func(p *Pack) { p.Exported = "2026-01-02T03:04:05+01:00" }), proofs.ErrMalformed, "the pack does not say when it was made"},
-		"a word for content":  {changed(t, func(p *Pack) { p.Content = "constructor" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
-		"no word for content": {changed(t, func(p *Pack) { p.Content = "" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
+		"another ledger":      {changed(t, func(p *Pack) { p.Ledger = "other" }), proofs.ErrFieldMismatch, "the event is of another ledger"},
+		"words for a time":    {changed(t, func(p *Pack) { p.ExportedAt = "today. ✓ Verified: signed by the ledger" }), proofs.ErrMalformed, "the pack does not say when it was made"},
+		"no such time":        {changed(t, func(p *Pack) { p.ExportedAt = "2026-13-02T03:04:05Z" }), proofs.ErrMalformed, "the pack does not say when it was made"},
+		"a time elsewhere":    {changed(t, func(p *Pack) { p.ExportedAt = "2026-01-02T03:04:05+01:00" }), proofs.ErrMalformed, "the pack does not say when it was made"},
+		"a word for content":  {changed(t, func(p *Pack) { p.ContentStatus = "constructor" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
+		"no word for content": {changed(t, func(p *Pack) { p.ContentStatus = "" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
 		"no records":          {changed(t, func(p *Pack) { p.Records = []PackedEvent{} }), proofs.ErrMalformed, "the pack has no records"},
-		"a text's byte":       {changed(t, func(p *Pack) { p.Contents[digestOf(t, p, answer)][0] ^= 1 }), ErrContent, "they were changed"},
-		"a text cut short":    {changed(t, func(p *Pack) { d := digestOf(t, p, answer); p.Contents[d] = p.Contents[d][1:] }), ErrContent, "they were changed"},
+		"a text's byte":       {changed(t, func(p *Pack) { p.Contents[digestOf(t, p, answer)][0] ^= 1 }), ErrContentMismatch, "they were changed"},
+		"a text cut short":    {changed(t, func(p *Pack) { d := digestOf(t, p, answer); p.Contents[d] = p.Contents[d][1:] }), ErrContentMismatch, "they were changed"},
 		"two texts swapped": {changed(t, func(p *Pack) {
 			a, b := digestOf(t, p, answer), digestOf(t, p, messages)
 			p.Contents[a], p.Contents[b] = p.Contents[b], p.Contents[a]
-		}), ErrContent, "they were changed"},
-		"a text that no record names": {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContent, "no record names the content"},
-		"a text of a prototype":       {changed(t, func(p *Pack) { p.Contents["__proto__"] = []byte("x") }), ErrContent, "no record names the content"},
-		"a text of a constructor":     {changed(t, func(p *Pack) { p.Contents["constructor"] = []byte("x") }), ErrContent, "no record names the content"},
-		"an erasure without event":    {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContent, "is not in this file"},
-		"an erasure by another":       {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContent, "event 8 did not erase the content"},
-		"an erasure that never was":   {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContent, "event 7 did not erase the content"},
+		}), ErrContentMismatch, "they were changed"},
+		"a text that no record names": {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContentMismatch, "no record names the content"},
+		"a text of a prototype":       {changed(t, func(p *Pack) { p.Contents["__proto__"] = []byte("x") }), ErrContentMismatch, "no record names the content"},
+		"a text of a constructor":     {changed(t, func(p *Pack) { p.Contents["constructor"] = []byte("x") }), ErrContentMismatch, "no record names the content"},
+		"an erasure without event":    {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContentMismatch, "is not in this file"},
+		"an erasure by another":       {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContentMismatch, "event 8 did not erase the content"},
+		"an erasure that never was":   {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContentMismatch, "event 7 did not erase the content"},
 	}
 	for name, forged := range forgeries(t) {
 		list[name] = forged
@@ -100,7 +100,7 @@ func flip(text string, i int) string {
 func forgeries(t testing.TB) map[string]tampering {
 	broken := newLog(t, 1)
 	broken.tip[0] ^= 1
-	broken.record(record.PathFingerprint, `{"project":"p","route":["a"]}`)
+	broken.record(record.KindPathFingerprint, `{"project":"p","route":["a"]}`)
 
 	first := &log{t: t, signer: broken.signer, contents: map[string][]byte{}, tip: proofs.Hash{1}}
 	first.event(record.AppendLedgerCreated(nil, first.by("system"), origin, "k", nil))
@@ -117,7 +117,7 @@ func forgeries(t testing.TB) map[string]tampering {
 	return map[string]tampering{
 		"a chain broken and signed":      {broken.pack(nil, 0, 1), proofs.ErrChainLink, "but event 0 is"},
 		"a first event that follows one": {first.pack(nil, 0), proofs.ErrChainLink, "the first event names an event before it"},
-		"an event at another place":      {misplaced.pack(nil, 1), proofs.ErrField, "the event's own number is another one"},
+		"an event at another place":      {misplaced.pack(nil, 1), proofs.ErrFieldMismatch, "the event's own number is another one"},
 		"an event in another spelling":   {spelled.pack(nil, 1), proofs.ErrMalformed, "not in its canonical form"},
 		"an entry without event":         {empty.pack(nil, 1), proofs.ErrMalformed, "the entry holds no event"},
 		"a log of another key":           {another(t), proofs.ErrWrongKey, "signed with another key"},

@@ -16,19 +16,19 @@ import (
 
 // Report counts what Verify has verified.
 type Report struct {
-	Checkpoint proofs.Checkpoint
-	Records    int
-	Links      int // number of verified chain links between consecutive events in the pack
-	Contents   int // number of verified pieces of content, counted once per record that names them
-	Redacted   int // number of records whose content was erased, as an event in the pack confirms
-	Missing    int // number of missing pieces of content that records refer to
-	Recomputed int // number of records whose hashes were recomputed, which requires all of their content
-	// Claimed counts the checks of recomputed records whose result is "claimed", which means that
+	Checkpoint      proofs.Checkpoint
+	Records         int
+	Links           int // number of verified chain links between consecutive events in the pack
+	Contents        int // number of verified pieces of content, counted once per record that names them
+	RedactedRecords int // number of records whose content was erased, as an event in the pack confirms
+	MissingContents int // number of missing pieces of content that records refer to
+	Recomputed      int // number of records whose hashes were recomputed, which requires all of their content
+	// ClaimedChecks counts the checks of recomputed records whose result is "claimed", which means that
 	// the pack lacks the content needed to compute the hash.
-	Claimed int
-	// Unknown counts the recomputed records whose cache key and digest could not be checked,
+	ClaimedChecks int
+	// UnconfirmableRecords counts the recomputed records whose cache key and digest could not be checked,
 	// because these hashes cover texts that are too long for an event.
-	Unknown int
+	UnconfirmableRecords int
 }
 
 // verification holds the state of one call to Verify.
@@ -42,14 +42,14 @@ type verification struct {
 	rebuilder recompute.Rebuilder
 }
 
-// ErrHashes means that the hashes in an event differ from the hashes of its content.
-var ErrHashes = errors.New("pack: hashes do not match the content")
+// ErrHashMismatch means that the hashes in an event differ from the hashes of its content.
+var ErrHashMismatch = errors.New("pack: hashes do not match the content")
 
 // Verify verifies the pack against the log's keys. It checks the signature of the checkpoint, the
 // inclusion proof and the event of each record, and the chain links between records with
 // consecutive seqs. It compares the content with the digests in the events. If the pack has all
 // content of a record, Verify also rebuilds the record (spec: Rebuilding a record). An error that
-// concerns a record states the record's seq. Errors wrap ErrContent, ErrHashes, or an error that
+// concerns a record states the record's seq. Errors wrap ErrContentMismatch, ErrHashMismatch, or an error that
 // Receipt.Verify can return.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
@@ -72,7 +72,7 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	}
 	for digest := range p.Contents {
 		if !v.used[digest] {
-			return Report{}, fmt.Errorf("%w: no record names the content %.64s", ErrContent, digest)
+			return Report{}, fmt.Errorf("%w: no record names the content %.64s", ErrContentMismatch, digest)
 		}
 	}
 	return v.report, nil
@@ -81,11 +81,11 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 // checkForm checks the format of the members that the page shows although no proof covers them, so
 // that a forger cannot put arbitrary text there.
 func (p *Pack) checkForm() error {
-	if _, err := time.Parse("2006-01-02T15:04:05Z", p.Exported); err != nil || len(p.Exported) != len("2006-01-02T15:04:05Z") {
-		return fmt.Errorf(`%w: the member "exported" is %.100q, but must be a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.Exported)
+	if _, err := time.Parse("2006-01-02T15:04:05Z", p.ExportedAt); err != nil || len(p.ExportedAt) != len("2006-01-02T15:04:05Z") {
+		return fmt.Errorf(`%w: the member "exported" is %.100q, but must be a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.ExportedAt)
 	}
-	if p.Content != ContentIncluded && p.Content != ContentLeftOut && p.Content != ContentNoRight {
-		return fmt.Errorf(`%w: the member "content" is %.100q, but must be "included", "left out", or "no right"`, proofs.ErrMalformed, p.Content)
+	if p.ContentStatus != ContentIncluded && p.ContentStatus != ContentOmitted && p.ContentStatus != ContentForbidden {
+		return fmt.Errorf(`%w: the member "content" is %.100q, but must be "included", "left out", or "no right"`, proofs.ErrMalformed, p.ContentStatus)
 	}
 	if len(p.Records) == 0 {
 		return fmt.Errorf("%w: the audit pack has no records", proofs.ErrMalformed)
@@ -112,9 +112,9 @@ func (v *verification) record(i int) error {
 	case err != nil:
 		return err
 	case receipt.Seq != r.Seq:
-		return fmt.Errorf("%w: the entry contains event %d instead", proofs.ErrField, receipt.Seq)
+		return fmt.Errorf("%w: the entry contains event %d instead", proofs.ErrFieldMismatch, receipt.Seq)
 	case receipt.Ledger != v.pack.Ledger:
-		return fmt.Errorf("%w: the pack is for ledger %.100q, but the event belongs to ledger %.100q", proofs.ErrField, v.pack.Ledger, receipt.Ledger)
+		return fmt.Errorf("%w: the pack is for ledger %.100q, but the event belongs to ledger %.100q", proofs.ErrFieldMismatch, v.pack.Ledger, receipt.Ledger)
 	}
 	if err := v.link(i, receipt); err != nil {
 		return err
@@ -155,28 +155,28 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 func (v *verification) content(r *PackedEvent) error {
 	e := v.events[r.Seq]
 	if r.RedactedBy != nil {
-		v.report.Redacted++
+		v.report.RedactedRecords++
 		return v.redaction(r.Seq, *r.RedactedBy)
 	}
-	content, missing := make(map[string][]byte), v.report.Missing
+	content, missing := make(map[string][]byte), v.report.MissingContents
 	for named := range e.Contents() {
 		digest := hex.EncodeToString(named.Digest[:])
 		kept, found := v.pack.Contents[digest]
 		if !found {
-			v.report.Missing++
+			v.report.MissingContents++
 			continue
 		}
 		switch sum := sha256.Sum256(kept); {
 		case sum != named.Digest:
-			return fmt.Errorf("%w: content %.100q has the digest %x, but the event gives the digest %s", ErrContent, named.Name, sum, digest)
+			return fmt.Errorf("%w: content %.100q has the digest %x, but the event gives the digest %s", ErrContentMismatch, named.Name, sum, digest)
 		case uint64(len(kept)) != named.Size:
-			return fmt.Errorf("%w: content %.100q has %d bytes, but the event gives the size %d", ErrContent, named.Name, len(kept), named.Size)
+			return fmt.Errorf("%w: content %.100q has %d bytes, but the event gives the size %d", ErrContentMismatch, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
 		v.report.Contents++
 		content[string(named.Name)] = kept
 	}
-	if v.report.Missing > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
+	if v.report.MissingContents > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
 		return nil
 	}
 	return v.recompute(r, content)
@@ -187,12 +187,12 @@ func (v *verification) content(r *PackedEvent) error {
 func (v *verification) recompute(r *PackedEvent, content map[string][]byte) error {
 	err := v.rebuilder.Check(r.Entry[proofs.HashSize:], func(name string, _ proofs.Hash) ([]byte, error) { return content[name], nil })
 	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("%w: %w", ErrHashes, wrong)
+		return fmt.Errorf("%w: %w", ErrHashMismatch, wrong)
 	}
-	v.report.Recomputed, v.report.Unknown = int(v.rebuilder.Rebuilt), int(v.rebuilder.Unknown)
+	v.report.Recomputed, v.report.UnconfirmableRecords = int(v.rebuilder.Rebuilt), int(v.rebuilder.Unconfirmable)
 	if err == nil {
 		e := v.events[r.Seq]
-		v.report.Claimed += e.CountChecks(record.Claimed)
+		v.report.ClaimedChecks += e.CountChecks(record.ResultClaimed)
 	}
 	return err
 }
@@ -202,10 +202,10 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 func (v *verification) redaction(seq, by uint64) error {
 	e, found := v.events[by]
 	if !found {
-		return fmt.Errorf("%w: the pack says that event %d erased the content, but does not contain that event", ErrContent, by)
+		return fmt.Errorf("%w: the pack says that event %d erased the content, but does not contain that event", ErrContentMismatch, by)
 	}
-	if seqs := e.Redaction().Seqs; e.Kind != record.ContentRedacted || seqs == nil || !seqs.Has(seq) {
-		return fmt.Errorf("%w: the pack says that event %d erased the content, but that event does not redact the record", ErrContent, by)
+	if seqs := e.Redaction().Seqs; e.Kind != record.KindContentRedacted || seqs == nil || !seqs.Has(seq) {
+		return fmt.Errorf("%w: the pack says that event %d erased the content, but that event does not redact the record", ErrContentMismatch, by)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 // reference: the largest size of the log, and the event that redacted each record. It returns a
 // finding for the first false claim, or nil if there is none.
 func (c *comparer) checkClaims() *monitor.Finding {
-	if size := c.copy.WrittenSize(); c.largest > size {
+	if size := c.copy.EntriesAdded(); c.largest > size {
 		return findingOf(c.largestIn, "", "the size in the answer is larger than the log", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {

@@ -187,13 +187,13 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
 	}
-	if size > c.copy.WrittenSize() {
+	if size > c.copy.EntriesAdded() {
 		if err := c.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if size > c.copy.WrittenSize() {
-		return &badAnswer{"", "the size in the answer is larger than the log", "at most " + decimal(c.copy.WrittenSize()), decimal(size)}
+	if size > c.copy.EntriesAdded() {
+		return &badAnswer{"", "the size in the answer is larger than the log", "at most " + decimal(c.copy.EntriesAdded()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }
@@ -203,10 +203,10 @@ func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	if c.copy.WrittenSize() <= c.size {
+	if c.copy.EntriesAdded() <= c.size {
 		return nil
 	}
-	return c.show(ctx, c.copy.WrittenSize())
+	return c.show(ctx, c.copy.EntriesAdded())
 }
 
 func (c *comparer) catchUp(ctx context.Context) error {
@@ -350,6 +350,6 @@ func findingAt(q question, page *answerPage, row, message, expected, got string)
 	if asked := q.parameters(at); asked != "" {
 		query += " (asked: ?" + asked + ")"
 	}
-	return &monitor.Finding{Kind: monitor.KindAnswer, Query: query, Row: row, Message: message,
+	return &monitor.Finding{Kind: monitor.DamageAnswer, Query: query, Row: row, Message: message,
 		Expected: fmt.Sprintf("%.*s", most, expected), Got: fmt.Sprintf("%.*s", most, got)}
 }

@@ -3,5 +3,5 @@
 // the same questions and compares the answers row by row. No row may be missing, added, or changed.
 // The questions look like those of other clients and come in a random order, so that a server
 // cannot recognise an auditor and treat it differently. New returns the check for
-// monitor.Options.Answers.
+// monitor.Options.AnswerChecker.
 package replay

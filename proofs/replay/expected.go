@@ -22,7 +22,7 @@ import (
 
 // referenceServer is a source that takes its answers from the reference.
 type referenceServer struct {
-	*reference.Reference
+	*reference.Answerer
 	log *reference.Log
 }
 
@@ -35,11 +35,11 @@ func (r referenceServer) page(ctx context.Context, q question, p pageRequest) (*
 	}
 	var refusal *query.Error
 	switch {
-	case errors.As(err, &refusal) && refusal.Reason == query.NotFound:
+	case errors.As(err, &refusal) && refusal.Reason == query.ReasonNotFound:
 		return refused(http.StatusNotFound, err), nil
-	case errors.As(err, &refusal) && refusal.Reason == query.WrongKind:
+	case errors.As(err, &refusal) && refusal.Reason == query.ReasonWrongKind:
 		return refused(http.StatusUnprocessableEntity, err), nil
-	case refusal != nil, errors.Is(err, index.ErrPosition), errors.Is(err, proofs.ErrRange):
+	case refusal != nil, errors.Is(err, index.ErrInvalidPosition), errors.Is(err, proofs.ErrRange):
 		return refused(http.StatusBadRequest, err), nil
 	case err != nil:
 		return nil, err
@@ -137,11 +137,11 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 	}
 	var nested *proofs.NestedProof
 	if q.values.Has("stage") {
-		nested, err = r.log.StageReceipt(ctx, seq, size, q.values.Get("stage"))
+		nested, err = r.log.StageProof(ctx, seq, size, q.values.Get("stage"))
 	} else {
 		var n uint64
 		if n, err = query.ParseCount("citation", q.values.Get("citation")); err == nil {
-			nested, err = r.log.CitationReceipt(ctx, seq, size, n)
+			nested, err = r.log.CitationProof(ctx, seq, size, n)
 		}
 	}
 	if err != nil {

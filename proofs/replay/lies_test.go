@@ -74,7 +74,7 @@ type probe struct {
 	done chan struct{}
 }
 
-// Finish implements monitor.AnswerCheck.
+// Finish implements monitor.AnswerChecker.
 func (p probe) Finish(_ context.Context, w *monitor.Walk) error {
 	p.walk <- w
 	<-p.done
@@ -97,7 +97,7 @@ func compareLedger(t testing.TB, l *ledgertest.Ledger) *comparedLedger {
 	go func() {
 		_, err := monitor.Run(context.Background(), monitor.Options{
 			Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default"), Transport: transport}, Ledger: "default", Keys: []*proofs.Verifier{key},
-			Answers: p, Content: true, Seed: 5, Parallel: 4,
+			AnswerChecker: p, CheckContent: true, Seed: 5, Concurrency: 4,
 		})
 		ended <- err
 	}()

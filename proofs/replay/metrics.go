@@ -113,7 +113,7 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 // checkSizes compares the exported sizes with the sizes of the log before and after the metrics
 // were requested.
 func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
-	f := &monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
+	f := &monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
 	switch {
 	case s.size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
@@ -140,7 +140,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 		if wanted == given && want == value {
 			continue
 		}
-		f := monitor.Finding{Kind: monitor.KindMetrics, Row: series, Message: "the value differs", Expected: "nothing", Got: "nothing"}
+		f := monitor.Finding{Kind: monitor.DamageMetrics, Row: series, Message: "the value differs", Expected: "nothing", Got: "nothing"}
 		if wanted {
 			f.Expected = fmt.Sprint(want)
 		}
@@ -151,7 +151,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		if kind, given := got.types[name]; given && kind != s.types[name] {
-			found = append(found, monitor.Finding{Kind: monitor.KindMetrics, Row: name, Message: "the metric has a different type", Expected: s.types[name], Got: kind})
+			found = append(found, monitor.Finding{Kind: monitor.DamageMetrics, Row: name, Message: "the metric has a different type", Expected: s.types[name], Got: kind})
 		}
 	}
 	return found

@@ -26,12 +26,12 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.Copy(t)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, n.Close()) }()
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", Metrics: api.NewMetrics(prometheus.NewRegistry())})
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(t.Context(), w.Size))
+	require.NoError(t, n.Index.Follower(ledger.DefaultName).WaitForSize(t.Context(), w.Size))
 	server := httptest.NewServer(service)
 	defer server.Close()
 	response, err := http.Get(server.URL + "/metrics")
@@ -45,7 +45,7 @@ func scraped(t testing.TB, w *ledgertest.Ledger) string {
 // The reference exports the same metrics as a server.
 func TestMetricsOfTheReference(t *testing.T) {
 	l := ledgertest.NewPopulated(t, 10)
-	got, err := readMetrics([]byte(scraped(t, l)), ledger.Default)
+	got, err := readMetrics([]byte(scraped(t, l)), ledger.DefaultName)
 	require.NoError(t, err)
 	expected, err := compareLedger(t, l).reference.metrics()
 	require.NoError(t, err)
@@ -58,11 +58,11 @@ func TestMetricsOfTheReference(t *testing.T) {
 func TestEveryChangeOfMetricsIsFound(t *testing.T) {
 	w := ledgertest.NewPopulated(t, 10)
 	text := scraped(t, w)
-	honest, err := readMetrics([]byte(text), ledger.Default)
+	honest, err := readMetrics([]byte(text), ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{w.Size, w.Size}, []uint64{honest.size, honest.tree})
 	noticed := func(text string) bool {
-		got, err := readMetrics([]byte(text), ledger.Default)
+		got, err := readMetrics([]byte(text), ledger.DefaultName)
 		return err != nil || got.checkSizes(w.Size, w.Size) != nil || len(honest.differences(got)) > 0
 	}
 	require.False(t, noticed(text))

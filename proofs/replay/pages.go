@@ -85,7 +85,7 @@ type auditedServer struct{ *comparer }
 // page implements source.
 func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*answerPage, error) {
 	atLeast := c.size
-	answer, err := c.client.Do(ctx, fetch.Request{Path: q.at(p), OfServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
+	answer, err := c.client.Do(ctx, fetch.Request{Path: q.at(p), RelativeToServer: q.form.ofServer, Accept: q.form.accept, MaxBytes: maxAnswer})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c auditedServer) page(ctx context.Context, q question, p pageRequest) (*an
 	switch answer.Status {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, &monitor.UncheckableError{What: "the answers", Reason: answer.Problem}
+		return nil, &monitor.UncheckableError{Subject: "the answers", Reason: answer.Problem}
 	default:
 		page.readOnly = answer.ReadOnly && answer.Status == http.StatusNotFound && p.size > 0
 		return page, nil

@@ -214,7 +214,7 @@ func (b *questionBuilder) records() {
 	b.askAll("/records", "flag", "other_base")
 	b.askAll("/records", "flag", "mismatch")
 	b.askAll("/records", "flag", "inconsistent")
-	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
+	for _, kind := range append(slices.Clone(record.RecordKinds[:]), record.KindContentRedacted, record.KindNote) {
 		b.askAll("/records", "kind", string(kind))
 		for i, seq := range b.values.of(seqsOf + string(kind)) {
 			if i%2 == 0 {
@@ -280,7 +280,9 @@ func (b *questionBuilder) combined() {
 		b.ask("/records", rowsList, parameters...)
 	}
 	b.someTimes(timesOf, b.maxExtra/2, func(span ...string) { b.ask("/records", rowsList, span...) })
-	b.someTimes(timesOf, b.maxExtra/4, func(span ...string) { b.ask("/records", rowsList, append(span, "kind", string(record.IPCRecord))...) })
+	b.someTimes(timesOf, b.maxExtra/4, func(span ...string) {
+		b.ask("/records", rowsList, append(span, "kind", string(record.KindIPCRecord))...)
+	})
 	b.someTimes(occurrences, b.maxExtra/4, func(span ...string) { b.ask("/records", rowsList, append(span, "clock", "occurred")...) })
 	for _, both := range b.some(numbersOf) {
 		producer, number, _ := strings.Cut(both, "\x00")
@@ -290,7 +292,7 @@ func (b *questionBuilder) combined() {
 
 // singleRecords adds questions about the receipts and proofs of single records, and about events.
 func (b *questionBuilder) singleRecords() {
-	for _, kind := range append(slices.Clone(record.Kinds[:]), record.ContentRedacted, record.Note) {
+	for _, kind := range append(slices.Clone(record.RecordKinds[:]), record.KindContentRedacted, record.KindNote) {
 		seqs := b.some(seqsOf + string(kind))
 		for i, seq := range seqs[:min(len(seqs), max(1, b.maxExtra/4))] {
 			path := "/records/" + seq + "/receipt"
@@ -348,7 +350,7 @@ func (b *questionBuilder) groups() {
 			b.ask("/drift/timeline", rowsList, by, value, "seeded", "true")
 		}
 	}
-	seqs := b.values.of(seqsOf + string(record.IPCRecord))
+	seqs := b.values.of(seqsOf + string(record.KindIPCRecord))
 	for i := 1; i < len(seqs); i++ {
 		b.ask("/drift/attribution", nil, "a", seqs[i-1], "b", seqs[i])
 	}
@@ -446,13 +448,13 @@ func (b *questionBuilder) runDAGs() {
 			}
 		}
 	}
-	for _, by := range rundags.GroupedBy {
+	for _, by := range rundags.GroupFields {
 		b.runGroups(by)
 	}
 	for _, key := range b.values.of(findable("cache_key")) {
 		b.ask("/run-dags/by-cache-key/"+key, nil)
 	}
-	seqs := b.values.of(seqsOf + string(record.RunDAG))
+	seqs := b.values.of(seqsOf + string(record.KindRunDAG))
 	for i := 1; i < len(seqs); i++ {
 		b.ask("/run-dags/compare", nil, "a", seqs[i-1], "b", seqs[i])
 	}
@@ -479,7 +481,7 @@ func (b *questionBuilder) runGroups(by string) {
 
 func (b *questionBuilder) citations() {
 	if b.content {
-		for _, seq := range b.values.of(seqsOf + string(record.CitationSet)) {
+		for _, seq := range b.values.of(seqsOf + string(record.KindCitationSet)) {
 			b.askFor(documentForm, "/citation-sets/"+seq+"/document")
 		}
 	}
@@ -507,7 +509,7 @@ func (b *questionBuilder) paths() {
 		path := "/paths/" + url.PathEscape(project)
 		b.ask(path, rowsList)
 		for _, category := range paths.Categories {
-			if i < b.maxExtra || category == paths.Modified {
+			if i < b.maxExtra || category == paths.CategoryModified {
 				b.ask(path, rowsList, "status", string(category))
 			}
 		}

@@ -102,7 +102,7 @@ func routesOf(t testing.TB) []string {
 	t.Helper()
 	data := t.TempDir()
 	log := slog.New(slog.DiscardHandler)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)

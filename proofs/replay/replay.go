@@ -22,18 +22,18 @@ import (
 
 // Options configures a check. The zero value is valid.
 type Options struct {
-	// Sample is the number of values of each kind that the audit asks about. 0 means all values if
+	// SampleSize is the number of values of each kind that the audit asks about. 0 means all values if
 	// the log has at most 2,000 entries, and 200 values of each kind if it has more. -1 means all
 	// values.
-	Sample int
+	SampleSize int
 	// MetricsURL is the URL of the metrics if they are not at /metrics on the audited server. The
 	// token is not sent to any other host.
 	MetricsURL string
 }
 
-// New returns a check for monitor.Options.Answers. Only one audit at a time can use it. It needs a
+// New returns a check for monitor.Options.AnswerChecker. Only one audit at a time can use it. It needs a
 // token with the read scope, and temporary disk space of about twice the size of the log.
-func New(o Options) monitor.AnswerCheck { return &check{Options: o} }
+func New(o Options) monitor.AnswerChecker { return &check{Options: o} }
 
 // Constants that determine how many questions the audit asks.
 const (
@@ -51,7 +51,7 @@ const (
 	stepIndex = "indexing"
 )
 
-// check implements monitor.AnswerCheck.
+// check implements monitor.AnswerChecker.
 type check struct {
 	Options
 	dir     string
@@ -94,7 +94,7 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 		k.metrics, err = readMetrics(answer.Body, a.Options().Ledger)
 	}
 	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
-		a.Report().AddFinding(monitor.Finding{Kind: monitor.KindMetrics, Query: "/metrics", Message: err.Error()})
+		a.Report().AddFinding(monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics", Message: err.Error()})
 		return nil
 	}
 	return err
@@ -116,7 +116,7 @@ func (k *check) Close() error {
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	size := max(k.published, 1) // a log has at least one event
 	if k.metrics != nil {
-		if f := k.metrics.checkSizes(k.published, k.copy.WrittenSize()); f != nil {
+		if f := k.metrics.checkSizes(k.published, k.copy.EntriesAdded()); f != nil {
 			w.Report().AddFinding(*f)
 			return nil
 		}
@@ -143,7 +143,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	if c.unsigned > 0 {
 		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints for older tree sizes: %s", c.unsigned, c.refusal))
 	}
-	if len(c.redactions) > 0 || c.largest > k.copy.WrittenSize() {
+	if len(c.redactions) > 0 || c.largest > k.copy.EntriesAdded() {
 		if err := w.CatchUp(ctx); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 		return nil, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	r, err := reference.Open(k.copy, reference.Config{
-		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, Tile: w.Tile, Log: w.Options().Log,
+		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, ReadTile: w.Tile, Log: w.Options().Logger,
 		Progress: func(indexed, size uint64) { w.Options().Progress(stepIndex, indexed, size) },
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 
 // questions returns a questionBuilder with the values found in the copy of the log.
 func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuilder, error) {
-	sample, pairs, few := k.Sample, k.Sample, fewQuestions
+	sample, pairs, few := k.SampleSize, k.SampleSize, fewQuestions
 	switch {
 	case sample < 0:
 		pairs, few = maxPairs, maxFewQuestions
@@ -188,7 +188,7 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 	default:
 		few = min(few, sample)
 	}
-	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, maxExtra: few, size: k.copy.Size(), content: o.Content}
+	b := &questionBuilder{values: newLogValues(sample, o.Seed), pairs: pairs, maxExtra: few, size: k.copy.Size(), content: o.CheckContent}
 	var document pyjson.Document
 	for seq := range k.copy.Size() {
 		entry, err := k.copy.Entry(ctx, seq)
@@ -212,7 +212,7 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 // match the record.
 func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error {
 	var document pyjson.Document
-	for _, kind := range record.Kinds {
+	for _, kind := range record.RecordKinds {
 		for i, text := range b.some(seqsOf + string(kind)) {
 			seq, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
@@ -236,7 +236,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 				}
 			}
 			if i%3 == 0 {
-				parameters = append(parameters, "state", string(record.Live))
+				parameters = append(parameters, "state", string(record.StateLive))
 			}
 			b.combinations = append(b.combinations, parameters)
 		}
@@ -310,7 +310,7 @@ func compareRound(ctx context.Context, w *monitor.Walk, c *comparer, questions [
 	}
 	var later []laterAnswer
 	largest := uint64(0)
-	c.askAll(ctx, questions, w.Options().Parallel, func(done int, r comparison) bool {
+	c.askAll(ctx, questions, w.Options().Concurrency, func(done int, r comparison) bool {
 		if !r.needsGrowth {
 			return take(r)
 		}

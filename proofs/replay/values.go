@@ -123,11 +123,11 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	if source := r.Member("source_id"); source.Kind() == pyjson.String { // the event is a registration of a source
 		v.add(sourcesSeen, string(source.Text()))
 	}
-	if kind == record.Note {
+	if kind == record.KindNote {
 		v.add(findable("record_seq"), string(r.Member("record_seq").Raw()))
 		v.text(findable("topic"), r.Member("topic"))
 	}
-	if !slices.Contains(record.Kinds[:], kind) {
+	if !slices.Contains(record.RecordKinds[:], kind) {
 		return
 	}
 	for _, name := range [...]string{"run_id", "subject", "project", "model", "audit_mode", "verifier_method", "shape"} {
@@ -145,10 +145,10 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 		v.text(findable(strings.TrimPrefix(string(name.Text()), "seedless_")), value)
 	}
 	for name, check := range event.Member("checks").Members() {
-		if string(check.Member("result").Text()) == string(record.Mismatch) {
+		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
 		}
-		if rule, is := strings.CutPrefix(string(name.Text()), rules.VerdictPrefix); is {
+		if rule, is := strings.CutPrefix(string(name.Text()), rules.VerdictCheckPrefix); is {
 			v.add(findable("inconsistent"), rule)
 		}
 	}
@@ -176,7 +176,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 
 // runDAG adds the values that describe the outcome of a run-DAG and its sources and evidence.
 func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
-	if kind != record.RunDAG {
+	if kind != record.KindRunDAG {
 		return
 	}
 	switch failed := r.Member("failure_stage"); {
@@ -197,7 +197,7 @@ func (v *logValues) runDAG(kind record.Kind, r pyjson.Value) {
 
 // variables adds the values of variables whose effects can be requested.
 func (v *logValues) variables(kind record.Kind, r pyjson.Value) {
-	if kind != record.IPCRecord {
+	if kind != record.KindIPCRecord {
 		return
 	}
 	for _, name := range [...]string{"temperature", "max_tokens", "seed"} {

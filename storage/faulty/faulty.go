@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// ErrInjected is wrapped by every injected error, except in mode NoSpace.
+// ErrInjected is wrapped by every injected error, except in mode ModeNoSpace.
 var ErrInjected = errors.New("faulty: injected fault")
 
 // Mode says how a call fails.
 type Mode string
 
-// Possible modes. A mode that does not apply to a call acts like Fail, except that FlipBit then has
+// Possible modes. A mode that does not apply to a call acts like Fail, except that ModeFlipBit then has
 // no effect on files.
 const (
-	// Fail makes the call do nothing and return an error.
-	Fail Mode = "fail"
-	// FailAfterSuccess makes the call succeed and still return an error.
-	FailAfterSuccess Mode = "fail after success"
-	// NoSpace makes the call fail as if the disk were full. A write to a file writes only the first
+	// ModeFail makes the call do nothing and return an error.
+	ModeFail Mode = "fail"
+	// ModeFailAfterSuccess makes the call succeed and still return an error.
+	ModeFailAfterSuccess Mode = "fail after success"
+	// ModeNoSpace makes the call fail as if the disk were full. A write to a file writes only the first
 	// half of its data.
-	NoSpace Mode = "no space"
-	// Short makes a write to a file write only the first half of its data and return an error.
-	Short Mode = "short"
-	// Slow makes the call succeed, but only after Plan.Pause.
-	Slow Mode = "slow"
-	// FlipBit makes a read from a file return data with one bit flipped. A read from a store
+	ModeNoSpace Mode = "no space"
+	// ModePartial makes a write to a file write only the first half of its data and return an error.
+	ModePartial Mode = "short"
+	// ModeSlow makes the call succeed, but only after Plan.Pause.
+	ModeSlow Mode = "slow"
+	// ModeFlipBit makes a read from a file return data with one bit flipped. A read from a store
 	// returns a checksum error instead.
-	FlipBit Mode = "flip bit"
+	ModeFlipBit Mode = "flip bit"
 )
 
 // Plan selects the calls that fail. It can be sent to another process as JSON.
@@ -51,13 +51,13 @@ type Plan struct {
 	// negative number means all.
 	Count int
 	Pause time.Duration
-	// Bit is the index of the bit that FlipBit flips, counted from 0. An index past the end of the
+	// Bit is the index of the bit that ModeFlipBit flips, counted from 0. An index past the end of the
 	// data wraps around to its beginning.
 	Bit int
 }
 
-// Faults executes a Plan. It is safe for concurrent use.
-type Faults struct {
+// Injector executes a Plan. It is safe for concurrent use.
+type Injector struct {
 	plan Plan
 	// OnFault, if not nil, is called before each fault, with the names of the call and its file. If
 	// Plan.Count is negative, OnFault is called only before the first fault. Set OnFault before the
@@ -71,22 +71,22 @@ type Faults struct {
 }
 
 // New returns Faults that execute the plan.
-func New(plan Plan) *Faults {
+func New(plan Plan) *Injector {
 	if plan.Count == 0 {
 		plan.Count = 1
 	}
-	return &Faults{plan: plan, injected: make(map[string]int)}
+	return &Injector{plan: plan, injected: make(map[string]int)}
 }
 
 // StopInjecting ends the plan: all later calls succeed.
-func (f *Faults) StopInjecting() {
+func (f *Injector) StopInjecting() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
 }
 
 // FaultCounts returns the number of failed calls so far, keyed by the name of the call.
-func (f *Faults) FaultCounts() map[string]int {
+func (f *Injector) FaultCounts() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	injected := make(map[string]int, len(f.injected))
@@ -98,12 +98,12 @@ func (f *Faults) FaultCounts() map[string]int {
 
 // next returns the mode in which the call must fail, or "" if it must succeed. In mode Slow, next
 // pauses and returns "".
-func (f *Faults) next(call, file string) Mode {
+func (f *Injector) next(call, file string) Mode {
 	mode, first := f.count(call, file)
 	if mode != "" && f.OnFault != nil && (first || f.plan.Count > 0) {
 		f.OnFault(call, file)
 	}
-	if mode == Slow {
+	if mode == ModeSlow {
 		time.Sleep(f.plan.Pause)
 		return ""
 	}
@@ -112,7 +112,7 @@ func (f *Faults) next(call, file string) Mode {
 
 // count counts a call if it matches the plan. It returns the mode in which the call must fail, or
 // "" if the call must succeed. first reports whether this is the first call to fail.
-func (f *Faults) count(call, file string) (mode Mode, first bool) {
+func (f *Injector) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false
 	}
@@ -132,13 +132,13 @@ func (f *Faults) count(call, file string) (mode Mode, first bool) {
 	return f.plan.Mode, n == 0
 }
 
-// injectedError returns the error for a call that fails in the given mode, or nil if the mode is FlipBit
+// injectedError returns the error for a call that fails in the given mode, or nil if the mode is ModeFlipBit
 // or "".
 func injectedError(mode Mode) error {
 	switch mode {
-	case "", FlipBit:
+	case "", ModeFlipBit:
 		return nil
-	case NoSpace:
+	case ModeNoSpace:
 		return syscall.ENOSPC
 	}
 	return ErrInjected

@@ -10,57 +10,57 @@ import (
 
 // Names of file system calls. Compact is a call to Create for the output of a compaction.
 const (
-	Create   = "create"
-	Compact  = "compact"
-	Link     = "link"
-	Open     = "open"
-	OpenDir  = "open folder"
-	Remove   = "remove"
-	Rename   = "rename"
-	Reuse    = "reuse"
-	MkdirAll = "make folder"
-	Lock     = "lock"
-	List     = "list"
-	Stat     = "stat"
-	Usage    = "disk usage"
+	CallCreate        = "create"
+	CallCompact       = "compact"
+	CallLink          = "link"
+	CallOpen          = "open"
+	CallOpenDir       = "open folder"
+	CallRemove        = "remove"
+	CallRename        = "rename"
+	CallReuseForWrite = "reuse"
+	CallMkdirAll      = "make folder"
+	CallLock          = "lock"
+	CallList          = "list"
+	CallStat          = "stat"
+	CallDiskUsage     = "disk usage"
 )
 
 // Names of calls on an open file.
 const (
-	Read        = "read"
-	Write       = "write"
-	Sync        = "sync"
-	SyncPart    = "sync part" // a call to SyncTo, which starts a sync without waiting for it
-	Preallocate = "preallocate"
-	Close       = "close"
+	CallRead        = "read"
+	CallWrite       = "write"
+	CallSync        = "sync"
+	CallSyncTo      = "sync part" // a call to SyncTo, which starts a sync without waiting for it
+	CallPreallocate = "preallocate"
+	CallClose       = "close"
 )
 
 // FileCalls returns the names of all calls on a file system and on its files.
 func FileCalls() []string {
-	return []string{Create, Compact, Link, Open, OpenDir, Remove, Rename, Reuse, MkdirAll, Lock, List, Stat, Usage,
-		Read, Write, Sync, SyncPart, Preallocate, Close}
+	return []string{CallCreate, CallCompact, CallLink, CallOpen, CallOpenDir, CallRemove, CallRename, CallReuseForWrite, CallMkdirAll, CallLock, CallList, CallStat, CallDiskUsage,
+		CallRead, CallWrite, CallSync, CallSyncTo, CallPreallocate, CallClose}
 }
 
 // FS is a file system with injected faults.
 type FS struct {
 	vfs.FS
-	faults *Faults
+	faults *Injector
 }
 
 var _ vfs.FS = (*FS)(nil)
 
 // NewFS returns a file system that forwards all calls to under, unless faults makes them fail.
-func NewFS(under vfs.FS, faults *Faults) *FS { return &FS{under, faults} }
+func NewFS(under vfs.FS, faults *Injector) *FS { return &FS{under, faults} }
 
 // Unwrap implements vfs.FS.
 func (f *FS) Unwrap() vfs.FS { return f.FS }
 
 // do performs a call on the named file by calling done. If the plan makes the call fail, do returns
-// an error without calling done. In mode FailAfterSuccess, do calls done first.
+// an error without calling done. In mode ModeFailAfterSuccess, do calls done first.
 func (f *FS) do(call, name string, done func() error) error {
 	mode := f.faults.next(call, name)
 	err := injectedError(mode)
-	if err != nil && mode != FailAfterSuccess {
+	if err != nil && mode != ModeFailAfterSuccess {
 		return wrap(call, name, err)
 	}
 	if failed := done(); failed != nil {
@@ -97,70 +97,70 @@ const compactions vfs.DiskWriteCategory = "pebble-compaction"
 
 // Create implements vfs.FS.
 func (f *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	call := Create
+	call := CallCreate
 	if category == compactions {
-		call = Compact
+		call = CallCompact
 	}
 	return f.open(call, name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
 
 // Link implements vfs.FS.
 func (f *FS) Link(from, to string) error {
-	return f.do(Link, to, func() error { return f.FS.Link(from, to) })
+	return f.do(CallLink, to, func() error { return f.FS.Link(from, to) })
 }
 
 // Open implements vfs.FS.
 func (f *FS) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
-	return f.open(Open, name, func() (vfs.File, error) { return f.FS.Open(name, options...) })
+	return f.open(CallOpen, name, func() (vfs.File, error) { return f.FS.Open(name, options...) })
 }
 
 // OpenReadWrite implements vfs.FS.
 func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
-	return f.open(Open, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, options...) })
+	return f.open(CallOpen, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, options...) })
 }
 
-// OpenDir implements vfs.FS.
+// CallOpenDir implements vfs.FS.
 func (f *FS) OpenDir(name string) (vfs.File, error) {
-	return f.open(OpenDir, name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
+	return f.open(CallOpenDir, name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
 }
 
 // Remove implements vfs.FS.
 func (f *FS) Remove(name string) error {
-	return f.do(Remove, name, func() error { return f.FS.Remove(name) })
+	return f.do(CallRemove, name, func() error { return f.FS.Remove(name) })
 }
 
 // RemoveAll implements vfs.FS.
 func (f *FS) RemoveAll(name string) error {
-	return f.do(Remove, name, func() error { return f.FS.RemoveAll(name) })
+	return f.do(CallRemove, name, func() error { return f.FS.RemoveAll(name) })
 }
 
 // Rename implements vfs.FS.
 func (f *FS) Rename(from, to string) error {
-	return f.do(Rename, to, func() error { return f.FS.Rename(from, to) })
+	return f.do(CallRename, to, func() error { return f.FS.Rename(from, to) })
 }
 
 // ReuseForWrite implements vfs.FS.
 func (f *FS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return f.open(Reuse, to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
+	return f.open(CallReuseForWrite, to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
 }
 
-// MkdirAll implements vfs.FS.
+// CallMkdirAll implements vfs.FS.
 func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
-	return f.do(MkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
+	return f.do(CallMkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. FailAfterSuccess acts like Fail, because the caller could not release the lock.
+// Lock implements vfs.FS. ModeFailAfterSuccess acts like Fail, because the caller could not release the lock.
 func (f *FS) Lock(name string) (io.Closer, error) {
-	mode := f.faults.next(Lock, name)
+	mode := f.faults.next(CallLock, name)
 	if err := injectedError(mode); err != nil {
-		return nil, wrap(Lock, name, err)
+		return nil, wrap(CallLock, name, err)
 	}
 	return f.FS.Lock(name)
 }
 
 // List implements vfs.FS.
 func (f *FS) List(dir string) (names []string, err error) {
-	err = f.do(List, dir, func() (err error) {
+	err = f.do(CallList, dir, func() (err error) {
 		names, err = f.FS.List(dir)
 		return err
 	})
@@ -169,7 +169,7 @@ func (f *FS) List(dir string) (names []string, err error) {
 
 // Stat implements vfs.FS.
 func (f *FS) Stat(name string) (info vfs.FileInfo, err error) {
-	err = f.do(Stat, name, func() (err error) {
+	err = f.do(CallStat, name, func() (err error) {
 		info, err = f.FS.Stat(name)
 		return err
 	})
@@ -178,7 +178,7 @@ func (f *FS) Stat(name string) (info vfs.FileInfo, err error) {
 
 // GetDiskUsage implements vfs.FS.
 func (f *FS) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
-	err = f.do(Usage, dir, func() (err error) {
+	err = f.do(CallDiskUsage, dir, func() (err error) {
 		usage, err = f.FS.GetDiskUsage(dir)
 		return err
 	})
@@ -188,22 +188,22 @@ func (f *FS) GetDiskUsage(dir string) (usage vfs.DiskUsage, err error) {
 type file struct {
 	vfs.File
 	name   string
-	faults *Faults
+	faults *Injector
 }
 
 func (f *file) do(call string, done func() error) error {
 	return (&FS{faults: f.faults}).do(call, f.name, done)
 }
 
-// read calls the given function to fill p, unless the plan makes the call fail. In mode FlipBit,
+// read calls the given function to fill p, unless the plan makes the call fail. In mode ModeFlipBit,
 // read flips one bit of the data that the function has read.
 func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
-	mode := f.faults.next(Read, f.name)
+	mode := f.faults.next(CallRead, f.name)
 	if err := injectedError(mode); err != nil {
-		return 0, wrap(Read, f.name, err)
+		return 0, wrap(CallRead, f.name, err)
 	}
 	n, err := read(p)
-	if mode == FlipBit && n > 0 {
+	if mode == ModeFlipBit && n > 0 {
 		p[f.faults.plan.Bit/8%n] ^= 1 << (f.faults.plan.Bit % 8)
 	}
 	return n, err
@@ -220,24 +220,24 @@ func (f *file) ReadAt(p []byte, offset int64) (int, error) {
 // write calls the given function to write p. If the plan makes the call fail, the mode determines
 // how much of p is written first: all, the first half, or nothing.
 func (f *file) write(p []byte, write func([]byte) (int, error)) (int, error) {
-	mode := f.faults.next(Write, f.name)
+	mode := f.faults.next(CallWrite, f.name)
 	err := injectedError(mode)
 	switch {
 	case err == nil:
 		return write(p)
-	case mode == Fail:
-		return 0, wrap(Write, f.name, err)
-	case mode == FailAfterSuccess:
+	case mode == ModeFail:
+		return 0, wrap(CallWrite, f.name, err)
+	case mode == ModeFailAfterSuccess:
 		if n, failed := write(p); failed != nil {
 			return n, failed
 		}
-		return 0, wrap(Write, f.name, err)
+		return 0, wrap(CallWrite, f.name, err)
 	}
 	n, failed := write(p[:len(p)/2])
 	if failed != nil {
 		return n, failed
 	}
-	return n, wrap(Write, f.name, err)
+	return n, wrap(CallWrite, f.name, err)
 }
 
 // Write implements vfs.File.
@@ -249,14 +249,14 @@ func (f *file) WriteAt(p []byte, offset int64) (int, error) {
 }
 
 // Sync implements vfs.File.
-func (f *file) Sync() error { return f.do(Sync, f.File.Sync) }
+func (f *file) Sync() error { return f.do(CallSync, f.File.Sync) }
 
 // SyncData implements vfs.File.
-func (f *file) SyncData() error { return f.do(Sync, f.File.SyncData) }
+func (f *file) SyncData() error { return f.do(CallSync, f.File.SyncData) }
 
 // SyncTo implements vfs.File.
 func (f *file) SyncTo(length int64) (full bool, err error) {
-	err = f.do(SyncPart, func() (err error) {
+	err = f.do(CallSyncTo, func() (err error) {
 		full, err = f.File.SyncTo(length)
 		return err
 	})
@@ -265,13 +265,13 @@ func (f *file) SyncTo(length int64) (full bool, err error) {
 
 // Preallocate implements vfs.File.
 func (f *file) Preallocate(offset, length int64) error {
-	return f.do(Preallocate, func() error { return f.File.Preallocate(offset, length) })
+	return f.do(CallPreallocate, func() error { return f.File.Preallocate(offset, length) })
 }
 
 // Close implements vfs.File. It closes the file even if it returns an error, because callers do not
 // retry Close.
 func (f *file) Close() error {
-	err := wrap(Close, f.name, injectedError(f.faults.next(Close, f.name)))
+	err := wrap(CallClose, f.name, injectedError(f.faults.next(CallClose, f.name)))
 	if closed := f.File.Close(); closed != nil {
 		return fmt.Errorf("closing %s: %w", f.name, closed)
 	}
@@ -280,7 +280,7 @@ func (f *file) Close() error {
 
 // Stat implements vfs.File.
 func (f *file) Stat() (info vfs.FileInfo, err error) {
-	err = f.do(Stat, func() (err error) {
+	err = f.do(CallStat, func() (err error) {
 		info, err = f.File.Stat()
 		return err
 	})

@@ -33,23 +33,23 @@ func TestModesOfAWrite(t *testing.T) {
 		err  error
 		left string
 	}{
-		faulty.Fail: {faulty.ErrInjected, ""}, faulty.FailAfterSuccess: {faulty.ErrInjected, "0123456789"}, faulty.Short: {faulty.ErrInjected, "01234"},
-		faulty.NoSpace: {syscall.ENOSPC, "01234"}, faulty.Slow: {nil, "0123456789"},
+		faulty.ModeFail: {faulty.ErrInjected, ""}, faulty.ModeFailAfterSuccess: {faulty.ErrInjected, "0123456789"}, faulty.ModePartial: {faulty.ErrInjected, "01234"},
+		faulty.ModeNoSpace: {syscall.ENOSPC, "01234"}, faulty.ModeSlow: {nil, "0123456789"},
 	} {
-		left, err := write(t, faulty.Plan{Mode: mode, Calls: []string{faulty.Write}}, "0123456789")
+		left, err := write(t, faulty.Plan{Mode: mode, Calls: []string{faulty.CallWrite}}, "0123456789")
 		require.ErrorIs(t, err, c.err, "%s", mode)
 		require.Equal(t, c.left, left, "%s", mode)
 	}
 }
 
-// FlipBit flips exactly the bit that the plan names, and only once.
+// ModeFlipBit flips exactly the bit that the plan names, and only once.
 func TestFlipBit(t *testing.T) {
 	under := vfs.NewMem()
 	f, err := under.Create("file", vfs.WriteCategoryUnspecified)
 	require.NoError(t, err)
 	_, err = f.Write([]byte{0, 0, 0, 0})
 	require.NoError(t, err)
-	files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.FlipBit, Calls: []string{faulty.Read}, Bit: 8*6 + 3}))
+	files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.ModeFlipBit, Calls: []string{faulty.CallRead}, Bit: 8*6 + 3}))
 	f, err = files.Open("file")
 	require.NoError(t, err)
 	for _, want := range [][]byte{{0, 0, 8, 0}, {0, 0, 0, 0}} {
@@ -63,7 +63,7 @@ func TestFlipBit(t *testing.T) {
 // A plan selects calls and files, skips the first matching calls, and stops after Count failures.
 func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
-	faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Create, faulty.Remove}, Path: "*.a", Skip: 1, Count: 2})
+	faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallCreate, faulty.CallRemove}, Path: "*.a", Skip: 1, Count: 2})
 	var told []string
 	faults.OnFault = func(call, file string) { told = append(told, call+" "+file) }
 	files := faulty.NewFS(under, faults)
@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, []string{"create 2.a", "remove 1.a"}, told)
 	require.Equal(t, map[string]int{"create": 1, "remove": 1}, faults.FaultCounts())
 
-	forever := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Stat}, Count: -1})
+	forever := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallStat}, Count: -1})
 	files = faulty.NewFS(under, forever)
 	for range 3 {
 		_, err := files.Stat("3.b")
@@ -98,36 +98,36 @@ func TestPlan(t *testing.T) {
 func TestEveryCallOfFilesFails(t *testing.T) {
 	const none = vfs.WriteCategoryUnspecified
 	for call, do := range map[string]func(files vfs.FS, f vfs.File) error{
-		faulty.Create:  func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", none); return err },
-		faulty.Compact: func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", "pebble-compaction"); return err },
-		faulty.Link:    func(files vfs.FS, _ vfs.File) error { return files.Link("file", "x") },
-		faulty.Open:    func(files vfs.FS, _ vfs.File) error { _, err := files.Open("file"); return err },
-		faulty.OpenDir: func(files vfs.FS, _ vfs.File) error { _, err := files.OpenDir("/"); return err },
-		faulty.Remove:  func(files vfs.FS, _ vfs.File) error { return files.RemoveAll("file") },
-		faulty.Rename:  func(files vfs.FS, _ vfs.File) error { return files.Rename("file", "x") },
-		faulty.Reuse: func(files vfs.FS, _ vfs.File) error {
+		faulty.CallCreate:  func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", none); return err },
+		faulty.CallCompact: func(files vfs.FS, _ vfs.File) error { _, err := files.Create("x", "pebble-compaction"); return err },
+		faulty.CallLink:    func(files vfs.FS, _ vfs.File) error { return files.Link("file", "x") },
+		faulty.CallOpen:    func(files vfs.FS, _ vfs.File) error { _, err := files.Open("file"); return err },
+		faulty.CallOpenDir: func(files vfs.FS, _ vfs.File) error { _, err := files.OpenDir("/"); return err },
+		faulty.CallRemove:  func(files vfs.FS, _ vfs.File) error { return files.RemoveAll("file") },
+		faulty.CallRename:  func(files vfs.FS, _ vfs.File) error { return files.Rename("file", "x") },
+		faulty.CallReuseForWrite: func(files vfs.FS, _ vfs.File) error {
 			_, err := files.ReuseForWrite("file", "x", none)
 			return err
 		},
-		faulty.MkdirAll:    func(files vfs.FS, _ vfs.File) error { return files.MkdirAll("x", 0o700) },
-		faulty.Lock:        func(files vfs.FS, _ vfs.File) error { _, err := files.Lock("x"); return err },
-		faulty.List:        func(files vfs.FS, _ vfs.File) error { _, err := files.List("/"); return err },
-		faulty.Stat:        func(_ vfs.FS, f vfs.File) error { _, err := f.Stat(); return err },
-		faulty.Usage:       func(files vfs.FS, _ vfs.File) error { _, err := files.GetDiskUsage("/"); return err },
-		faulty.Read:        func(_ vfs.FS, f vfs.File) error { _, err := f.Read([]byte{0}); return err },
-		faulty.Write:       func(_ vfs.FS, f vfs.File) error { _, err := f.WriteAt([]byte{0}, 0); return err },
-		faulty.Sync:        func(_ vfs.FS, f vfs.File) error { return f.SyncData() },
-		faulty.SyncPart:    func(_ vfs.FS, f vfs.File) error { _, err := f.SyncTo(1); return err },
-		faulty.Preallocate: func(_ vfs.FS, f vfs.File) error { return f.Preallocate(0, 1) },
-		faulty.Close:       func(_ vfs.FS, f vfs.File) error { return f.Close() },
+		faulty.CallMkdirAll:    func(files vfs.FS, _ vfs.File) error { return files.MkdirAll("x", 0o700) },
+		faulty.CallLock:        func(files vfs.FS, _ vfs.File) error { _, err := files.Lock("x"); return err },
+		faulty.CallList:        func(files vfs.FS, _ vfs.File) error { _, err := files.List("/"); return err },
+		faulty.CallStat:        func(_ vfs.FS, f vfs.File) error { _, err := f.Stat(); return err },
+		faulty.CallDiskUsage:   func(files vfs.FS, _ vfs.File) error { _, err := files.GetDiskUsage("/"); return err },
+		faulty.CallRead:        func(_ vfs.FS, f vfs.File) error { _, err := f.Read([]byte{0}); return err },
+		faulty.CallWrite:       func(_ vfs.FS, f vfs.File) error { _, err := f.WriteAt([]byte{0}, 0); return err },
+		faulty.CallSync:        func(_ vfs.FS, f vfs.File) error { return f.SyncData() },
+		faulty.CallSyncTo:      func(_ vfs.FS, f vfs.File) error { _, err := f.SyncTo(1); return err },
+		faulty.CallPreallocate: func(_ vfs.FS, f vfs.File) error { return f.Preallocate(0, 1) },
+		faulty.CallClose:       func(_ vfs.FS, f vfs.File) error { return f.Close() },
 	} {
 		under := vfs.NewMem()
-		files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}}))
+		files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{call}}))
 		f, err := under.Create("file", none)
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 		opened, err := files.OpenReadWrite("file", none)
-		if call == faulty.Open {
+		if call == faulty.CallOpen {
 			require.ErrorIs(t, err, faulty.ErrInjected)
 			continue
 		}

@@ -16,7 +16,7 @@ func StoreCalls() []string {
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "CheckWritable", "Archive", "Ledgers", "Ledger", "Create"}
 }
 
-// errChecksum is the error from a read in mode FlipBit.
+// errChecksum is the error from a read in mode ModeFlipBit.
 var errChecksum = errors.New("checksum mismatch")
 
 // failure returns the error of a call that fails in the given mode. The error is nil if mode is "".
@@ -24,16 +24,16 @@ func failure(call string, mode Mode) error {
 	switch mode {
 	case "":
 		return nil
-	case NoSpace:
+	case ModeNoSpace:
 		return fmt.Errorf("%s: %w", call, storage.ErrNoSpace)
-	case FlipBit:
+	case ModeFlipBit:
 		return fmt.Errorf("%s: %w: %w", call, errChecksum, ErrInjected)
 	}
 	return fmt.Errorf("%s: %w", call, ErrInjected)
 }
 
 // read performs a read-only call by calling done, unless the plan makes the call fail.
-func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
+func read[T any](f *Injector, call string, done func() (T, error)) (T, error) {
 	if err := failure(call, f.next(call, "")); err != nil {
 		var none T
 		return none, err
@@ -42,11 +42,11 @@ func read[T any](f *Faults, call string, done func() (T, error)) (T, error) {
 }
 
 // change performs a call that writes by calling done. If the plan makes the call fail, change
-// returns an error without calling done. In mode FailAfterSuccess, change calls done first.
-func change(f *Faults, call string, done func() error) error {
+// returns an error without calling done. In mode ModeFailAfterSuccess, change calls done first.
+func change(f *Injector, call string, done func() error) error {
 	mode := f.next(call, "")
 	err := failure(call, mode)
-	if err != nil && mode != FailAfterSuccess {
+	if err != nil && mode != ModeFailAfterSuccess {
 		return err
 	}
 	if failed := done(); failed != nil {
@@ -57,12 +57,12 @@ func change(f *Faults, call string, done func() error) error {
 
 // walk yields the items of all, unless the plan makes the call fail. In mode Short, the call fails
 // after the first item. In any other mode, it fails at once.
-func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
+func walk[T any](f *Injector, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
 		failed := failure(call, mode)
 		var none T
-		if failed != nil && mode != Short {
+		if failed != nil && mode != ModePartial {
 			yield(none, failed)
 			return
 		}
@@ -81,13 +81,13 @@ func walk[T any](f *Faults, call string, all iter.Seq2[T, error]) iter.Seq2[T, e
 // Database injects faults into calls to a database and to its stores.
 type Database struct {
 	under  storage.Database
-	faults *Faults
+	faults *Injector
 }
 
 var _ storage.Database = (*Database)(nil)
 
 // NewDatabase returns a database that forwards all calls to under, unless faults makes them fail.
-func NewDatabase(under storage.Database, faults *Faults) *Database { return &Database{under, faults} }
+func NewDatabase(under storage.Database, faults *Injector) *Database { return &Database{under, faults} }
 
 // Ledgers implements storage.Database.
 func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
@@ -124,7 +124,7 @@ func (d *Database) Close() error { return d.under.Close() }
 // store injects faults into calls to a ledger's store.
 type store struct {
 	under  storage.Store
-	faults *Faults
+	faults *Injector
 }
 
 // Head implements storage.Reader.
@@ -207,7 +207,7 @@ func (s *store) SetSetting(ctx context.Context, name string, value []byte) error
 }
 
 // Archive implements storage.Archiver.
-func (s *store) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+func (s *store) Archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	return change(s.faults, "Archive", func() error {
 		archiver, can := s.under.(storage.Archiver)
 		if !can {

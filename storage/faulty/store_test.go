@@ -16,7 +16,7 @@ import (
 // If no call fails, a wrapped database behaves like the database that it wraps.
 func TestWithoutFaults(t *testing.T) {
 	storagetest.Run(t, func(*testing.T) storage.Database {
-		return faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{"none"}}))
+		return faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{"none"}}))
 	})
 }
 
@@ -39,7 +39,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 		note("Ledger", err)
 		return failed
 	}
-	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Keys: []storage.Claim{{Key: storage.Hash{1}}},
+	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Claims: []storage.Claim{{Key: storage.Hash{1}}},
 		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
 		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
 	note("CheckWritable", s.CheckWritable(ctx))
@@ -75,7 +75,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	if _, err = s.Redaction(ctx, 0); !errors.Is(err, storage.ErrNotFound) {
 		note("Redaction", err)
 	}
-	note("Archive", s.(storage.Archiver).Archive(ctx, storage.Archived{}, nil))
+	note("Archive", s.(storage.Archiver).Archive(ctx, storage.ArchivedRange{}, nil))
 	note("Freeze", s.Freeze(ctx))
 	return failed
 }
@@ -83,7 +83,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 // Each call can be made to fail. Other calls then succeed, unless they depend on the failed one.
 func TestEveryCallFails(t *testing.T) {
 	for _, call := range faulty.StoreCalls() {
-		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{call}})
+		faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{call}})
 		failed := callAll(t.Context(), faulty.NewDatabase(memory.New(), faults))
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
 		require.Equal(t, map[string]int{call: 1}, faults.FaultCounts())
@@ -103,8 +103,8 @@ func TestModesOfAStore(t *testing.T) {
 		err   error
 		there bool // whether the commit has been stored
 	}{
-		{faulty.Fail, faulty.ErrInjected, false}, {faulty.FailAfterSuccess, faulty.ErrInjected, true}, {faulty.NoSpace, storage.ErrNoSpace, false},
-		{faulty.FlipBit, faulty.ErrInjected, false}, {faulty.Slow, nil, true},
+		{faulty.ModeFail, faulty.ErrInjected, false}, {faulty.ModeFailAfterSuccess, faulty.ErrInjected, true}, {faulty.ModeNoSpace, storage.ErrNoSpace, false},
+		{faulty.ModeFlipBit, faulty.ErrInjected, false}, {faulty.ModeSlow, nil, true},
 	} {
 		under := memory.New()
 		d := faulty.NewDatabase(under, faulty.New(faulty.Plan{Mode: c.mode, Calls: []string{"Commit"}, Skip: 1, Count: 1}))
@@ -122,7 +122,7 @@ func TestModesOfAStore(t *testing.T) {
 
 // In mode Short, a walk fails after yielding its first item.
 func TestShortWalks(t *testing.T) {
-	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.Short, Calls: []string{"Entries"}}))
+	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.ModePartial, Calls: []string{"Entries"}}))
 	s, err := d.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}}))

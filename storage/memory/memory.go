@@ -153,7 +153,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	for i := range b.Contents {
 		l.keep(&b.Contents[i])
 	}
-	for _, k := range b.Keys {
+	for _, k := range b.Claims {
 		l.keys[k.Key] = k
 	}
 	l.head = copyHead(b.Head)
@@ -167,7 +167,7 @@ func (l *ledger) redact(r storage.Redaction) {
 	if by, already := l.redactions[r.Seq]; already && by < l.head.Size {
 		return
 	}
-	l.redactions[r.Seq] = r.By
+	l.redactions[r.Seq] = r.RedactingSeq
 	for _, digest := range r.Digests {
 		held, ok := l.contents[digest]
 		if !ok {
@@ -251,29 +251,29 @@ func copyHead(h storage.Head) storage.Head {
 
 // archived returns the stored Archived, or the zero Archived if there is none. The caller must hold
 // l.mu.
-func (l *ledger) archived() storage.Archived {
-	a, _ := storage.ParseArchived(l.settings[storage.ArchiveSetting]) // fails only if nothing has been archived
+func (l *ledger) archived() storage.ArchivedRange {
+	a, _ := storage.ParseArchivedRange(l.settings[storage.ArchiveSetting]) // fails only if nothing has been archived
 	return a
 }
 
 // Archive implements storage.Archiver.
-func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+func (l *ledger) Archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.archived()
 	err := ctx.Err()
 	if err == nil {
-		err = a.CheckReplaces(before, l.head.Size)
+		err = a.CheckCanReplace(before, l.head.Size)
 	}
 	if err != nil {
 		return fmt.Errorf("archiving ledger %q: %w", l.name, err)
 	}
-	for seq := before.Below; seq < a.Below; seq++ {
+	for seq := before.EndSeq; seq < a.EndSeq; seq++ {
 		if !slices.Contains(keep, seq) {
 			delete(l.entries, seq)
 		}
 	}
-	for index := before.Below / storage.TileHashes; index < a.Below/storage.TileHashes; index++ {
+	for index := before.EndSeq / storage.HashesPerTile; index < a.EndSeq/storage.HashesPerTile; index++ {
 		delete(l.tiles, tileKey{0, index})
 	}
 	l.settings[storage.ArchiveSetting] = a.SettingValue()

@@ -43,7 +43,7 @@ func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return hashes, ok
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		err = storage.MissingTile(ctx, l, level, index)
+		err = storage.MissingTileError(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)
@@ -144,7 +144,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 	return func(yield func(storage.Redaction, error) bool) {
 		err := ctx.Err()
 		for _, seq := range slices.Sorted(maps.Keys(redactions)) {
-			if err != nil || !yield(storage.Redaction{Seq: seq, By: redactions[seq]}, nil) {
+			if err != nil || !yield(storage.Redaction{Seq: seq, RedactingSeq: redactions[seq]}, nil) {
 				break
 			}
 			err = ctx.Err()
@@ -227,7 +227,7 @@ func (l *ledger) appendEntry(dst []byte, seq, size uint64) ([]byte, error) {
 	entry, ok := l.entries[seq]
 	if !ok {
 		if a := l.archived(); a.CoversEntry(seq) {
-			return dst, &storage.ArchivedError{Archived: a}
+			return dst, &storage.ArchivedError{ArchivedRange: a}
 		}
 		return dst, fmt.Errorf("%w: entry %d of %d is missing", storage.ErrDamaged, seq, size)
 	}

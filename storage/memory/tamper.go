@@ -94,7 +94,7 @@ func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	})
 }
 
-// SetKey replaces or adds the claim of an idempotency key.
-func (t *Tamperer) SetKey(k storage.Claim) error {
+// SetClaim replaces or adds the claim of an idempotency key.
+func (t *Tamperer) SetClaim(k storage.Claim) error {
 	return t.change(func(l *ledger) { l.keys[k.Key] = k })
 }

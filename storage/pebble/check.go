@@ -34,7 +34,7 @@ func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSum
 			return nil, err
 		}
 		l := store.(*ledger)
-		checked := keycheck.Ledger{Name: info.Name, Number: l.number, Head: *l.head.Load(), Redaction: l.redaction, Place: l.place}
+		checked := keycheck.Ledger{Name: info.Name, Number: l.number, Head: *l.head.Load(), Redaction: l.redaction, Location: l.place}
 		if log, walked := logs[info.Name]; walked {
 			checked.Log = &log
 		}

@@ -76,7 +76,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 // batchBytes returns a generous estimate of the total length of b's keys and values in bytes.
 func batchBytes(b storage.Batch) int {
 	const perItem = 2*keys.MaxLength + 32
-	n := perItem * (len(b.Entries) + len(b.Keys) + len(b.Tiles) + 2*len(b.Contents) + 1)
+	n := perItem * (len(b.Entries) + len(b.Claims) + len(b.Tiles) + 2*len(b.Contents) + 1)
 	for _, e := range b.Entries {
 		n += len(e)
 	}
@@ -104,11 +104,11 @@ func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {
 }
 
 func (c *ledgerChange) setHead(b storage.Batch) {
-	c.set(keys.Head(c.ledger), keys.AppendHead(nil, b.Head))
+	c.set(keys.Head(c.ledger), keys.AppendHeadValue(nil, b.Head))
 }
 
 func (c *ledgerChange) setClaims(b storage.Batch) {
-	sorted := slices.SortedStableFunc(slices.Values(b.Keys), func(a, b storage.Claim) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	sorted := slices.SortedStableFunc(slices.Values(b.Claims), func(a, b storage.Claim) int { return bytes.Compare(a.Key[:], b.Key[:]) })
 	var key, value []byte
 	for _, k := range sorted {
 		c.digests.add(k.Key)

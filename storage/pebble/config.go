@@ -38,9 +38,9 @@ type Config struct {
 	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
 	// MiB and at most 1 GiB.
 	MinFreeBytes uint64
-	// ReadWhenFull makes Open open the database read-only when there is too little space to open it for
+	// ReadOnlyWhenFull makes Open open the database read-only when there is too little space to open it for
 	// writing (see Database.ReadOnly). If it is false, Open returns ErrNoSpace instead.
-	ReadWhenFull bool
+	ReadOnlyWhenFull bool
 	// RemoveCopies removes those copies of the database that are no longer in use. It returns an error if
 	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
 	// until RemoveCopies returns nil. It is never called concurrently. nil means that there are no
@@ -108,8 +108,8 @@ const (
 	memTables     = 2
 )
 
-// This declaration does not compile if disk.MinReserve is smaller than all memory tables together.
-const _ = uint(disk.MinReserve - memTables*memTableBytes)
+// This declaration does not compile if disk.MinReserveBytes is smaller than all memory tables together.
+const _ = uint(disk.MinReserveBytes - memTables*memTableBytes)
 
 // openFiles limits the number of table files that are kept open. The number of files grows
 // steadily: a flush of about 8,000 records adds two files of entries and two of contents, which are

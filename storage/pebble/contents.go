@@ -46,8 +46,8 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 			possible = append(possible, first)
 		}
 	}
-	err := l.find(keys.PlaceRange, len(possible), func(key []byte, i int) []byte {
-		return keys.AppendPlace(key, l.number, p.digest(possible[i]))
+	err := l.find(keys.LocationRange, len(possible), func(key []byte, i int) []byte {
+		return keys.AppendLocation(key, l.number, p.digest(possible[i]))
 	}, func(i int, _ []byte) error {
 		p.fresh[p.sorted[possible[i]]] = false
 		l.recent.add(p.digest(possible[i]))
@@ -97,11 +97,11 @@ func (c *ledgerChange) setHoldings(p *pieces) {
 func (c *ledgerChange) setPlace(content *storage.Content) {
 	c.digests.add(content.Digest)
 	var key, value [keys.MaxLength]byte
-	c.set(keys.AppendPlace(key[:0], c.ledger, content.Digest), keys.AppendHolding(value[:0], keys.Holding{Place: placeOf(content)}))
+	c.set(keys.AppendLocation(key[:0], c.ledger, content.Digest), keys.AppendLocationValue(value[:0], keys.LocationValue{Location: placeOf(content)}))
 }
 
-func placeOf(content *storage.Content) keys.Place {
-	return keys.Place{Seq: content.Seq, Slot: content.Slot}
+func placeOf(content *storage.Content) keys.Location {
+	return keys.Location{Seq: content.Seq, Slot: content.Slot}
 }
 
 func (c *ledgerChange) setReference(content *storage.Content) {

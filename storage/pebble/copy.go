@@ -20,7 +20,7 @@ func (d *Database) Copy(ctx context.Context, dir string) error {
 	if err := d.space.Check(); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
-	defer d.logs.BlockDrop()()
+	defer d.logs.RetainLogs()()
 	if err := d.engine.Checkpoint(dir, engine.WithFlushedWAL()); err != nil {
 		return fmt.Errorf("copying the database to %s: %w", dir, err)
 	}

@@ -63,7 +63,7 @@ func TestDamagedFile(t *testing.T) {
 	all := commits(t, l, 8)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	for _, suffix := range []string{erase.TableSuffix, erase.ValuesSuffix} {
+	for _, suffix := range []string{erase.TableSuffix, erase.ValueFileSuffix} {
 		names := matching(t, files, "*"+suffix)
 		require.NotEmpty(t, names)
 		for _, name := range names {
@@ -81,7 +81,7 @@ func requireDamage(t *testing.T, files *vfs.MemFS, all []storage.Batch) {
 	config.Fatal = func(msg string) { panic(msg) }
 	db, err := Open(t.Context(), config)
 	if err != nil {
-		require.NotErrorIs(t, err, storage.ErrFormat)
+		require.NotErrorIs(t, err, storage.ErrUnknownFormat)
 		return
 	}
 	defer func() { require.NoError(t, db.Close()) }()
@@ -132,8 +132,8 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	right(text, err, b.Contents[0].Bytes)
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	right(hashes, err, b.Tiles[0].Hashes)
-	claim, err := store.Key(ctx, b.Keys[0].Key)
-	right(claim.Record[:], err, b.Keys[0].Record[:])
+	claim, err := store.Key(ctx, b.Claims[0].Key)
+	right(claim.RecordDigest[:], err, b.Claims[0].RecordDigest[:])
 	return failed
 }
 
@@ -149,7 +149,7 @@ func TestDamagedLog(t *testing.T) {
 	_, err := Open(t.Context(), testConfig(left))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, storage.ErrInUse)
-	require.NotErrorIs(t, err, storage.ErrFormat)
+	require.NotErrorIs(t, err, storage.ErrUnknownFormat)
 }
 
 // Open does not mistake a database without its manifest for a new one.

@@ -49,7 +49,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 		if err != nil {
 			return err
 		}
-		db.durability, db.eraser.Config.Durability = durability, durability
+		db.durability, db.eraser.Config.WriteOptions = durability, durability
 		err = h.playOn(ctx, db, part[0], part[1])
 		metrics, unread := db.Metrics()
 		h.flushes += metrics.Flushes
@@ -183,8 +183,8 @@ func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n 
 	}
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	expect("tile", i < n, hashes, err, b.Tiles[0].Hashes)
-	key, err := store.Key(ctx, b.Keys[0].Key)
-	expect("key", i < n, key.Record[:], err, b.Keys[0].Record[:])
+	key, err := store.Key(ctx, b.Claims[0].Key)
+	expect("key", i < n, key.RecordDigest[:], err, b.Claims[0].RecordDigest[:])
 	text, err := store.Content(ctx, b.Contents[0].Digest)
 	expect("content", i < n && !erased, text, err, b.Contents[0].Bytes)
 	return failed

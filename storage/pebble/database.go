@@ -59,7 +59,7 @@ func (d *Database) writable(ctx context.Context) error {
 }
 
 // ReadOnly reports whether lack of space forced the database to be opened read-only
-// (Config.ReadWhenFull). If so, every write returns storage.ErrNoSpace until the database is
+// (Config.ReadOnlyWhenFull). If so, every write returns storage.ErrNoSpace until the database is
 // reopened.
 func (d *Database) ReadOnly() bool { return d.full != nil }
 
@@ -318,7 +318,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	c.set(keys.LastLedger(), keys.EncodeNumber(uint32(number)))
 	c.set(keys.Name(info.Name), keys.EncodeNumber(uint32(number)))
 	c.set(keys.Info(number), description)
-	c.set(keys.Head(number), keys.AppendHead(nil, storage.Head{}))
+	c.set(keys.Head(number), keys.AppendHeadValue(nil, storage.Head{}))
 	if err := c.commit(d.durability); err != nil {
 		return nil, err
 	}

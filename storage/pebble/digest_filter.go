@@ -60,7 +60,7 @@ func (f *digestFilter) begin() {
 // done or memory runs out. If a read fails, it releases the filter, and mayContain then always
 // returns true.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
-	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.PlaceRange, keys.ClaimRange} {
+	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.LocationRange, keys.ClaimRange} {
 		start, end := kind(f.number)
 		for start != nil {
 			if ctx.Err() != nil || f.blind() {

@@ -96,7 +96,7 @@ func TestFailedFillExcludesNothing(t *testing.T) {
 	require.NoError(t, db.Close())
 	broken := 0
 	for skip := range 60 {
-		faults := faulty.New(faulty.Plan{Mode: faulty.Fail, Calls: []string{faulty.Open, faulty.Read}, Path: "*.sst", Skip: skip})
+		faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallOpen, faulty.CallRead}, Path: "*.sst", Skip: skip})
 		copied := vfs.NewMem()
 		_, err := vfs.Clone(files, copied, testDir, testDir)
 		require.NoError(t, err)

@@ -77,7 +77,7 @@ func (e *erasure) play(ctx context.Context, db *Database, l *ledger) error {
 func waitErased(ctx context.Context, db *Database) error {
 	for range time.Minute / time.Millisecond {
 		e, err := db.PendingErasures(ctx)
-		if err != nil || e.Pieces == 0 {
+		if err != nil || e.Count == 0 {
 			return err
 		}
 		time.Sleep(time.Millisecond)

@@ -43,7 +43,7 @@ func pending(t *testing.T, db *Database) int {
 	t.Helper()
 	e, err := db.PendingErasures(t.Context())
 	require.NoError(t, err)
-	return e.Pieces
+	return e.Count
 }
 
 func requireNowhere(t *testing.T, s *secrets, files vfs.FS) {
@@ -57,18 +57,18 @@ func TestErasing(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	e, err := db.PendingErasures(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, PendingErasures{Pieces: 3, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
+	require.Equal(t, PendingErasures{Count: 3, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
 	m, err := db.Metrics()
 	require.NoError(t, err)
-	require.Equal(t, e, m.Erasing)
-	worked, err := db.eraser.EraseMarked(t.Context())
+	require.Equal(t, e, m.PendingErasures)
+	worked, err := db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	require.True(t, worked)
 	e, err = db.PendingErasures(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, e)
 	requireNowhere(t, s, db.space.FS)
-	worked, err = db.eraser.EraseMarked(t.Context())
+	worked, err = db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	require.False(t, worked)
 }
@@ -81,15 +81,15 @@ func TestErasingWaitsForCopies(t *testing.T) {
 		calls++
 		return held
 	}
-	_, err := db.eraser.EraseMarked(t.Context())
+	_, err := db.eraser.ErasePending(t.Context())
 	require.ErrorIs(t, err, held)
 	require.Equal(t, 3, pending(t, db))
 	requireNowhere(t, s, db.space.FS)
 	held = nil
-	_, err = db.eraser.EraseMarked(t.Context())
+	_, err = db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, pending(t, db))
-	_, err = db.eraser.EraseMarked(t.Context())
+	_, err = db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, calls, "RemoveCopies is not called if nothing is erased")
 }
@@ -97,13 +97,13 @@ func TestErasingWaitsForCopies(t *testing.T) {
 // CheckGone finds erased content in tables that have not been rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
-	var marks []erase.Mark
-	require.NoError(t, erase.ForEachMark(db.engine, 1, func(m erase.Mark) { marks = append(marks, m) }))
+	var marks []erase.PendingErasure
+	require.NoError(t, erase.ForEachPending(db.engine, 1, func(m erase.PendingErasure) { marks = append(marks, m) }))
 	require.Len(t, marks, 1)
-	require.ErrorContains(t, db.eraser.CheckGone(t.Context(), marks), "still contains erased content")
+	require.ErrorContains(t, db.eraser.CheckErased(t.Context(), marks), "still contains erased content")
 	db.eraser.AllowValueRewrites()
-	require.NoError(t, db.eraser.Rewrite(t.Context(), marks))
-	require.NoError(t, db.eraser.CheckGone(t.Context(), marks))
+	require.NoError(t, db.eraser.RewriteTables(t.Context(), marks))
+	require.NoError(t, db.eraser.CheckErased(t.Context(), marks))
 }
 
 // A failed erasure is retried, and its marks remain until a retry succeeds.
@@ -113,10 +113,10 @@ func TestErasureIsRetried(t *testing.T) {
 			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.TableSuffix)
 		},
 		"deleting a file of values": func(op errorfs.Op) bool {
-			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.ValuesSuffix)
+			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, erase.ValueFileSuffix)
 		},
 		"making a file of values": func(op errorfs.Op) bool {
-			return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, erase.ValuesSuffix)
+			return op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, erase.ValueFileSuffix)
 		},
 		"deleting a log": func(op errorfs.Op) bool {
 			return op.Kind == errorfs.OpRemove && strings.HasSuffix(op.Path, ".log")
@@ -134,13 +134,13 @@ func TestErasureIsRetried(t *testing.T) {
 			})))
 			failing.Store(true)
 			for range 2 {
-				_, err := db.eraser.EraseMarked(t.Context())
+				_, err := db.eraser.ErasePending(t.Context())
 				require.ErrorIs(t, err, errorfs.ErrInjected)
 				require.Equal(t, 3, pending(t, db))
 			}
 			failing.Store(false)
 			require.Eventually(t, func() bool { // an attempt that is already running can still fail
-				_, err := db.eraser.EraseMarked(t.Context())
+				_, err := db.eraser.ErasePending(t.Context())
 				return err == nil
 			}, time.Minute, time.Millisecond)
 			require.Zero(t, pending(t, db))
@@ -176,15 +176,15 @@ func TestErasureWaitsForIterators(t *testing.T) {
 	open, err := db.engine.NewIter(nil)
 	require.NoError(t, err)
 	require.True(t, open.First())
-	db.eraser.Patience = 0
-	_, err = db.eraser.EraseMarked(t.Context())
+	db.eraser.DeletionTimeout = 0
+	_, err = db.eraser.ErasePending(t.Context())
 	require.ErrorContains(t, err, "did not delete the obsolete tables")
 	require.Equal(t, 3, pending(t, db))
 
-	db.eraser.Patience = time.Minute
+	db.eraser.DeletionTimeout = time.Minute
 	passed := make(chan error)
 	go func() {
-		_, err := db.eraser.EraseMarked(t.Context())
+		_, err := db.eraser.ErasePending(t.Context())
 		passed <- err
 	}()
 	require.NoError(t, open.Close())
@@ -201,15 +201,15 @@ func TestErasureInTheReserve(t *testing.T) {
 	usage := func(free uint64) {
 		memory.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: free, TotalBytes: 100 << 30})
 	}
-	usage(disk.MinReserve)
+	usage(disk.MinReserveBytes)
 	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNoSpace)
-	_, err := db.eraser.EraseMarked(t.Context())
+	_, err := db.eraser.ErasePending(t.Context())
 	require.ErrorIs(t, err, storage.ErrNoSpace)
 	require.Equal(t, 3, pending(t, db))
 
-	usage(disk.MinReserve + 1<<20)
+	usage(disk.MinReserveBytes + 1<<20)
 	require.ErrorIs(t, l.CheckWritable(t.Context()), storage.ErrNoSpace)
-	_, err = db.eraser.EraseMarked(t.Context())
+	_, err = db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, memory)
 	require.ErrorIs(t, db.reserve.CheckCompactionSpace(), storage.ErrNoSpace, "other compactions wait again")
@@ -222,9 +222,9 @@ type fillingFS struct {
 }
 
 func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	usage := vfs.DiskUsage{AvailBytes: disk.MaxReserve, TotalBytes: 4 * disk.MaxReserve}
+	usage := vfs.DiskUsage{AvailBytes: disk.MaxReserveBytes, TotalBytes: 4 * disk.MaxReserveBytes}
 	if full := f.full.Load(); full != nil && (*full)() {
-		usage.AvailBytes = disk.MinReserve
+		usage.AvailBytes = disk.MinReserveBytes
 	}
 	return usage, nil
 }
@@ -233,14 +233,14 @@ func (f *fillingFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 func TestErasureFillsTheDisk(t *testing.T) {
 	files := &fillingFS{FS: vfs.NewMem()}
 	db, _, s := marked(t, files)
-	whileErasing := func() bool { return db.reserve.Erasing.Load() > 0 }
+	whileErasing := func() bool { return db.reserve.ErasureMinFreeBytes.Load() > 0 }
 	files.full.Store(&whileErasing)
-	_, err := db.eraser.EraseMarked(t.Context())
+	_, err := db.eraser.ErasePending(t.Context())
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.Equal(t, 3, pending(t, db))
 
 	files.full.Store(nil)
-	_, err = db.eraser.EraseMarked(t.Context())
+	_, err = db.eraser.ErasePending(t.Context())
 	require.NoError(t, err)
 	requireNowhere(t, s, files)
 }
@@ -251,7 +251,7 @@ func TestCloseEndsAnErasure(t *testing.T) {
 	db, _, s := marked(t, memory)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := db.eraser.EraseMarked(ctx)
+	_, err := db.eraser.ErasePending(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, db.Close())
 	db = openOn(t, memory)

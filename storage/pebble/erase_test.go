@@ -30,7 +30,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			c.flush()
 			c.commit(nil)
 			c.flush() // the engine then reuses the log file that contains the secrets
-			return s, fmt.Sprintf("%06d.log", c.db.logs.Latest.Load())
+			return s, fmt.Sprintf("%06d.log", c.db.logs.LatestLogNumber.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -180,13 +180,13 @@ func TestErasureRemovesThePlace(t *testing.T) {
 	c := newClerk(t)
 	s := c.post()
 	c.compact()
-	place, end := keys.HoldingRange(c.l.number, s.contents[0].Digest)
+	place, end := keys.DigestRange(c.l.number, s.contents[0].Digest)
 	require.True(t, c.tablesHold(place, end))
 	c.redact(s)
 	c.erased()
 	require.NoError(t, c.db.Close()) // waits until the old tables have been deleted
 	for _, content := range s.contents {
-		place, end := keys.HoldingRange(c.l.number, content.Digest)
+		place, end := keys.DigestRange(c.l.number, content.Digest)
 		require.False(t, c.tablesHold(place, end))
 	}
 	c.open()
@@ -211,7 +211,7 @@ func TestErasureOfSharedContent(t *testing.T) {
 	c.commit(func(b *storage.Batch) { b.Redactions = []storage.Redaction{r} })
 	c.erased()
 	s.requireFound(t, c.dir, "")
-	r.Seq, r.By = first+1, c.head.Size
+	r.Seq, r.RedactingSeq = first+1, c.head.Size
 	c.commit(func(b *storage.Batch) { b.Redactions = []storage.Redaction{r} })
 	c.erased()
 	s.requireGone(t, c.dir)

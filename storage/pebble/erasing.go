@@ -11,7 +11,7 @@ import (
 
 // PendingErasures describes erased content that might still be in files of the database.
 type PendingErasures struct {
-	Pieces int       // number of pieces of erased content that might still be in files
+	Count  int       // number of pieces of erased content that might still be in files
 	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
 }
 
@@ -26,11 +26,11 @@ func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error)
 
 func (d *Database) erasing() (PendingErasures, error) {
 	var e PendingErasures
-	err := erase.ForEachMark(d.engine, math.MaxInt, func(m erase.Mark) {
-		if at := time.UnixMicro(m.Time).UTC(); e.Pieces == 0 || at.Before(e.Oldest) {
+	err := erase.ForEachPending(d.engine, math.MaxInt, func(m erase.PendingErasure) {
+		if at := time.UnixMicro(m.Time).UTC(); e.Count == 0 || at.Before(e.Oldest) {
 			e.Oldest = at
 		}
-		e.Pieces++
+		e.Count++
 	})
 	return e, err
 }

@@ -18,7 +18,7 @@ func TestEveryBitOfAFooter(t *testing.T) {
 	all := commits(t, l, 1)
 	require.NoError(t, db.engine.Flush())
 	require.NoError(t, db.Close())
-	for _, suffix := range []string{erase.TableSuffix, erase.ValuesSuffix} {
+	for _, suffix := range []string{erase.TableSuffix, erase.ValueFileSuffix} {
 		for _, name := range matching(t, files, "*"+suffix) {
 			sound := readFile(t, files, name)
 			for bit := 8 * (len(sound) - footer); bit < 8*len(sound); bit++ {

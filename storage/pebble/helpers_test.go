@@ -27,7 +27,7 @@ func fill(b []byte, seed uint64) {
 // redactionOf returns a redaction of the first event that batch adds to a head of the given size. by
 // is the seq of the redacting event.
 func redactionOf(size, by uint64) storage.Redaction {
-	return storage.Redaction{Seq: size, By: by, Digests: []storage.Hash{digestOf(size)}}
+	return storage.Redaction{Seq: size, RedactingSeq: by, Digests: []storage.Hash{digestOf(size)}}
 }
 
 // testConfigLogger returns the engine's logger for a Config with the given Fatal function.

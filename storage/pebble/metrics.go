@@ -16,11 +16,11 @@ type Metrics struct {
 	Flushes      int64
 	Level0Files  int64     // number of tables in level 0, which wait for a compaction
 	FsyncLatency Histogram // sync latency of the write-ahead log
-	// FreeBytes is the free space of the database's file system. FreeMark is the free-space
+	// FreeBytes is the free space of the database's file system. MinFreeBytes is the free-space
 	// threshold: writes are refused if less is free. Both are 0 if unknown.
-	FreeBytes uint64
-	FreeMark  uint64
-	Erasing   PendingErasures
+	FreeBytes       uint64
+	MinFreeBytes    uint64
+	PendingErasures PendingErasures
 }
 
 // Histogram counts durations.
@@ -55,15 +55,15 @@ func (d *Database) Metrics() (Metrics, error) {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
 	}
 	return Metrics{
-		DiskBytes:    m.DiskSpaceUsage(),
-		WALBytes:     m.WAL.Size,
-		Compactions:  m.Compact.Count,
-		Flushes:      m.Flush.Count,
-		Level0Files:  m.Levels[0].TablesCount,
-		FsyncLatency: histogram(latency.GetHistogram()),
-		FreeBytes:    free,
-		FreeMark:     mark,
-		Erasing:      erasing,
+		DiskBytes:       m.DiskSpaceUsage(),
+		WALBytes:        m.WAL.Size,
+		Compactions:     m.Compact.Count,
+		Flushes:         m.Flush.Count,
+		Level0Files:     m.Levels[0].TablesCount,
+		FsyncLatency:    histogram(latency.GetHistogram()),
+		FreeBytes:       free,
+		MinFreeBytes:    mark,
+		PendingErasures: erasing,
 	}, nil
 }
 

@@ -33,7 +33,7 @@ func TestMetricsOfFreeSpace(t *testing.T) {
 			m, err := db.Metrics()
 			require.NoError(t, err)
 			require.Equal(t, c.free, m.FreeBytes)
-			require.Equal(t, c.mark, m.FreeMark)
+			require.Equal(t, c.mark, m.MinFreeBytes)
 			require.NoError(t, db.Close())
 		})
 	}

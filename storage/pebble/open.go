@@ -48,16 +48,16 @@ func open(cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.TakeIn(cfg.FS, dir)
+	lock, err := folderlock.TakeFS(cfg.FS, dir)
 	if err != nil {
 		return nil, err
 	}
-	room := disk.Space{FS: cfg.FS, Dir: dir, MinFree: cfg.MinFreeBytes}
+	room := disk.Space{FS: cfg.FS, Dir: dir, MinFreeBytes: cfg.MinFreeBytes}
 	full := room.CheckBeforeOpen()
 	if cfg.ReadOnly || !errors.Is(full, storage.ErrNoSpace) {
 		full = nil
 	}
-	if full != nil && !cfg.ReadWhenFull {
+	if full != nil && !cfg.ReadOnlyWhenFull {
 		return nil, errors.Join(full, lock.Close())
 	}
 	cfg.ReadOnly = cfg.ReadOnly || full != nil
@@ -72,15 +72,15 @@ func open(cfg Config) (*Database, error) {
 	}
 	d.logs = &disk.LogFS{FS: d.reserve}
 	d.eraser = erase.New(erase.Config{
-		Space: room, Reserve: d.reserve, Logs: d.logs, MinSeparateValue: minSeparateValue,
-		Durability: d.durability, Logger: cfg.Logger, RemoveCopies: cfg.RemoveCopies,
+		Space: room, ReserveFS: d.reserve, LogFS: d.logs, MinSeparateValueBytes: minSeparateValue,
+		WriteOptions: d.durability, Logger: cfg.Logger, RemoveCopies: cfg.RemoveCopies,
 	})
 	cache := cfg.newCache()
 	defer cache.Unref() // the engine holds its own reference
 	d.fillers = newFillers(d, cache, cfg)
 	options := cfg.options()
 	options.Cache = cache
-	options.Lock = lock.File
+	options.Lock = lock.EngineLock
 	options.FormatMajorVersion = format
 	options.ReadOnly = cfg.ReadOnly
 	options.FS = frames.CheckedFS{FS: disk.MarkerFS{FS: d.logs}}
@@ -169,7 +169,7 @@ func leftByFirstStart(name string) bool {
 // lets Pebble convert its files to engineFormat. A database without keys is new and gets this
 // build's version. A database that has keys but no version belongs to another program.
 func (d *Database) checkFormat() error {
-	stored, err := d.get(keys.Format())
+	stored, err := d.get(keys.FormatVersionKey())
 	if errors.Is(err, storage.ErrNotFound) {
 		return d.initialise()
 	}
@@ -182,7 +182,7 @@ func (d *Database) checkFormat() error {
 	}
 	if version != keys.FormatVersion {
 		return fmt.Errorf("%w: the database has format version %d, but this build reads only version %d; use the build that wrote it",
-			storage.ErrFormat, version, keys.FormatVersion)
+			storage.ErrUnknownFormat, version, keys.FormatVersion)
 	}
 	return d.convert()
 }
@@ -205,7 +205,7 @@ func (d *Database) initialise() error {
 	if err := d.convert(); err != nil {
 		return err
 	}
-	return d.engine.Set(keys.Format(), keys.EncodeNumber(keys.FormatVersion), d.durability)
+	return d.engine.Set(keys.FormatVersionKey(), keys.EncodeNumber(keys.FormatVersion), d.durability)
 }
 
 // convert converts a database with older file formats to engineFormat, unless it is open for

@@ -92,11 +92,11 @@ func TestOpenRefusesOtherFormat(t *testing.T) {
 	require.NoError(t, tamper.Close())
 
 	_, err = Open(t.Context(), testConfig(files))
-	require.ErrorIs(t, err, storage.ErrFormat)
+	require.ErrorIs(t, err, storage.ErrUnknownFormat)
 	require.ErrorContains(t, err, "version 9")
 	require.ErrorContains(t, err, "version 4")
 	_, err = Open(t.Context(), testConfig(files))
-	require.ErrorIs(t, err, storage.ErrFormat, "the failed opening did not keep the lock")
+	require.ErrorIs(t, err, storage.ErrUnknownFormat, "the failed opening did not keep the lock")
 }
 
 func TestOpenRefusesForeignFolder(t *testing.T) {

@@ -74,7 +74,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 	}
 	digest := digestOf(old.Size)
 	b.Contents = []storage.Content{{Digest: digest, Seq: old.Size, Bytes: b.Entries[0]}}
-	b.Keys = []storage.Claim{{Key: digest, Record: digestOf(old.Size + 1), Seq: old.Size}}
+	b.Claims = []storage.Claim{{Key: digest, RecordDigest: digestOf(old.Size + 1), Seq: old.Size}}
 	b.Tiles = []storage.Tile{{Index: old.Size, Hashes: digest[:]}}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b
@@ -129,7 +129,7 @@ func TestLostContentIsDamage(t *testing.T) {
 	require.NoError(t, db.Close())
 	tamper, err := pebbletest.OpenTamperer(files, testDir, "default")
 	require.NoError(t, err)
-	require.NoError(t, tamper.DeleteBytes(digestOf(0)))
+	require.NoError(t, tamper.DeleteContentBytes(digestOf(0)))
 	require.NoError(t, tamper.Close())
 
 	db = openOn(t, files)

@@ -35,7 +35,7 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
 	hashes, err := l.fetch(ctx, keys.AppendTile(nil, l.number, level, index))
 	if errors.Is(err, storage.ErrNotFound) {
-		err = storage.MissingTile(ctx, l, level, index)
+		err = storage.MissingTileError(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name(), err)
@@ -62,7 +62,7 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 		// once the commit is durable, so hide entries beyond the head.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
-		err = storage.MissingEntry(ctx, l, seq, size)
+		err = storage.MissingEntryError(ctx, l, seq, size)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name(), err)
@@ -166,13 +166,13 @@ func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error
 }
 
 // place returns the place of a piece of content, or storage.ErrNotFound if there is none.
-func (l *ledger) place(digest storage.Hash) (keys.Place, error) {
-	stored, err := l.db.get(keys.AppendPlace(nil, l.number, digest))
+func (l *ledger) place(digest storage.Hash) (keys.Location, error) {
+	stored, err := l.db.get(keys.AppendLocation(nil, l.number, digest))
 	if err != nil {
-		return keys.Place{}, err
+		return keys.Location{}, err
 	}
-	holding, err := keys.DecodeHolding(stored)
-	return holding.Place, err
+	holding, err := keys.DecodeLocationValue(stored)
+	return holding.Location, err
 }
 
 // HasReference implements storage.Reader.
@@ -188,11 +188,11 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 // reads the content's place, which names the event that first posted the content. If that is
 // another event, it looks for a reference from the record.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
-	stored, err := l.fetch(ctx, keys.AppendPlace(nil, l.number, digest))
+	stored, err := l.fetch(ctx, keys.AppendLocation(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
 		return false, err
 	}
-	holding, err := keys.DecodeHolding(stored)
+	holding, err := keys.DecodeLocationValue(stored)
 	if err != nil {
 		return false, err
 	}

@@ -68,7 +68,7 @@ func TestContentBeyondMemory(t *testing.T) {
 		b := storage.Batch{Head: storage.Head{Size: head.Size + 1}, Entries: [][]byte{{1}}}
 		for _, seq := range redact {
 			b.Redactions = append(b.Redactions, storage.Redaction{
-				Seq: seq, By: head.Size, Digests: []storage.Hash{digestOf(0), digestOf(5)},
+				Seq: seq, RedactingSeq: head.Size, Digests: []storage.Hash{digestOf(0), digestOf(5)},
 			})
 		}
 		for slot, n := range digests {

@@ -26,7 +26,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	if err != nil {
 		return nil, err
 	}
-	start, end := keys.PlaceRange(l.number)
+	start, end := keys.LocationRange(l.number)
 	holdings, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, fmt.Errorf("looking up content: %w", err)
@@ -68,7 +68,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 		if by, wrong := keys.DecodeSeq(stored); err == nil && wrong == nil && by < head.Size {
 			continue
 		}
-		c.set(key, keys.EncodeSeq(r.By))
+		c.set(key, keys.EncodeSeq(r.RedactingSeq))
 		for _, digest := range r.Digests {
 			if withdrawn[digest] == nil {
 				withdrawn[digest] = make(map[uint64]bool)
@@ -90,7 +90,7 @@ type withdrawal struct {
 // apply adds the withdrawal to c and sets w.erased. holdings iterates over the ledger's places and
 // references. time is the time of the commit, in microseconds since 1970 UTC.
 func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) error {
-	place, end := keys.HoldingRange(w.ledger, w.digest)
+	place, end := keys.DigestRange(w.ledger, w.digest)
 	if !holdings.SeekGE(place) || !bytes.Equal(holdings.Key(), place) {
 		return holdings.Error() // the ledger does not have the content
 	}
@@ -98,7 +98,7 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 	if err != nil {
 		return err
 	}
-	holding, err := keys.DecodeHolding(value)
+	holding, err := keys.DecodeLocationValue(value)
 	if err != nil {
 		return err
 	}
@@ -124,12 +124,12 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 	case !needed:
 		w.erased = true
 		c.delete(place)
-		c.delete(keys.AppendContent(nil, w.ledger, holding.Place))
-		c.set(keys.AppendErasure(nil, w.ledger, holding.Place),
+		c.delete(keys.AppendContent(nil, w.ledger, holding.Location))
+		c.set(keys.AppendErasure(nil, w.ledger, holding.Location),
 			keys.AppendErasureValue(nil, keys.Erasure{Time: time, Digest: w.digest}))
 	case w.records[holding.Seq] && !holding.Withdrawn:
 		holding.Withdrawn = true
-		c.set(place, keys.AppendHolding(nil, holding))
+		c.set(place, keys.AppendLocationValue(nil, holding))
 	}
 	return nil
 }

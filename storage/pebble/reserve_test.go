@@ -30,7 +30,7 @@ func TestWritable(t *testing.T) {
 		{free: 12 * mebibyte, total: gibibyte, mark: 48*mebibyte - 1, want: "12 MiB are free, but 48 MiB are needed"},
 		{free: 12 * mebibyte, total: 100 * gibibyte, mark: 1},
 	} {
-		db.space.MinFree = c.mark
+		db.space.MinFreeBytes = c.mark
 		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: c.total})
 		err := l.CheckWritable(t.Context())
 		if c.want == "" {
@@ -69,13 +69,13 @@ func newLowFS() *lowFS { return &lowFS{FS: vfs.NewMem(), requests: make(chan str
 
 func (l *lowFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	if !l.low.Load() {
-		return vfs.DiskUsage{AvailBytes: disk.MaxReserve, TotalBytes: 20 * disk.MaxReserve}, nil
+		return vfs.DiskUsage{AvailBytes: disk.MaxReserveBytes, TotalBytes: 20 * disk.MaxReserveBytes}, nil
 	}
 	select {
 	case l.requests <- struct{}{}:
 	default:
 	}
-	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MaxReserve}, nil
+	return vfs.DiskUsage{AvailBytes: 1, TotalBytes: 20 * disk.MaxReserveBytes}, nil
 }
 
 func (l *lowFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
@@ -136,7 +136,7 @@ func readEntries(t *testing.T, r storage.Reader) []uint64 {
 	return seqs
 }
 
-// With Config.ReadWhenFull, Open opens a database on a full disk for reading only. Every commit
+// With Config.ReadOnlyWhenFull, Open opens a database on a full disk for reading only. Every commit
 // can be read, no file changes, and every write is refused.
 func TestReadWhenFull(t *testing.T) {
 	files, db, _ := waiting(t)
@@ -151,7 +151,7 @@ func TestReadWhenFull(t *testing.T) {
 	require.NoError(t, err)
 
 	config := testConfig(files)
-	config.ReadWhenFull = true
+	config.ReadOnlyWhenFull = true
 	full, err := Open(t.Context(), config)
 	require.NoError(t, err)
 	require.True(t, full.ReadOnly())

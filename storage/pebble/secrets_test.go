@@ -54,7 +54,7 @@ func keptContent(seq uint64) storage.Content {
 // redaction returns the redaction of the event that contains the secrets. by is the seq of the
 // redacting event.
 func (s *secrets) redaction(by uint64) storage.Redaction {
-	r := storage.Redaction{Seq: s.contents[0].Seq, By: by}
+	r := storage.Redaction{Seq: s.contents[0].Seq, RedactingSeq: by}
 	for _, c := range s.contents {
 		r.Digests = append(r.Digests, c.Digest)
 	}
@@ -89,7 +89,7 @@ func (s *secrets) requireFound(t *testing.T, dir, in string) {
 		case in == inTables && len(s.contents[i].Bytes) < minSeparateValue:
 			suffix = erase.TableSuffix
 		case in == inTables:
-			suffix = erase.ValuesSuffix
+			suffix = erase.ValueFileSuffix
 		}
 		require.True(t, strings.Contains(fmt.Sprint(names), suffix), "secret %d is in %v", i, names)
 	}
@@ -188,7 +188,7 @@ func (c *clerk) erased() {
 	require.Eventually(c.t, func() bool {
 		e, err := c.db.PendingErasures(c.t.Context())
 		require.NoError(c.t, err)
-		return e.Pieces == 0
+		return e.Count == 0
 	}, time.Minute, time.Millisecond)
 }
 

@@ -92,7 +92,7 @@ func (l *ledger) CheckWritable(ctx context.Context) error {
 }
 
 // Archive implements storage.Archiver.
-func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+func (l *ledger) Archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	l.archiving.Lock()
 	defer l.archiving.Unlock()
 	if err := l.archive(ctx, a, keep); err != nil {
@@ -102,21 +102,21 @@ func (l *ledger) Archive(ctx context.Context, a storage.Archived, keep []uint64)
 }
 
 // archive is like Archive but must be called with l.archiving held.
-func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64) error {
+func (l *ledger) archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	if err := l.db.writable(ctx); err != nil {
 		return err
 	}
-	before, err := storage.ReadArchived(ctx, l)
+	before, err := storage.ReadArchivedRange(ctx, l)
 	if err != nil {
 		return err
 	}
-	if err := a.CheckReplaces(before, l.head.Load().Size); err != nil {
+	if err := a.CheckCanReplace(before, l.head.Load().Size); err != nil {
 		return err
 	}
 	c := newChange(l.db.engine, 0)
-	from := before.Below
-	for _, kept := range append(slices.Sorted(slices.Values(keep)), a.Below) {
-		if kept < from || kept > a.Below {
+	from := before.EndSeq
+	for _, kept := range append(slices.Sorted(slices.Values(keep)), a.EndSeq) {
+		if kept < from || kept > a.EndSeq {
 			continue
 		}
 		if kept > from {
@@ -124,8 +124,8 @@ func (l *ledger) archive(ctx context.Context, a storage.Archived, keep []uint64)
 		}
 		from = kept + 1
 	}
-	if a.Below > before.Below {
-		c.deleteRange(keys.AppendTile(nil, l.number, 0, before.Below/storage.TileHashes), keys.AppendTile(nil, l.number, 0, a.Below/storage.TileHashes))
+	if a.EndSeq > before.EndSeq {
+		c.deleteRange(keys.AppendTile(nil, l.number, 0, before.EndSeq/storage.HashesPerTile), keys.AppendTile(nil, l.number, 0, a.EndSeq/storage.HashesPerTile))
 	}
 	c.set(keys.Setting(l.number, storage.ArchiveSetting), a.SettingValue())
 	return c.commit(l.db.durability)

@@ -100,8 +100,8 @@ func TestUnreadableItemsAreNotAbsent(t *testing.T) {
 	require.NoError(t, err)
 	want := everything(t.Context(), store)
 	require.NoError(t, db.Close())
-	for _, path := range []string{"*" + erase.TableSuffix, "*" + erase.ValuesSuffix} {
-		for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
+	for _, path := range []string{"*" + erase.TableSuffix, "*" + erase.ValueFileSuffix} {
+		for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 			var got map[string]answer
 			failed := 0
 			tryReads(t, files, mode, path, func(store storage.Store) error {

@@ -35,7 +35,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 		c := pieceNo(n % shared)
 		c.Seq = uint64(n)
 		b.Contents = append(b.Contents, c)
-		b.Keys = append(b.Keys, storage.Claim{Key: digestOf(uint64(1000 + n)), Record: digestOf(uint64(n)), Seq: uint64(n)})
+		b.Claims = append(b.Claims, storage.Claim{Key: digestOf(uint64(1000 + n)), RecordDigest: digestOf(uint64(n)), Seq: uint64(n)})
 	}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Flush())
@@ -48,7 +48,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 func following(old storage.Head) storage.Batch {
 	b := storage.Batch{Head: storage.Head{Size: old.Size + 1, Tip: digestOf(2)}, Entries: [][]byte{{1}}}
 	for n := 0; n < shared; n += every {
-		b.Redactions = append(b.Redactions, storage.Redaction{Seq: uint64(n), By: old.Size, Digests: []storage.Hash{pieceNo(n).Digest}})
+		b.Redactions = append(b.Redactions, storage.Redaction{Seq: uint64(n), RedactingSeq: old.Size, Digests: []storage.Hash{pieceNo(n).Digest}})
 	}
 	for slot := range shared / every {
 		for i, n := range []int{slot*every + every/2, shared + slot} {
@@ -93,7 +93,7 @@ func requireNeeded(t *testing.T, l storage.Store, size uint64, after bool) {
 // fails, until each of them has failed once. After each call, tryReads passes the error from do to
 // check.
 func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func(store storage.Store) error, check func(store storage.Store, err error)) {
-	calls := []string{faulty.Open, faulty.Read}
+	calls := []string{faulty.CallOpen, faulty.CallRead}
 	copied := func() vfs.FS {
 		to := vfs.NewMem()
 		_, err := vfs.Clone(files, to, testDir, testDir)
@@ -114,8 +114,8 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		return db, store, nil
 	}
 	// In mode Slow with a pause of zero, calls are counted but do not fail.
-	reads := faulty.New(faulty.Plan{Mode: faulty.Slow, Calls: calls, Path: path, Count: -1})
-	count := func() int { return reads.FaultCounts()[faulty.Open] + reads.FaultCounts()[faulty.Read] }
+	reads := faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, Path: path, Count: -1})
+	count := func() int { return reads.FaultCounts()[faulty.CallOpen] + reads.FaultCounts()[faulty.CallRead] }
 	db, store, err := open(faulty.NewFS(copied(), reads))
 	require.NoError(t, err)
 	opening := count()
@@ -128,7 +128,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		db, store, err := open(faulty.NewFS(copied(), faults))
 		if err != nil { // the order of the reads can vary, so opening can fail
 			require.NotErrorIs(t, err, storage.ErrNotFound)
-			require.NotErrorIs(t, err, storage.ErrFormat)
+			require.NotErrorIs(t, err, storage.ErrUnknownFormat)
 			continue
 		}
 		err = do(store)
@@ -141,7 +141,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 // A commit that cannot read stored items fails and changes nothing. It does not treat such items as
 // absent.
 func TestCommitThatCannotRead(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
+	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 		files, head := storedInTables(t)
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) error {
@@ -158,7 +158,7 @@ func TestCommitThatCannotRead(t *testing.T) {
 
 // If an idempotency key cannot be read, Keys returns an error. It does not treat the key as new.
 func TestKeysThatCannotBeRead(t *testing.T) {
-	for _, mode := range []faulty.Mode{faulty.Fail, faulty.FlipBit} {
+	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 		files, _ := storedInTables(t)
 		var requested []storage.Hash
 		held := 0

@@ -78,7 +78,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	next := from
 	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < bytes; ok = entries.Next() {
 		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
-			return storage.MissingEntry(ctx, l, next, end)
+			return storage.MissingEntryError(ctx, l, next, end)
 		}
 		entry, err := entries.ValueAndErr()
 		if err != nil {
@@ -92,7 +92,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		return fmt.Errorf("reading entry %d: %w", next, err)
 	}
 	if next < end && len(p.stops) < most && len(p.bytes) < bytes {
-		return storage.MissingEntry(ctx, l, next, end)
+		return storage.MissingEntryError(ctx, l, next, end)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (l *ledger) references(
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
 	}
-	place, stop := keys.HoldingRange(l.number, digest)
+	place, stop := keys.DigestRange(l.number, digest)
 	holding, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: place, UpperBound: stop})
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (l *ledger) references(
 	if err != nil {
 		return nil, err
 	}
-	first, err := keys.DecodeHolding(value)
+	first, err := keys.DecodeLocationValue(value)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				return
 			}
 			for _, r := range piece.rows {
-				if r.By >= end && r.By < piece.size {
+				if r.RedactingSeq >= end && r.RedactingSeq < piece.size {
 					continue // stored by a commit after the walk began
 				}
 				if !yield(r, nil) {
@@ -77,7 +77,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 		if err != nil {
 			return redactionPiece{}, fmt.Errorf("%w: decoding the redaction of record %d: %w", storage.ErrDamaged, seq, err)
 		}
-		p.rows = append(p.rows, storage.Redaction{Seq: seq, By: by})
+		p.rows = append(p.rows, storage.Redaction{Seq: seq, RedactingSeq: by})
 	}
 	return p, rows.Error()
 }

@@ -37,11 +37,11 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1<<60 + seq%benchPrompts), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Keys = append(b.Keys, storage.Claim{Key: digestOf(^seq), Record: digest, Seq: seq})
+		b.Claims = append(b.Claims, storage.Claim{Key: digestOf(^seq), RecordDigest: digest, Seq: seq})
 	}
-	for index := old.Size / storage.TileHashes; index <= (b.Head.Size-1)/storage.TileHashes; index++ {
-		hashes := min(b.Head.Size-index*storage.TileHashes, storage.TileHashes)
-		b.Tiles = append(b.Tiles, storage.Tile{Index: index, Hashes: text[:hashes*storage.HashBytes]})
+	for index := old.Size / storage.HashesPerTile; index <= (b.Head.Size-1)/storage.HashesPerTile; index++ {
+		hashes := min(b.Head.Size-index*storage.HashesPerTile, storage.HashesPerTile)
+		b.Tiles = append(b.Tiles, storage.Tile{Index: index, Hashes: text[:hashes*storage.HashSize]})
 	}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b
@@ -113,7 +113,7 @@ func BenchmarkCommit(b *testing.B) {
 				b.StopTimer()
 				next := benchBatch(head, n, text)
 				keys := make([]storage.Hash, 0, n)
-				for _, k := range next.Keys {
+				for _, k := range next.Claims {
 					keys = append(keys, k.Key)
 				}
 				b.StartTimer()

@@ -78,7 +78,7 @@ func (c *check) strayLedgerRow(ctx context.Context) (*storage.StrayKey, error) {
 			return nil, err
 		}
 		if len(numbers) > 0 {
-			return &storage.StrayKey{Kind: storage.StrayDatabase, Message: fmt.Sprintf(
+			return &storage.StrayKey{Kind: storage.StrayOther, Message: fmt.Sprintf(
 				"the table colophon_%s has a row for ledger number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
@@ -131,7 +131,7 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 // tiles checks that no stored tile has more hashes than the head's tree has at that position. The
 // caller of CheckKeys has already checked the hashes themselves.
 func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err error) {
-	const height = 8 // log2 of storage.TileHashes
+	const height = 8 // log2 of storage.HashesPerTile
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
 		found = nil
 		rows, err := pool.Query(ctx, `SELECT level, idx, max(stop) FROM colophon_tiles WHERE ledger = $1 GROUP BY level, idx`, c.ledger.number)
@@ -142,7 +142,7 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err e
 		_, err = pgx.ForEachRow(rows, []any{&level, &index, &stop}, func() error {
 			hashes := c.head.Size >> min(uint64(level)*height, 64)
 			first := uint64(index) << height
-			if uint64(index) > hashes>>height || first >= hashes || uint64(stop) > min(hashes-first, storage.TileHashes) {
+			if uint64(index) > hashes>>height || first >= hashes || uint64(stop) > min(hashes-first, storage.HashesPerTile) {
 				found = stray(storage.StrayTile, c.head.Size, "tile %d/%d is stored with %d hashes, but a tree of %d entries has fewer hashes in that tile", level, uint64(index), stop, c.head.Size)
 			}
 			return nil
@@ -203,7 +203,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 		return nil, err
 	}
 	later, err := c.count(ctx, `SELECT count(*) FROM colophon_references WHERE ledger = $1`, c.ledger.number)
-	if err != nil || first+later == c.log.Needs {
+	if err != nil || first+later == c.log.ContentReferences {
 		return nil, err
 	}
 	for _, query := range []string{
@@ -226,7 +226,7 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 			}
 		}
 	}
-	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.Needs), nil
+	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.ContentReferences), nil
 }
 
 // need returns a stray row if record n.seq does not need content n.digest, and nil otherwise.
@@ -235,11 +235,11 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, erro
 	if seq >= c.head.Size {
 		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", n.digest, c.head.Size), nil
 	}
-	e, err := c.log.Event(ctx, seq)
+	e, err := c.log.ReadEvent(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(e.Contents, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
+	if !slices.ContainsFunc(e.ContentDigests, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
 		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", n.digest), nil
 	}
 	by, err := c.ledger.Redaction(ctx, seq)
@@ -268,11 +268,11 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
 		for _, claim := range page {
 			var e storage.EventSummary
 			if seq := uint64(claim.seq); seq < c.head.Size {
-				if e, err = c.log.Event(ctx, seq); err != nil {
+				if e, err = c.log.ReadEvent(ctx, seq); err != nil {
 					return nil, err
 				}
 			}
-			if e.Key == nil || string(e.Key[:]) != string(claim.digest) {
+			if e.IdempotencyKey == nil || string(e.IdempotencyKey[:]) != string(claim.digest) {
 				return stray(storage.StrayClaim, uint64(claim.seq), "idempotency key %x refers to the event, but the event does not claim that key; a new record with this key would not be recorded", claim.digest), nil
 			}
 		}
@@ -295,8 +295,8 @@ func (c *ledgerCheck) settings(ctx context.Context) (*storage.StrayKey, error) {
 		return nil, err
 	}
 	for _, s := range all {
-		if wrong := c.log.Setting(s.name, s.value); wrong != nil {
-			return stray(storage.StrayDatabase, c.head.Size, "setting %.100q: %v", s.name, wrong), nil
+		if wrong := c.log.CheckSetting(s.name, s.value); wrong != nil {
+			return stray(storage.StrayOther, c.head.Size, "setting %.100q: %v", s.name, wrong), nil
 		}
 	}
 	return nil, nil

@@ -23,19 +23,19 @@ func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
 	last := batch(b.Head, 1)
-	last.Redactions = []storage.Redaction{{Seq: 0, By: 2, Digests: []storage.Hash{digestOf(0), digestOf(1 << 60)}}}
+	last.Redactions = []storage.Redaction{{Seq: 0, RedactingSeq: 2, Digests: []storage.Hash{digestOf(0), digestOf(1 << 60)}}}
 	require.NoError(t, store.Commit(ctx, b.Head, last))
 	require.NoError(t, store.SetSetting(ctx, "log", []byte("public")))
 	key := func(n uint64) *storage.Hash { h := digestOf(n); return &h }
 	events := []storage.EventSummary{
-		{Contents: []storage.Hash{digestOf(0), digestOf(1 << 60)}, Key: key(0)},
-		{Contents: []storage.Hash{digestOf(1 << 60)}},
-		{Contents: []storage.Hash{digestOf(2), digestOf(1 << 60)}, Key: key(2)},
+		{ContentDigests: []storage.Hash{digestOf(0), digestOf(1 << 60)}, IdempotencyKey: key(0)},
+		{ContentDigests: []storage.Hash{digestOf(1 << 60)}},
+		{ContentDigests: []storage.Hash{digestOf(2), digestOf(1 << 60)}, IdempotencyKey: key(2)},
 	}
 	log = storage.LogSummary{
-		Needs: 3, Claims: 2,
-		Event: func(_ context.Context, seq uint64) (storage.EventSummary, error) { return events[seq], nil },
-		Setting: func(name string, value []byte) error {
+		ContentReferences: 3, Claims: 2,
+		ReadEvent: func(_ context.Context, seq uint64) (storage.EventSummary, error) { return events[seq], nil },
+		CheckSetting: func(name string, value []byte) error {
 			if name != "log" || !slices.Contains([]string{"public", "private"}, string(value)) {
 				return errors.New("unknown")
 			}
@@ -118,7 +118,7 @@ func TestCheckKeys(t *testing.T) {
 		},
 		"setting": {
 			`INSERT INTO colophon_settings VALUES ($1, 'other', $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayDatabase, Seq: 3, Message: `setting "other": unknown`},
+			storage.StrayKey{Kind: storage.StrayOther, Seq: 3, Message: `setting "other": unknown`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestCheckKeys(t *testing.T) {
 	strays := find()
 	require.Len(t, strays, 1)
 	require.Empty(t, strays[0].Ledger)
-	require.Equal(t, storage.StrayDatabase, strays[0].Kind)
+	require.Equal(t, storage.StrayOther, strays[0].Kind)
 	require.Contains(t, strays[0].Message, "the table colophon_claims has a row for ledger number 2, which does not exist")
 }
 

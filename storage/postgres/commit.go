@@ -57,7 +57,7 @@ func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old sto
 	}
 	s.entries(old.Size, b.Entries)
 	s.contents(b.Contents)
-	s.claims(b.Keys)
+	s.claims(b.Claims)
 	s.tiles(b.Tiles)
 	return s.send(ctx, conn)
 }
@@ -216,7 +216,7 @@ func (s *statements) claims(keys []storage.Claim) {
 		keys, records, seqs := make([][]byte, 0, end-start), make([][]byte, 0, end-start), make([]int64, 0, end-start)
 		for i := start; i < end; i++ {
 			k := &last[i]
-			keys, records, seqs = append(keys, k.Key[:]), append(records, k.Record[:]), append(seqs, int64(k.Seq))
+			keys, records, seqs = append(keys, k.Key[:]), append(records, k.RecordDigest[:]), append(seqs, int64(k.Seq))
 		}
 		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
 			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)
@@ -232,7 +232,7 @@ func (s *statements) tiles(tiles []storage.Tile) {
 			SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, substring($5::bytea, (stored.stop * 32 + 1)::int) FROM (
 				SELECT coalesce((SELECT stop FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3 ORDER BY stop DESC LIMIT 1), 0) AS stop
 			) AS stored WHERE stored.stop < $4::bigint`,
-			s.ledger, number(int64(t.Level)), number(int64(t.Index)), number(int64(len(t.Hashes)/storage.HashBytes)), t.Hashes)
+			s.ledger, number(int64(t.Level)), number(int64(t.Index)), number(int64(len(t.Hashes)/storage.HashSize)), t.Hashes)
 	}
 }
 
@@ -288,7 +288,7 @@ func (l *ledger) redact(ctx context.Context, conn *pgx.Conn, old storage.Head, r
 	for i := range redactions {
 		if r := &redactions[i]; first[r.Seq] == nil {
 			first[r.Seq] = r
-			seqs, by = append(seqs, int64(r.Seq)), append(by, int64(r.By))
+			seqs, by = append(seqs, int64(r.Seq)), append(by, int64(r.RedactingSeq))
 		}
 	}
 	rows, err := conn.Query(ctx, `INSERT INTO colophon_redactions (ledger, seq, redacted_by)

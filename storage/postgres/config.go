@@ -69,21 +69,21 @@ type Config struct {
 	URL string
 	// Logger receives the database's log messages; nil means slog.Default().
 	Logger *slog.Logger
-	// Patience is the timeout for a write, and also the timeout for finding out whether a failed
+	// WriteTimeout is the timeout for a write, and also the timeout for finding out whether a failed
 	// write took effect. After the second timeout, the outcome stays unknown. 0 means one minute
 	// for each.
-	Patience time.Duration
+	WriteTimeout time.Duration
 	// Server identifies this server if several servers share the database. The server then takes
 	// over a ledger by calling Leases.Take. If Server is nil, opening a ledger takes it over.
 	Server *Server
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
-	// Primary requires the database server to be a primary. Connecting to a server that is in
+	// RequirePrimary requires the database server to be a primary. Connecting to a server that is in
 	// recovery fails with ErrStandby.
-	Primary bool
-	// Migrating allows opening a database that a migration has locked (see MigrationLock). Only the
+	RequirePrimary bool
+	// IgnoreMigrationLock allows opening a database that a migration has locked (see MigrationLock). Only the
 	// colophon migrate command sets it.
-	Migrating bool
+	IgnoreMigrationLock bool
 }
 
 // IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.
@@ -102,8 +102,8 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
+	if c.WriteTimeout == 0 {
+		c.WriteTimeout = defaultPatience
 	}
 	return c
 }
@@ -185,15 +185,15 @@ func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // ErrStandby means that the database server is in recovery, and therefore a standby. It is returned
-// only if Config.Primary is set.
+// only if Config.RequirePrimary is set.
 var ErrStandby = errors.New("the database server is a standby (pg_is_in_recovery), which can lack records that the primary has acknowledged; " +
 	"use the primary's address in the URL, and add target_session_attrs=primary if the URL lists several hosts")
 
-// checkPrimary returns ErrStandby if Config.Primary is set and the server is in recovery. Checking
+// checkPrimary returns ErrStandby if Config.RequirePrimary is set and the server is in recovery. Checking
 // each new connection is enough, because a server closes its connections before it becomes a
 // standby.
 func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
-	if !c.Primary {
+	if !c.RequirePrimary {
 		return nil
 	}
 	var standby bool
@@ -229,9 +229,9 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 // and raising the epoch would have to wait.
 func (c Config) idleLimit() time.Duration {
 	if c.Server != nil { // another server may be waiting for the row
-		return min(maxSharedIdle, c.Patience/8)
+		return min(maxSharedIdle, c.WriteTimeout/8)
 	}
-	return min(10*time.Second, c.Patience/8)
+	return min(10*time.Second, c.WriteTimeout/8)
 }
 
 // prepareWrites checks the server settings that commits depend on. It does so for each new

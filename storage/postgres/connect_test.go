@@ -30,7 +30,7 @@ func TestSilentHostIsTriedLast(t *testing.T) {
 			tried.Add(1)
 		}
 	}()
-	proxy := postgrestest.NewProxy(t, postgrestest.SharedServer(t), func() postgrestest.Fault { return postgrestest.None })
+	proxy := postgrestest.NewProxy(t, postgrestest.SharedServer(t), func() postgrestest.Fault { return postgrestest.FaultNone })
 	reached, err := url.Parse(proxy.URL())
 	require.NoError(t, err)
 	db := openAt(t, proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t), "connect_timeout", "1",

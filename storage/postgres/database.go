@@ -34,7 +34,7 @@ type Database struct {
 	open     *sockets.Set
 	leases   *Leases // nil if the database is not shared; opening a ledger then takes it over
 
-	unanswered atomic.Uint64 // see Metrics.Unanswered
+	unanswered atomic.Uint64 // see Metrics.UnansweredWrites
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu
@@ -46,7 +46,7 @@ var _ storage.Database = (*Database)(nil)
 //
 //   - *SettingError if the server's settings could lose commits
 //   - *pooler.SharedSessionError if a pooler makes connections share sessions
-//   - storage.ErrFormat if the tables belong to a later build and this build cannot use them
+//   - storage.ErrUnknownFormat if the tables belong to a later build and this build cannot use them
 //   - *MigrationError if a migration has locked the database
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
@@ -68,7 +68,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		writes:   writes,
 		waits:    waits,
 		writer:   fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()),
-		patience: cfg.Patience,
+		patience: cfg.WriteTimeout,
 		config:   cfg,
 		log:      cfg.Logger,
 		open:     opened,
@@ -334,7 +334,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 		}
 		rows, err := conn.Query(ctx, `INSERT INTO colophon_ledgers (number, name, origin, created, reject_mismatch)
 			SELECT coalesce(max(number), 0) + 1, $1, $2, $3, $4 FROM colophon_ledgers HAVING $5::boolean OR `+notMigrating+`
-			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.Migrating)
+			ON CONFLICT DO NOTHING RETURNING number`, info.Name, info.Origin, info.Created.UTC(), info.RejectMismatch, d.config.IgnoreMigrationLock)
 		if err != nil {
 			return err
 		}
@@ -344,7 +344,7 @@ func (d *Database) insert(ctx context.Context, info storage.LedgerInfo) (made bo
 		}
 		made = true
 		_, err = conn.Exec(ctx, `INSERT INTO colophon_heads (ledger, epoch, writer, size, tip, time, frozen, checkpoint)
-			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashBytes), []byte{})
+			VALUES ($1, 1, $2, 0, $3, 0, false, $4)`, numbers[0], d.writer, make([]byte, storage.HashSize), []byte{})
 		if err == nil && d.leases != nil {
 			_, err = d.leases.insert(ctx, conn, numbers[0], false, time.Time{})
 		}

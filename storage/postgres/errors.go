@@ -63,7 +63,7 @@ func temporary(err error) bool {
 // package. Such an error means that nothing was written.
 func sentinel(err error) bool {
 	for _, is := range []error{
-		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrFormat, storage.ErrDamaged, storage.ErrNotHeld,
+		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrUnknownFormat, storage.ErrDamaged, storage.ErrLeaseNotHeld,
 		errClosed, errReadOnly, errTakenOver, errRefused,
 	} {
 		if errors.Is(err, is) {

@@ -26,10 +26,10 @@ type Server struct {
 }
 
 const (
-	// LeaseTime is how long a lease lasts unless it is renewed, and how long a server counts as
+	// LeaseDuration is how long a lease lasts unless it is renewed, and how long a server counts as
 	// running after its last heartbeat. A server renews its leases and sends a heartbeat every
-	// LeaseTime/6.
-	LeaseTime = 3 * time.Second
+	// LeaseDuration/6.
+	LeaseDuration = 3 * time.Second
 	// offerTime is how long a ledger is reserved for the server that it was offered to. No other
 	// server can take it during this time.
 	offerTime = 2 * time.Second
@@ -122,15 +122,15 @@ func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 // Self returns the Server that was passed in Config.Server.
 func (s *Leases) Self() Server { return s.self }
 
-// Reconnect closes all database connections that were opened before the given time, if err shows
+// CloseStaleConnections closes all database connections that were opened before the given time, if err shows
 // that the database does not respond. err is an error that another method of s has returned
 // repeatedly. The old connections may lead to a server that has since been replaced by another.
 // Operations that use them are retried on new connections.
-func (s *Leases) Reconnect(before time.Time, err error) {
+func (s *Leases) CloseStaleConnections(before time.Time, err error) {
 	if !temporary(err) {
 		return
 	}
-	if n := s.db.open.CloseBefore(before); n > 0 {
+	if n := s.db.open.CloseStartedBefore(before); n > 0 {
 		s.db.log.Warn("the database does not respond; reconnecting to it", "connections", n, "error", err)
 	}
 }
@@ -148,14 +148,14 @@ func (s *Leases) insert(ctx context.Context, conn *pgx.Conn, number int64, resum
 		VALUES ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 millisecond')
 		ON CONFLICT (ledger) DO UPDATE SET server = excluded.server, writer = excluded.writer, address = excluded.address, expires = excluded.expires
 		WHERE l.expires < clock_timestamp() OR l.writer = $3 OR l.server = $2 AND (l.writer = '' OR $6::boolean) OR l.expires = $7`,
-		number, s.self.ID, s.db.writer, s.self.Address, milliseconds(LeaseTime), resume, unchanged)
+		number, s.self.ID, s.db.writer, s.self.Address, milliseconds(LeaseDuration), resume, unchanged)
 	return tag.RowsAffected() > 0, err
 }
 
-// Take takes the lease on a ledger and raises the ledger's epoch. It returns storage.ErrNotHeld if
+// Take takes the lease on a ledger and raises the ledger's epoch. It returns storage.ErrLeaseNotHeld if
 // another server holds the lease. If resume is true, Take also takes a lease that an earlier run of this
 // server still holds; two running servers must therefore not have the same ID. If stale is not zero, Take
-// also takes a lease that still expires at exactly that time (LedgerState.Expires). A caller sets stale
+// also takes a lease that still expires at exactly that time (LedgerState.LeaseExpiry). A caller sets stale
 // after it has seen that the holder no longer renews the lease. Such a lease can seem unexpired if the
 // database's clock was set back.
 func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.Time) error {
@@ -169,7 +169,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 	_, err = l.takeOver(ctx, func(conn *pgx.Conn, row *headRow) error {
 		taken, err := s.insert(ctx, conn, l.number, resume, stale)
 		if err == nil && !taken {
-			err = storage.ErrNotHeld
+			err = storage.ErrLeaseNotHeld
 		}
 		if err != nil {
 			return err
@@ -177,7 +177,7 @@ func (s *Leases) Take(ctx context.Context, name string, resume bool, stale time.
 		return l.raise(ctx, takeFrom)(conn, row)
 	})
 	if errors.Is(err, errTakenOver) {
-		err = storage.ErrNotHeld
+		err = storage.ErrLeaseNotHeld
 	}
 	if err != nil {
 		return fmt.Errorf("taking the lease on ledger %q: %w", name, translateError(err))
@@ -229,7 +229,7 @@ func (s *Leases) Renew(ctx context.Context) error {
 		numbers = append(numbers, number)
 	}
 	rows, err := s.pool.Query(ctx, `UPDATE colophon_leases SET expires = clock_timestamp() + $3::float8 * interval '1 millisecond'
-		WHERE writer = $1 AND ledger = ANY ($2::bigint[]) RETURNING ledger`, s.db.writer, numbers, milliseconds(LeaseTime))
+		WHERE writer = $1 AND ledger = ANY ($2::bigint[]) RETURNING ledger`, s.db.writer, numbers, milliseconds(LeaseDuration))
 	if err != nil {
 		return fmt.Errorf("renewing leases: %w", translateError(err))
 	}
@@ -271,8 +271,8 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 // keys the server has.
 type RunningServer struct {
 	Server
-	Ledgers []string
-	Seen    time.Time // time of its last heartbeat, by the database's clock
+	Ledgers       []string
+	LastHeartbeat time.Time // time of its last heartbeat, by the database's clock
 }
 
 // Heartbeat records that this server is running. ledgers lists the names of the ledgers that it has
@@ -296,15 +296,15 @@ func (s *Leases) Unregister(ctx context.Context) error {
 	return err
 }
 
-// Servers returns the servers whose last heartbeat is at most LeaseTime old.
+// Servers returns the servers whose last heartbeat is at most LeaseDuration old.
 func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
-		milliseconds(LeaseTime))
+		milliseconds(LeaseDuration))
 	if err != nil {
 		return nil, fmt.Errorf("listing servers: %w", translateError(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l RunningServer, err error) {
-		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.Seen)
+		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.LastHeartbeat)
 		return l, err
 	})
 	if err != nil {
@@ -321,14 +321,14 @@ type LedgerState struct {
 	// Version changes whenever the size of the head or a setting changes, and when the ledger is
 	// frozen.
 	Version string
-	// Holder is the server that has the lease, or the only server that can take it now. It is
+	// LeaseHolder is the server that has the lease, or the only server that can take it now. It is
 	// nil if the lease is free.
-	Holder *Server
-	// Taken is true if Holder has taken the lease, and false if the lease is only offered to it.
-	Taken bool
-	// Expires is the time at which the lease expires, by the database's clock. Each renewal changes
+	LeaseHolder *Server
+	// LeaseTaken is true if Holder has taken the lease, and false if the lease is only offered to it.
+	LeaseTaken bool
+	// LeaseExpiry is the time at which the lease expires, by the database's clock. Each renewal changes
 	// it.
-	Expires time.Time
+	LeaseExpiry time.Time
 }
 
 // States returns the states of the ledgers with the given names, or of all ledgers if no names are
@@ -347,10 +347,10 @@ func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, er
 		var valid bool
 		var holder Server
 		var writer string
-		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer, &state.Expires)
+		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer, &state.LeaseExpiry)
 		state.Size = uint64(size)
 		if valid {
-			state.Holder, state.Taken = &holder, writer != ""
+			state.LeaseHolder, state.LeaseTaken = &holder, writer != ""
 		}
 		return state, err
 	})

@@ -41,7 +41,7 @@ func stateOf(t *testing.T, db *Database) LedgerState {
 	states, err := db.Leases().States(t.Context())
 	require.NoError(t, err)
 	require.Len(t, states, 1)
-	states[0].Expires = time.Time{}
+	states[0].LeaseExpiry = time.Time{}
 	return states[0]
 }
 
@@ -62,7 +62,7 @@ func TestLease(t *testing.T) {
 		return err
 	}
 	require.NoError(t, write(first))
-	require.Equal(t, LedgerState{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", Holder: &Server{"a", "http://a"}, Taken: true}, stateOf(t, b))
+	require.Equal(t, LedgerState{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", LeaseHolder: &Server{"a", "http://a"}, LeaseTaken: true}, stateOf(t, b))
 
 	second := storeOf(t, b, "default")
 	require.False(t, second.HoldsLease())
@@ -70,23 +70,23 @@ func TestLease(t *testing.T) {
 		"commit": write(second), "freeze": second.Freeze(t.Context()), "setting": second.SetSetting(t.Context(), "log", nil),
 		"writable": second.CheckWritable(t.Context()), "take": b.Leases().Take(t.Context(), "default", true, time.Time{}),
 	} {
-		require.ErrorIs(t, refused, storage.ErrNotHeld, name)
+		require.ErrorIs(t, refused, storage.ErrLeaseNotHeld, name)
 	}
 	requireLog(t, second, head)
 	require.NoError(t, write(first), "neither opening the ledger nor a refused write takes over its lease")
 
 	expire(t, url)
-	require.Nil(t, stateOf(t, b).Holder)
+	require.Nil(t, stateOf(t, b).LeaseHolder)
 	require.NoError(t, a.Leases().Renew(t.Context()), "no server has taken the lease yet")
-	require.Equal(t, "a", stateOf(t, b).Holder.ID)
+	require.Equal(t, "a", stateOf(t, b).LeaseHolder.ID)
 	expire(t, url)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.True(t, second.HoldsLease())
 	require.True(t, b.Leases().HoldsLease("default"))
 	require.True(t, a.Leases().HoldsLease("default"), "the server has not noticed the loss yet")
-	require.ErrorIs(t, write(first), storage.ErrNotHeld)
+	require.ErrorIs(t, write(first), storage.ErrLeaseNotHeld)
 	require.False(t, a.Leases().HoldsLease("default"))
-	require.ErrorIs(t, first.CheckWritable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, first.CheckWritable(t.Context()), storage.ErrLeaseNotHeld)
 	require.NoError(t, write(second))
 	require.Equal(t, int64(2), stateOf(t, a).Epoch)
 
@@ -105,11 +105,11 @@ func TestResumedLease(t *testing.T) {
 	store, err := before.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	again, other := member(t, url, "a"), member(t, url, "b")
-	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
-	require.ErrorIs(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
+	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrLeaseNotHeld)
+	require.ErrorIs(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrLeaseNotHeld)
 	require.NoError(t, again.Leases().Take(t.Context(), "default", true, time.Time{}))
 	require.NoError(t, storeOf(t, again, "default").Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
-	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrNotHeld)
+	require.ErrorIs(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)), storage.ErrLeaseNotHeld)
 	require.NoError(t, again.Leases().Take(t.Context(), "default", false, time.Time{}), "the server's own lease")
 	require.Equal(t, int64(3), stateOf(t, other).Epoch)
 }
@@ -127,13 +127,13 @@ func TestStaleLease(t *testing.T) {
 	expires := func() time.Time {
 		states, err := b.Leases().States(t.Context())
 		require.NoError(t, err)
-		require.NotNil(t, states[0].Holder)
-		return states[0].Expires
+		require.NotNil(t, states[0].LeaseHolder)
+		return states[0].LeaseExpiry
 	}
 	seen := expires()
-	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
+	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrLeaseNotHeld)
 	require.NoError(t, a.Leases().Renew(t.Context()))
-	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, seen), storage.ErrNotHeld, "it was renewed")
+	require.ErrorIs(t, b.Leases().Take(t.Context(), "default", false, seen), storage.ErrLeaseNotHeld, "it was renewed")
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, expires()))
 }
 
@@ -144,18 +144,18 @@ func TestPassedLease(t *testing.T) {
 	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, a.Leases().Release(t.Context(), "default", &Server{"b", "http://b"}))
-	require.ErrorIs(t, store.CheckWritable(t.Context()), storage.ErrNotHeld)
+	require.ErrorIs(t, store.CheckWritable(t.Context()), storage.ErrLeaseNotHeld)
 	state := stateOf(t, c)
-	require.Equal(t, &Server{"b", "http://b"}, state.Holder)
-	require.False(t, state.Taken)
+	require.Equal(t, &Server{"b", "http://b"}, state.LeaseHolder)
+	require.False(t, state.LeaseTaken)
 	require.NoError(t, a.Leases().Renew(t.Context()))
-	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrNotHeld)
-	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrNotHeld)
+	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrLeaseNotHeld)
+	require.ErrorIs(t, a.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrLeaseNotHeld)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	require.NoError(t, a.Leases().Release(t.Context(), "default", nil), "releasing a ledger that another server holds changes nothing")
-	require.True(t, stateOf(t, c).Taken)
+	require.True(t, stateOf(t, c).LeaseTaken)
 	require.NoError(t, b.Leases().Release(t.Context(), "default", nil))
-	require.Nil(t, stateOf(t, c).Holder)
+	require.Nil(t, stateOf(t, c).LeaseHolder)
 	require.NoError(t, c.Leases().Take(t.Context(), "default", false, time.Time{}))
 }
 
@@ -169,11 +169,11 @@ func TestServers(t *testing.T) {
 	servers, err := a.Leases().Servers(t.Context())
 	require.NoError(t, err)
 	for i := range servers {
-		require.NotZero(t, servers[i].Seen)
-		servers[i].Seen = time.Time{}
+		require.NotZero(t, servers[i].LastHeartbeat)
+		servers[i].LastHeartbeat = time.Time{}
 	}
 	require.ElementsMatch(t, []RunningServer{{Server: Server{"a", "http://a"}, Ledgers: []string{}}, {Server: Server{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
-	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseTime+time.Minute))
+	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseDuration+time.Minute))
 	require.NoError(t, err)
 	servers, err = a.Leases().Servers(t.Context())
 	require.NoError(t, err)

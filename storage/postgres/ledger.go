@@ -72,7 +72,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 		return err
 	}
 	if !l.HoldsLease() {
-		return storage.ErrNotHeld
+		return storage.ErrLeaseNotHeld
 	}
 	if l.writeErr != nil {
 		return fmt.Errorf("the ledger must be reopened before it can be written to: %w", l.writeErr)
@@ -195,7 +195,7 @@ func (l *ledger) open(ctx context.Context) error {
 		return nil
 	}
 	how := takeFrom
-	if l.db.config.Migrating {
+	if l.db.config.IgnoreMigrationLock {
 		how = takeMoving
 	}
 	_, err := l.takeOver(ctx, l.raise(ctx, how))
@@ -226,7 +226,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w; reading the stored head: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:
-		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
+		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrLeaseNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:
 		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrConflict, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.frozen:
@@ -297,7 +297,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 func (l *ledger) CheckWritable(ctx context.Context) error {
 	err := l.db.writable(ctx)
 	if err == nil && !l.HoldsLease() {
-		err = storage.ErrNotHeld
+		err = storage.ErrLeaseNotHeld
 	}
 	if err != nil {
 		return fmt.Errorf("checking whether ledger %q is writable: %w", l.name, err)

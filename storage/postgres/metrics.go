@@ -10,31 +10,31 @@ import (
 
 // PoolMetrics describes a pool of connections, either for reads or for writes.
 type PoolMetrics struct {
-	InUse  int32         // number of connections currently in use
-	Max    int32         // maximum number of connections
-	Waited time.Duration // total time that operations have waited for a connection
+	InUse    int32         // number of connections currently in use
+	MaxConns int32         // maximum number of connections
+	WaitTime time.Duration // total time that operations have waited for a connection
 }
 
 // Metrics holds measurements taken since the database was opened.
 type Metrics struct {
-	Reads, Writes PoolMetrics
-	// Unanswered is the number of writes whose first attempt received no answer from the server.
-	Unanswered uint64
+	ReadPool, WritePool PoolMetrics
+	// UnansweredWrites is the number of writes whose first attempt received no answer from the server.
+	UnansweredWrites uint64
 }
 
-// Metrics returns the current measurements. Metrics.Writes is zero if the database is open for
+// Metrics returns the current measurements. Metrics.WritePool is zero if the database is open for
 // reading only.
 func (d *Database) Metrics() Metrics {
-	m := Metrics{Reads: poolMetrics(d.reads), Unanswered: d.unanswered.Load()}
+	m := Metrics{ReadPool: poolMetrics(d.reads), UnansweredWrites: d.unanswered.Load()}
 	if d.writes != nil {
-		m.Writes = poolMetrics(d.writes)
+		m.WritePool = poolMetrics(d.writes)
 	}
 	return m
 }
 
 func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 	s := pool.Stat()
-	return PoolMetrics{InUse: s.AcquiredConns(), Max: s.MaxConns(), Waited: s.EmptyAcquireWaitTime()}
+	return PoolMetrics{InUse: s.AcquiredConns(), MaxConns: s.MaxConns(), WaitTime: s.EmptyAcquireWaitTime()}
 }
 
 // DiskBytes returns the size in bytes of the tables and their indexes, including dead rows. The

@@ -83,8 +83,8 @@ func TestTablesThatNeedALaterBuild(t *testing.T) {
 	}
 	for _, readOnly := range []bool{false, true} {
 		_, err := Open(t.Context(), Config{URL: url, ReadOnly: readOnly})
-		require.ErrorIs(t, err, storage.ErrFormat)
+		require.ErrorIs(t, err, storage.ErrUnknownFormat)
 		require.ErrorContains(t, err, "the tables have version 99, which requires a build that supports version 98, but this build supports only version ")
 	}
-	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrFormat)
+	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrUnknownFormat)
 }

@@ -33,7 +33,7 @@ type MigrationLock struct {
 // MigrationError means that a migration has locked the database. Nothing was changed.
 type MigrationError struct {
 	MigrationLock
-	Place string // host and name of the database
+	Address string // host and name of the database
 }
 
 // Error says what happened and what to do.
@@ -42,12 +42,12 @@ func (e *MigrationError) Error() string {
 	switch e.State {
 	case MigrationArriving:
 		return fmt.Sprintf("the migration of the ledgers of %s into the database %s, started at %s, is not complete; run colophon migrate again with the same arguments, or drop the colophon_… tables to start over",
-			e.Peer, e.Place, since)
+			e.Peer, e.Address, since)
 	case MigrationLeaving:
-		return fmt.Sprintf("the migration of the ledgers of the database %s to %s, started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Place, e.Peer, since)
+		return fmt.Sprintf("the migration of the ledgers of the database %s to %s, started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Address, e.Peer, since)
 	}
 	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use them there. To move them back, run colophon migrate --undo with the same arguments if nothing has been written there; otherwise, run colophon migrate in the opposite direction",
-		e.Place, e.Peer, since)
+		e.Address, e.Peer, since)
 }
 
 // migrationLockName is the name under which the MigrationLock is stored as a database-wide value.
@@ -72,7 +72,7 @@ func (d *Database) MigrationLock(ctx context.Context) (MigrationLock, error) {
 }
 
 // SetMigrationLock durably stores m as the database's migration lock. After that, only a process
-// that opened the database with Config.Migrating can write to it. The zero MigrationLock unlocks
+// that opened the database with Config.IgnoreMigrationLock can write to it. The zero MigrationLock unlocks
 // the database.
 func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error {
 	text, err := json.Marshal(m)
@@ -95,10 +95,10 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 }
 
 // checkMigrationLock returns a *MigrationError if a migration has locked the database, unless the
-// database was opened with Config.Migrating. With Config.ReadOnly, it returns the error only while
+// database was opened with Config.IgnoreMigrationLock. With Config.ReadOnly, it returns the error only while
 // ledgers are still being copied into the database.
 func (d *Database) checkMigrationLock(ctx context.Context) error {
-	if d.config.Migrating {
+	if d.config.IgnoreMigrationLock {
 		return nil
 	}
 	m, err := d.MigrationLock(ctx)
@@ -108,7 +108,7 @@ func (d *Database) checkMigrationLock(ctx context.Context) error {
 	if m.State == "" || d.config.ReadOnly && m.State != MigrationArriving { // the ledgers here are complete, so they can be read
 		return nil
 	}
-	return &MigrationError{MigrationLock: m, Place: d.Address()}
+	return &MigrationError{MigrationLock: m, Address: d.Address()}
 }
 
 // CheckNotTakenOver returns an error if another process has taken over one of the ledgers that this

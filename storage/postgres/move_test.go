@@ -47,10 +47,10 @@ func TestValues(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, count)
-	version, err = two.Version(ctx, "tokens")
+	version, err = two.ValueVersion(ctx, "tokens")
 	require.NoError(t, err)
 	require.EqualValues(t, 3, version)
-	version, err = two.Version(ctx, "another")
+	version, err = two.ValueVersion(ctx, "another")
 	require.NoError(t, err)
 	require.Zero(t, version)
 }
@@ -64,7 +64,7 @@ func TestMovedDatabase(t *testing.T) {
 	_, err := before.Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	unopened := openAt(t, url)
-	migrating, err := Open(ctx, Config{URL: url, Migrating: true, Logger: silent()})
+	migrating, err := Open(ctx, Config{URL: url, IgnoreMigrationLock: true, Logger: silent()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, migrating.Close()) }()
 	for _, state := range []MigrationState{MigrationArriving, MigrationLeaving, MigrationMoved} {
@@ -109,7 +109,7 @@ func TestDatabaseMetrics(t *testing.T) {
 	bytes, err := two.DiskBytes(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, bytes)
-	require.Zero(t, one.Metrics().Unanswered)
-	require.Zero(t, one.Metrics().Writes.InUse)
-	require.EqualValues(t, writeConnections, one.Metrics().Writes.Max)
+	require.Zero(t, one.Metrics().UnansweredWrites)
+	require.Zero(t, one.Metrics().WritePool.InUse)
+	require.EqualValues(t, writeConnections, one.Metrics().WritePool.MaxConns)
 }

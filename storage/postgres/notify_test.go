@@ -83,7 +83,7 @@ func TestBrokenListener(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	schema := server.CreateSchema(t)
 	a := member(t, server.URL("search_path", schema), "a")
-	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.FaultNone })
 	l := listen(t, proxy.URL("search_path", schema))
 	for range 3 {
 		l.hears(t, "")
@@ -102,7 +102,7 @@ func TestBrokenListener(t *testing.T) {
 // Commits work as before.
 func TestNoNotifications(t *testing.T) {
 	server := postgrestest.SharedServer(t)
-	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.None })
+	proxy := postgrestest.NewProxy(t, server, func() postgrestest.Fault { return postgrestest.FaultNone })
 	proxy.RefuseNotifications()
 	url := proxy.URL("search_path", server.CreateSchema(t))
 	a := member(t, url, "a")

@@ -26,7 +26,7 @@ func (f *faults) take() postgrestest.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.next) == 0 {
-		return postgrestest.None
+		return postgrestest.FaultNone
 	}
 	fault := f.next[0]
 	f.next = f.next[1:]
@@ -61,10 +61,10 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 // once, even if the connection is cut again at the COMMIT that raises the epoch.
 func TestCutDuringCommit(t *testing.T) {
 	const (
-		before = postgrestest.BeforeCommit
-		during = postgrestest.DuringCommit
-		after  = postgrestest.AfterCommit
-		none   = postgrestest.None
+		before = postgrestest.FaultBeforeCommit
+		during = postgrestest.FaultDuringCommit
+		after  = postgrestest.FaultAfterCommit
+		none   = postgrestest.FaultNone
 	)
 	f, _, store, direct := proxied(t)
 	var head storage.Head
@@ -98,7 +98,7 @@ func TestCutDuringCreation(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db := openAt(t, proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)))
 	for name, fault := range map[string]postgrestest.Fault{
-		"before": postgrestest.BeforeCommit, "during": postgrestest.DuringCommit, "after": postgrestest.AfterCommit,
+		"before": postgrestest.FaultBeforeCommit, "during": postgrestest.FaultDuringCommit, "after": postgrestest.FaultAfterCommit,
 	} {
 		f.set(fault)
 		store, err := db.Create(t.Context(), storage.LedgerInfo{Name: name})
@@ -114,7 +114,7 @@ func TestCutDuringCreation(t *testing.T) {
 func TestLateCommit(t *testing.T) {
 	f, proxy, store, direct := proxied(t)
 	b := batch(storage.Head{}, 3)
-	f.set(postgrestest.HoldCommit)
+	f.set(postgrestest.FaultHoldCommit)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
 	l := store.(*ledger)
@@ -125,7 +125,7 @@ func TestLateCommit(t *testing.T) {
 		return err == nil && n > 0
 	}, time.Minute, time.Millisecond, "raising the epoch must wait")
 	require.Empty(t, committed)
-	proxy.Release()
+	proxy.ReleaseCommit()
 	require.NoError(t, <-committed)
 	requireLog(t, direct, b.Head)
 	require.Equal(t, int64(2), l.epoch)
@@ -135,13 +135,13 @@ func TestLateCommit(t *testing.T) {
 // transaction locks the head row until the server ends it. The commit then succeeds.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
-	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), Patience: 8 * time.Second})
+	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), WriteTimeout: 8 * time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 3)
-	f.set(postgrestest.LoseCommit)
+	f.set(postgrestest.FaultDropCommit)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
 	next := batch(b.Head, 1)
 	require.NoError(t, store.Commit(t.Context(), b.Head, next))
@@ -199,7 +199,7 @@ func TestKilledServer(t *testing.T) {
 // until the ledger is opened again.
 func TestServerThatDoesNotComeBack(t *testing.T) {
 	server := postgrestest.Start(t)
-	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), Patience: 300 * time.Millisecond})
+	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), WriteTimeout: 300 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
@@ -325,7 +325,7 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 }
 
 // If the primary is suspended, its connections stay open but receive no answers. After a standby
-// has been promoted and renewals fail, Leases.Reconnect closes these connections, and every
+// has been promoted and renewals fail, Leases.CloseStaleConnections closes these connections, and every
 // operation continues on the new primary.
 func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
@@ -357,7 +357,7 @@ func TestStoppedPrimary(t *testing.T) {
 		err := db.Leases().Renew(limited)
 		cancel()
 		require.Error(t, err)
-		db.Leases().Reconnect(began, err)
+		db.Leases().CloseStaleConnections(began, err)
 	}
 	require.NoError(t, <-read)
 	require.NoError(t, <-committed)

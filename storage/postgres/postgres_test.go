@@ -106,9 +106,9 @@ func batch(old storage.Head, n int) storage.Batch {
 		}
 		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: []byte("prompt")})
 	}
-	b.Keys = []storage.Claim{{Key: digestOf(old.Size), Record: digestOf(1), Seq: old.Size}}
-	hashes := min(b.Head.Size, storage.TileHashes)
-	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashBytes)}}
+	b.Claims = []storage.Claim{{Key: digestOf(old.Size), RecordDigest: digestOf(1), Seq: old.Size}}
+	hashes := min(b.Head.Size, storage.HashesPerTile)
+	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashSize)}}
 	return b
 }
 
@@ -136,7 +136,7 @@ func requireLog(t *testing.T, store storage.Store, head storage.Head) {
 	require.Equal(t, head.Size, needed)
 	hashes, err := store.Tile(t.Context(), 0, 0)
 	require.NoError(t, err)
-	require.Len(t, hashes, int(min(head.Size, storage.TileHashes))*storage.HashBytes)
+	require.Len(t, hashes, int(min(head.Size, storage.HashesPerTile))*storage.HashSize)
 }
 
 // Opening a ledger takes it over: processes that opened it earlier can no longer write to it.

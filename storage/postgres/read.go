@@ -156,12 +156,12 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return nil, err
 	}
 	if len(stored) == 0 {
-		return nil, storage.MissingTile(ctx, l, level, index)
+		return nil, storage.MissingTileError(ctx, l, level, index)
 	}
 	var hashes []byte
 	for i := range stored {
 		hashes = append(hashes, stored[i].hashes...)
-		if int64(len(hashes)) != stored[i].stop*storage.HashBytes {
+		if int64(len(hashes)) != stored[i].stop*storage.HashSize {
 			return nil, fmt.Errorf("%w: the stored pieces up to hash %d have an unexpected total length of %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
 		}
 	}
@@ -203,7 +203,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 	case int64(seq) >= size:
 		return nil, storage.ErrNotFound
 	case entry == nil:
-		return nil, storage.MissingEntry(ctx, l, seq, uint64(size))
+		return nil, storage.MissingEntryError(ctx, l, seq, uint64(size))
 	}
 	return entry, nil
 }
@@ -252,7 +252,7 @@ func scanClaim(row pgx.CollectableRow) (k storage.Claim, err error) {
 		return k, err
 	}
 	k.Seq = uint64(seq)
-	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.Record, record, "the record's digest"))
+	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.RecordDigest, record, "the record's digest"))
 }
 
 // Key implements storage.Reader.

@@ -18,9 +18,9 @@ func (d *Database) Value(ctx context.Context, name string) (value []byte, versio
 	return value, version, ignoreNotFound(err, name)
 }
 
-// Version returns the version of a named value without reading the value. It returns 0 if the value
+// ValueVersion returns the version of a named value without reading the value. It returns 0 if the value
 // is not stored.
-func (d *Database) Version(ctx context.Context, name string) (version int64, err error) {
+func (d *Database) ValueVersion(ctx context.Context, name string) (version int64, err error) {
 	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
 	return version, ignoreNotFound(err, name)
 }

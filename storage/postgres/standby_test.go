@@ -9,15 +9,15 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// If Config.Primary is set, neither Open nor a later operation uses a connection to a standby.
-// Servers set Config.Primary. Commands do not, so they can read from a standby.
+// If Config.RequirePrimary is set, neither Open nor a later operation uses a connection to a standby.
+// Servers set Config.RequirePrimary. Commands do not, so they can read from a standby.
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")
 	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
-	config := Config{URL: server.URL(), Logger: silent(), ReadOnly: true, Primary: true, Server: &Server{}}
+	config := Config{URL: server.URL(), Logger: silent(), ReadOnly: true, RequirePrimary: true, Server: &Server{}}
 	reader, err := Open(t.Context(), config)
 	require.NoError(t, err)
 	seen, err := reader.Ledger(t.Context(), "default")
@@ -27,7 +27,7 @@ func TestStandby(t *testing.T) {
 	require.Equal(t, uint64(1), head.Size)
 
 	server.Stop()
-	require.NoError(t, server.BecomeStandby())
+	require.NoError(t, server.ConfigureStandby())
 	require.NoError(t, server.StartProcess())
 	_, err = seen.Head(t.Context())
 	require.ErrorIs(t, err, ErrStandby)

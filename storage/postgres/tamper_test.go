@@ -47,7 +47,7 @@ func (x *tamperer) SetTile(level uint8, index uint64, hashes []byte) error {
 		return err
 	}
 	return x.exec(`INSERT INTO colophon_tiles (ledger, level, idx, stop, hashes) VALUES ($1, $2, $3, $4, $5)`,
-		int64(level), int64(index), len(hashes)/storage.HashBytes, hashes)
+		int64(level), int64(index), len(hashes)/storage.HashSize, hashes)
 }
 
 func (x *tamperer) DeleteTile(level uint8, index uint64) error {
@@ -86,7 +86,7 @@ func (x *tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	return x.exec(`DELETE FROM colophon_references WHERE ledger = $1 AND digest = $2 AND seq = $3`, digest[:], int64(seq))
 }
 
-func (x *tamperer) SetKey(k storage.Claim) error {
+func (x *tamperer) SetClaim(k storage.Claim) error {
 	return x.exec(`INSERT INTO colophon_claims (ledger, key, record, seq) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Key[:], k.Record[:], int64(k.Seq))
+		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Key[:], k.RecordDigest[:], int64(k.Seq))
 }

@@ -81,7 +81,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 		return nil
 	})
 	if err == nil && gap {
-		err = storage.MissingEntry(ctx, l, from+uint64(len(page)), end)
+		err = storage.MissingEntryError(ctx, l, from+uint64(len(page)), end)
 	}
 	return page, err
 }
@@ -131,7 +131,7 @@ func (l *ledger) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, er
 				var page []redactionRow
 				page, err = l.redactions(ctx, from, half[1], most)
 				for _, r := range page {
-					if r.By >= size && r.By < r.size {
+					if r.RedactingSeq >= size && r.RedactingSeq < r.size {
 						continue // stored by a commit after the walk began
 					}
 					if !yield(r.Redaction, nil) {
@@ -156,7 +156,7 @@ func (l *ledger) redactions(ctx context.Context, from, to int64, most int) ([]re
 	return collect(ctx, l.db, func(row pgx.CollectableRow) (r redactionRow, err error) {
 		var seq, by, size int64
 		err = row.Scan(&seq, &by, &size)
-		r.Seq, r.By, r.size = uint64(seq), uint64(by), uint64(size)
+		r.Seq, r.RedactingSeq, r.size = uint64(seq), uint64(by), uint64(size)
 		return r, err
 	}, `SELECT r.seq, r.redacted_by, h.size FROM colophon_redactions r JOIN colophon_heads h ON h.ledger = r.ledger
 		WHERE r.ledger = $1 AND r.seq >= $2 AND r.seq <= $3 ORDER BY r.seq LIMIT $4`, l.number, from, to, most)

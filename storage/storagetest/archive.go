@@ -19,10 +19,10 @@ func batchWithTiles(old storage.Head, n int) storage.Batch {
 		texts[i] = fmt.Sprintf("entry %d", old.Size+uint64(i))
 	}
 	b := follow(old, texts...)
-	for index := old.Size / storage.TileHashes; index*storage.TileHashes < b.Head.Size; index++ {
-		b.Tiles = append(b.Tiles, tile(0, index, int(min(storage.TileHashes, b.Head.Size-index*storage.TileHashes))))
+	for index := old.Size / storage.HashesPerTile; index*storage.HashesPerTile < b.Head.Size; index++ {
+		b.Tiles = append(b.Tiles, tile(0, index, int(min(storage.HashesPerTile, b.Head.Size-index*storage.HashesPerTile))))
 	}
-	if full := int(b.Head.Size / storage.TileHashes); full > 0 {
+	if full := int(b.Head.Size / storage.HashesPerTile); full > 0 {
 		b.Tiles = append(b.Tiles, tile(1, 0, full))
 	}
 	return b
@@ -37,11 +37,11 @@ func archiver(t *testing.T, store storage.Store) storage.Archiver {
 
 // requireArchived requires that err wraps an ArchivedError that contains want, and that it wraps
 // neither ErrDamaged nor ErrNotFound.
-func requireArchived(t *testing.T, err error, want storage.Archived) {
+func requireArchived(t *testing.T, err error, want storage.ArchivedRange) {
 	t.Helper()
 	var archived *storage.ArchivedError
 	require.ErrorAs(t, err, &archived)
-	require.Equal(t, want, archived.Archived)
+	require.Equal(t, want, archived.ArchivedRange)
 	require.NotErrorIs(t, err, storage.ErrDamaged)
 	require.NotErrorIs(t, err, storage.ErrNotFound)
 }
@@ -55,16 +55,16 @@ func testArchive(t *testing.T, s *suite) {
 	head := commit(t, store, storage.Head{}, batchWithTiles(storage.Head{}, 900))
 	ctx := t.Context()
 
-	first := storage.Archived{Below: 256, Place: "file:///first"}
+	first := storage.ArchivedRange{EndSeq: 256, URL: "file:///first"}
 	require.NoError(t, store.Archive(ctx, first, []uint64{0, 7}))
-	for _, wrong := range []storage.Archived{{Below: 100}, {Below: 1024}, {Below: 0}} {
-		require.Error(t, store.Archive(ctx, wrong, nil), "%d", wrong.Below)
+	for _, wrong := range []storage.ArchivedRange{{EndSeq: 100}, {EndSeq: 1024}, {EndSeq: 0}} {
+		require.Error(t, store.Archive(ctx, wrong, nil), "%d", wrong.EndSeq)
 	}
-	require.ErrorIs(t, store.Archive(ctx, storage.Archived{}, nil), storage.ErrConflict)
+	require.ErrorIs(t, store.Archive(ctx, storage.ArchivedRange{}, nil), storage.ErrConflict)
 	_, err := store.Entry(ctx, 256)
 	require.NoError(t, err)
 
-	a := storage.Archived{Below: 768, Place: "file:///second"}
+	a := storage.ArchivedRange{EndSeq: 768, URL: "file:///second"}
 	for range 2 { // the second call must change nothing
 		require.NoError(t, store.Archive(ctx, a, []uint64{300, 767, 5000}))
 	}
@@ -72,7 +72,7 @@ func testArchive(t *testing.T, s *suite) {
 		t.Helper()
 		value, err := store.Setting(ctx, storage.ArchiveSetting)
 		require.NoError(t, err)
-		stored, err := storage.ParseArchived(value)
+		stored, err := storage.ParseArchivedRange(value)
 		require.NoError(t, err)
 		require.Equal(t, a, stored)
 		for _, seq := range []uint64{0, 7, 300, 767, 768, 899} {
@@ -137,7 +137,7 @@ func testArchive(t *testing.T, s *suite) {
 	all.Go(func() {
 		for below := uint64(1024); below < 1024+4*256; below += 256 {
 			for {
-				err := store.Archive(ctx, storage.Archived{Below: below, Place: a.Place}, nil)
+				err := store.Archive(ctx, storage.ArchivedRange{EndSeq: below, URL: a.URL}, nil)
 				if err == nil {
 					break
 				}
@@ -161,10 +161,10 @@ func testArchive(t *testing.T, s *suite) {
 		head = commit(t, store, head, batchWithTiles(head, 256))
 	}
 	all.Wait()
-	a.Below = 1024 + 3*256
-	_, err = store.Entry(ctx, a.Below-1)
+	a.EndSeq = 1024 + 3*256
+	_, err = store.Entry(ctx, a.EndSeq-1)
 	requireArchived(t, err, a)
-	entry, err := store.Entry(ctx, a.Below)
+	entry, err := store.Entry(ctx, a.EndSeq)
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("entry %d", a.Below), string(entry))
+	require.Equal(t, fmt.Sprintf("entry %d", a.EndSeq), string(entry))
 }

@@ -19,7 +19,7 @@ func testCommit(t *testing.T, s *suite) {
 	b.Head.Time = -1
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
 	b.Contents = []storage.Content{content("empty", 0, ""), content("x", 2, "text")}
-	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: 2}}
+	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 2}}
 	commit(t, store, storage.Head{}, b)
 
 	head, err := store.Head(ctx)
@@ -37,7 +37,7 @@ func testCommit(t *testing.T, s *suite) {
 	}
 	key, err := store.Key(ctx, hash("k"))
 	require.NoError(t, err)
-	require.Equal(t, b.Keys[0], key)
+	require.Equal(t, b.Claims[0], key)
 	requireContent(t, store, "x", "text")
 	empty, err := store.Content(ctx, hash("empty"))
 	require.NoError(t, err)
@@ -72,8 +72,8 @@ func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
-	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: old.Size}}
-	b.Redactions = []storage.Redaction{{Seq: 0, By: old.Size, Digests: []storage.Hash{hash("kept")}}}
+	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: old.Size}}
+	b.Redactions = []storage.Redaction{{Seq: 0, RedactingSeq: old.Size, Digests: []storage.Hash{hash("kept")}}}
 	return b
 }
 
@@ -113,11 +113,11 @@ func testInvalid(t *testing.T, s *suite) {
 		"size too small":        func(b *storage.Batch) { b.Head.Size-- },
 		"content of the past":   func(b *storage.Batch) { b.Contents[0].Seq = head.Size - 1 },
 		"content of the future": func(b *storage.Batch) { b.Contents[0].Seq = b.Head.Size },
-		"key of the past":       func(b *storage.Batch) { b.Keys[0].Seq = head.Size - 1 },
-		"key of the future":     func(b *storage.Batch) { b.Keys[0].Seq = b.Head.Size },
+		"key of the past":       func(b *storage.Batch) { b.Claims[0].Seq = head.Size - 1 },
+		"key of the future":     func(b *storage.Batch) { b.Claims[0].Seq = b.Head.Size },
 		"empty tile":            func(b *storage.Batch) { b.Tiles[0].Hashes = nil },
 		"half a hash":           func(b *storage.Batch) { b.Tiles[0].Hashes = b.Tiles[0].Hashes[:40] },
-		"tile too long":         func(b *storage.Batch) { b.Tiles[0] = tile(0, 0, storage.TileHashes+1) },
+		"tile too long":         func(b *storage.Batch) { b.Tiles[0] = tile(0, 0, storage.HashesPerTile+1) },
 		"place used twice": func(b *storage.Batch) {
 			b.Contents = append(b.Contents, content("y", b.Contents[0].Seq, "other"))
 		},
@@ -132,8 +132,8 @@ func testInvalid(t *testing.T, s *suite) {
 			b.Entries, b.Head.Size = append(b.Entries, []byte("c")), b.Head.Size+1
 			b.Contents = []storage.Content{content("x", head.Size+1, "new"), content("y", head.Size, "other")}
 		},
-		"redaction by the past":   func(b *storage.Batch) { b.Redactions[0].By = head.Size - 1 },
-		"redaction by the future": func(b *storage.Batch) { b.Redactions[0].By = b.Head.Size },
+		"redaction by the past":   func(b *storage.Batch) { b.Redactions[0].RedactingSeq = head.Size - 1 },
+		"redaction by the future": func(b *storage.Batch) { b.Redactions[0].RedactingSeq = b.Head.Size },
 		"redaction of the batch":  func(b *storage.Batch) { b.Redactions[0].Seq = head.Size },
 	} {
 		b := fullBatch(head, "b")
@@ -210,7 +210,7 @@ func testTiles(t *testing.T, s *suite) {
 	_, err := store.Tile(ctx, 0, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	var head storage.Head
-	for _, n := range []int{1, 2, 255, storage.TileHashes} {
+	for _, n := range []int{1, 2, 255, storage.HashesPerTile} {
 		b := follow(head, "e")
 		b.Tiles = []storage.Tile{tile(0, 0, n)}
 		head = commit(t, store, head, b)
@@ -229,17 +229,17 @@ func testKeys(t *testing.T, s *suite) {
 	ctx := t.Context()
 	_, err := store.Key(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	first := storage.Claim{Key: hash("k"), Record: hash("first"), Seq: 0}
+	first := storage.Claim{Key: hash("k"), RecordDigest: hash("first"), Seq: 0}
 	b := follow(storage.Head{}, "a")
-	b.Keys = []storage.Claim{first}
+	b.Claims = []storage.Claim{first}
 	head := commit(t, store, storage.Head{}, b)
 	got, err := store.Key(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, first, got)
 
-	later := storage.Claim{Key: hash("k"), Record: hash("later"), Seq: 2}
+	later := storage.Claim{Key: hash("k"), RecordDigest: hash("later"), Seq: 2}
 	b = follow(head, "b", "c")
-	b.Keys = []storage.Claim{later}
+	b.Claims = []storage.Claim{later}
 	commit(t, store, head, b)
 	got, err = store.Key(ctx, hash("k"))
 	require.NoError(t, err)
@@ -261,8 +261,8 @@ func testKeysTogether(t *testing.T, s *suite) {
 	var want []storage.Claim
 	for i := range uint64(300) {
 		b := follow(head, "e")
-		key := storage.Claim{Key: hash(fmt.Sprint("key ", i)), Record: hash(fmt.Sprint("record ", i)), Seq: i}
-		b.Keys = []storage.Claim{key}
+		key := storage.Claim{Key: hash(fmt.Sprint("key ", i)), RecordDigest: hash(fmt.Sprint("record ", i)), Seq: i}
+		b.Claims = []storage.Claim{key}
 		head = commit(t, store, head, b)
 		if i%100 != 1 {
 			keys = append(keys, key.Key)

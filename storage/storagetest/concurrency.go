@@ -38,8 +38,8 @@ func testReaders(t *testing.T, s *suite) {
 		b := follow(head, entryAt(head.Size), entryAt(head.Size+1))
 		name := entryAt(head.Size)
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
-		b.Keys = []storage.Claim{{Key: hash(name), Record: hash("r"), Seq: head.Size}}
-		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.TileHashes)}
+		b.Claims = []storage.Claim{{Key: hash(name), RecordDigest: hash("r"), Seq: head.Size}}
+		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.HashesPerTile)}
 		if head.Size%8 == 6 { // redact earlier records with the prompt in a batch that also stores the prompt
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
 				b.Redactions = append(b.Redactions, redaction(seq, head.Size, "prompt"))

@@ -17,10 +17,10 @@ type Fault int
 
 // The faults. To the caller they look the same: the outcome of the commit is unknown.
 const (
-	// Before makes the commit fail before it writes anything.
-	Before Fault = iota + 1
-	// After makes the commit write everything durably and still return an error.
-	After
+	// FaultBeforeWrite makes the commit fail before it writes anything.
+	FaultBeforeWrite Fault = iota + 1
+	// FaultAfterWrite makes the commit write everything durably and still return an error.
+	FaultAfterWrite
 )
 
 // FaultyStore is a Store whose commits can be made to fail. It passes all other calls to the underlying
@@ -67,13 +67,13 @@ func (f *FaultyStore) Commits() int {
 // underlying Store returns an error, Commit returns that error and not the injected one.
 func (f *FaultyStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
-	if fault == Before {
+	if fault == FaultBeforeWrite {
 		return fmt.Errorf("commit %d, nothing written: %w", n, ErrInjected)
 	}
 	if err := f.Store.Commit(ctx, old, b); err != nil {
 		return err
 	}
-	if fault == After {
+	if fault == FaultAfterWrite {
 		return fmt.Errorf("commit %d, all written: %w", n, ErrInjected)
 	}
 	return nil

@@ -15,8 +15,8 @@ func TestFaulty(t *testing.T) {
 	under, err := memory.New().Create(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	store := storagetest.NewFaultyStore(under)
-	store.FailCommit(2, storagetest.Before)
-	store.FailCommit(3, storagetest.After)
+	store.FailCommit(2, storagetest.FaultBeforeWrite)
+	store.FailCommit(3, storagetest.FaultAfterWrite)
 	batch := func(size uint64) storage.Batch {
 		return storage.Batch{Head: storage.Head{Size: size}, Entries: [][]byte{{byte(size)}}}
 	}
@@ -34,7 +34,7 @@ func TestFaulty(t *testing.T) {
 	require.NoError(t, store.Commit(ctx, storage.Head{Size: 2}, batch(3)))
 	require.Equal(t, 4, store.Commits())
 
-	store.FailCommit(1, storagetest.After)
+	store.FailCommit(1, storagetest.FaultAfterWrite)
 	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, batch(1)), storage.ErrConflict)
 
 	store.SetWritableError(storage.ErrNoSpace)

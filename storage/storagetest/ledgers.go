@@ -103,7 +103,7 @@ func testIsolation(t *testing.T, s *suite) {
 	for i, name := range []string{"one", "two"} {
 		b := follow(storage.Head{}, name+" 0", name+" 1")
 		b.Contents = []storage.Content{content("shared", 0, "text of "+name), content("only "+name, 1, name)}
-		b.Keys = []storage.Claim{{Key: hash("shared"), Record: hash(name), Seq: uint64(i)}}
+		b.Claims = []storage.Claim{{Key: hash("shared"), RecordDigest: hash(name), Seq: uint64(i)}}
 		b.Tiles = []storage.Tile{tile(0, 0, 2+i)}
 		commit(t, stores[i], storage.Head{}, b)
 		require.NoError(t, stores[i].SetSetting(ctx, "shared", []byte(name)))
@@ -125,7 +125,7 @@ func testIsolation(t *testing.T, s *suite) {
 	for i, name := range []string{"one", "two"} {
 		key, err := stores[i].Key(ctx, hash("shared"))
 		require.NoError(t, err)
-		require.Equal(t, hash(name), key.Record)
+		require.Equal(t, hash(name), key.RecordDigest)
 		hashes, err := stores[i].Tile(ctx, 0, 0)
 		require.NoError(t, err)
 		require.Equal(t, tile(0, 0, 2+i).Hashes, hashes)
@@ -225,7 +225,7 @@ func testReopen(t *testing.T, s *suite) {
 	create(t, db, "empty")
 	b := follow(storage.Head{}, "a", "b")
 	b.Contents = []storage.Content{content("x", 1, "text")}
-	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: 1}}
+	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 1}}
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	head := commit(t, store, storage.Head{}, b)
 	require.NoError(t, store.SetSetting(ctx, "public", []byte("yes")))

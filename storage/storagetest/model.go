@@ -111,9 +111,9 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 		next.entries = append(next.entries, string(e))
 		if rapid.Bool().Draw(r, "key") {
 			name := word.Draw(r, "key name")
-			key := storage.Claim{Key: hash(name), Record: hash(string(e)), Seq: model.head.Size + uint64(i)}
+			key := storage.Claim{Key: hash(name), RecordDigest: hash(string(e)), Seq: model.head.Size + uint64(i)}
 			next.keys[name] = key
-			b.Keys = append(b.Keys, key)
+			b.Claims = append(b.Claims, key)
 		}
 	}
 	next.head = b.Head
@@ -122,7 +122,7 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 	if rapid.Bool().Draw(r, "tile") {
 		level, index := rapid.SampledFrom(modelLevels()).Draw(r, "level"), rapid.Uint64Max(1).Draw(r, "index")
 		at := [2]uint64{uint64(level), index}
-		next.tiles[at] = rapid.IntRange(max(1, next.tiles[at]), storage.TileHashes).Draw(r, "hashes")
+		next.tiles[at] = rapid.IntRange(max(1, next.tiles[at]), storage.HashesPerTile).Draw(r, "hashes")
 		b.Tiles = []storage.Tile{tile(level, index, next.tiles[at])}
 	}
 	return next, b

@@ -79,7 +79,7 @@ func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelL
 	all := make(map[uint64]uint64)
 	for redaction, err := range store.Redactions(m.t.Context()) {
 		require.NoError(r, err)
-		all[redaction.Seq] = redaction.By
+		all[redaction.Seq] = redaction.RedactingSeq
 	}
 	require.Equal(r, model.redactions, all)
 }

@@ -131,7 +131,7 @@ func content(word string, seq uint64, text string) storage.Content {
 // redaction returns a redaction of record seq by event by. The digests of the record's content are
 // the hashes of words.
 func redaction(seq, by uint64, words ...string) storage.Redaction {
-	r := storage.Redaction{Seq: seq, By: by}
+	r := storage.Redaction{Seq: seq, RedactingSeq: by}
 	for _, word := range words {
 		r.Digests = append(r.Digests, hash(word))
 	}
@@ -142,7 +142,7 @@ func redaction(seq, by uint64, words ...string) storage.Redaction {
 func tile(level uint8, index uint64, n int) storage.Tile {
 	t := storage.Tile{Level: level, Index: index}
 	for i := range n {
-		t.Hashes = append(t.Hashes, make([]byte, storage.HashBytes-8)...)
+		t.Hashes = append(t.Hashes, make([]byte, storage.HashSize-8)...)
 		t.Hashes = binary.BigEndian.AppendUint64(t.Hashes, uint64(i)+1)
 	}
 	return t
@@ -197,7 +197,7 @@ func requireRedactions(t *testing.T, r storage.Reader, want ...uint64) {
 	for redaction, err := range r.Redactions(t.Context()) {
 		require.NoError(t, err)
 		require.Empty(t, redaction.Digests)
-		got = append(got, redaction.Seq, redaction.By)
+		got = append(got, redaction.Seq, redaction.RedactingSeq)
 	}
 	require.Equal(t, want, got)
 }

@@ -35,24 +35,24 @@ type Tamperer interface {
 	// DeleteReference makes the ledger forget that the record at seq needs the content with the
 	// given digest. It returns ErrNotFound if the ledger does not have the content.
 	DeleteReference(digest storage.Hash, seq uint64) error
-	// SetKey replaces or adds the claim of an idempotency key.
-	SetKey(k storage.Claim) error
+	// SetClaim replaces or adds the claim of an idempotency key.
+	SetClaim(k storage.Claim) error
 }
 
-// Tampering calls change with a Tamperer for the given ledger of db. It returns the database to use
+// TamperFunc calls change with a Tamperer for the given ledger of db. It returns the database to use
 // afterwards, which is either db itself or the same database reopened.
-type Tampering func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
+type TamperFunc func(t *testing.T, db storage.Database, ledger string, change func(Tamperer)) storage.Database
 
 // RunTampering checks that reads return what a Tamperer has written. It also checks that a missing
 // entry below the head is reported as damage, not as ErrNotFound.
-func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering Tampering) {
+func RunTampering(t *testing.T, open func(t *testing.T) storage.Database, tampering TamperFunc) {
 	t.Run("All", func(t *testing.T) { testTampering(t, open(t), tampering) })
 	t.Run("RedactionBeyondHead", func(t *testing.T) { testRedactionBeyondHead(t, open(t), tampering) })
 }
 
 // testRedactionBeyondHead forges redactions that no commit can have written. Redactions must yield
 // them, but a forged redaction must not withdraw content or prevent a real redaction.
-func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tampering) {
+func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering TamperFunc) {
 	w := &writer{t: t, store: create(t, db, "default")}
 	w.post("x", "y")
 	w.post("x")
@@ -80,15 +80,15 @@ func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tamper
 	requireContent(t, w.store, "y", "")
 }
 
-func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
+func testTampering(t *testing.T, db storage.Database, tampering TamperFunc) {
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
 	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
-	b.Keys = []storage.Claim{{Key: hash("k"), Record: hash("r"), Seq: 0}}
+	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 0}}
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
 	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
-	key := storage.Claim{Key: hash("k"), Record: hash("another"), Seq: 2}
+	key := storage.Claim{Key: hash("k"), RecordDigest: hash("another"), Seq: 2}
 
 	b = follow(b.Head, "d")
 	b.Redactions = []storage.Redaction{redaction(1, 3)}
@@ -103,7 +103,7 @@ func testTampering(t *testing.T, db storage.Database, tampering Tampering) {
 		require.NoError(t, x.SetHead(head))
 		require.NoError(t, x.SetContent(hash("x"), []byte("forged")))
 		require.NoError(t, x.DeleteContent(hash("y")))
-		require.NoError(t, x.SetKey(key))
+		require.NoError(t, x.SetClaim(key))
 		require.NoError(t, x.SetRedaction(2, 3))
 		require.NoError(t, x.DeleteRedaction(1))
 		require.NoError(t, x.DeleteReference(hash("x"), 0))

@@ -33,7 +33,7 @@ The table also shows whether a record is not live or claims a wrong hash. The ou
 		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 2) },
 		RunE: func(command *cobra.Command, args []string) error { return d.compare(command, args[0], args[1]) },
 	}
-	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
+	command.SetFlagErrorFunc(cli.ExplainSeqFlagError)
 	command.Flags().BoolVar(&d.text, "text", false, "show how the texts differ, word by word")
 	d.fullFlag(command.Flags())
 	return command
@@ -59,11 +59,11 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 			query.Set("text", "true") // needed for the values of payload members
 		}
 		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.Attribution) error {
-			return show.IPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
+			return show.PrintIPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
 		})
 	case recordA.Kind == wire.KindRunDAG:
 		err = printAnswer(d, command, "/run-dags/compare", query, func(x *wire.RunDAGComparison) error {
-			return show.RunDAGChange(d.Console, &x.RunDAGChange, recordA, recordB)
+			return show.PrintRunDAGChange(d.Console, &x.RunDAGChange, recordA, recordB)
 		})
 	case recordA.Kind == wire.KindPathFingerprint && d.text:
 	default:
@@ -75,9 +75,9 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 	switch {
 	case d.json:
 	case recordA.Kind == wire.KindIPCRecord:
-		err = show.Inputs(command.Context(), d.Console, d.texts(), recordA, recordB)
+		err = show.PrintInputs(command.Context(), d.Console, d.texts(), recordA, recordB)
 	case recordA.Kind == wire.KindPathFingerprint:
-		err = show.PathChange(d.Console, recordA, recordB)
+		err = show.PrintPathChange(d.Console, recordA, recordB)
 	}
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	return printAnswer(d, command, "/runs/compare", query, func(x *wire.RunsComparison) error {
 		d.anyState = false // GET /records/{seq} does not accept the parameter state
-		return show.RunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
+		return show.PrintRunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
 			return d.record(command, strconv.FormatUint(seq, 10))
 		}, d.full)
 	})

@@ -28,7 +28,7 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 
 // completeRows completes the first argument with the value of each row of the list at path.
 func completeRows[R any](d *commands, path string, value func(R) string) completion.Func {
-	return completion.FirstArgument(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completion.FirstArgumentOnly(func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return completed(d, command, path, url.Values{}, value)
 	})
 }

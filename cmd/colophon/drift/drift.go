@@ -54,7 +54,7 @@ func New(c *cli.Console) *cobra.Command {
 	}
 	flags := command.PersistentFlags()
 	d.from.Bind(c, flags)
-	remote.BindLedger(c, flags, &d.ledger)
+	remote.BindLedgerFlag(c, flags, &d.ledger)
 	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
 	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newGate(), d.newPaths(),

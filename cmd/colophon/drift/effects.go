@@ -60,7 +60,7 @@ why.`,
 			return d.effects(command, args[0], args[1], args[2])
 		},
 	}
-	command.ValidArgsFunction = d.completeNames(completion.Variables, 3)
+	command.ValidArgsFunction = d.completeNames(completion.EffectVariables, 3)
 	d.pageFlags(command.Flags())
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
@@ -101,7 +101,7 @@ func (d *commands) effects(command *cobra.Command, variable, a, b string) error 
 			return err
 		}
 		if d.mostChangedFirst && answer.Text != nil && answer.Pairs > 0 {
-			err := show.MostChangedPairs(d.Console, answer.Text)
+			err := show.PrintMostChangedPairs(d.Console, answer.Text)
 			if changed := answer.Text.MostChanged; err == nil && len(changed) > 0 {
 				d.sayCompare(changed[0].A, changed[0].B)
 			}
@@ -139,7 +139,7 @@ func missingValue(d *commands, command *cobra.Command, variable string) error {
 
 // sayCompare prints a hint that names the command for showing how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
-	d.Say("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
+	d.Sayf("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // explainNoPairs explains why no pair was found. Either no run has one of the values, only runs that are
@@ -157,9 +157,9 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			if err != nil {
 				return err
 			}
-			d.Say("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
+			d.Sayf("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
 			if sides != nil && sides.incomplete[side] > 0 {
-				d.Say("IPC records with that value that do not count as runs because they lack an input or an output: %d", sides.incomplete[side])
+				d.Sayf("IPC records with that value that do not count as runs because they lack an input or an output: %d", sides.incomplete[side])
 			}
 			return nil
 		}
@@ -180,12 +180,12 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			others = "; --any-state includes the others, which form " + cli.FormatCount(answer.Pairs, "pair")
 		}
 	}
-	d.Say("no pair of %s differs only in %s (%s versus %s)%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
+	d.Sayf("no pair of %s differs only in %s (%s versus %s)%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
 	if len(reasons) > 0 {
-		d.Say("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
+		d.Sayf("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
 	}
 	for _, line := range reasons {
-		d.Say("%s", line)
+		d.Sayf("%s", line)
 	}
 	if sides == nil && len(answer.Incomplete) > 0 {
 		d.sayIncomplete(command, answer.Incomplete)
@@ -235,11 +235,11 @@ func (d *commands) printEffect(command *cobra.Command, variable, a, b string, an
 	}
 	_, err := fmt.Fprintf(d.Out, "From %s %s (A) to %s (B), all else equal: %s of runs, the output changed in %d (%s) and stayed the same in %d.\n\n",
 		cli.QuoteCell(variable), shown[0], shown[1], cli.FormatCount(answer.Pairs, "pair"), answer.Changed,
-		cli.Percent(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
+		cli.FormatPercent(float64(answer.Changed)/float64(answer.Pairs)), answer.Unchanged)
 	if err != nil {
 		return err
 	}
-	if err := show.EffectTexts(d.Console, answer.Text); err != nil {
+	if err := show.PrintEffectTextSummary(d.Console, answer.Text); err != nil {
 		return err
 	}
 	lines := sides.unpairedLines(answer.Pairs)

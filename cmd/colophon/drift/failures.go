@@ -26,7 +26,7 @@ same for consecutive periods.`,
 			}
 			return printAnswer(d, command, "/run-dags/failures", query, func(counted *wire.FailuresAnswer) error {
 				if counted.Total == 0 {
-					d.Say("no run-DAGs were recorded in that period")
+					d.Sayf("no run-DAGs were recorded in that period")
 					return nil
 				}
 				if !periods {

@@ -120,10 +120,10 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	flags.Var(&g.chance, "chance", "`share` of outputs that differ between two runs of one input by chance, if no input has repeats")
 	flags.StringSliceVar(&g.checks, "checks", nil, "`checks` to run, separated by commas; default all that the data allows")
 	for name, what := range map[string]string{
-		gate.CheckChanged:    "tolerated increase in the share of outputs that differ",
-		gate.CheckSimilarity: "tolerated decrease in the similarity of outputs",
-		gate.CheckLength:     "tolerated change in the length of outputs",
-		gate.CheckWords:      "tolerated change in the share of outputs that contain a given word",
+		gate.CheckNameChanged:    "tolerated increase in the share of outputs that differ",
+		gate.CheckNameSimilarity: "tolerated decrease in the similarity of outputs",
+		gate.CheckNameLength:     "tolerated change in the length of outputs",
+		gate.CheckNameWords:      "tolerated change in the share of outputs that contain a given word",
 	} {
 		g.tolerance[name] = new(share)
 		flags.Var(g.tolerance[name], "max-"+name, what+" (`share`)")
@@ -133,18 +133,18 @@ func (g *gateFlags) bind(command *cobra.Command) {
 	flags.StringVar(&g.junit, "junit", "", "write the report to this `file` as JUnit XML")
 	flags.StringVar(&g.markdown, "markdown", "", "write the report to this `file` as Markdown; - is the standard output, in place of the table")
 	g.stateFlag(flags)
-	completion.CompleteFlag(command, "checks", completion.FromList(gate.CheckNames))
-	completion.CompleteFlag(command, "match", completion.FromList([]string{"input", "input_hash", "run_id", "label:"}))
+	completion.RegisterFlag(command, "checks", completion.FromList(gate.CheckNames))
+	completion.RegisterFlag(command, "match", completion.FromList([]string{"input", "input_hash", "run_id", "label:"}))
 	conditions := completion.FromList([]string{"model=", "system_prompt_hash=", "label:"})
 	for _, name := range []string{"baseline", "candidate", "where"} {
-		completion.CompleteFlag(command, name, conditions)
+		completion.RegisterFlag(command, name, conditions)
 	}
 }
 
 // options returns the gate options that the flags specify. It returns an error if the flags
 // contradict each other.
 func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
-	o := gate.Options{Level: float64(g.level), Checks: g.checks, Required: slices.Clone(g.checks), Tolerance: make(map[string]float64)}
+	o := gate.Options{SignificanceLevel: float64(g.level), Checks: g.checks, RequiredChecks: slices.Clone(g.checks), Tolerances: make(map[string]float64)}
 	for _, name := range g.checks {
 		if !slices.Contains(gate.CheckNames, name) {
 			return o, fmt.Errorf("--checks: %q is not a check; use %s", name, strings.Join(gate.CheckNames, ", "))
@@ -157,16 +157,16 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 		if o.Checks != nil && !slices.Contains(o.Checks, name) {
 			return false, fmt.Errorf("--%s applies to the check %s, which --checks omits", flag, name)
 		}
-		o.Required = append(o.Required, name)
+		o.RequiredChecks = append(o.RequiredChecks, name)
 		return true, nil
 	}
 	for name, tolerance := range g.tolerance {
 		if _, err := asked(name, "max-"+name); err != nil {
 			return o, err
 		}
-		o.Tolerance[name] = float64(*tolerance)
+		o.Tolerances[name] = float64(*tolerance)
 	}
-	given, err := asked(gate.CheckMismatches, "max-mismatches")
+	given, err := asked(gate.CheckNameMismatches, "max-mismatches")
 	if err != nil {
 		return o, err
 	}
@@ -176,14 +176,14 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 		}
 		o.MaxMismatches = &g.maxMismatches
 	}
-	if given, err = asked(gate.CheckChanged, "chance"); err != nil {
+	if given, err = asked(gate.CheckNameChanged, "chance"); err != nil {
 		return o, err
 	}
 	if given {
 		if g.chance >= 1 {
 			return o, errors.New("--chance: must be less than 1: if all outputs differ by chance, no change can be found")
 		}
-		o.Chance = (*float64)(&g.chance)
+		o.ChanceDifferenceRate = (*float64)(&g.chance)
 	}
 	if g.level <= 0 || g.level > 0.5 {
 		return o, errors.New("--level: must be greater than 0 and at most 0.5 (50%)")
@@ -194,13 +194,13 @@ func (g *gateFlags) options(flags *pflag.FlagSet) (gate.Options, error) {
 // selection returns the runs to compare, as selected by the flags. It returns an error if the flags
 // do not define a valid selection.
 func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
-	s := gate.Selection{Match: g.match, MaxRuns: g.maxRuns}
+	s := gate.Selection{MatchKey: g.match, MaxRuns: g.maxRuns}
 	flags := command.Flags()
 	if g.unmatched {
 		if flags.Changed("match") {
 			return s, errors.New("--match and --unmatched are mutually exclusive")
 		}
-		s.Match = ""
+		s.MatchKey = ""
 	} else if known := []string{"input", "input_hash", "run_id"}; !slices.Contains(known, g.match) && !strings.HasPrefix(g.match, "label:") && !strings.HasPrefix(g.match, "/") {
 		return s, fmt.Errorf("--match: %q is not a field; use %s, label:NAME, or a JSON pointer", g.match, strings.Join(known, ", "))
 	}
@@ -267,14 +267,14 @@ func (g *gateFlags) run(command *cobra.Command) error {
 	}
 	data, asOf, err := gate.Fetch(command.Context(), g.server.Ledger(g.ledger), selection)
 	switch {
-	case errors.Is(err, gate.ErrSelection):
+	case errors.Is(err, gate.ErrIncomparable):
 		return cli.Exitf(cli.ExitUsage, "%w", err)
 	case err != nil:
-		return g.server.ExplainExit(err)
+		return g.server.ExplainFatal(err)
 	}
 	report := gate.Judge(data, options)
-	report.AsOf, report.Matched = asOf, selection.Match
-	report.Baseline, report.Candidate = append(slices.Clone(g.baseline), g.where...), append(slices.Clone(g.candidate), g.where...)
+	report.AsOf, report.MatchKey = asOf, selection.MatchKey
+	report.BaselineConditions, report.CandidateConditions = append(slices.Clone(g.baseline), g.where...), append(slices.Clone(g.candidate), g.where...)
 	if err := g.write(report); err != nil {
 		return err
 	}
@@ -296,12 +296,12 @@ func (g *gateFlags) run(command *cobra.Command) error {
 func (g *gateFlags) explainNoCommonInput(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
-	case r.BaselineOnly == 0:
-		g.Say("no run with an input and an output matches %s", strings.Join(r.Baseline, " and "))
-	case r.CandidateOnly == 0:
-		g.Say("no run with an input and an output matches %s", strings.Join(r.Candidate, " and "))
+	case r.BaselineOnlyInputs == 0:
+		g.Sayf("no run with an input and an output matches %s", strings.Join(r.BaselineConditions, " and "))
+	case r.CandidateOnlyInputs == 0:
+		g.Sayf("no run with an input and an output matches %s", strings.Join(r.CandidateConditions, " and "))
 	default:
-		g.Say("the two sets have no value of %s in common; choose another field with --match, or use --unmatched if both sets have random inputs of the same kind", r.Matched)
+		g.Sayf("the two sets have no value of %s in common; choose another field with --match, or use --unmatched if both sets have random inputs of the same kind", r.MatchKey)
 	}
 }
 
@@ -348,7 +348,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 	rows := make([][]string, len(r.Checks))
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.Percent(c.Tolerance), c.PValueCell()}
+		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.FormatPercent(c.Tolerance), c.PValueCell()}
 	}
 	if err := t.Write(rows); err != nil {
 		return err
@@ -362,7 +362,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 			continue
 		}
 		for _, w := range c.Words {
-			fmt.Fprintf(&text, "  %s: in %s of the baseline's outputs, and in %s of the candidate's\n", cli.QuoteCell(w.Word), cli.Percent(w.Baseline), cli.Percent(w.Candidate))
+			fmt.Fprintf(&text, "  %s: in %s of the baseline's outputs, and in %s of the candidate's\n", cli.QuoteCell(w.Word), cli.FormatPercent(w.Baseline), cli.FormatPercent(w.Candidate))
 		}
 	}
 	fmt.Fprintf(&text, "\n%s\n", r.DescribeRuns())

@@ -68,6 +68,6 @@ func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) 
 	if g.Name != nil && g.Name.Label != "" {
 		value += " (" + cli.QuoteCell(g.Name.Label) + ")"
 	}
-	return []string{value, cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctOutputs), cli.Percent(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
+	return []string{value, cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctOutputs), cli.FormatPercent(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
 		cli.FormatUint(g.Flips), cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
 }

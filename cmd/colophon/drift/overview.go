@@ -36,10 +36,10 @@ are more.`,
 				}
 				err := cli.NewTable(d.Out, cli.TextColumn("what"), cli.TextColumn("value"), cli.NumberColumn("event"), cli.TextColumn("name")).Write(rows)
 				if len(rows) == 0 {
-					d.Say("nothing was found")
+					d.Sayf("nothing was found")
 				}
 				if !found.Complete {
-					d.Say("the search covered only part of the ledger; search for a complete hash, or use the filters of GET /records")
+					d.Sayf("the search covered only part of the ledger; search for a complete hash, or use the filters of GET /records")
 				}
 				return err
 			})
@@ -51,7 +51,7 @@ are more.`,
 
 // nameCell formats the readable name of a hash as a table cell. It returns cli.NoValue if name is
 // nil.
-func nameCell(name *wire.HashName) string {
+func nameCell(name *wire.ReadableName) string {
 	if name == nil {
 		return cli.NoValue
 	}

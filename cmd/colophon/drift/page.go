@@ -18,7 +18,7 @@ import (
 
 // followCursor adds the cursor of the next page to query, as the parameter with the given name. It
 // returns an error if the cursors form a cycle.
-func followCursor(trail *client.CursorTrail, query url.Values, name, cursor string) error {
+func followCursor(trail *client.CursorCycleDetector, query url.Values, name, cursor string) error {
 	if trail.Repeats(cursor) {
 		return errors.New("the server's answer is malformed: the page cursors form a cycle")
 	}
@@ -51,7 +51,7 @@ func pages[A, R any](
 	answer *A, text []byte, page func(*A) ([]R, string), t *cli.Table, cells func(R) []string,
 ) (string, error) {
 	defer query.Del(cursor)
-	for trail := new(client.CursorTrail); ; {
+	for trail := new(client.CursorCycleDetector); ; {
 		found, next := page(answer)
 		if len(found) > 0 || next == "" {
 			if err := printPage(d, t, found, text, cells); err != nil || next == "" || !d.all {
@@ -71,7 +71,7 @@ func pages[A, R any](
 // printPage prints the rows of a page or, with --json, the whole answer that contains them.
 func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells func(R) []string) error {
 	if d.json {
-		t.Rows += len(page)
+		t.RowCount += len(page)
 		return cli.PrintJSONLine(d.Out, answer)
 	}
 	rows := make([][]string, len(page))
@@ -83,7 +83,7 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 
 // forEachRow calls use with each row of a list, over all pages, until use returns false.
 func forEachRow[R any](d *commands, command *cobra.Command, path string, query url.Values, use func(R) bool) error {
-	for trail := new(client.CursorTrail); ; {
+	for trail := new(client.CursorCycleDetector); ; {
 		page, _, err := fetch[wire.Page[R]](d, command, path, query)
 		if err != nil {
 			return err
@@ -110,9 +110,9 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	switch {
 	case d.json:
 	case next != "":
-		d.Say("there might be more rows; use --all to print them")
-	case t.Rows == 0 && empty != "":
-		d.Say("%s", empty)
+		d.Sayf("there might be more rows; use --all to print them")
+	case t.RowCount == 0 && empty != "":
+		d.Sayf("%s", empty)
 		if len(incomplete) > 0 {
 			d.sayIncomplete(command, incomplete)
 		}
@@ -145,7 +145,7 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 			lacks[i] = cli.FormatUint(n) + " lack " + cli.QuoteCell(part)
 		}
 	}
-	d.Say("incomplete IPC records might be the reason (%s): a record without an output is not a run, and a record that lacks any other part has no ipc_id; "+
+	d.Sayf("incomplete IPC records might be the reason (%s): a record without an output is not a run, and a record that lacks any other part has no ipc_id; "+
 		"GET /records?incomplete=%s lists the incomplete records", strings.Join(lacks, ", "), cli.QuoteCell(parts[0]))
 }
 

@@ -54,21 +54,21 @@ drift compare --text shows how the texts of two of its events differ.`,
 	command.ValidArgsFunction = completeRows(d, "/paths", func(p wire.ProjectRow) string { return p.Project })
 	command.Flags().String("build", "", "list the paths of this `build`")
 	command.Flags().String("status", "", "with --build: only paths that are "+strings.Join(pathStatuses, ", ")+" (`category`)")
-	completion.CompleteFlag(command, "status", completion.FromList(pathStatuses))
-	completion.CompleteFlag(command, "build", completeBuild(d))
+	completion.RegisterFlag(command, "status", completion.FromList(pathStatuses))
+	completion.RegisterFlag(command, "build", completeBuild(d))
 	d.pageFlags(command.Flags())
 	return command
 }
 
 // These are the values of --status that are not categories of paths.
 const (
-	gone        = string(index.Gone)
+	gone        = string(index.CategoryGone)
 	validated   = "validated"
 	unvalidated = "unvalidated"
 )
 
 // pathStatuses lists the values of --status.
-var pathStatuses = append(completion.WithPrefix("", index.Categories[:]), gone, validated, unvalidated)
+var pathStatuses = append(completion.AddPrefix("", index.Categories[:]), gone, validated, unvalidated)
 
 // pathsOfBuild prints the paths of the build named by --build. If there is no such build, but the
 // name of exactly one build starts with the text, it prints the paths of that build. With --status
@@ -100,7 +100,7 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	case len(matches) > 1:
 		return cli.Exitf(cli.ExitFailed, "several build names begin with %s: %s; use a longer prefix", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
 	}
-	d.Say("build %s", cli.QuoteCell(matches[0]))
+	d.Sayf("build %s", cli.QuoteCell(matches[0]))
 	return printBuild(d, command, project, matches[0], status)
 }
 

@@ -23,14 +23,14 @@ content, the first words of the text are shown beside each hash.`,
 		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 1) },
 		RunE: func(command *cobra.Command, args []string) error {
 			return printAnswer(d, command, "/records/"+args[0], d.query(command), func(r *wire.RecordRow) error {
-				return show.Record(command.Context(), d.Console, d.texts(), r, d.full)
+				return show.PrintRecord(command.Context(), d.Console, d.texts(), r, d.full)
 			})
 		},
 	}
-	command.SetFlagErrorFunc(cli.ExplainSeqFlag)
+	command.SetFlagErrorFunc(cli.ExplainSeqFlagError)
 	flags := command.Flags()
 	d.from.Bind(c, flags)
-	remote.BindLedger(c, flags, &d.ledger)
+	remote.BindLedgerFlag(c, flags, &d.ledger)
 	flags.BoolVar(&d.json, "json", false, "print the server's answer as JSON")
 	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
 	d.fullFlag(flags)

@@ -50,7 +50,7 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 	}
 	g := first.Group
 	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		cli.QuoteCell(by), cli.QuoteCell(value)+d.texts().Excerpt(command.Context(), by, value, g.LastSeq), cli.FormatCount(g.Runs, "run"), cli.FormatCount(g.DistinctOutputs, "different output"), cli.Percent(float64(g.Stability)),
+		cli.QuoteCell(by), cli.QuoteCell(value)+d.texts().Excerpt(command.Context(), by, value, g.LastSeq), cli.FormatCount(g.Runs, "run"), cli.FormatCount(g.DistinctOutputs, "different output"), cli.FormatPercent(float64(g.Stability)),
 		cli.FormatCount(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 		if d.json || !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
-		d.Say("%v", err)
+		d.Sayf("%v", err)
 		d.sayIncomplete(command, nil)
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
@@ -88,7 +88,7 @@ func (d *commands) showJSON(command *cobra.Command, path string, query url.Value
 		return err
 	}
 	outputs, runs := true, true // whether there are more outputs and more runs to print
-	var outputsTrail, runsTrail client.CursorTrail
+	var outputsTrail, runsTrail client.CursorCycleDetector
 	for {
 		outputs = outputs && answer.OutputsNext != "" && (d.all || len(answer.Outputs) == 0)
 		runs = runs && answer.Next != "" && (d.all || len(answer.Rows) == 0)
@@ -148,7 +148,7 @@ func (d *commands) showOutputs(command *cobra.Command, path string, query url.Va
 	t := cli.NewTable(d.Out, cli.TextColumn("output"), cli.NumberColumn("runs"), cli.NumberColumn("share"), cli.NumberColumn("first"), cli.TextColumn("text"))
 	outputs := func(x *wire.GroupAnswer) ([]wire.GroupOutput, string) { return x.Outputs, x.OutputsNext }
 	_, err := pages(d, command, path, query, "outputs_cursor", answer, nil, outputs, t, func(o wire.GroupOutput) []string {
-		return []string{cli.QuoteCell(o.OutputHash), cli.FormatUint(o.Runs), cli.Percent(float64(o.Share)), cli.FormatUint(o.Seq), strings.TrimPrefix(d.texts().Excerpt(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
+		return []string{cli.QuoteCell(o.OutputHash), cli.FormatUint(o.Runs), cli.FormatPercent(float64(o.Share)), cli.FormatUint(o.Seq), strings.TrimPrefix(d.texts().Excerpt(command.Context(), "output_hash", o.OutputHash, o.Seq), " ")}
 	})
 	return err
 }

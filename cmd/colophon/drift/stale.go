@@ -54,7 +54,7 @@ sources instead, one source after the other.`,
 			return staleSources(d, command)
 		},
 	}
-	command.ValidArgsFunction = completion.FirstArgument(func(command *cobra.Command, _ []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	command.ValidArgsFunction = completion.FirstArgumentOnly(func(command *cobra.Command, _ []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
 		defer limitTime(command)()
 		sources, _, err := knownSources(d, command)
 		if err != nil {
@@ -89,7 +89,7 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleCitationRow) []string {
 		return []string{cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
 	})
-	if err != nil || t.Rows > 0 || d.json {
+	if err != nil || t.RowCount > 0 || d.json {
 		return err
 	}
 	return explainNoStale(d, command, source)
@@ -100,7 +100,7 @@ func stale(d *commands, command *cobra.Command, source string) error {
 func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	query := d.asOf(command)
 	query.Set("limit", "1")
-	cited, _, err := fetch[wire.Page[wire.CitingRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
+	cited, _, err := fetch[wire.Page[wire.CitingSetRow]](d, command, "/citation-sets/by-source/"+url.PathEscape(source), query)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	registered := err == nil && registration.Registered
 	switch {
 	case len(cited.Rows) == 0 && registered:
-		d.Say("the source is registered, but no citation set cites it")
+		d.Sayf("the source is registered, but no citation set cites it")
 		return nil
 	case len(cited.Rows) == 0:
 		return printStaleByPrefix(d, command, source)
@@ -123,7 +123,7 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 			why = "and its registered chunk_hashes include every cited chunk"
 		}
 	}
-	d.Say("no citation of the source is stale: no later citation set cites different chunks of the source for the same section or subject, %s", why)
+	d.Sayf("no citation of the source is stale: no later citation set cites different chunks of the source for the same section or subject, %s", why)
 	return nil
 }
 
@@ -142,10 +142,10 @@ func printStaleByPrefix(d *commands, command *cobra.Command, toComplete string) 
 	}
 	switch len(matches) {
 	case 0:
-		d.Say("no citation set cites the given source, and it is not registered; run colophon drift stale to list the sources")
+		d.Sayf("no citation set cites the given source, and it is not registered; run colophon drift stale to list the sources")
 		return nil
 	case 1:
-		d.Say("source %s", cli.QuoteCell(matches[0]))
+		d.Sayf("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
 	return cli.Exitf(cli.ExitFailed, "more than one source_id begins with %s: %s; use a longer prefix", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
@@ -218,15 +218,15 @@ func staleSources(d *commands, command *cobra.Command) error {
 		}
 	}
 	if more {
-		d.Say("only registered sources and sources cited by the latest 1000 citation sets are listed; use --all to read all citation sets")
+		d.Sayf("only registered sources and sources cited by the latest 1000 citation sets are listed; use --all to read all citation sets")
 	}
 	switch {
 	case len(rows) == 0:
-		d.Say("no citation set is recorded and no source is registered")
+		d.Sayf("no citation set is recorded and no source is registered")
 	case some:
-		d.Say("colophon drift stale SOURCE shows the stale citations of a source")
+		d.Sayf("colophon drift stale SOURCE shows the stale citations of a source")
 	default:
-		d.Say(nothingStale)
+		d.Sayf(nothingStale)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func runCause(r *wire.DivergenceRow) string {
 	if r.Cause == nil {
 		return cli.NoValue
 	}
-	if *r.Cause == wire.RunDAGConfounded {
+	if *r.Cause == wire.RunDAGCauseConfounded {
 		return cli.QuoteCell(string(*r.Cause) + ": " + strings.Join(r.DifferingDimensions, ", "))
 	}
 	return cli.QuoteCell(string(*r.Cause))
@@ -115,15 +115,15 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 			return list(d, command, "/run-dags/groups", query, t, "no run-DAG has that hash", func(g wire.RunDAGGroup) []string {
 				verdicts := make([]string, len(g.Verdicts))
 				for i, v := range g.Verdicts {
-					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.Percent(float64(v.Share))}, " ")
+					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.FormatPercent(float64(v.Share))}, " ")
 				}
 				return []string{d.hash(g.Value), cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctAnswers), strings.Join(verdicts, ", "),
 					cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
 			})
 		},
 	}
-	command.Flags().StringVar(&by, "by", rundags.GroupedBy[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupedBy[:], ", "))
-	completion.CompleteFlag(command, "by", completion.FromList(rundags.GroupedBy[:]))
+	command.Flags().StringVar(&by, "by", rundags.GroupFields[0], "`hash` that the run-DAGs have in common: "+strings.Join(rundags.GroupFields[:], ", "))
+	completion.RegisterFlag(command, "by", completion.FromList(rundags.GroupFields[:]))
 	command.Flags().Uint64("min-runs", 0, "only groups with at least this `number` of run-DAGs")
 	bindPeriod(command.Flags())
 	d.pageFlags(command.Flags())
@@ -162,7 +162,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 		return err
 	}
 	if !d.json {
-		d.Say("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
+		d.Sayf("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
 	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))

@@ -30,13 +30,13 @@ var comparedTexts = map[wire.Kind][]string{
 func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.Kind) error {
 	for _, of := range comparedTexts[kind] {
 		err := printAnswer(d, command, "/diff", url.Values{"a": {a}, "b": {b}, "of": {of}}, func(x *wire.TextDiff) error {
-			return show.TextDiff(d.Console, of, x)
+			return show.PrintTextDiff(d.Console, of, x)
 		})
 		switch {
 		case errors.Is(err, client.ErrNotFound):
 			// Ignore client.ErrNotFound: one of the records was posted without this text.
 		case errors.Is(err, client.ErrGone):
-			d.Say("%s: %v", of, err)
+			d.Sayf("%s: %v", of, err)
 		case err != nil:
 			return err
 		}
@@ -58,7 +58,7 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	if err != nil {
 		return "", fmt.Errorf("decoding the secret of payload members in the server's answer: %w", err)
 	}
-	secret, err := members.ReadSecret(key)
+	secret, err := members.ParseSecret(key)
 	if err != nil {
 		return "", err
 	}

@@ -45,7 +45,7 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 		similar, words := show.TextChangeCells(s.Text)
 		return []string{cli.FormatUint(s.Seq), cli.QuoteCell(string(s.Time)), d.hashOr(s.OutputHash), against, similar, words, cause, d.changes(command, &s)}
 	})
-	if err == nil && t.Rows == 0 {
+	if err == nil && t.RowCount == 0 {
 		return d.noRuns(command, by, value)
 	}
 	return err

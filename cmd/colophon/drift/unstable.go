@@ -43,7 +43,7 @@ func unstable(d *commands, command *cobra.Command) error {
 	err := list(d, command, "/drift/groups", query, t, "", func(g wire.Group) []string {
 		return append(d.groupCells(command, "ipc_id", &g), causesOf(d, command, g.Value))
 	})
-	if err != nil || t.Rows > 0 || d.json {
+	if err != nil || t.RowCount > 0 || d.json {
 		return err
 	}
 	return noUnstable(d, command)
@@ -94,9 +94,9 @@ func noUnstable(d *commands, command *cobra.Command) error {
 		period = " in the given period"
 	}
 	if twice {
-		d.Say("all runs with the same conditions have the same output%s", period)
+		d.Sayf("all runs with the same conditions have the same output%s", period)
 	} else {
-		d.Say("no two runs have the same conditions%s, so random variation in outputs cannot be measured; run colophon rerun SEQ to repeat a run", period)
+		d.Sayf("no two runs have the same conditions%s, so random variation in outputs cannot be measured; run colophon rerun SEQ to repeat a run", period)
 	}
 	d.sayIncomplete(command, nil)
 	return nil

@@ -138,7 +138,7 @@ func (b *azure) Put(ctx context.Context, name string, body []byte, attributes At
 	}
 	err := b.write(ctx, name, http.MethodPut, b.object(name), body, header)
 	if condition.tag != "" && errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+		return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func explainAzure(r *http.Response) error {
 	case r.StatusCode == http.StatusNotFound && code == "BlobNotFound":
 		return ErrNotFound
 	case r.StatusCode == http.StatusPreconditionFailed, r.StatusCode == http.StatusConflict && code == "BlobAlreadyExists":
-		return ErrPrecondition
+		return ErrPreconditionFailed
 	case r.StatusCode == http.StatusNotImplemented:
 		return ErrUnsupported
 	}

@@ -17,8 +17,8 @@ import (
 var (
 	// ErrNotFound means that there is no object with the given name.
 	ErrNotFound = errors.New("the object does not exist")
-	// ErrPrecondition means that the condition of a Put did not hold. Nothing was written.
-	ErrPrecondition = errors.New("the object has changed")
+	// ErrPreconditionFailed means that the condition of a Put did not hold. Nothing was written.
+	ErrPreconditionFailed = errors.New("the object has changed")
 	// ErrUnsupported means that the endpoint has refused a Put because it does not support
 	// conditions. Nothing was written.
 	ErrUnsupported = errors.New("the endpoint does not support conditional writes")

@@ -61,11 +61,11 @@ func TestContract(t *testing.T) {
 		require.ErrorIs(t, err, bucket.ErrNotFound)
 		_, err = b.Size(t.Context(), name)
 		require.ErrorIs(t, err, bucket.ErrNotFound)
-		require.ErrorIs(t, b.Put(t.Context(), name, []byte("x"), plain, bucket.IfTag("00000000000000000000000000000000")), bucket.ErrPrecondition)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("x"), plain, bucket.IfTag("00000000000000000000000000000000")), bucket.ErrPreconditionFailed)
 
 		require.NoError(t, b.Put(t.Context(), name, []byte("one"), plain, bucket.IfAbsent()))
-		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfAbsent()), bucket.ErrPrecondition)
-		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfTag("")), bucket.ErrPrecondition)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfAbsent()), bucket.ErrPreconditionFailed)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfTag("")), bucket.ErrPreconditionFailed)
 		body, tag, err := b.Get(t.Context(), name, 3)
 		require.NoError(t, err)
 		require.Equal(t, "one", string(body))
@@ -76,7 +76,7 @@ func TestContract(t *testing.T) {
 		require.EqualValues(t, 3, size)
 
 		require.NoError(t, b.Put(t.Context(), name, []byte("two"), plain, bucket.IfTag(tag)))
-		require.ErrorIs(t, b.Put(t.Context(), name, []byte("three"), plain, bucket.IfTag(tag)), bucket.ErrPrecondition)
+		require.ErrorIs(t, b.Put(t.Context(), name, []byte("three"), plain, bucket.IfTag(tag)), bucket.ErrPreconditionFailed)
 		body, again, err := b.Get(t.Context(), name, 3)
 		require.NoError(t, err)
 		require.Equal(t, "two", string(body))
@@ -178,13 +178,13 @@ func urls(endpoint string) []string {
 // Put and Get return an error if the endpoint returns a wrong response or does not respond.
 func TestFaultyEndpoints(t *testing.T) {
 	withoutCredentials(t)
-	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPrecondition, http.StatusNotImplemented: bucket.ErrUnsupported,
+	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPreconditionFailed, http.StatusNotImplemented: bucket.ErrUnsupported,
 		http.StatusInternalServerError: nil, http.StatusForbidden: nil, http.StatusConflict: nil} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		for _, place := range urls(server.URL) {
 			err := open(t, place).Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent())
 			require.ErrorContains(t, err, "object")
-			for _, kind := range []error{bucket.ErrPrecondition, bucket.ErrUnsupported, bucket.ErrNotFound} {
+			for _, kind := range []error{bucket.ErrPreconditionFailed, bucket.ErrUnsupported, bucket.ErrNotFound} {
 				require.Equal(t, kind == want, errors.Is(err, kind), "%s: %d: %v", place, status, err)
 			}
 		}

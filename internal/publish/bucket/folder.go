@@ -107,7 +107,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	}
 	if condition.absent {
 		if _, err := os.Lstat(path); err == nil { // do not write the file if linking it would fail
-			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 		}
 	}
 	complete, err := f.write(body)
@@ -121,7 +121,7 @@ func (f *folder) Put(ctx context.Context, name string, body []byte, _ Attributes
 	if condition.absent {
 		err = os.Link(complete, path)
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 		}
 	} else {
 		err = f.replace(ctx, name, path, complete, condition)
@@ -147,7 +147,7 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 	if (condition != Condition{}) {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 		}
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (f *folder) replace(ctx context.Context, name, path, complete string, condi
 			return err
 		}
 		if !condition.Holds(tag) {
-			return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 		}
 	}
 	return os.Rename(complete, path)

@@ -166,7 +166,7 @@ func explainGS(r *http.Response) error {
 	case r.StatusCode == http.StatusNotFound && r.Request.Method == http.MethodGet:
 		return ErrNotFound
 	case r.StatusCode == http.StatusPreconditionFailed:
-		return ErrPrecondition
+		return ErrPreconditionFailed
 	case r.StatusCode == http.StatusNotImplemented:
 		return ErrUnsupported
 	}

@@ -77,7 +77,7 @@ func (b *s3) Put(ctx context.Context, name string, body []byte, attributes Attri
 	_, err := b.client.PutObject(ctx, b.bucket, b.key(name), bytes.NewReader(body), int64(len(body)), options)
 	err = b.explain(name, err)
 	if condition.tag != "" && errors.Is(err, ErrNotFound) { // some endpoints respond this way if the condition does not hold
-		return fmt.Errorf("writing %s: %w", name, ErrPrecondition)
+		return fmt.Errorf("writing %s: %w", name, ErrPreconditionFailed)
 	}
 	return err
 }
@@ -92,7 +92,7 @@ func (b *s3) explain(name string, err error) error {
 	case answer.Code == minio.NoSuchKey:
 		return fmt.Errorf("requesting %s: %w", name, ErrNotFound)
 	case answer.StatusCode == http.StatusPreconditionFailed:
-		return fmt.Errorf("requesting %s: %w", name, ErrPrecondition)
+		return fmt.Errorf("requesting %s: %w", name, ErrPreconditionFailed)
 	case answer.StatusCode == http.StatusNotImplemented:
 		return fmt.Errorf("requesting %s: %w: %w", name, ErrUnsupported, err)
 	}

@@ -33,7 +33,7 @@ func New(t *testing.T) *Authority {
 	t.Helper()
 	a := &Authority{t: t, Dir: t.TempDir()}
 	a.Key, a.Cert = a.Issue("authority", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	a.Write("ca.pem", "CERTIFICATE", a.Cert.Raw)
+	a.WritePEM("ca.pem", "CERTIFICATE", a.Cert.Raw)
 	return a
 }
 
@@ -55,9 +55,9 @@ func (a *Authority) Issue(name string, template *x509.Certificate) (*ecdsa.Priva
 	return key, cert
 }
 
-// Write atomically replaces a PEM file in Dir, as tools that renew certificates do, and returns its
+// WritePEM atomically replaces a PEM file in Dir, as tools that renew certificates do, and returns its
 // path.
-func (a *Authority) Write(name, kind string, der []byte) string {
+func (a *Authority) WritePEM(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.Dir, name)
 	require.NoError(a.t, os.WriteFile(path+".new", pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
@@ -72,7 +72,7 @@ func (a *Authority) IssueServer(name string) (cert, key string) {
 	private, public := a.Issue(name, &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	der, err := x509.MarshalPKCS8PrivateKey(private)
 	require.NoError(a.t, err)
-	return a.Write("cert.pem", "CERTIFICATE", public.Raw), a.Write("key.pem", "PRIVATE KEY", der)
+	return a.WritePEM("cert.pem", "CERTIFICATE", public.Raw), a.WritePEM("key.pem", "PRIVATE KEY", der)
 }
 
 // IssueClient creates a client certificate.

@@ -33,10 +33,10 @@ import (
 
 // Ledger is a data folder with the ledger "default".
 type Ledger struct {
-	Data string
-	Key  string            // verifier key
-	At   map[string]uint64 // seq of each named event
-	Size uint64
+	DataDir   string
+	Key       string            // verifier key
+	EventSeqs map[string]uint64 // seq of each named event
+	Size      uint64
 
 	stored *StoredLog // see Read
 }
@@ -69,8 +69,8 @@ var requests = []struct{ name, method, path, body string }{
 // between, and after them. One in four of the other records has content.
 func New(t testing.TB, before, between, after int) *Ledger {
 	t.Helper()
-	l := &Ledger{Data: t.TempDir(), At: make(map[string]uint64)}
-	url, stop := serve(t, l.Data, &l.Key)
+	l := &Ledger{DataDir: t.TempDir(), EventSeqs: make(map[string]uint64)}
+	url, stop := serve(t, l.DataDir, &l.Key)
 	defer stop()
 	posted := 0
 	fill := func(bulk int) {
@@ -90,21 +90,21 @@ func New(t testing.TB, before, between, after int) *Ledger {
 	fill(before)
 	for i, r := range requests {
 		path := r.path
-		for name, seq := range l.At {
+		for name, seq := range l.EventSeqs {
 			path = strings.ReplaceAll(path, "{"+name+"}", fmt.Sprint(seq))
 		}
 		if start, rest, found := strings.Cut(path, "path_id"); found {
-			path = start + pathIDOf(t, url, l.At["path"]) + rest
+			path = start + pathIDOf(t, url, l.EventSeqs["path"]) + rest
 		}
 		status, answer := Send(t, r.method, url+path, r.body, "application/json")
 		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, "%s: %s", r.name, answer)
-		l.At[r.name] = Head(t, url) - 1
+		l.EventSeqs[r.name] = TreeSize(t, url) - 1
 		if i == len(requests)/2 {
 			fill(between)
 		}
 	}
 	fill(after)
-	l.Size = Head(t, url)
+	l.Size = TreeSize(t, url)
 	return l
 }
 
@@ -123,8 +123,8 @@ func Send(t testing.TB, method, url, body, kind string) (int, string) {
 	return response.StatusCode, string(answer)
 }
 
-// Head returns the size of the ledger at a URL.
-func Head(t testing.TB, url string) uint64 {
+// TreeSize returns the size of the ledger at a URL.
+func TreeSize(t testing.TB, url string) uint64 {
 	t.Helper()
 	_, answer := Send(t, "GET", url, "", "")
 	var info wire.LedgerDescription
@@ -156,18 +156,18 @@ func Serve(t testing.TB, data string) (url string, stop func()) {
 func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	n, err := server.Open(context.Background(), server.Config{Data: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
-	l, err := n.Host.Ledger(ledger.Default)
+	l, err := n.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	require.NoError(t, n.Index.Follower(ledger.Default).WaitForSize(context.Background(), l.Head().Size)) // audits need a current index
+	require.NoError(t, n.Index.Follower(ledger.DefaultName).WaitForSize(context.Background(), l.Head().Size)) // audits need a current index
 	if key != nil {
 		*key = l.VerifierKey()
 	}
-	return server.URL + "/v1/ledgers/" + ledger.Default, func() {
+	return server.URL + "/v1/ledgers/" + ledger.DefaultName, func() {
 		server.Close()
 		require.NoError(t, n.Close())
 	}
@@ -177,8 +177,8 @@ func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 func (l *Ledger) Copy(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.CopyFS(dir, os.DirFS(l.Data)))
-	require.NoError(t, os.Chmod(datadir.KeyFiles(dir).Path(ledger.Default), 0o600))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(l.DataDir)))
+	require.NoError(t, os.Chmod(datadir.KeyFiles(dir).Path(ledger.DefaultName), 0o600))
 	return dir
 }
 
@@ -208,42 +208,42 @@ var answerRequests = []struct{ method, path, body string }{
 func NewPopulated(t testing.TB, bulk int) *Ledger {
 	t.Helper()
 	l := New(t, bulk, 5, bulk)
-	url, stop := Serve(t, l.Data)
+	url, stop := Serve(t, l.DataDir)
 	defer stop()
 	for _, r := range answerRequests {
 		status, answer := Send(t, r.method, url+r.path, r.body, "application/json")
 		require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, status, answer)
 	}
-	l.Size = Head(t, url)
+	l.Size = TreeSize(t, url)
 	return l
 }
 
 // StoredLog is an in-memory copy of a stored log. It implements audit.PublishedLog.
 type StoredLog struct {
-	All    [][]byte             // entries
-	Hashes map[[2]uint64][]byte // tiles, by level and index
-	Last   storage.Head
+	RawEntries [][]byte             // entries
+	Tiles      map[[2]uint64][]byte // tiles, by level and index
+	StoredHead storage.Head
 }
 
-// Read returns the log that is stored in data, which must be the ledger's data folder or an
+// ReadLog returns the log that is stored in data, which must be the ledger's data folder or an
 // unchanged copy of it. Only the first call reads the files; later calls return the same log.
-func (l *Ledger) Read(t testing.TB, data string) *StoredLog {
+func (l *Ledger) ReadLog(t testing.TB, data string) *StoredLog {
 	t.Helper()
 	if l.stored != nil {
 		return l.stored
 	}
-	s := &StoredLog{Hashes: make(map[[2]uint64][]byte)}
+	s := &StoredLog{Tiles: make(map[[2]uint64][]byte)}
 	WithStore(t, data, func(store storage.Reader) {
 		var err error
-		s.Last, err = store.Head(t.Context())
+		s.StoredHead, err = store.Head(t.Context())
 		require.NoError(t, err)
 		for e, err := range store.Entries(t.Context(), 0) {
 			require.NoError(t, err)
-			s.All = append(s.All, bytes.Clone(e.Bytes))
+			s.RawEntries = append(s.RawEntries, bytes.Clone(e.Bytes))
 		}
 		for level := uint8(0); level < 2; level++ {
-			for index := uint64(0); proofs.TileWidth(level, index, s.Last.Size) > 0; index++ {
-				s.Hashes[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
+			for index := uint64(0); proofs.TileWidth(level, index, s.StoredHead.Size) > 0; index++ {
+				s.Tiles[[2]uint64{uint64(level), index}], err = store.Tile(t.Context(), level, index)
 				require.NoError(t, err)
 			}
 		}
@@ -258,7 +258,7 @@ func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 	t.Helper()
 	database, err := pebble.Open(context.Background(), pebble.Config{Dir: datadir.DatabaseFolder(data)})
 	require.NoError(t, err)
-	store, err := database.Ledger(context.Background(), ledger.Default)
+	store, err := database.Ledger(context.Background(), ledger.DefaultName)
 	require.NoError(t, err)
 	read(store)
 	require.NoError(t, database.Close())
@@ -266,12 +266,12 @@ func WithStore(t testing.TB, data string, read func(storage.Reader)) {
 
 // Head implements audit.PublishedLog.
 func (s *StoredLog) Head(context.Context) (audit.Head, error) {
-	return audit.Head{Size: s.Last.Size, Checkpoint: s.Last.Checkpoint}, nil
+	return audit.Head{Size: s.StoredHead.Size, Checkpoint: s.StoredHead.Checkpoint}, nil
 }
 
 // Tile implements audit.PublishedLog.
 func (s *StoredLog) Tile(_ context.Context, level uint8, index uint64) ([]byte, error) {
-	tile, found := s.Hashes[[2]uint64{uint64(level), index}]
+	tile, found := s.Tiles[[2]uint64{uint64(level), index}]
 	if !found {
 		return nil, errors.New("there is no such tile")
 	}
@@ -281,7 +281,7 @@ func (s *StoredLog) Tile(_ context.Context, level uint8, index uint64) ([]byte, 
 // Entries implements audit.PublishedLog.
 func (s *StoredLog) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for _, entry := range s.All[from:] {
+		for _, entry := range s.RawEntries[from:] {
 			if !yield(entry, nil) {
 				return
 			}

@@ -23,8 +23,8 @@ type Server struct {
 	*httptest.Server
 	Key        string // required API key; empty if none is required
 	IgnoreSeed bool   // answers differ even for the same seed
-	// Answer, if not nil, handles generation requests instead of the server.
-	Answer http.HandlerFunc
+	// Handler, if not nil, handles generation requests instead of the server.
+	Handler http.HandlerFunc
 
 	mutex    sync.Mutex
 	received []ReceivedRequest
@@ -151,8 +151,8 @@ func (s *Server) generate(read func(io.Reader) (generationRequest, error), answe
 		s.received = append(s.received, ReceivedRequest{r.URL.Path, r.Header.Get("Authorization"), string(body)})
 		number := len(s.received)
 		s.mutex.Unlock()
-		if s.Answer != nil {
-			s.Answer(w, r)
+		if s.Handler != nil {
+			s.Handler(w, r)
 			return
 		}
 		if s.Key != "" && r.Header.Get("Authorization") != "Bearer "+s.Key {

@@ -57,7 +57,7 @@ func TestDifferences(t *testing.T) {
 		{"a decrease is no finding", pairs(3), differing(-1, -1, -1), true, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := evidence.NewDifference(c.inputs, c.values, c.upward)
+			s := evidence.NewMeanDifference(c.inputs, c.values, c.upward)
 			require.InDelta(t, c.want, pValue(c.inputs, s), 1e-12)
 		})
 	}
@@ -95,8 +95,8 @@ func TestExcess(t *testing.T) {
 		{"everything differs, also within the baseline", []evidence.RunCounts{one, one}, noise, 1, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := evidence.NewExcess(c.inputs, func(_, a, b int) float64 { return c.distance(a, b) })
-			between, within, each := s.Means()
+			s := evidence.NewExcessDistance(c.inputs, func(_, a, b int) float64 { return c.distance(a, b) })
+			between, within, each := s.MeanDistances()
 			require.InDelta(t, c.between, between, 1e-12)
 			require.InDelta(t, c.within, within, 1e-12)
 			require.Len(t, each, len(c.inputs))
@@ -105,13 +105,13 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// NewExcess ignores inputs without repeated runs, because their chance variation is unknown.
+// NewExcessDistance ignores inputs without repeated runs, because their chance variation is unknown.
 func TestExcessNeedsRepeats(t *testing.T) {
-	s := evidence.NewExcess(pairs(50), func(_, _, _ int) float64 { return 1 })
+	s := evidence.NewExcessDistance(pairs(50), func(_, _, _ int) float64 { return 1 })
 	require.Empty(t, s.Inputs())
-	require.False(t, s.Varies())
+	require.False(t, s.VariesBySplit())
 	require.Equal(t, 1.0, evidence.SmallestPValue(s))
-	require.Equal(t, 1.0, pValue(pairs(2), evidence.NewExcess(pairs(2), func(_, _, _ int) float64 { return 1 })))
+	require.Equal(t, 1.0, pValue(pairs(2), evidence.NewExcessDistance(pairs(2), func(_, _, _ int) float64 { return 1 })))
 }
 
 func TestWords(t *testing.T) {
@@ -123,14 +123,14 @@ func TestWords(t *testing.T) {
 	sets[0][0] = append(sets[0][0], sometimes)
 	inputs := pairs(len(sets))
 	s := evidence.NewWordShares(inputs, sets, 3)
-	require.True(t, s.Varies())
+	require.True(t, s.VariesBySplit())
 	require.InDelta(t, 2.0/64, pValue(inputs, s), 1e-12)
-	all := s.All()
+	all := s.Words()
 	require.Len(t, all, 1, "the other words cannot be evidence")
-	require.Equal(t, evidence.Word{Number: added, Baseline: 0, Candidate: 1, Score: 6 / math.Sqrt(6)}, all[0])
+	require.Equal(t, evidence.Word{Number: added, BaselineShare: 0, CandidateShare: 1, Score: 6 / math.Sqrt(6)}, all[0])
 
 	same := evidence.NewWordShares(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
-	require.False(t, same.Varies())
+	require.False(t, same.VariesBySplit())
 	require.Equal(t, 1.0, pValue(inputs, same))
 }
 
@@ -142,27 +142,27 @@ func TestWordsOfRepeats(t *testing.T) {
 	for i := range sets {
 		sets[i] = [][]int{{}, {0}, {0}, {}, {0}}
 	}
-	all := evidence.NewWordShares(inputs, sets, 1).All()
+	all := evidence.NewWordShares(inputs, sets, 1).Words()
 	require.Len(t, all, 1)
-	require.InDelta(t, 1.0/2, all[0].Baseline, 1e-12)
-	require.InDelta(t, 2.0/3, all[0].Candidate, 1e-12)
+	require.InDelta(t, 1.0/2, all[0].BaselineShare, 1e-12)
+	require.InDelta(t, 2.0/3, all[0].CandidateShare, 1e-12)
 	// In each input, 3 of 5 runs contain the word, so s² = 3·2/(5·4), and the variance is s²·(1/2 + 1/3).
 	require.InDelta(t, 5*(2.0/3-1.0/2)/math.Sqrt(5*0.3*(1.0/2+1.0/3)), all[0].Score, 1e-12)
 }
 
 func TestSmallestAndNeeded(t *testing.T) {
 	one, two := evidence.RunCounts{Baseline: 1, Candidate: 1}, evidence.RunCounts{Baseline: 2, Candidate: 1}
-	both := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), false)
+	both := evidence.NewMeanDifference(pairs(5), differing(1, 1, 1, 1, 1), false)
 	require.InDelta(t, 2.0/32, evidence.SmallestPValue(both), 1e-12)
 	require.Equal(t, 6, evidence.InputsNeeded(both, 0.05, one))
 	require.Equal(t, 8, evidence.InputsNeeded(both, 0.01, one))
-	upward := evidence.NewDifference(pairs(5), differing(1, 1, 1, 1, 1), true)
+	upward := evidence.NewMeanDifference(pairs(5), differing(1, 1, 1, 1, 1), true)
 	require.InDelta(t, 1.0/32, evidence.SmallestPValue(upward), 1e-12)
 	require.Equal(t, 5, evidence.InputsNeeded(upward, 0.05, one))
-	repeated := evidence.NewExcess([]evidence.RunCounts{two, two}, func(_, _, _ int) float64 { return 1 })
+	repeated := evidence.NewExcessDistance([]evidence.RunCounts{two, two}, func(_, _, _ int) float64 { return 1 })
 	require.InDelta(t, 1.0/9, evidence.SmallestPValue(repeated), 1e-12)
 	require.Equal(t, 3, evidence.InputsNeeded(repeated, 0.05, two)) // with 3 inputs, the smallest p-value is 1/27
-	require.Equal(t, 6, evidence.InputsNeeded(evidence.NewDifference(nil, nil, false), 0.05, one))
+	require.Equal(t, 6, evidence.InputsNeeded(evidence.NewMeanDifference(nil, nil, false), 0.05, one))
 }
 
 func TestRandomSplits(t *testing.T) {
@@ -171,16 +171,16 @@ func TestRandomSplits(t *testing.T) {
 	for i := range up {
 		up[i] = 1
 	}
-	require.InDelta(t, 1.0/1000, pValue(inputs, evidence.NewDifference(inputs, differing(up...), false)), 1e-12, "no random split is as far apart as the observed one")
+	require.InDelta(t, 1.0/1000, pValue(inputs, evidence.NewMeanDifference(inputs, differing(up...), false)), 1e-12, "no random split is as far apart as the observed one")
 
 	// In 26 of 40 inputs the value increases: the exact two-sided p-value is twice the binomial tail.
 	for i := range 14 {
 		up[i] = -1
 	}
 	exact := 2 * evidence.BinomialTail(26, 40, 0.5)
-	null := evidence.PermutationTest(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	null := evidence.PermutationTest(inputs, 20000, 7, evidence.NewMeanDifference(inputs, differing(up...), false))[0]
 	require.InDelta(t, exact, null.PValue(null.Observed), 0.01)
-	again := evidence.PermutationTest(inputs, 20000, 7, evidence.NewDifference(inputs, differing(up...), false))[0]
+	again := evidence.PermutationTest(inputs, 20000, 7, evidence.NewMeanDifference(inputs, differing(up...), false))[0]
 	require.Equal(t, null.PValue(null.Observed), again.PValue(again.Observed))
 }
 

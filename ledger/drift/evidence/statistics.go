@@ -2,22 +2,22 @@ package evidence
 
 import "math"
 
-// Difference is the candidate's value minus the baseline's value, averaged over the inputs. Each
+// MeanDifference is the candidate's value minus the baseline's value, averaged over the inputs. Each
 // input has the same weight, regardless of how many runs it has.
-type Difference struct {
+type MeanDifference struct {
 	inputs []RunCounts
 	values [][]float64 // indexed by input and run
 	upward bool        // only an increase is a finding
 }
 
-// NewDifference returns the statistic for values, which are indexed by input and run. If upward is
+// NewMeanDifference returns the statistic for values, which are indexed by input and run. If upward is
 // true, only an increase counts as a finding.
-func NewDifference(inputs []RunCounts, values [][]float64, upward bool) *Difference {
-	return &Difference{inputs, values, upward}
+func NewMeanDifference(inputs []RunCounts, values [][]float64, upward bool) *MeanDifference {
+	return &MeanDifference{inputs, values, upward}
 }
 
 // Value implements Statistic.
-func (d *Difference) Value(s Split) float64 {
+func (d *MeanDifference) Value(s Split) float64 {
 	sum := 0.0
 	for i := range d.inputs {
 		sum += d.differenceFor(i, s[i])
@@ -29,7 +29,7 @@ func (d *Difference) Value(s Split) float64 {
 }
 
 // differenceFor returns the candidate's mean minus the baseline's mean for one input.
-func (d *Difference) differenceFor(i int, split []int) float64 {
+func (d *MeanDifference) differenceFor(i int, split []int) float64 {
 	var sums [2]float64
 	for at, run := range split {
 		side := 0
@@ -42,7 +42,7 @@ func (d *Difference) differenceFor(i int, split []int) float64 {
 }
 
 // PerInput returns the difference of each input for the observed split.
-func (d *Difference) PerInput() []float64 {
+func (d *MeanDifference) PerInput() []float64 {
 	each := make([]float64, len(d.inputs))
 	for i, split := range observed(d.inputs) {
 		each[i] = d.differenceFor(i, split)
@@ -51,20 +51,20 @@ func (d *Difference) PerInput() []float64 {
 }
 
 // Inputs implements Statistic.
-func (d *Difference) Inputs() []RunCounts { return d.inputs }
+func (d *MeanDifference) Inputs() []RunCounts { return d.inputs }
 
-func (d *Difference) logSplits(i RunCounts) float64 { return i.logSplits() }
+func (d *MeanDifference) logSplits(i RunCounts) float64 { return i.logSplits() }
 
-func (d *Difference) sides() float64 {
+func (d *MeanDifference) sides() float64 {
 	if d.upward {
 		return 1
 	}
 	return 2
 }
 
-// Varies reports whether the runs of at least one input have different values. If not, the
+// VariesBySplit reports whether the runs of at least one input have different values. If not, the
 // statistic is the same for every split.
-func (d *Difference) Varies() bool {
+func (d *MeanDifference) VariesBySplit() bool {
 	for _, values := range d.values {
 		for _, value := range values {
 			if value != values[0] {
@@ -75,21 +75,21 @@ func (d *Difference) Varies() bool {
 	return false
 }
 
-// Excess measures how much farther apart runs in different sets are than runs in the same set. For
+// ExcessDistance measures how much farther apart runs in different sets are than runs in the same set. For
 // each input, it subtracts the mean distance between runs in the same set from the mean distance
 // between runs in different sets. It then averages over the inputs. Distances in the same set
 // measure chance variation, so only inputs with at least two runs in one of the sets are used.
 // Excess is half the energy distance of Székely and Rizzo.
-type Excess struct {
+type ExcessDistance struct {
 	inputs    []RunCounts
 	distances [][]float64 // indexed by input; the distance between runs a and b is at a*runs+b
 	counted   []RunCounts // the inputs that have repeated runs
 }
 
-// NewExcess returns the statistic for the distances between the runs of each input. distance must
+// NewExcessDistance returns the statistic for the distances between the runs of each input. distance must
 // be symmetric, and is not called for inputs without repeated runs.
-func NewExcess(inputs []RunCounts, distance func(input, a, b int) float64) *Excess {
-	e := &Excess{inputs: inputs, distances: make([][]float64, len(inputs))}
+func NewExcessDistance(inputs []RunCounts, distance func(input, a, b int) float64) *ExcessDistance {
+	e := &ExcessDistance{inputs: inputs, distances: make([][]float64, len(inputs))}
 	for i, input := range inputs {
 		if !repeats(input) {
 			continue
@@ -112,7 +112,7 @@ func repeats(i RunCounts) bool {
 }
 
 // Value implements Statistic.
-func (e *Excess) Value(s Split) float64 {
+func (e *ExcessDistance) Value(s Split) float64 {
 	sum := 0.0
 	for i := range e.inputs {
 		if e.distances[i] != nil {
@@ -125,7 +125,7 @@ func (e *Excess) Value(s Split) float64 {
 
 // distancesFor returns two mean distances for one input: between runs in different sets, and between runs in
 // the same set.
-func (e *Excess) distancesFor(i int, split []int) (between, within float64) {
+func (e *ExcessDistance) distancesFor(i int, split []int) (between, within float64) {
 	input, n, distances := e.inputs[i], e.inputs[i].runs(), e.distances[i]
 	sides := [2][]int{split[:input.Baseline], split[input.Baseline:]}
 	for _, a := range sides[0] {
@@ -151,10 +151,10 @@ func (e *Excess) distancesFor(i int, split []int) (between, within float64) {
 	return between, within / repeated
 }
 
-// Means returns the mean distance between runs in different sets and the mean distance between runs
+// MeanDistances returns the mean distance between runs in different sets and the mean distance between runs
 // in the same set, for the observed split. Both are averaged over the inputs that have repeated
 // runs. each contains the excess of each of these inputs.
-func (e *Excess) Means() (between, within float64, each []float64) {
+func (e *ExcessDistance) MeanDistances() (between, within float64, each []float64) {
 	for i, split := range observed(e.inputs) {
 		if e.distances[i] == nil {
 			continue
@@ -167,22 +167,22 @@ func (e *Excess) Means() (between, within float64, each []float64) {
 }
 
 // Inputs implements Statistic.
-func (e *Excess) Inputs() []RunCounts { return e.counted }
+func (e *ExcessDistance) Inputs() []RunCounts { return e.counted }
 
 // logSplits counts a split and its mirror image once if both sets have the same size, because
 // exchanging the sets does not change the statistic.
-func (e *Excess) logSplits(i RunCounts) float64 {
+func (e *ExcessDistance) logSplits(i RunCounts) float64 {
 	if i.Baseline == i.Candidate {
 		return i.logSplits() - math.Ln2
 	}
 	return i.logSplits()
 }
 
-func (e *Excess) sides() float64 { return 1 }
+func (e *ExcessDistance) sides() float64 { return 1 }
 
-// Varies reports whether the distances between the runs of at least one input differ. If not, the
+// VariesBySplit reports whether the distances between the runs of at least one input differ. If not, the
 // statistic is the same for every split.
-func (e *Excess) Varies() bool {
+func (e *ExcessDistance) VariesBySplit() bool {
 	for i, distances := range e.distances {
 		n := e.inputs[i].runs()
 		for a := range len(distances) / max(1, n) {

@@ -66,7 +66,7 @@ func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	for word := range count {
 		if number[word] = -1; minority[word] >= max(1, min(rare, possible)) {
 			number[word] = len(w.kept)
-			w.kept = append(w.kept, Word{Number: word, Baseline: shares[0][word] / float64(len(inputs)), Candidate: shares[1][word] / float64(len(inputs))})
+			w.kept = append(w.kept, Word{Number: word, BaselineShare: shares[0][word] / float64(len(inputs)), CandidateShare: shares[1][word] / float64(len(inputs))})
 			w.spread = append(w.spread, math.Sqrt(variance[word]))
 		}
 	}
@@ -119,14 +119,14 @@ func (w *WordShares) Value(s Split) float64 {
 // Word is a word and the fractions of outputs in both sets that contain it.
 type Word struct {
 	Number int // the word's number, as passed to NewWordShares
-	// Baseline and Candidate are the fractions of outputs in each set that contain the word,
+	// BaselineShare and Candidate are the fractions of outputs in each set that contain the word,
 	// averaged over the inputs.
-	Baseline, Candidate float64
-	Score               float64 // absolute value of the standardised change
+	BaselineShare, CandidateShare float64
+	Score                         float64 // absolute value of the standardised change
 }
 
-// All returns the kept words, those with the largest scores first.
-func (w *WordShares) All() []Word {
+// Words returns the kept words, those with the largest scores first.
+func (w *WordShares) Words() []Word {
 	w.add(observed(w.inputs))
 	list := slices.Clone(w.kept)
 	for at := range list {
@@ -143,5 +143,5 @@ func (w *WordShares) logSplits(i RunCounts) float64 { return i.logSplits() }
 
 func (w *WordShares) sides() float64 { return 2 }
 
-// Varies reports whether any word was kept. Otherwise the statistic is always 0.
-func (w *WordShares) Varies() bool { return len(w.kept) > 0 }
+// VariesBySplit reports whether any word was kept. Otherwise the statistic is always 0.
+func (w *WordShares) VariesBySplit() bool { return len(w.kept) > 0 }

@@ -9,7 +9,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// maxSources is the maximum number of sources that a Conflict lists. Conflict.Count counts all of
+// maxSources is the maximum number of sources that a Conflict lists. Conflict.SourceCount counts all of
 // them.
 const maxSources = 16
 
@@ -18,8 +18,8 @@ type Conflict struct {
 	Seq       uint64 // seq of the set that added the second source
 	ChunkHash string
 	// Sources are the first maxSources sources, oldest first.
-	Sources []ChunkSource
-	Count   uint64 // total number of sources
+	Sources     []ChunkSource
+	SourceCount uint64 // total number of sources
 }
 
 // ChunkSource is a source under which a chunk is cited.
@@ -38,14 +38,14 @@ func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
-	keys := v.Keys
-	prefix := keys.Prefix(nil, conflictList)
+	keys := v.Keyspace
+	prefix := keys.AppendPrefix(nil, conflictList)
 	from, err := tailFrom(v, prefix, page)
 	if err != nil {
 		return nil, nil, err
 	}
 	var last []byte
-	for kv, err := range v.Scan(from, keys.Prefix(nil, conflictList+1)) {
+	for kv, err := range v.Scan(from, keys.AppendPrefix(nil, conflictList+1)) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -68,8 +68,8 @@ func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
 	if page.After == nil {
 		return rowstore.AppendVersion(from, v.Size()-1), nil
 	}
-	if len(page.After) != tailBytes || rowstore.VersionOf(page.After[:rowstore.SeqBytes]) >= v.Size() {
-		return nil, index.ErrPosition
+	if len(page.After) != tailBytes || rowstore.DecodeVersion(page.After[:rowstore.SeqBytes]) >= v.Size() {
+		return nil, index.ErrInvalidPosition
 	}
 	return append(append(from, page.After...), 0), nil
 }
@@ -84,7 +84,7 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 		return c, err
 	}
 	var size int
-	if c.Count, size = binary.Uvarint(value); size <= 0 {
+	if c.SourceCount, size = binary.Uvarint(value); size <= 0 {
 		return c, fmt.Errorf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, value)
 	}
 	for r, err := range v.VersionsOldestFirst(chunkSources, chunk[:], 0) {
@@ -108,13 +108,13 @@ func conflictAt(v *index.View, chunkHash string, below uint64) (Conflict, error)
 func (c *Conflict) add(r rowstore.Version) error {
 	var count uint64
 	values := rowstore.ValueReader{Rest: r.Value}
-	values.Numbers(&count)
-	for len(values.Rest) > 0 && !values.Bad && len(c.Sources) < maxSources {
+	values.ReadNumbers(&count)
+	for len(values.Rest) > 0 && !values.Malformed && len(c.Sources) < maxSources {
 		var id []byte
-		values.Texts(&id)
+		values.ReadTexts(&id)
 		c.Sources = append(c.Sources, ChunkSource{string(id), r.Seq})
 	}
-	if values.Bad {
+	if values.Malformed {
 		return fmt.Errorf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, r.Value)
 	}
 	return nil
@@ -139,7 +139,7 @@ func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Confl
 		if err != nil {
 			return nil, err
 		}
-		if c.Count > 1 {
+		if c.SourceCount > 1 {
 			conflicts = append(conflicts, c)
 		}
 	}

@@ -33,9 +33,9 @@ type deriver struct {
 // Derive implements Deriver.
 func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	switch e.Kind {
-	case record.CitationSet:
+	case record.KindCitationSet:
 		f.citationSet(e)
-	case record.SourceRegistered, record.SourceRevoked:
+	case record.KindSourceRegistered, record.KindSourceRevoked:
 		return f.sourceChanged(&e.Event)
 	}
 	return nil
@@ -44,7 +44,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 func (f *deriver) citationSet(e *index.Event) {
 	set := &e.Set
 	if f.citesUnregistered(set) {
-		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.Flag), []byte(unregisteredSource)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.FlagName), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
 	s.updatePlaces(set)
@@ -77,7 +77,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 			state.fresh = 1
 			f.value = state.append(f.value[:0])
 			f.Rows.Put(citedChunks, p[:], seq, f.value)
-			f.Rows.Set(freshChunkKey(f.Rows.Keys, nil, p), nil)
+			f.Rows.Set(freshChunkKey(f.Rows.Keyspace, nil, p), nil)
 		}
 		if f.unlisted(source, chunk) {
 			s.supersede(p, byList, seq+1)
@@ -138,7 +138,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 		one = new(newChunk)
 		if _, value, found := f.Rows.NewestVersion(chunkSources, chunk[:]); found {
 			r := rowstore.ValueReader{Rest: value}
-			if r.Numbers(&one.sources); r.Bad {
+			if r.ReadNumbers(&one.sources); r.Malformed {
 				f.Rows.Failf("%w: cannot decode the sources of a chunk from %x", rowstore.ErrDamaged, value)
 			}
 		}
@@ -148,8 +148,8 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one.sources++
 	one.ids = rowstore.AppendTexts(one.ids, c.SourceID)
 	if one.sources == 2 {
-		f.Rows.Set(conflictKey(f.Rows.Keys, nil, b.seq, b.conflicts), c.ChunkHash)
-		f.Counters.Add(counters.SeriesOf(counters.ConflictsTotal), 1)
+		f.Rows.Set(conflictKey(f.Rows.Keyspace, nil, b.seq, b.conflicts), c.ChunkHash)
+		f.Counters.Add(counters.SeriesOf(counters.CitationConflictsTotal), 1)
 		b.conflicts++
 	}
 }

@@ -43,8 +43,8 @@ func (f *deriver) anyRunSets() bool {
 	if f.runSets != nil {
 		return *f.runSets
 	}
-	prefix := f.Rows.Keys.Prefix(nil, runSets)
-	it, err := f.Rows.Iterate(prefix, f.Rows.Keys.Prefix(nil, runSets+1))
+	prefix := f.Rows.Keyspace.AppendPrefix(nil, runSets)
+	it, err := f.Rows.Iterate(prefix, f.Rows.Keyspace.AppendPrefix(nil, runSets+1))
 	if err != nil {
 		f.Rows.Failf("%w", err)
 		return false
@@ -59,6 +59,6 @@ func (f *deriver) anyRunSets() bool {
 
 func decodeIdentity(value []byte) (id rowstore.Identity, err error) {
 	r := rowstore.ValueReader{Rest: value}
-	r.Identity(&id)
-	return id, r.Err("an identity", value)
+	r.ReadIdentity(&id)
+	return id, r.Finish("an identity", value)
 }

@@ -30,7 +30,7 @@ func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cite
 	}
 	state := index.ViewState[viewState](v)
 	if state.runSets == nil {
-		any, err := v.HasPrefix(v.Keys.Prefix(nil, runSets))
+		any, err := v.HasPrefix(v.Keyspace.AppendPrefix(nil, runSets))
 		if err != nil {
 			return 0, cited, false, err
 		}
@@ -47,9 +47,9 @@ func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cite
 	return seq, cited, found, err
 }
 
-// CompareSetsOfRuns compares the latest citation sets of runs a and b whose seqs are less than
+// CompareLatestSets compares the latest citation sets of runs a and b whose seqs are less than
 // below. It returns the zero value if either run has no set.
-func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.CitationSetPair, err error) {
+func CompareLatestSets(v *index.View, a, b []byte, below uint64) (sets drift.CitationSetPair, err error) {
 	seqB, citedB, found, err := LatestSetBelow(v, b, below)
 	if err != nil || !found {
 		return drift.CitationSetPair{}, err
@@ -58,14 +58,14 @@ func CompareSetsOfRuns(v *index.View, a, b []byte, below uint64) (sets drift.Cit
 	if err != nil || !found {
 		return drift.CitationSetPair{}, err
 	}
-	return drift.CitationSetPair{A: seqA, B: seqB, Differ: citedA != citedB}, nil
+	return drift.CitationSetPair{SeqA: seqA, SeqB: seqB, Differ: citedA != citedB}, nil
 }
 
 // LostChunk is a cited chunk that is missing from the list of chunks in the current registration of
 // its source.
 type LostChunk struct {
 	Citation
-	Registration uint64 // seq of the event that registered the source
+	RegistrationSeq uint64 // seq of the event that registered the source
 }
 
 // FindLostChunks returns the chunks that a set cites but that the current registration of their
@@ -86,7 +86,7 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 			}
 			sources[c.SourceID] = s
 		}
-		if !s.Listed {
+		if !s.HasChunkList {
 			continue
 		}
 		listed, _, found, err := v.NewestVersion(listedChunks, p[:])
@@ -102,8 +102,8 @@ func FindLostChunks(v *index.View, set *Set) (lost []LostChunk, err error) {
 
 // Reregistration describes a source whose registered chunks changed between two citation sets.
 type Reregistration struct {
-	SourceID string
-	A, B     uint64 // seqs of the registrations in effect at the first and second set
+	SourceID   string
+	SeqA, SeqB uint64 // seqs of the registrations in effect at the first and second set
 }
 
 // FindReregistrations returns the sources that set a or set b cites and whose registered chunks

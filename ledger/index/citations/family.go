@@ -47,7 +47,7 @@ const (
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{
+		RowBytes: map[rowstore.Dimension]int{
 			sourceStates: identity, sourceList: 1, listedChunks: 2 * identity, citedChunks: 2 * identity, places: identity, chunkSources: identity,
 			runSets: identity,
 		},

@@ -48,7 +48,7 @@ func readSet(ctx context.Context, v *index.View, seq uint64) (event.Event, error
 		return event.Event{}, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)
 	}
 	e, err := v.Event(ctx, seq)
-	if err == nil && e.Kind != record.CitationSet {
+	if err == nil && e.Kind != record.KindCitationSet {
 		err = fmt.Errorf("reading event %d as a citation set: %w", seq, storage.ErrNotFound)
 	}
 	e.Seq = seq
@@ -97,10 +97,10 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 // Drift describes how the chunks of a set differ from those of the previous set with the same
 // subject.
 type Drift struct {
-	Seq     uint64
-	Time    time.Time // time of the set's event
-	RunID   *string
-	Against uint64 // seq of the previous set; 0 for the first set
+	Seq         uint64
+	Time        time.Time // time of the set's event
+	RunID       *string
+	PreviousSeq uint64 // seq of the previous set; 0 for the first set
 	drift.ChunkChange
 }
 
@@ -111,19 +111,19 @@ func ListDrift(ctx context.Context, v *index.View, subject string, page index.Pa
 	last, given, err := page.Position()
 	if err == nil && given {
 		if before, err = Get(ctx, v, last); errors.Is(err, storage.ErrNotFound) {
-			err = index.ErrPosition
+			err = index.ErrInvalidPosition
 		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.IdentityOf([]byte(records.Subject), []byte(subject))
+	id := rowstore.IdentityOf([]byte(records.SubjectName), []byte(subject))
 	return rowstore.PageOldestFirst(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
 		set, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
 		}
-		d := &Drift{Seq: r.Seq, Time: set.Time, RunID: set.RunID, Against: before.Seq,
+		d := &Drift{Seq: r.Seq, Time: set.Time, RunID: set.RunID, PreviousSeq: before.Seq,
 			ChunkChange: drift.CompareChunks(chunksOf(&before), chunksOf(&set))}
 		before = set
 		return d, nil

@@ -30,11 +30,11 @@ func (s *sourceState) append(dst []byte) []byte {
 func decodeSourceState(value []byte) (sourceState, error) {
 	var s sourceState
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.registered, &s.listed, &s.chunks)
+	r.ReadNumbers(&s.registered, &s.listed, &s.chunks)
 	if s.listed > 0 {
-		r.Identity(&s.list)
+		r.ReadIdentity(&s.list)
 	}
-	return s, r.Err("a source", value)
+	return s, r.Finish("a source", value)
 }
 
 // pair is the identity of a source followed by the identity of a chunk. It is used in row keys.
@@ -61,9 +61,9 @@ func (s *citedState) append(dst []byte) []byte {
 func decodeCitedState(value []byte) (citedState, error) {
 	var s citedState
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.fresh, &s.from)
-	r.Texts(&s.chunk)
-	return s, r.Err("a chunk of a source", value)
+	r.ReadNumbers(&s.fresh, &s.from)
+	r.ReadTexts(&s.chunk)
+	return s, r.Finish("a chunk of a source", value)
 }
 
 // supersession describes how a chunk of a source was superseded. It is the value type of
@@ -80,28 +80,28 @@ func (s *supersession) append(dst []byte) []byte {
 func decodeSupersession(value []byte) (supersession, error) {
 	var s supersession
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.how, &s.from, &s.to)
-	r.Texts(&s.chunk)
+	r.ReadNumbers(&s.how, &s.from, &s.to)
+	r.ReadTexts(&s.chunk)
 	if s.how >= uint64(len(supersededHow)) {
-		r.Bad = true
+		r.Malformed = true
 	}
-	return s, r.Err("a superseded chunk", value)
+	return s, r.Finish("a superseded chunk", value)
 }
 
 // supersededKey returns the key for the n-th chunk of a source that the event at seq supersedes.
 func supersededKey(k rowstore.Keyspace, dst []byte, source rowstore.Identity, seq uint64, n uint32) []byte {
-	dst = append(k.Prefix(dst, supersessions), source[:]...)
+	dst = append(k.AppendPrefix(dst, supersessions), source[:]...)
 	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(dst, seq), n)
 }
 
 // freshChunkKey returns the key in freshChunks for a source and a chunk.
 func freshChunkKey(k rowstore.Keyspace, dst []byte, p pair) []byte {
-	return append(k.Prefix(dst, freshChunks), p[:]...)
+	return append(k.AppendPrefix(dst, freshChunks), p[:]...)
 }
 
 // conflictKey returns the key for the n-th chunk to which the set at seq adds a second source.
 func conflictKey(k rowstore.Keyspace, dst []byte, seq uint64, n uint32) []byte {
-	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.Prefix(dst, conflictList), seq), n)
+	return binary.BigEndian.AppendUint32(rowstore.AppendVersion(k.AppendPrefix(dst, conflictList), seq), n)
 }
 
 // sortedChunks sorts chunks, removes duplicates, and returns their concatenation, which is the

@@ -13,7 +13,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	if change.ID == nil {
 		return nil
 	}
-	if change.Listed {
+	if change.HasChunkList {
 		// supersedeUnlisted reads the stored chunks of the source, so all earlier events must
 		// be stored.
 		if err := f.RequireEmptyBatch(); err != nil {
@@ -24,9 +24,9 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	_, _, known := f.Rows.NewestVersion(sourceStates, source[:])
 	var state sourceState
 	switch {
-	case e.Kind == record.SourceRegistered:
+	case e.Kind == record.KindSourceRegistered:
 		state.registered = 1
-		if change.Listed {
+		if change.HasChunkList {
 			state.listed, state.chunks = 1, uint64(len(change.ChunkHashes))
 			state.list = listIdentity(change.ChunkHashes)
 		}
@@ -38,7 +38,7 @@ func (f *deriver) sourceChanged(e *event.Event) error {
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(sourceStates, source[:], e.Seq, f.value)
-	if !change.Listed {
+	if !change.HasChunkList {
 		return nil
 	}
 	listed := make(map[rowstore.Identity]bool, len(change.ChunkHashes))

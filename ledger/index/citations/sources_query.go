@@ -16,9 +16,9 @@ type Source struct {
 	ID         string
 	Seq        uint64 // seq of the last registration or revocation
 	Registered bool
-	// Listed is true if the registration lists the source's chunks, even if the list is empty.
-	Listed bool
-	Chunks uint64 // number of listed chunks
+	// HasChunkList is true if the registration lists the source's chunks, even if the list is empty.
+	HasChunkList bool
+	ChunkCount   uint64 // number of listed chunks
 }
 
 // SourceDetail is a source with the details of its last registration or revocation.
@@ -43,7 +43,7 @@ func sourceBelow(v *index.View, id string, row rowstore.Identity, below uint64) 
 		return Source{ID: id}, false, err
 	}
 	s, err := decodeSourceState(value)
-	return Source{ID: id, Seq: seq, Registered: s.registered > 0, Listed: s.listed > 0, Chunks: s.chunks}, true, err
+	return Source{ID: id, Seq: seq, Registered: s.registered > 0, HasChunkList: s.listed > 0, ChunkCount: s.chunks}, true, err
 }
 
 // SourceDetailByID returns the source with the given ID, or storage.ErrNotFound if it was never

@@ -57,12 +57,12 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	}
 	one := supersession{how: how, from: state.from, to: to, chunk: state.chunk}
 	f.value = one.append(f.value[:0])
-	f.Rows.Set(supersededKey(f.Rows.Keys, nil, rowstore.Identity(p[:len(rowstore.Identity{})]), s.seq, s.n), f.value)
+	f.Rows.Set(supersededKey(f.Rows.Keyspace, nil, rowstore.Identity(p[:len(rowstore.Identity{})]), s.seq, s.n), f.value)
 	s.n++
 	after := citedState{from: to, chunk: state.chunk}
 	f.value = after.append(f.value[:0])
 	f.Rows.Put(citedChunks, p[:], s.seq, f.value)
-	f.Rows.Delete(freshChunkKey(f.Rows.Keys, nil, p))
+	f.Rows.Delete(freshChunkKey(f.Rows.Keyspace, nil, p))
 	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
 }
 
@@ -75,7 +75,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 		return err
 	}
 	before := s.n
-	prefix := append(f.Rows.Keys.Prefix(nil, freshChunks), source[:]...)
+	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, freshChunks), source[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 		if listed[chunk] {
 			continue
 		}
-		if int(s.n-before) == f.BatchSteps {
+		if int(s.n-before) == f.BatchEffects {
 			return index.ErrBatchFull
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
@@ -98,8 +98,8 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 // supersededCount returns how many chunks of a source the event at seq has superseded in the
 // batches stored so far.
 func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
-	first := supersededKey(f.Rows.Keys, nil, source, seq, 0)
-	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keys, nil, source, seq, math.MaxUint32))
+	first := supersededKey(f.Rows.Keyspace, nil, source, seq, 0)
+	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keyspace, nil, source, seq, math.MaxUint32))
 	if err != nil {
 		return 0, err
 	}

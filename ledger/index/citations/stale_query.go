@@ -20,24 +20,24 @@ type StaleCitation struct {
 	ChunkHash string
 	// SupersededBy is the seq of the event that superseded the chunk. How is recited, registered,
 	// or not_listed.
-	SupersededBy uint64
-	How          string
+	SupersededBy     uint64
+	SupersessionKind string
 }
 
-// ListStaleOfSource returns the stale citations of a source. The most recently superseded chunk comes
+// ListStaleCitationsOfSource returns the stale citations of a source. The most recently superseded chunk comes
 // first, and for each chunk the newest set comes first. A set appears once for each of its superseded
 // chunks.
-func ListStaleOfSource(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
+func ListStaleCitationsOfSource(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page, source: source}
 	id := rowstore.IdentityOf([]byte(source))
-	return l.read(append(v.Keys.Prefix(nil, supersessions), id[:]...), tailBytes)
+	return l.read(append(v.Keyspace.AppendPrefix(nil, supersessions), id[:]...), tailBytes)
 }
 
-// ListStale returns the stale citations of all sources, grouped by source. Each group is sorted
-// like the result of ListStaleOfSource. The order of the sources does not depend on the log.
-func ListStale(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
+// ListStaleCitations returns the stale citations of all sources, grouped by source. Each group is sorted
+// like the result of ListStaleCitationsOfSource. The order of the sources does not depend on the log.
+func ListStaleCitations(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
-	return l.read(v.Keys.Prefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
+	return l.read(v.Keyspace.AppendPrefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
 }
 
 // staleList reads one page of stale citations.
@@ -57,8 +57,8 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 	}
 	from, below := bytes.Clone(prefix), l.Size()
 	if after := l.page.After; after != nil {
-		if len(after) != suffix+rowstore.SeqBytes || rowstore.VersionOf(after[suffix-tailBytes:suffix-4]) >= l.Size() {
-			return nil, nil, index.ErrPosition
+		if len(after) != suffix+rowstore.SeqBytes || rowstore.DecodeVersion(after[suffix-tailBytes:suffix-4]) >= l.Size() {
+			return nil, nil, index.ErrInvalidPosition
 		}
 		from = append(from, after[:suffix]...)
 		below, _ = rowstore.DecodeSeq(after[suffix:])
@@ -74,7 +74,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 				return nil, nil, err
 			}
 			head, position := kv.Key[:len(kv.Key)-tailBytes], kv.Key
-			by := rowstore.VersionOf(kv.Key[:len(head)+rowstore.SeqBytes])
+			by := rowstore.DecodeVersion(kv.Key[:len(head)+rowstore.SeqBytes])
 			if by >= l.Size() { // skip to the supersessions that the view sees
 				from = append(rowstore.AppendVersion(bytes.Clone(head), l.Size()-1), 0, 0, 0, 0)
 				position = from
@@ -118,7 +118,7 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 	if err != nil {
 		return err
 	}
-	if e.Kind == record.CitationSet {
+	if e.Kind == record.KindCitationSet {
 		for _, c := range e.CitationSet().Citations {
 			if rowstore.IdentityOf(c.SourceID) == id {
 				l.source, l.id = string(c.SourceID), id
@@ -153,7 +153,7 @@ func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, sourc
 		}
 		rows = append(rows, StaleCitation{
 			Seq: r.Seq, RunID: index.StringPointer(e.RunID()), Subject: string(e.CitationSet().Subject), SourceID: source, ChunkHash: string(one.chunk),
-			SupersededBy: by, How: supersededHow[one.how],
+			SupersededBy: by, SupersessionKind: supersededHow[one.how],
 		})
 	}
 	return rows, 0, nil

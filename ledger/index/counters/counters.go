@@ -98,7 +98,7 @@ func (c *Counters) Write(rows *rowstore.Writer) {
 	c.FlushPending()
 	for _, at := range c.changed {
 		c.own[at].changed = false
-		c.key = append(rows.Keys.Prefix(c.key[:0], counterDimension), c.own[at].name...)
+		c.key = append(rows.Keyspace.AppendPrefix(c.key[:0], counterDimension), c.own[at].name...)
 		var value [rowstore.SeqBytes]byte
 		rows.Set(c.key, rowstore.AppendSeq(value[:0], c.values[at]))
 	}

@@ -16,20 +16,20 @@ type Metric uint8
 
 const (
 	RecordsTotal Metric = iota
-	ChecksTotal
+	HashChecksTotal
 	RefusalsTotal
 	DriftTotal
-	DivergenceTotal
-	FailuresTotal
-	ConflictsTotal
+	DAGDivergenceTotal
+	DAGFailuresTotal
+	CitationConflictsTotal
 	PathChangesTotal
-	CollisionsTotal
+	PathIDCollisionsTotal
 	StateChangesTotal
 	StaleChunksTotal
 	ProducerDuplicatesTotal
-	ProducerMissing
-	InconsistentTotal
-	IncompleteTotal
+	MissingProducerSeqs
+	InconsistentVerdictsTotal
+	IncompleteRecordsTotal
 	metricCount
 )
 
@@ -45,7 +45,7 @@ var Metrics = [metricCount]struct {
 	RecordsTotal: {"colophon_ledger_records_total",
 		"Records in the log, by kind. Refused records are not counted.",
 		[]string{"kind"}},
-	ChecksTotal: {"colophon_ledger_hash_checks_total",
+	HashChecksTotal: {"colophon_ledger_hash_checks_total",
 		"Hash checks of the records in the log, by kind, field and result (match, mismatch, computed, claimed). " +
 			"Checks of refused records are not counted; see colophon_ledger_refusals_total.",
 		[]string{"kind", "field", "result"}},
@@ -55,17 +55,17 @@ var Metrics = [metricCount]struct {
 	DriftTotal: {"colophon_ledger_drift_total",
 		"IPC runs by cause. Each run is compared with the previous live run with the same input.",
 		[]string{"cause"}},
-	DivergenceTotal: {"colophon_ledger_dag_divergence_total",
+	DAGDivergenceTotal: {"colophon_ledger_dag_divergence_total",
 		"Run-DAGs by the first stage that differs from the previous live run-DAG with the same question_hash; the label is none if no stage differs.",
 		[]string{"stage"}},
-	FailuresTotal: {"colophon_ledger_dag_failures_total",
+	DAGFailuresTotal: {"colophon_ledger_dag_failures_total",
 		"Run-DAGs by failure_stage and audit_mode; the label is none if the value is null.",
 		[]string{"failure_stage", "audit_mode"}},
-	ConflictsTotal: {"colophon_ledger_citation_conflicts_total",
+	CitationConflictsTotal: {"colophon_ledger_citation_conflicts_total",
 		"Chunk hashes that are cited under more than one source.", nil},
 	PathChangesTotal: {"colophon_ledger_path_changes_total",
 		"Path fingerprints by category.", []string{"category"}},
-	CollisionsTotal: {"colophon_ledger_path_id_collisions_total",
+	PathIDCollisionsTotal: {"colophon_ledger_path_id_collisions_total",
 		"Routes whose path_id was already in use by another route of the same project.", nil},
 	StateChangesTotal: {"colophon_ledger_state_changes_total",
 		"Record state changes, by new state.", []string{"state"}},
@@ -73,18 +73,18 @@ var Metrics = [metricCount]struct {
 		"Source chunks that were superseded.", nil},
 	ProducerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
 		"Records that repeat a sequence number of their producer.", nil},
-	ProducerMissing: {"colophon_ledger_producer_missing",
+	MissingProducerSeqs: {"colophon_ledger_producer_missing",
 		"Sequence numbers that producers have skipped and not yet delivered.", nil},
-	InconsistentTotal: {"colophon_ledger_inconsistent_verdicts_total",
+	InconsistentVerdictsTotal: {"colophon_ledger_inconsistent_verdicts_total",
 		"Run-DAGs whose verdict breaks a rule, by rule.",
 		[]string{"rule"}},
-	IncompleteTotal: {"colophon_ledger_incomplete_total",
+	IncompleteRecordsTotal: {"colophon_ledger_incomplete_total",
 		"IPC records that lack system_prompt, output, temperature, max_tokens or seed, by missing part. A record is counted once for each missing part.",
 		[]string{"lacks"}},
 }
 
 // IsGauge reports whether a metric can decrease.
-func (m Metric) IsGauge() bool { return m == ProducerMissing }
+func (m Metric) IsGauge() bool { return m == MissingProducerSeqs }
 
 // Series identifies one counter: a metric with the values of its labels. Unused labels are empty.
 type Series struct {
@@ -101,19 +101,19 @@ type Counts map[Series]uint64
 // increment.
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
-	for _, kind := range record.Kinds {
+	for _, kind := range record.RecordKinds {
 		c[SeriesOf(RecordsTotal, string(kind))] = 0
 	}
-	for _, reason := range Refusals {
+	for _, reason := range RefusalReasons {
 		c[SeriesOf(RefusalsTotal, string(reason))] = 0
 	}
 	for _, rule := range rules.VerdictRules {
-		c[SeriesOf(InconsistentTotal, rule)] = 0
+		c[SeriesOf(InconsistentVerdictsTotal, rule)] = 0
 	}
 	for _, s := range begin {
 		c[s] = 0
 	}
-	for m := ConflictsTotal; m < metricCount; m++ {
+	for m := CitationConflictsTotal; m < metricCount; m++ {
 		if len(Metrics[m].Labels) == 0 {
 			c[SeriesOf(m)] = 0
 		}
@@ -144,11 +144,11 @@ func (c *Counters) CountEvent(e *event.Event) {
 		c.pending.events++
 		return
 	}
-	if e.Kind == record.RecordRefused {
-		c.Add(SeriesOf(RefusalsTotal, Label([]byte(e.Refusal().Reason), Refusals[:])), 1)
+	if e.Kind == record.KindRecordRefused {
+		c.Add(SeriesOf(RefusalsTotal, Label([]byte(e.Refusal().Reason), RefusalReasons[:])), 1)
 		return
 	}
-	kind := Label([]byte(e.Kind), record.Kinds[:])
+	kind := Label([]byte(e.Kind), record.RecordKinds[:])
 	if kind == OtherLabel && Label([]byte(e.Kind), ledgerKinds[:]) != OtherLabel {
 		return
 	}
@@ -159,25 +159,25 @@ func (c *Counters) CountEvent(e *event.Event) {
 	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
 	for name, check := range e.Checks.Members() {
 		if rule, broken := brokenRule(name, check); broken {
-			a.places = append(a.places, c.place(SeriesOf(InconsistentTotal, Label(rule, rules.VerdictRules[:]))))
+			a.places = append(a.places, c.place(SeriesOf(InconsistentVerdictsTotal, Label(rule, rules.VerdictRules[:]))))
 			continue
 		}
 		field := FieldLabel(name.Text())
 		// When a field first occurs, the counters for all of its results start at 0, so that
 		// Prometheus's rate function sees the first mismatch.
-		for _, r := range Results {
-			c.place(SeriesOf(ChecksTotal, kind, field, string(r)))
+		for _, r := range HashCheckResults {
+			c.place(SeriesOf(HashChecksTotal, kind, field, string(r)))
 		}
-		result := Label(check.Member("result").Text(), Results[:])
-		a.places = append(a.places, c.place(SeriesOf(ChecksTotal, kind, field, result)))
+		result := Label(check.Member("result").Text(), HashCheckResults[:])
+		a.places = append(a.places, c.place(SeriesOf(HashChecksTotal, kind, field, result)))
 	}
 }
 
 // brokenRule returns the name of the rule that a verdict check tests. broken is true if the check
 // found that the verdict breaks the rule.
 func brokenRule(name, check pyjson.Value) (rule []byte, broken bool) {
-	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix))
-	return rule, broken && string(check.Member("result").Text()) == string(record.Inconsistent)
+	rule, broken = bytes.CutPrefix(name.Text(), []byte(rules.VerdictCheckPrefix))
+	return rule, broken && string(check.Member("result").Text()) == string(record.ResultInconsistent)
 }
 
 // FlushPending makes the counters include all events that were passed to CountEvent.
@@ -198,22 +198,22 @@ const OtherLabel = "other"
 // ledgerKinds are the kinds of events that the ledger itself writes (spec: Event body). They
 // are not records.
 var ledgerKinds = [...]record.Kind{
-	record.LedgerCreated, record.RecordRefused, record.RecordStateChanged, record.PathValidated,
-	record.SourceRegistered, record.SourceRevoked, record.ContentRedacted, record.KeyRotated, record.Note,
+	record.KindLedgerCreated, record.KindRecordRefused, record.KindRecordStateChanged, record.KindPathValidated,
+	record.KindSourceRegistered, record.KindSourceRevoked, record.KindContentRedacted, record.KindKeyRotated, record.KindNote,
 }
 
-// Results lists the known results of hash checks. Any other result is counted as OtherLabel.
-var Results = [...]record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed}
+// HashCheckResults lists the known results of hash checks. Any other result is counted as OtherLabel.
+var HashCheckResults = [...]record.CheckResult{record.ResultMatch, record.ResultMismatch, record.ResultComputed, record.ResultClaimed}
 
-// Refusals lists the known reasons for refusals. Any other reason is counted as OtherLabel.
-var Refusals = [...]record.Refusal{record.RefusedMismatch, record.RefusedKey}
+// RefusalReasons lists the known reasons for refusals. Any other reason is counted as OtherLabel.
+var RefusalReasons = [...]record.Refusal{record.RefusalMismatch, record.RefusalKeyConflict}
 
 // StagePrefix begins the name of each checked field that is a stage.
 const StagePrefix = "stage:"
 
-// Fields lists the checked fields that are not stages, under the names that
+// CheckedFields lists the checked fields that are not stages, under the names that
 // record.Check.MetricField returns.
-var Fields = [...]string{
+var CheckedFields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
 	"path_id", "content_fingerprint", "raw_content_fingerprint",
@@ -237,12 +237,12 @@ func Label[S ~string](text []byte, known []S) string {
 // FieldLabel returns the label value for the name of a checked field. The number of possible label
 // values is bounded.
 func FieldLabel(name []byte) string {
-	if known := Label(name, Fields[:]); known != OtherLabel {
+	if known := Label(name, CheckedFields[:]); known != OtherLabel {
 		return known
 	}
 	bounded := record.Check{Field: string(name)}.MetricField()
 	if strings.HasPrefix(bounded, StagePrefix) {
 		return bounded
 	}
-	return Label([]byte(bounded), Fields[:])
+	return Label([]byte(bounded), CheckedFields[:])
 }

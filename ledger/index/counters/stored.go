@@ -40,8 +40,8 @@ func decodeSeries(name []byte) (Series, error) {
 // Read returns the stored counters of a ledger. Counters that are in NewCounts(begin) but are not
 // stored are 0.
 func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
-	prefix := from.Keys.Prefix(nil, counterDimension)
-	it, err := from.Iterate(prefix, from.Keys.Prefix(nil, counterDimension+1))
+	prefix := from.Keyspace.AppendPrefix(nil, counterDimension)
+	it, err := from.Iterate(prefix, from.Keyspace.AppendPrefix(nil, counterDimension+1))
 	if err != nil {
 		return nil, err
 	}

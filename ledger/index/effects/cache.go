@@ -32,7 +32,7 @@ func (c *Cache) Totals(ctx context.Context, ledger string, v *index.View, query 
 	}
 	key := totalsKey{ledger, query}
 	known := c.find(key)
-	if known != nil && known.AsOf == v.Size() {
+	if known != nil && known.TreeSize == v.Size() {
 		return *known, nil
 	}
 	totals, err := Count(ctx, v, query, known)

@@ -15,8 +15,8 @@ func TestTotalsAreKept(t *testing.T) {
 	}
 	for n := range maxTotals + 2 {
 		require.Nil(t, kept.find(keyOf(n)))
-		kept.keep(keyOf(n), Totals{Pairs: 1, AsOf: 7})
-		kept.keep(keyOf(n), Totals{Pairs: uint64(n), AsOf: 8})
+		kept.keep(keyOf(n), Totals{Pairs: 1, TreeSize: 7})
+		kept.keep(keyOf(n), Totals{Pairs: uint64(n), TreeSize: 8})
 	}
 	require.Len(t, kept.kept, maxTotals)
 	require.Len(t, kept.keys, maxTotals)
@@ -24,7 +24,7 @@ func TestTotalsAreKept(t *testing.T) {
 		totals := kept.find(keyOf(n))
 		require.Equal(t, n >= 2, totals != nil)
 		if totals != nil {
-			require.Equal(t, Totals{Pairs: uint64(n), AsOf: 8}, *totals)
+			require.Equal(t, Totals{Pairs: uint64(n), TreeSize: 8}, *totals)
 		}
 	}
 	other := keyOf(maxTotals)

@@ -28,7 +28,7 @@ type deriver struct {
 
 // Derive implements Deriver.
 func (f *deriver) Derive(_ context.Context, e *index.Event) error {
-	if e.Kind == record.IPCRecord {
+	if e.Kind == record.KindIPCRecord {
 		f.writeCombinations(e.Seq, &e.IPC)
 	}
 	return nil
@@ -52,7 +52,7 @@ func (f *deriver) writeCombinations(seq uint64, ipc *event.IPC) {
 		f.addCombination(valueCombinations, id, seq)
 	}
 	if f.groups.IsFirstOfCombination(groups.ByMembers) {
-		for _, digest := range ipc.Members.All() {
+		for _, digest := range ipc.MemberDigests.All() {
 			f.addCombination(memberCombinations, memberID(digest), seq)
 		}
 	}

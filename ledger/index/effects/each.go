@@ -16,7 +16,7 @@ type PairPage struct {
 
 // FirstPage returns the pairs on the first page of List, without reading their events.
 func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPage, err error) {
-	b.AsOf = v.Size()
+	b.TreeSize = v.Size()
 	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *runPair) error {
 		b.add(one)
 		b.Seqs = append(b.Seqs, [2]uint64{one.cursors[0].seq, one.cursors[1].seq})

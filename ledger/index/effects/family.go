@@ -25,7 +25,7 @@ const (
 // variable.
 func Family() index.Family {
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{valueCombinations: len(rowstore.Identity{}), memberCombinations: len(rowstore.Identity{})},
+		RowBytes: map[rowstore.Dimension]int{valueCombinations: len(rowstore.Identity{}), memberCombinations: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
 			d.groups.AddFilterDimensions(valueCombinations, memberCombinations)
@@ -44,4 +44,4 @@ func memberID(digest []byte) (id rowstore.Identity) {
 }
 
 // This declaration fails to compile if a member digest and an identity differ in length.
-var _ [members.DigestBytes]byte = rowstore.Identity{}
+var _ [members.DigestSize]byte = rowstore.Identity{}

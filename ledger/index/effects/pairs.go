@@ -35,7 +35,7 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 	}
 	// Skip runs without a seed if the query requires one. Also skip runs that are in the list because
 	// another member, not the query's variable, has the digest.
-	if e.query.Seeded && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
+	if e.query.SeededOnly && run.Seed == nil || isMember(e.query.Variable) && !bytes.Equal(e.valueOf(&run.IPC), e.lists[at.turn].value) {
 		return matchedCombinations{none: true}, nil
 	}
 	p := e.matchOf(e.combinationsOf(run.IPC))
@@ -47,7 +47,7 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 // first returns the first run of one of the two combinations. of is the combination's index, 0 or
 // 1.
 func (p *matchedCombinations) first(of int) (seq uint64, found bool, err error) {
-	for version, err := range p.view.VersionsOldestFirst(groups.Combinations, p.combinations[of][:], 0) {
+	for version, err := range p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[of][:], 0) {
 		return version.Seq, err == nil, err
 	}
 	return 0, false, nil
@@ -59,15 +59,15 @@ func (e *walk) combinationsOf(ipc event.IPC) (pair combinations) {
 	by := inputIn(e.query.Variable)
 	var without rowstore.Identity // stays zero if combinations contain the variable
 	if e.isOutsideCombination() {
-		without = groups.Combination(&ipc, by)
+		without = groups.CombinationID(&ipc, by)
 	}
 	for i, l := range e.lists {
 		if e.isOutsideCombination() {
-			pair[i] = groups.CombinationWithGroup(without, l.id)
+			pair[i] = groups.CombinationGroupID(without, l.id)
 			continue
 		}
 		e.setValue(&ipc, l.value)
-		pair[i] = groups.Combination(&ipc, by)
+		pair[i] = groups.CombinationID(&ipc, by)
 	}
 	return pair
 }
@@ -82,14 +82,14 @@ func (e *walk) isLabel() bool { return strings.HasPrefix(e.query.Variable, recor
 
 // isOutsideCombination reports whether the variable is not part of combinations.
 func (e *walk) isOutsideCombination() bool {
-	return e.isLabel() || e.query.Variable == records.OllamaBuild
+	return e.isLabel() || e.query.Variable == records.OllamaBuildHashName
 }
 
 // inputIn returns how combinations compare the input if they differ in the given variable. For the
 // seed, it returns ByInput, because input_hash covers the seed if the payload contains it.
 func inputIn(variable string) groups.InputMode {
 	switch {
-	case variable == seedName || variable == records.Input:
+	case variable == seedName || variable == records.InputName:
 		return groups.ByInput
 	case isMember(variable):
 		return groups.ByMembers
@@ -103,10 +103,10 @@ func isMember(variable string) bool { return strings.HasPrefix(variable, "/") }
 // valueOf returns the value of the variable in a run.
 func (e *walk) valueOf(r *event.IPC) []byte {
 	switch {
-	case e.query.Variable == records.Input:
+	case e.query.Variable == records.InputName:
 		return r.InputIdentity()
 	case isMember(e.query.Variable):
-		return r.Members.Find(e.name)
+		return r.MemberDigests.Find(e.name)
 	}
 	return *fieldOf(r, e.query.Variable)
 }
@@ -114,10 +114,10 @@ func (e *walk) valueOf(r *event.IPC) []byte {
 // setValue sets the variable of a run to value. The run must have the variable.
 func (e *walk) setValue(r *event.IPC, value []byte) {
 	switch {
-	case e.query.Variable == records.Input:
+	case e.query.Variable == records.InputName:
 		r.SeedlessInputHash = nil
 	case isMember(e.query.Variable):
-		r.Members = r.Members.Replace(e.name, value)
+		r.MemberDigests = r.MemberDigests.Replace(e.name, value)
 		return
 	}
 	*fieldOf(r, e.query.Variable) = value
@@ -127,17 +127,17 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 // input, r must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
-	case records.Input, records.InputHash:
+	case records.InputName, records.InputHashName:
 		return &r.InputHash
-	case records.SystemPromptHash:
+	case records.SystemPromptHashName:
 		return &r.SystemPromptHash
-	case records.Model:
+	case records.ModelName:
 		return &r.Model
 	case temperatureName:
 		return &r.Temperature
 	case maxTokensName:
 		return &r.MaxTokens
-	case records.OllamaBuild:
+	case records.OllamaBuildHashName:
 		return &r.OllamaBuildHash
 	}
 	return &r.Seed
@@ -160,9 +160,9 @@ func (p *matchedCombinations) walk(from *[2]uint64) iter.Seq2[runPair, error] {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.VersionsOldestFirst(groups.Combinations, p.combinations[0][:], from[0]))
+		a, stopA := iter.Pull2(p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[0][:], from[0]))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.VersionsOldestFirst(groups.Combinations, p.combinations[1][:], from[1]))
+		b, stopB := iter.Pull2(p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[1][:], from[1]))
 		defer stopB()
 		one := runPair{cursors: [2]cursor{{from: from[0]}, {from: from[1]}}}
 		for {
@@ -212,12 +212,12 @@ func (c *cursor) step(p *matchedCombinations, next func() (rowstore.Version, err
 	}
 	c.seq, c.from = version.Seq, version.Seq+1
 	if !p.any {
-		state, err := records.State(p.view, version.Seq)
-		if err != nil || state != string(record.Live) {
+		state, err := records.StateOf(p.view, version.Seq)
+		if err != nil || state != string(record.StateLive) {
 			return true, err
 		}
 	}
-	if c.output, err = groups.OutputOf(version); err != nil {
+	if c.output, err = groups.OutputSeqOf(version); err != nil {
 		return false, err
 	}
 	c.from, c.ready = version.Seq, true

@@ -16,12 +16,12 @@ import (
 
 // Variables are the possible values of Query.Variable, in addition to labels and payload
 // members.
-var Variables = [...]string{records.Input, records.InputHash, records.SystemPromptHash, records.Model, temperatureName, maxTokensName, seedName, records.OllamaBuild}
+var Variables = [...]string{records.InputName, records.InputHashName, records.SystemPromptHashName, records.ModelName, temperatureName, maxTokensName, seedName, records.OllamaBuildHashName}
 
 // IsVariable reports whether name is a valid Query.Variable.
 func IsVariable(name string) bool {
 	label, is := strings.CutPrefix(name, records.LabelPrefix)
-	_, member := members.Name([]byte(name))
+	_, member := members.NameFromPointer([]byte(name))
 	return is && label != "" || member || slices.Contains(Variables[:], name)
 }
 
@@ -31,16 +31,16 @@ type Query struct {
 	Variable string // one of Variables, "label:" followed by the name of a label, or the JSON pointer of a payload member
 	// A and B are the two values of the variable. Numbers are written as in events. The values of a
 	// payload member are given as digests.
-	A, B     string
-	AnyState bool // include runs in any state, not only live ones
-	Seeded   bool // include only runs with a seed
+	A, B       string
+	AnyState   bool // include runs in any state, not only live ones
+	SeededOnly bool // include only runs with a seed
 }
 
 // Pair holds two runs that differ only in the query's variable. The k-th run of one combination is
 // paired with the k-th run of the other.
 type Pair struct {
-	A, B    records.IPCRecord
-	Changed bool // whether the outputs differ
+	A, B          records.IPCRecord
+	OutputChanged bool // whether the outputs differ
 }
 
 // List returns a page of pairs and the position of the next page, or nil if there is none. If few
@@ -159,12 +159,12 @@ func (e *walk) rows() rowstore.Dimension {
 func (e *walk) before(of int, combination uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.FormsRunGroups(e.query.Variable) {
-		g, err := groups.VersionAt(e.view, id, combination, groups.AddsCombination)
-		return g.CombinationBefore, err
+		g, err := groups.VersionAt(e.view, id, combination, groups.FlagNewCombination)
+		return g.PrevCombinationSeq, err
 	}
 	at, _, found, err := e.view.NewestVersionBelow(e.rows(), id[:], combination+1)
 	if err == nil && (!found || at != combination) {
-		err = index.ErrPosition
+		err = index.ErrInvalidPosition
 	}
 	if err != nil {
 		return 0, err
@@ -217,7 +217,7 @@ func (p *position) append(dst []byte) []byte {
 // to another query.
 func (e *walk) decodePosition(after []byte) (position, error) {
 	if len(after) != positionBytes || after[positionBytes-1] > 1 {
-		return position{}, index.ErrPosition
+		return position{}, index.ErrInvalidPosition
 	}
 	var seqs [4]uint64
 	for i := range seqs {
@@ -226,7 +226,7 @@ func (e *walk) decodePosition(after []byte) (position, error) {
 	p := position{next: [2]uint64(seqs[:2]), turn: int(after[positionBytes-1]), runs: [2]uint64(seqs[2:])}
 	for of, combination := range p.next {
 		if combination == 0 || combination >= e.view.Size() || p.runs[of] > e.view.Size() {
-			return position{}, index.ErrPosition
+			return position{}, index.ErrInvalidPosition
 		}
 		if _, err := e.before(of, combination); err != nil {
 			return position{}, err

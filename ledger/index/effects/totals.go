@@ -15,7 +15,7 @@ import (
 // Totals counts the pairs of a query as of a tree size.
 type Totals struct {
 	Pairs, Changed, Unchanged uint64
-	AsOf                      uint64
+	TreeSize                  uint64
 }
 
 // Count counts all pairs of a query. It reads about as many keys as List reads for all pages
@@ -28,7 +28,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 		return Totals{}, err
 	}
 	if known != nil {
-		more, err := e.hasMore(ctx, at, max(v.Size(), known.AsOf)-min(v.Size(), known.AsOf))
+		more, err := e.hasMore(ctx, at, max(v.Size(), known.TreeSize)-min(v.Size(), known.TreeSize))
 		if err != nil {
 			return Totals{}, err
 		}
@@ -36,7 +36,7 @@ func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, 
 			return e.countFrom(ctx, *known)
 		}
 	}
-	t := Totals{AsOf: v.Size()}
+	t := Totals{TreeSize: v.Size()}
 	return t, e.each(ctx, at, t.add)
 }
 
@@ -73,11 +73,11 @@ func (t *Totals) add(pair *runPair) {
 
 // countFrom returns the totals at the view's size, derived from the totals at another size.
 func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
-	touched, err := e.touched(ctx, min(known.AsOf, e.view.Size()), max(known.AsOf, e.view.Size()))
+	touched, err := e.touched(ctx, min(known.TreeSize, e.view.Size()), max(known.TreeSize, e.view.Size()))
 	if err != nil {
 		return Totals{}, err
 	}
-	now, then := Totals{AsOf: e.view.Size()}, Totals{AsOf: known.AsOf}
+	now, then := Totals{TreeSize: e.view.Size()}, Totals{TreeSize: known.TreeSize}
 	for _, t := range [...]*Totals{&now, &then} {
 		if err := e.countThese(ctx, touched, t); err != nil {
 			return Totals{}, err
@@ -107,10 +107,10 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 			return nil, err
 		}
 		switch decoded.Kind {
-		case record.IPCRecord:
+		case record.KindIPCRecord:
 			ipc := decoded.IPC()
 			e.touch(touched, &ipc, e.hasValue(&decoded, &ipc))
-		case record.RecordStateChanged:
+		case record.KindRecordStateChanged:
 			// A record that is not found can be ignored. If it is not an IPC record, no pair
 			// contains it. If it does not exist, the fold ignores the change too. If its seq is not
 			// below the view's size, its own event is between the two sizes.
@@ -131,7 +131,7 @@ func (e *walk) touched(ctx context.Context, from, to uint64) (map[combinations]b
 // touch adds the combinations of a run to touched if the query counts the run. has says whether the
 // run has one of the two values.
 func (e *walk) touch(touched map[combinations]bool, ipc *event.IPC, has bool) {
-	if has && !(e.query.Seeded && ipc.Seed == nil) {
+	if has && !(e.query.SeededOnly && ipc.Seed == nil) {
 		touched[e.combinationsOf(*ipc)] = true
 	}
 }
@@ -157,7 +157,7 @@ func (e *walk) isValue(value []byte) bool {
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())
-	view.SetSize(t.AsOf)
+	view.SetSize(t.TreeSize)
 	for ids := range these {
 		match := e.matchOf(ids)
 		if err := match.each(ctx, t.add); err != nil {

@@ -21,27 +21,27 @@ const (
 
 var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
 
-// Combination returns the identity of a run's input, system prompt, model, temperature, max_tokens,
+// CombinationID returns the identity of a run's input, system prompt, model, temperature, max_tokens,
 // and seed. It returns zero if the input mode does not apply to the run. An absent value is encoded
 // as an empty one. This is unambiguous, because a value that is present is never empty. The model
 // is always present.
-func Combination(ipc *event.IPC, by InputMode) rowstore.Identity {
+func CombinationID(ipc *event.IPC, by InputMode) rowstore.Identity {
 	of := ipc.InputHash
-	var digests [members.MaxMembers * members.DigestBytes]byte
+	var digests [members.MaxMembers * members.DigestSize]byte
 	switch {
 	case by == ByInput:
 		of = ipc.InputIdentity()
-	case by == ByMembers && !ipc.Members.HasDigests():
+	case by == ByMembers && !ipc.MemberDigests.HasDigests():
 		return rowstore.Identity{}
 	case by == ByMembers:
-		of = ipc.Members.AppendBytes(digests[:0])
+		of = ipc.MemberDigests.AppendBytes(digests[:0])
 	}
 	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
-// CombinationWithGroup returns the joint identity of a combination and a group. The value of the
+// CombinationGroupID returns the joint identity of a combination and a group. The value of the
 // group, such as a label, must not be part of combinations.
-func CombinationWithGroup(combination, group rowstore.Identity) rowstore.Identity {
+func CombinationGroupID(combination, group rowstore.Identity) rowstore.Identity {
 	return rowstore.IdentityOf([]byte("label"), combination[:], group[:])
 }
 
@@ -73,7 +73,7 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 
 // isKnown reports whether a combination has any runs.
 func isKnown(f *Deriver, id rowstore.Identity) bool {
-	_, _, known := f.Rows.NewestVersion(Combinations, id[:])
+	_, _, known := f.Rows.NewestVersion(CombinationsDimension, id[:])
 	return known
 }
 
@@ -91,15 +91,15 @@ func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
 // addTo adds a run to a combination. f.value must contain the run's encoded output.
 func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	if first {
-		f.Rows.PutFirst(Combinations, id[:], seq, f.value)
+		f.Rows.PutFirst(CombinationsDimension, id[:], seq, f.value)
 	} else {
-		f.Rows.Put(Combinations, id[:], seq, f.value)
+		f.Rows.Put(CombinationsDimension, id[:], seq, f.value)
 	}
 }
 
-// OutputOf returns the output of the run that wrote the version v of a row in Combinations. The
+// OutputSeqOf returns the output of the run that wrote the version v of a row in Combinations. The
 // output is identified by the first run in the ledger that has it.
-func OutputOf(v rowstore.Version) (uint64, error) {
+func OutputSeqOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {
 		return 0, fmt.Errorf("%w: cannot decode the combination at event %d", rowstore.ErrDamaged, v.Seq)

@@ -16,7 +16,7 @@ type deadRange struct{ first, last uint64 }
 
 // deadRangeKey returns the key of the dead range that begins with the given run.
 func deadRangeKey(k rowstore.Keyspace, dst []byte, id rowstore.Identity, first uint64) []byte {
-	return rowstore.AppendSeq(append(k.Prefix(dst, deadRuns), id[:]...), first)
+	return rowstore.AppendSeq(append(k.AppendPrefix(dst, deadRuns), id[:]...), first)
 }
 
 // groupRuns finds runs of a group in stored rows, so all events before the current one must have
@@ -29,9 +29,9 @@ type groupRuns struct {
 }
 
 func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
-	keys := f.Rows.Keys
+	keys := f.Rows.Keyspace
 	r := &groupRuns{
-		versionsOf: append(keys.Prefix(nil, records.Postings), id[:]...), rangesOf: append(keys.Prefix(nil, deadRuns), id[:]...),
+		versionsOf: append(keys.AppendPrefix(nil, records.Postings), id[:]...), rangesOf: append(keys.AppendPrefix(nil, deadRuns), id[:]...),
 		touched: &f.KeysRead,
 	}
 	var err error
@@ -61,13 +61,13 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	return Decode(newest.Seq, newest.Value)
+	return DecodeVersion(newest.Seq, newest.Value)
 }
 
 // before returns the last run before seq, in any state, or 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
-	return g.All.Last, err
+	return g.All.LastSeq, err
 }
 
 // after returns the first run after seq, in any state, or 0 if there is none. Changes of state also
@@ -81,11 +81,11 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		return next.Seq, nil
 	}
 	newest, err := r.version(math.MaxUint64)
-	if err != nil || newest.All.Last <= seq {
+	if err != nil || newest.All.LastSeq <= seq {
 		return 0, err
 	}
 	// The wanted run is in (low, high], and high is a run.
-	low, high := next.Seq, newest.All.Last
+	low, high := next.Seq, newest.All.LastSeq
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
 		if !found {
@@ -95,8 +95,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if g.All.Last > seq {
-			high, found = g.All.Last, true
+		if g.All.LastSeq > seq {
+			high, found = g.All.LastSeq, true
 		} else {
 			low = middle
 		}
@@ -108,7 +108,7 @@ func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, er
 	key := rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)
 	// A version run stores several versions under one key. The wanted version is in the version run
 	// that contains seq, or it is the first version in the next one.
-	for valid := r.versions.SeekOrLast(key); valid; valid = r.versions.Prev() {
+	for valid := r.versions.SeekGEOrLast(key); valid; valid = r.versions.Prev() {
 		*r.touched++
 		for one, err := range r.versions.Versions() {
 			if err != nil || one.Seq > seq {
@@ -155,7 +155,7 @@ func (r *groupRuns) neighbours(around deadRange) (before, after neighbour, err e
 		if err != nil {
 			return before, after, err
 		}
-		*side.to = neighbour{seq, g.Output, true}
+		*side.to = neighbour{seq, g.OutputSeq, true}
 	}
 	return before, after, nil
 }
@@ -186,7 +186,7 @@ func (f *Deriver) extendDeadRange(runs *groupRuns, id rowstore.Identity, run uin
 		}
 		if found && upper.first == after {
 			whole.last = upper.last
-			f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, after))
+			f.Rows.Delete(deadRangeKey(f.Rows.Keyspace, nil, id, after))
 		}
 	}
 	f.putDeadRange(id, whole)
@@ -203,7 +203,7 @@ func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint
 		return whole, rowstore.ErrDamaged
 	}
 	if whole.first == run {
-		f.Rows.Delete(deadRangeKey(f.Rows.Keys, nil, id, run))
+		f.Rows.Delete(deadRangeKey(f.Rows.Keyspace, nil, id, run))
 	} else {
 		before, err := runs.before(run)
 		if err != nil {
@@ -222,5 +222,5 @@ func (f *Deriver) splitDeadRange(runs *groupRuns, id rowstore.Identity, run uint
 }
 
 func (f *Deriver) putDeadRange(id rowstore.Identity, g deadRange) {
-	f.Rows.Set(deadRangeKey(f.Rows.Keys, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
+	f.Rows.Set(deadRangeKey(f.Rows.Keyspace, nil, id, g.first), rowstore.AppendSeq(nil, g.last))
 }

@@ -74,17 +74,17 @@ type preparedRun struct {
 
 // Prepare implements Preparer.
 func (f *Deriver) Prepare(e *index.Event) {
-	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+	if e.Kind != record.KindIPCRecord || !e.IPC.IsRun() {
 		return
 	}
 	p := index.PreparedValue[preparedRun](e)
 	for by := range byCount {
-		p.combinations[by] = Combination(&e.IPC, by)
+		p.combinations[by] = CombinationID(&e.IPC, by)
 	}
 	p.outside = p.outside[:0]
 	for one := range index.PreparedValue[records.ValueCollector](e).GroupPostings() { // prepared by records.Deriver
 		if one.IsOutsideCombination() {
-			p.outside = append(p.outside, combinedWith{one.ID, CombinationWithGroup(p.combinations[ByInputHash], one.ID)})
+			p.outside = append(p.outside, combinedWith{one.ID, CombinationGroupID(p.combinations[ByInputHash], one.ID)})
 		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
@@ -97,7 +97,7 @@ func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 // Begin implements records.Grouper.
 func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
 	f.current, f.cause = nil, ""
-	if e.Kind != record.IPCRecord || !e.IPC.IsRun() {
+	if e.Kind != record.KindIPCRecord || !e.IPC.IsRun() {
 		return nil
 	}
 	f.current = &f.runs.run
@@ -111,7 +111,7 @@ func (f *Deriver) IsFirstOfCombination(by InputMode) bool {
 
 // StateChanged implements records.StateObserver.
 func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
-	if c.Target.Kind != record.IPCRecord {
+	if c.Target.Kind != record.KindIPCRecord {
 		return nil
 	}
 	return f.runStateChanged(ctx, c.Event, c.Target, c.From, c.To)
@@ -120,7 +120,7 @@ func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error
 // prepare computes what a run adds to its groups, before any of the groups is written.
 func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err error) {
 	all, own := index.PreparedValue[records.ValueCollector](e), index.PreparedValue[preparedRun](e)
-	r.sameOutput = f.newestGroup(all.PostingOf(records.OutputFamily).ID)
+	r.sameOutput = f.newestGroup(all.PostingOf(records.OutputHashGrouping).ID)
 	same := &r.sameOutput
 	r.output, r.repeats = e.Seq, same.All.Runs > 0
 	if r.repeats {
@@ -132,7 +132,7 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 		}
 	}
 	r.facts = own.facts
-	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.PostingOf(records.InputFamily).ID); err != nil {
+	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.PostingOf(records.InputGrouping).ID); err != nil {
 		return err
 	}
 	r.combine(f, e.Seq, own)
@@ -151,7 +151,7 @@ func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowsto
 	if g.Live.Runs == 0 {
 		return false, nil
 	}
-	before, err := f.ReadEvent(ctx, g.Live.Last)
+	before, err := f.ReadEvent(ctx, g.Live.LastSeq)
 	if err != nil {
 		return false, err
 	}
@@ -169,7 +169,7 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !found {
 		return Version{}
 	}
-	g, err := Decode(seq, value)
+	g, err := DecodeVersion(seq, value)
 	if err != nil {
 		f.Rows.Failf("%w", err)
 	}
@@ -181,13 +181,13 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 	r := f.current // nil if the record is not a run
 	var g Version
 	switch {
-	case r != nil && p.Family == records.OutputFamily:
+	case r != nil && p.Grouping == records.OutputHashGrouping:
 		g = r.sameOutput
 	default:
 		g = f.newestGroup(p.ID)
 	}
 	f.runs.noteChange(p, &g, r != nil)
-	g.follow(e.Seq, records.IsRecord)
+	g.follow(e.Seq, records.RecordFlag)
 	if r != nil {
 		f.join(&g, p, r)
 		if g.All.first == e.Seq && p.IsLabel() {
@@ -211,25 +211,25 @@ func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	}
 	f.Filter().Add(p.ID)
 	f.Rows.PutFirst(records.Postings, p.ID[:], g.seq, f.value)
-	f.Rows.Put(families, p.Family[:], g.seq, p.ID[:])
+	f.Rows.Put(families, p.Grouping[:], g.seq, p.ID[:])
 }
 
 // join adds a new run to the new version of one of its groups.
 func (f *Deriver) join(g *Version, p records.Posting, r *run) {
-	g.flags |= records.IsRun
-	g.Output = r.output
+	g.flags |= records.RunFlag
+	g.OutputSeq = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
 		g.flags |= addsOutput
 	}
-	switch p.Family {
-	case records.InputFamily:
+	switch p.Grouping {
+	case records.InputGrouping:
 		f.countDrift(g, r)
 		g.Facts = r.facts
 		g.markCombination(r.first[ByInput])
-	case records.InputHashFamily, records.PromptFamily, records.ModelFamily:
+	case records.InputHashGrouping, records.SystemPromptHashGrouping, records.ModelGrouping:
 		g.markCombination(r.first[ByInputHash])
-	case records.OutputFamily:
+	case records.OutputHashGrouping:
 		if r.repeats {
 			g.flags |= hasLevelsOrRows
 		}
@@ -245,11 +245,11 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	}
 }
 
-// markCombination sets the flag AddsCombination if isFirst is true, that is, if the version's run is
+// markCombination sets the flag FlagNewCombination if isFirst is true, that is, if the version's run is
 // the first of its combination.
 func (g *Version) markCombination(isFirst bool) {
 	if isFirst {
-		g.flags |= AddsCombination
+		g.flags |= FlagNewCombination
 	}
 }
 
@@ -259,8 +259,8 @@ func (f *Deriver) countDrift(g *Version, r *run) {
 	if g.Live.Runs == 0 {
 		return
 	}
-	before, after := DecodeComparedRun(g.Facts), DecodeComparedRun(r.facts)
-	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.Output), rowstore.AppendSeq(nil, r.output)
+	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
+	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.LastOutputSeq), rowstore.AppendSeq(nil, r.output)
 	f.cause = drift.CauseOf(&before, &after, r.otherEvidence)
 	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
 }

@@ -37,7 +37,7 @@ const (
 	// The key of a row in Combinations is a combination, alone or together with a label or a build. The
 	// row has one version for each run of the combination. The version's value is the run's output,
 	// encoded as the distance from the run back to the first run in the ledger with that output.
-	Combinations rowstore.Dimension = 0x85
+	CombinationsDimension rowstore.Dimension = 0x85
 )
 
 // Family returns the rows and the deriver that answer questions about groups of runs, their
@@ -48,8 +48,8 @@ func Family() index.Family {
 		causes = append(causes, counters.SeriesOf(counters.DriftTotal, string(cause)))
 	}
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{}),
-			Combinations: len(rowstore.Identity{}), values: len(rowstore.Identity{})},
+		RowBytes: map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{}),
+			CombinationsDimension: len(rowstore.Identity{}), values: len(rowstore.Identity{})},
 		Counters: causes,
 		New: func(f *index.Fold) index.Deriver {
 			d := &Deriver{Fold: f, evidence: index.DeriverOf[evidence](f)}

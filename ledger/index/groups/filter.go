@@ -11,7 +11,7 @@ import (
 // seeds are new, and the filter saves looking them up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
-		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytes))
+		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytesLeft))
 		f.runs.filterHasOutputs = true // stays true only if there is no group yet
 		if err := f.load(); err != nil {
 			f.Rows.Failf("%w", err)
@@ -43,7 +43,7 @@ func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}
-	for _, d := range append(f.filterDimensions, Combinations) {
+	for _, d := range append(f.filterDimensions, CombinationsDimension) {
 		var last rowstore.Identity
 		if err := f.Rows.ForEachKey(d, func(it *rowstore.Iterator) error {
 			key := it.Key()

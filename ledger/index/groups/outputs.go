@@ -46,7 +46,7 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 // before the run. An output has rows only if at least two runs in the ledger have it. It has no row
 // in the group of its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
-	if p.Family == records.OutputFamily {
+	if p.Grouping == records.OutputHashGrouping {
 		return outputCount{g.Live.Runs, g.All.Runs}
 	}
 	if !r.repeats {
@@ -54,7 +54,7 @@ func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount 
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.Output == r.output) // in all other cases there is no row
+	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.LastOutputSeq == r.output) // in all other cases there is no row
 	if found {
 		same, found = f.countOutput(row)
 	}
@@ -124,7 +124,7 @@ func (f *Deriver) backfillOutput(ctx context.Context, first uint64) error {
 	ipc := e.IPC()
 	f.others.CollectIPC(&f.othersIdentities, e, &ipc)
 	for p := range f.others.GroupPostings() {
-		if p.Family != records.OutputFamily {
+		if p.Grouping != records.OutputHashGrouping {
 			f.startOutput(outputRowOf(p.ID, first), first)
 		}
 	}

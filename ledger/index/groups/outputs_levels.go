@@ -77,7 +77,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 // not counting the output given by except. The map is complete, because every output with at least
 // two runs has a row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
-	prefix := append(f.Rows.Keys.Prefix(nil, outputs), id[:]...)
+	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, outputs), id[:]...)
 	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 	at := g.lastOutput()
 	if p.After != nil {
 		if at, err = rowstore.DecodeSeq(p.After); err != nil || at == 0 || at >= v.Size() {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 	}
 	versions := v.NewVersionSeeker(records.Postings, id[:])
@@ -41,7 +41,7 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 		if err != nil {
 			return nil, nil, err
 		}
-		count, err := counts.of(version.Output)
+		count, err := counts.of(version.OutputSeq)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,11 +85,11 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 // not written by the event at seq, or lacks any of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {
-		return Version{}, index.ErrPosition
+		return Version{}, index.ErrInvalidPosition
 	}
-	g, err := Decode(r.Seq, r.Value)
+	g, err := DecodeVersion(r.Seq, r.Value)
 	if err == nil && g.flags&flags != flags {
-		err = index.ErrPosition
+		err = index.ErrInvalidPosition
 	}
 	return g, err
 }
@@ -109,7 +109,7 @@ type outputCounts struct {
 // for each output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
-	case c.by == records.OutputHash:
+	case c.by == records.OutputHashName:
 		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
 	case c.repeats == 0 && !c.group.HasDeadRuns():
 		return onlyOne, nil

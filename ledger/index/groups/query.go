@@ -17,11 +17,11 @@ type Group struct {
 	Value   string
 	Runs    uint64
 	Outputs uint64 // number of distinct outputs
-	// MostCommon is the number of runs with the most common output.
-	MostCommon  uint64
-	Flips       uint64    // number of runs whose output differs from that of the previous run
-	Entropy     float64   // entropy of the outputs, in bits
-	First, Last EventTime // the first and the last run
+	// MostCommonOutputRuns is the number of runs with the most common output.
+	MostCommonOutputRuns uint64
+	Flips                uint64    // number of runs whose output differs from that of the previous run
+	Entropy              float64   // entropy of the outputs, in bits
+	FirstRun, LastRun    EventTime // the first and the last run
 }
 
 // EventTime is the seq of an event and the time at which it was recorded.
@@ -32,14 +32,14 @@ type EventTime struct {
 
 // Query selects groups of runs.
 type Query struct {
-	By       string // the name by which runs are grouped
+	GroupBy  string // the name by which runs are grouped
 	AnyState bool   // count runs in any state, not only live ones
 	// MinRuns and MinOutputs are the minimum counts that a group must have.
 	MinRuns, MinOutputs uint64
 	index.TimeRange     // selects groups by the time of their last run
 }
 
-// IsValidGrouping reports whether by is a valid Query.By. It accepts ipc_id, input, input_hash,
+// IsValidGrouping reports whether by is a valid Query.GroupBy. It accepts ipc_id, input, input_hash,
 // system_prompt_hash, output_hash, model, ollama_build_hash, and "label:" followed by the name of a
 // label.
 func IsValidGrouping(by string) bool { return records.FormsRunGroups(by) && by != records.LabelPrefix }
@@ -52,7 +52,7 @@ type resolvedQuery struct {
 }
 
 func resolve(v *index.View, q Query) (resolvedQuery, error) {
-	from, below, err := v.SeqsIn(q.TimeRange)
+	from, below, err := v.SeqRange(q.TimeRange)
 	return resolvedQuery{q, from, below}, err
 }
 
@@ -63,7 +63,7 @@ func (c *resolvedQuery) of(g *Version) *Tally {
 	if c.AnyState {
 		t = &g.All
 	}
-	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.Last < c.from || t.Last >= c.below {
+	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.LastSeq < c.from || t.LastSeq >= c.below {
 		return nil
 	}
 	return t
@@ -82,7 +82,7 @@ func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Versi
 	if err != nil || !found {
 		return Version{}, err
 	}
-	return Decode(seq, value)
+	return DecodeVersion(seq, value)
 }
 
 // Get returns one group. found is false if the group has no runs. It reads three keys.
@@ -103,14 +103,14 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 // describe returns a Group with the given value and the counts in t.
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
-		Value: value, Runs: t.Runs, Outputs: t.outputs, MostCommon: t.mostCommon, Flips: t.flips,
-		Entropy: t.entropy(), First: EventTime{Seq: t.first}, Last: EventTime{Seq: t.Last},
+		Value: value, Runs: t.Runs, Outputs: t.outputs, MostCommonOutputRuns: t.mostCommon, Flips: t.flips,
+		Entropy: t.entropy(), FirstRun: EventTime{Seq: t.first}, LastRun: EventTime{Seq: t.LastSeq},
 	}
 	var err error
-	if row.First.Time, err = v.RecordedAt(t.first); err != nil {
+	if row.FirstRun.Time, err = v.RecordedAt(t.first); err != nil {
 		return Group{}, err
 	}
-	row.Last.Time, err = v.RecordedAt(t.Last)
+	row.LastRun.Time, err = v.RecordedAt(t.LastSeq)
 	return row, err
 }
 
@@ -130,7 +130,7 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 	if t == nil {
 		return rows, nil
 	}
-	value, err := ValueOf(ctx, v, t.Last, q.By)
+	value, err := ValueOf(ctx, v, t.LastSeq, q.GroupBy)
 	if err != nil {
 		return nil, err
 	}
@@ -139,24 +139,24 @@ func appendKnown(ctx context.Context, v *index.View, rows []Group, g *Version, q
 }
 
 // ValueOf returns the value by which the run at seq is grouped. by is the name of the value (see
-// Query.By).
+// Query.GroupBy).
 func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string, error) {
 	if label, ok := strings.CutPrefix(by, records.LabelPrefix); ok {
 		return labelOf(ctx, v, seq, label)
 	}
 	r, err := records.ReadIPCRecordUncached(ctx, v, seq) // not cached, because few groups have the same last run
 	switch by {
-	case records.IPCID:
+	case records.IPCIDName:
 		return string(r.IPCID), err
-	case records.Input:
+	case records.InputName:
 		return string(r.InputIdentity()), err
-	case records.InputHash:
+	case records.InputHashName:
 		return string(r.InputHash), err
-	case records.SystemPromptHash:
+	case records.SystemPromptHashName:
 		return string(r.SystemPromptHash), err
-	case records.OutputHash:
+	case records.OutputHashName:
 		return string(r.OutputHash), err
-	case records.OllamaBuild:
+	case records.OllamaBuildHashName:
 		return string(r.OllamaBuildHash), err
 	default:
 		return string(r.Model), err
@@ -184,7 +184,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 	}
 	c, err := resolve(v, q)
@@ -192,7 +192,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 		return nil, nil, err
 	}
 	b := v.Budget(p)
-	family := rowstore.IdentityOf([]byte(q.By))
+	family := rowstore.IdentityOf([]byte(q.GroupBy))
 	for member, err := range v.VersionsNewestFirst(families, family[:], below) {
 		if err != nil {
 			return nil, nil, err
@@ -242,8 +242,8 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 // RunQuery selects the runs of one group.
 type RunQuery struct {
 	records.Value
-	AnyState bool // include runs in any state, not only live ones
-	Seeded   bool // make List and Timeline leave out runs without a seed; does not affect a group's counts
+	AnyState   bool // include runs in any state, not only live ones
+	SeededOnly bool // make List and Timeline leave out runs without a seed; does not affect a group's counts
 }
 
 // ID returns the identity of the group.

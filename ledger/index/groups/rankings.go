@@ -16,17 +16,17 @@ type Ranking byte
 
 // Rankings contain only groups with several runs. ListRanked appends the other groups.
 const (
-	// RankedRecent orders groups by their last live run, latest first. It contains groups that have
+	// RankingByLastRun orders groups by their last live run, latest first. It contains groups that have
 	// several runs in any state, at least one of them live.
-	RankedRecent Ranking = iota
-	// RankedRuns orders groups with several live runs by the number of these runs, largest
+	RankingByLastRun Ranking = iota
+	// RankingByRuns orders groups with several live runs by the number of these runs, largest
 	// first.
-	RankedRuns
-	// RankedFlips orders groups with flips by the number of flips, largest first.
-	RankedFlips
-	// RankedStability orders groups with several outputs by the share of runs with the most common
+	RankingByRuns
+	// RankingByFlips orders groups with flips by the number of flips, largest first.
+	RankingByFlips
+	// RankingByStability orders groups with several outputs by the share of runs with the most common
 	// output, smallest first.
-	RankedStability
+	RankingByStability
 	rankingCount
 )
 
@@ -41,17 +41,17 @@ func (g *Version) scores() scores {
 	s := scores{notRanked, notRanked, notRanked, notRanked}
 	t := &g.Live
 	if g.All.Runs > 1 && t.Runs > 0 {
-		s[RankedRecent] = notRanked - t.Last
+		s[RankingByLastRun] = notRanked - t.LastSeq
 	}
 	if t.Runs > 1 {
-		s[RankedRuns] = notRanked - t.Runs
+		s[RankingByRuns] = notRanked - t.Runs
 	}
 	if t.flips > 0 {
-		s[RankedFlips] = notRanked - t.flips
+		s[RankingByFlips] = notRanked - t.flips
 	}
 	if t.outputs > 1 {
 		// For fewer than 2³² runs, different shares have different scores.
-		s[RankedStability], _ = bits.Div64(t.mostCommon, 0, t.Runs)
+		s[RankingByStability], _ = bits.Div64(t.mostCommon, 0, t.Runs)
 	}
 	return s
 }
@@ -119,11 +119,11 @@ func (f *Deriver) FlushPending(count int) {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), c.before[i], g.All.first)
+				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), c.before[i], g.All.first)
 				f.Rows.SingleDelete(f.value)
 			}
 			if score != notRanked {
-				f.value = rankKey(f.Rows.Keys, f.value[:0], c.Family, Ranking(i), score, g.All.first)
+				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), score, g.All.first)
 				f.Rows.Set(f.value, nil)
 			}
 		}
@@ -133,7 +133,7 @@ func (f *Deriver) FlushPending(count int) {
 
 // rankingKey returns the key prefix that all groups of a family share in one ranking.
 func rankingKey(k rowstore.Keyspace, dst []byte, family rowstore.Identity, r Ranking) []byte {
-	return append(append(k.Prefix(dst, rankings), family[:]...), byte(r))
+	return append(append(k.AppendPrefix(dst, rankings), family[:]...), byte(r))
 }
 
 // rankKey returns the key of a group in one ranking of its family. The key ends with the group's

@@ -16,7 +16,7 @@ var ErrNotRanked = errors.New("index: rankings exist only for live runs at the l
 
 // ListRanked returns groups in the order of a ranking. Groups outside the ranking follow: first
 // those with several runs, by number of runs; then those with one run, by first run in any state,
-// newest first. RankedRecent instead orders all groups by their last live run. ListRanked returns
+// newest first. RankingByLastRun instead orders all groups by their last live run. ListRanked returns
 // ErrNotRanked unless the view is the latest and the query counts only live runs. If few groups
 // match the query, a page can have fewer rows than its limit, or none. Groups can move to another
 // page between two requests.
@@ -28,14 +28,14 @@ func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.
 	if err != nil {
 		return nil, nil, err
 	}
-	if r == RankedRecent {
+	if r == RankingByLastRun {
 		return listRecent(ctx, v, &c, p)
 	}
 	w := rankedWalk{view: v, query: &c, lists: c.lists(r), budget: v.Budget(p)}
 	at := 0
 	if p.After != nil {
 		if len(p.After) == 0 || int(p.After[0]) >= len(w.lists) {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 		at = int(p.After[0])
 	}
@@ -56,8 +56,8 @@ const singles = rankingCount
 // the query can select. A group in several lists is returned only from the first of them.
 func (q *Query) lists(r Ranking) []Ranking {
 	lists := []Ranking{r}
-	if q.MinOutputs < 2 && r != RankedRuns { // groups with several outputs are in every ranking, because they also have flips
-		lists = append(lists, RankedRuns)
+	if q.MinOutputs < 2 && r != RankingByRuns { // groups with several outputs are in every ranking, because they also have flips
+		lists = append(lists, RankingByRuns)
 	}
 	if !q.several() {
 		lists = append(lists, singles)
@@ -85,12 +85,12 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		return w.members(ctx, at, after)
 	}
 	const placeBytes = rowstore.SeqBytes + rowstore.VersionBytes
-	family := rowstore.IdentityOf([]byte(w.query.By))
-	prefix := rankingKey(w.view.Keys, nil, family, w.lists[at])
+	family := rowstore.IdentityOf([]byte(w.query.GroupBy))
+	prefix := rankingKey(w.view.Keyspace, nil, family, w.lists[at])
 	lower := prefix
 	if len(after) > 0 {
 		if len(after) != placeBytes {
-			return nil, index.ErrPosition
+			return nil, index.ErrInvalidPosition
 		}
 		lower = append(slices.Concat(prefix, after), 0)
 	}
@@ -107,7 +107,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		w.view.AddReads(1, 0)
 		place := it.Key()[len(prefix):]
 		next = append(next[:1], place...)
-		id, err := memberAt(w.view, family, rowstore.VersionOf(place))
+		id, err := memberAt(w.view, family, rowstore.DecodeVersion(place))
 		if err != nil {
 			return nil, err
 		}
@@ -120,10 +120,10 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 
 // members is like list, for the list of all groups instead of a ranking.
 func (w *rankedWalk) members(ctx context.Context, at int, after []byte) (next []byte, err error) {
-	family, below := rowstore.IdentityOf([]byte(w.query.By)), w.view.Size()
+	family, below := rowstore.IdentityOf([]byte(w.query.GroupBy)), w.view.Size()
 	if len(after) > 0 {
 		if below, err = rowstore.DecodeSeq(after); err != nil || below > w.view.Size() {
-			return nil, index.ErrPosition
+			return nil, index.ErrInvalidPosition
 		}
 	}
 	for member, err := range w.view.VersionsNewestFirst(families, family[:], below) {
@@ -170,7 +170,7 @@ func listRecent(ctx context.Context, v *index.View, q *resolvedQuery, p index.Pa
 	if p.After != nil {
 		after, err := rowstore.DecodeSeq(p.After)
 		if err != nil {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 		below = min(below, after)
 	}
@@ -210,8 +210,8 @@ type recent struct {
 }
 
 func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
-	keys, family := v.Keys, rowstore.IdentityOf([]byte(q.By))
-	prefix := rankingKey(keys, nil, family, RankedRecent)
+	keys, family := v.Keyspace, rowstore.IdentityOf([]byte(q.GroupBy))
+	prefix := rankingKey(keys, nil, family, RankingByLastRun)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run, encoded as a version
 	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
 	if err != nil {
@@ -229,7 +229,7 @@ func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // 0 if there is none; event 0 is never a run
 	if r.ranked.Valid() {
-		rankedSeq = rowstore.VersionOf(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
+		rankedSeq = rowstore.DecodeVersion(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
 	} else if err := r.ranked.Error(); err != nil {
 		return 0, id, false, err
 	}
@@ -242,7 +242,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	}
 	if rankedSeq >= member.Seq {
 		r.view.AddReads(1, 0)
-		id, err = memberAt(r.view, r.family, rowstore.VersionOf(r.ranked.Key()))
+		id, err = memberAt(r.view, r.family, rowstore.DecodeVersion(r.ranked.Key()))
 		r.ranked.Next()
 		return rankedSeq, id, true, err
 	}

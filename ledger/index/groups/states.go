@@ -12,7 +12,7 @@ import (
 
 // runStateChanged updates the groups of a run that becomes live or stops being live.
 func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
-	const live = string(record.Live)
+	const live = string(record.StateLive)
 	ipc := target.IPC()
 	if (from == live) == (to == live) || !ipc.IsRun() {
 		return nil
@@ -20,7 +20,7 @@ func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, f
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
-	same := f.newestGroup(rowstore.IdentityOf([]byte(records.OutputHash), ipc.OutputHash))
+	same := f.newestGroup(rowstore.IdentityOf([]byte(records.OutputHashName), ipc.OutputHash))
 	r := runChange{seq: e.Seq, run: target.Seq, output: same.All.first, becomesLive: to == live}
 	f.others.CollectIPC(&f.othersIdentities, target, &ipc)
 	for p := range f.others.GroupPostings() {
@@ -49,18 +49,18 @@ func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChang
 		return err
 	}
 	same := f.changeOutput(&g, p, r)
-	last := g.Live.Last
+	last := g.Live.LastSeq
 	if r.becomesLive {
 		g.Live.insert(r.run, r.output, before, after, same)
 	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
-		if p.Family == records.OutputFamily {
+		if p.Grouping == records.OutputHashGrouping {
 			return 0, nil
 		}
 		return f.tied(ctx, &g, p.ID, r.output, same)
 	}); err != nil {
 		return err
 	}
-	if p.Family == records.InputFamily && g.Live.Last != last {
+	if p.Grouping == records.InputGrouping && g.Live.LastSeq != last {
 		if g.Facts, err = f.factsOf(ctx, &g.Live); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, aft
 // changeOutput updates the count of the run's output and returns how many live runs had that output
 // before the change.
 func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
-	if p.Family == records.OutputFamily {
+	if p.Grouping == records.OutputHashGrouping {
 		g.flags |= hasLevelsOrRows
 		return g.Live.Runs
 	}
@@ -115,7 +115,7 @@ func (f *Deriver) factsOf(ctx context.Context, t *Tally) ([]byte, error) {
 	if t.Runs == 0 {
 		return nil, nil
 	}
-	e, err := f.ReadEvent(ctx, t.Last)
+	e, err := f.ReadEvent(ctx, t.LastSeq)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (t *Tally) insert(seq, output uint64, before, after neighbour, same uint64)
 		t.first = seq
 	}
 	if !after.found {
-		t.Last, t.Output = seq, output
+		t.LastSeq, t.LastOutputSeq = seq, output
 	}
 }
 
@@ -164,7 +164,7 @@ func (t *Tally) remove(output uint64, before, after neighbour, same uint64, othe
 	case !before.found:
 		t.first = after.seq
 	case !after.found:
-		t.Last, t.Output = before.seq, before.output
+		t.LastSeq, t.LastOutputSeq = before.seq, before.output
 	}
 	return nil
 }

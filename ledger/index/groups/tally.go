@@ -12,7 +12,7 @@ type Tally struct {
 	spread     uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
 	// first and Last are the seqs of the first and the last run. Output is the output of the
 	// last run. They are 0 if there are no runs.
-	first, Last, Output uint64
+	first, LastSeq, LastOutputSeq uint64
 }
 
 // isConsistent reports whether there is a sequence of runs that has these counts.
@@ -48,10 +48,10 @@ func (t *Tally) entropy() float64 {
 func (t *Tally) add(seq, output, same uint64) {
 	if t.Runs == 0 {
 		t.first = seq
-	} else if t.Output != output {
+	} else if t.LastOutputSeq != output {
 		t.flips++
 	}
-	t.Last, t.Output = seq, output
+	t.LastSeq, t.LastOutputSeq = seq, output
 	t.join(same)
 }
 

@@ -32,13 +32,13 @@ func TestGroupEncoding(t *testing.T) {
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.IsRecord, records.IsRecord | records.IsRun, records.IsRecord | records.IsRun | addsOutput, hasLevelsOrRows}).Draw(t, "flags")),
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.RecordFlag, records.RecordFlag | records.RunFlag, records.RecordFlag | records.RunFlag | addsOutput, hasLevelsOrRows}).Draw(t, "flags")),
 			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
-			CombinationBefore: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
-			Facts:             rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
-		if g.flags&records.IsRun != 0 {
-			if g.Output = g.Live.Output; g.Live.Last != seq {
-				g.Output = rapid.Uint64Range(1, seq).Draw(t, "output")
+			PrevCombinationSeq: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
+			Facts:              rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+		if g.flags&records.RunFlag != 0 {
+			if g.OutputSeq = g.Live.LastOutputSeq; g.Live.LastSeq != seq {
+				g.OutputSeq = rapid.Uint64Range(1, seq).Draw(t, "output")
 			}
 		}
 		if rapid.Bool().Draw(t, "gone") {
@@ -50,38 +50,38 @@ func TestGroupEncoding(t *testing.T) {
 			if g.All.outputs == 1 && g.Live.Runs > 0 {
 				g.All.mostCommon = g.All.Runs
 			}
-			if g.All.Last == seq && g.flags&records.IsRun != 0 {
-				g.All.Output = g.Output
+			if g.All.LastSeq == seq && g.flags&records.RunFlag != 0 {
+				g.All.LastOutputSeq = g.OutputSeq
 			}
 		}
 		if g.lone() {
 			return
 		}
 		value := g.append(nil)
-		got, err := Decode(seq, value)
+		got, err := DecodeVersion(seq, value)
 		require.NoError(t, err)
 		require.Equal(t, g, got)
-		_, err = Decode(seq, value[:rapid.IntRange(0, len(value)-len(g.Facts)-1).Draw(t, "cut")])
+		_, err = DecodeVersion(seq, value[:rapid.IntRange(0, len(value)-len(g.Facts)-1).Draw(t, "cut")])
 		require.ErrorIs(t, err, rowstore.ErrDamaged)
 	})
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	g := Version{seq: 7, flags: records.IsRecord | records.IsRun, Output: 5}
+	g := Version{seq: 7, flags: records.RecordFlag | records.RunFlag, OutputSeq: 5}
 	g.All.add(7, 5, 0)
 	g.Live = g.All
 	f.Add(uint64(7), g.append(nil))
-	g.follow(9, records.IsRecord)
+	g.follow(9, records.RecordFlag)
 	g.Live = Tally{}
 	f.Add(uint64(9), g.append(nil))
 	f.Fuzz(func(t *testing.T, seq uint64, value []byte) {
-		g, err := Decode(seq, value)
+		g, err := DecodeVersion(seq, value)
 		if err != nil {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		DecodeComparedRun(g.Facts) // must not panic
-		again, err := Decode(seq, g.append(nil))
+		DecodeFacts(g.Facts) // must not panic
+		again, err := DecodeVersion(seq, g.append(nil))
 		require.NoError(t, err)
 		require.Equal(t, g.Live.Runs, again.Live.Runs)
 	})
@@ -101,7 +101,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
 				r.InputHash, r.SeedlessInputHash = []byte("with the seed"), input
 			}
-			r.decoded = DecodeComparedRun(appendFacts(nil, &r.IPC))
+			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
 			return r
 		}
 		a, b := draw("a"), draw("b")

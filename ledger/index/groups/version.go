@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Flags of a version of a group, in addition to records.IsRecord and records.IsRun.
+// Flags of a version of a group, in addition to records.RecordFlag and records.RunFlag.
 const (
 	// hasRuns means that the group has runs. Unless isLone is set, the encoding contains their counts.
 	hasRuns = 4 << iota
@@ -19,8 +19,8 @@ const (
 	hasDeadRuns
 	// addsOutput means that the run is the first of the group with its output.
 	addsOutput
-	// AddsCombination means that the run is the first of its combination.
-	AddsCombination
+	// FlagNewCombination means that the run is the first of its combination.
+	FlagNewCombination
 	// hasLevelsOrRows means, in the group of an output_hash, that the output has rows in outputs. In
 	// any other group it means that the group has levels.
 	hasLevelsOrRows
@@ -30,17 +30,17 @@ const (
 // (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
-	flags byte   // a set of records.IsRecord, records.IsRun, addsOutput, AddsCombination, and hasLevelsOrRows
-	// Output is the output of the event's run, identified by the first run in the ledger with that
+	flags byte   // a set of records.RecordFlag, records.RunFlag, addsOutput, FlagNewCombination, and hasLevelsOrRows
+	// OutputSeq is the output of the event's run, identified by the first run in the ledger with that
 	// output. It is 0 if the event is not a run.
-	Output uint64
+	OutputSeq uint64
 	// Live counts the live runs, and All counts the runs in any state.
 	Live, All Tally
-	// outputBefore and CombinationBefore are the seqs of the newest earlier events with addsOutput
-	// and AddsCombination, or 0 if there are none. They link the versions into two lists, newest
+	// outputBefore and PrevCombinationSeq are the seqs of the newest earlier events with addsOutput
+	// and FlagNewCombination, or 0 if there are none. They link the versions into two lists, newest
 	// first. The list of combinations exists only in groups of an input, an input_hash, a system
 	// prompt, a model, a build, or a label.
-	outputBefore, CombinationBefore uint64
+	outputBefore, PrevCombinationSeq uint64
 	// Facts holds the facts of the last live run. It is set only in groups of an input.
 	Facts []byte
 }
@@ -57,24 +57,24 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastNewCombination returns the newest event with AddsCombination, up to and including the event of
+// LastNewCombination returns the newest event with FlagNewCombination, up to and including the event of
 // this version, or 0 if there is none.
 func (g *Version) LastNewCombination() uint64 {
-	if g.flags&AddsCombination != 0 {
+	if g.flags&FlagNewCombination != 0 {
 		return g.seq
 	}
-	return g.CombinationBefore
+	return g.PrevCombinationSeq
 }
 
 // follow turns g into the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
-	g.outputBefore, g.CombinationBefore = g.lastOutput(), g.LastNewCombination()
-	g.seq, g.flags, g.Output = seq, flags|g.flags&hasLevelsOrRows, 0
+	g.outputBefore, g.PrevCombinationSeq = g.lastOutput(), g.LastNewCombination()
+	g.seq, g.flags, g.OutputSeq = seq, flags|g.flags&hasLevelsOrRows, 0
 }
 
 // lone reports whether the version's run is live, and is the only run of the group.
 func (g *Version) lone() bool {
-	return g.flags&records.IsRun != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
+	return g.flags&records.RunFlag != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
 }
 
 // append appends the encoded version to dst. Seqs are encoded as distances from the version's own
@@ -86,22 +86,22 @@ func (g *Version) append(dst []byte) []byte {
 	}
 	flags |= hasRuns
 	if g.lone() {
-		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.Output)
+		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.OutputSeq)
 		return append(dst, g.Facts...)
 	}
 	if g.HasDeadRuns() {
 		flags |= hasDeadRuns
 	}
 	dst = append(dst, flags)
-	if flags&records.IsRun != 0 {
-		dst = binary.AppendUvarint(dst, g.seq-g.Output)
+	if flags&records.RunFlag != 0 {
+		dst = binary.AppendUvarint(dst, g.seq-g.OutputSeq)
 	}
 	dst = g.appendTally(dst, &g.Live)
 	if g.HasDeadRuns() {
 		dst = g.appendTally(dst, &g.All)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
-	dst = binary.AppendUvarint(dst, distance(g.seq, g.CombinationBefore))
+	dst = binary.AppendUvarint(dst, distance(g.seq, g.PrevCombinationSeq))
 	return append(dst, g.Facts...)
 }
 
@@ -120,18 +120,18 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	}
 	// In a group with many runs, almost every run usually has its own output, so these differences
 	// are small.
-	for _, n := range [...]uint64{t.Runs - t.outputs, t.mostCommon, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.Last} {
+	for _, n := range [...]uint64{t.Runs - t.outputs, t.mostCommon, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.LastSeq} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	if g.flags&records.IsRun != 0 && t.Last == g.seq {
+	if g.flags&records.RunFlag != 0 && t.LastSeq == g.seq {
 		return dst
 	}
-	return binary.AppendUvarint(dst, g.seq-t.Output)
+	return binary.AppendUvarint(dst, g.seq-t.LastOutputSeq)
 }
 
-// Decode decodes the version of a group that the event at seq wrote. The version's facts alias
+// DecodeVersion decodes the version of a group that the event at seq wrote. The version's facts alias
 // value.
-func Decode(seq uint64, value []byte) (Version, error) {
+func DecodeVersion(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
 	flags := d.byte()
@@ -139,11 +139,11 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if flags&hasRuns == 0 {
 		return g, d.err()
 	}
-	if flags&records.IsRun != 0 {
-		g.Output = seq - d.uvarint()
+	if flags&records.RunFlag != 0 {
+		g.OutputSeq = seq - d.uvarint()
 	}
 	if flags&isLone != 0 {
-		g.Live.add(seq, g.Output, 0)
+		g.Live.add(seq, g.OutputSeq, 0)
 		g.All = g.Live
 		g.Facts = d.rest
 		return g, d.err()
@@ -152,7 +152,7 @@ func Decode(seq uint64, value []byte) (Version, error) {
 	if g.All = g.Live; flags&hasDeadRuns != 0 {
 		d.tally(&g.All, &g)
 	}
-	g.outputBefore, g.CombinationBefore = d.before(), d.before()
+	g.outputBefore, g.PrevCombinationSeq = d.before(), d.before()
 	g.Facts = d.rest
 	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.isConsistent() || !g.All.isConsistent()
 	return g, d.err()
@@ -205,20 +205,20 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 	if t.Runs = d.uvarint(); t.Runs == 0 {
 		return
 	}
-	for _, n := range [...]*uint64{&t.outputs, &t.mostCommon, &t.tied, &t.flips, &t.spread, &t.first, &t.Last} {
+	for _, n := range [...]*uint64{&t.outputs, &t.mostCommon, &t.tied, &t.flips, &t.spread, &t.first, &t.LastSeq} {
 		*n = d.uvarint()
 	}
 	t.outputs = t.Runs - t.outputs
 	t.tied = t.outputs - t.tied
 	t.flips = t.Runs - t.flips
-	t.first, t.Last = g.seq-t.first, g.seq-t.Last
-	if t.Output = g.Output; g.flags&records.IsRun == 0 || t.Last != g.seq {
-		t.Output = g.seq - d.uvarint()
+	t.first, t.LastSeq = g.seq-t.first, g.seq-t.LastSeq
+	if t.LastOutputSeq = g.OutputSeq; g.flags&records.RunFlag == 0 || t.LastSeq != g.seq {
+		t.LastOutputSeq = g.seq - d.uvarint()
 	}
 }
 
 // IsRunVersion reports whether a run wrote a version of a group.
-func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.IsRun) }
+func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.RunFlag) }
 
 // HasFlag reports whether a version of a group has the given flag.
 func HasFlag(r rowstore.Version, flag byte) bool {

@@ -19,7 +19,7 @@ import (
 // axisBody returns the body of an IPC record whose payload contains axes and a seed.
 func axisBody(t tester, scene, seed int, model, output string) string {
 	t.Helper()
-	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":{"axes":{"warmth":{"label":"warm","score":0.%d}},"policy_hash":"p%d","seed":%d,`+
 		`"world_id":"w"},"system_prompt":"kind","model":%q,"temperature":0.2,"max_tokens":64,"output":%q}`, scene+1, scene%2, seed, model, output))
 }
 
@@ -40,9 +40,9 @@ func TestSeedsInPayloads(t *testing.T) {
 			require.NoError(t, err)
 			b, err := records.ReadIPCRecord(t.Context(), v, 1+3*scene+pair[1])
 			require.NoError(t, err)
-			require.Equal(t, drift.Seed, drift.CompareRuns(&a.IPC, &b.IPC, drift.CitationSetPair{}).Cause)
+			require.Equal(t, drift.CauseSeed, drift.CompareRuns(&a.IPC, &b.IPC, drift.CitationSetPair{}).Cause)
 
-			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.Input, Text: string(a.InputIdentity())}})
+			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.InputName, Text: string(a.InputIdentity())}})
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, uint64(3), group.Runs)
@@ -50,12 +50,12 @@ func TestSeedsInPayloads(t *testing.T) {
 		d, found, err := runs.DriftOf(t.Context(), v, 3+3*scene)
 		require.NoError(t, err)
 		require.True(t, found)
-		require.Equal(t, drift.Seed, d.Cause)
+		require.Equal(t, drift.CauseSeed, d.Cause)
 	}
 	q := effects.Query{Variable: "seed", A: "0", B: "2"}
 	totals, err := effects.Count(t.Context(), v, q, nil)
 	require.NoError(t, err)
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: v.Size()}, totals)
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: v.Size()}, totals)
 	pairs := pages(t, 3, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) })
 	require.Len(t, pairs, 8)
 	for _, pair := range pairs {

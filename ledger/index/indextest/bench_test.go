@@ -23,7 +23,7 @@ func experiment(t tester, n int) string {
 	if model > 0 {
 		output = fmt.Sprintf("because %d", n)
 	}
-	return posted(t, record.IPCRecord, fmt.Sprintf(
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(
 		`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.","output":%q,"model":"model-%d","temperature":0.7,
 		"max_tokens":512,"labels":{"experiment":"e-%d"},"usage":{"prompt_tokens":%d,"completion_tokens":%d}}`,
 		n, input, output, model, n/(inputs*models*repeats), n%100, n%300))
@@ -48,7 +48,7 @@ func BenchmarkFold(b *testing.B) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		require.NoError(b, s.Close())

@@ -17,7 +17,7 @@ const timeBlockEvents = 64
 
 // firstSince returns the first event that was recorded at the given time or later.
 func firstSince(v *index.View, at time.Time) (uint64, error) {
-	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
+	from, _, err := v.SeqRange(index.TimeRange{Since: &at})
 	return from, err
 }
 

@@ -79,7 +79,7 @@ func naiveDrifts(events []citationEvent, subject string) []citations.Drift {
 	for _, e := range events {
 		if e.Kind == "citation_set" && e.Record.Subject == subject {
 			s := e.set(anyCitation)
-			list = append(list, citations.Drift{Seq: s.Seq, Time: s.Time, RunID: s.RunID, Against: before.Seq,
+			list = append(list, citations.Drift{Seq: s.Seq, Time: s.Time, RunID: s.RunID, PreviousSeq: before.Seq,
 				ChunkChange: drift.CompareChunks(chunkHashes(&before), chunkHashes(&s))})
 			before = s
 		}
@@ -106,7 +106,7 @@ func naiveConflicts(events []citationEvent) []citations.Conflict {
 	var list []citations.Conflict
 	for _, chunk := range order {
 		all := sources[chunk]
-		list = append(list, citations.Conflict{Seq: all[1].Seq, ChunkHash: chunk, Sources: all[:min(len(all), 16)], Count: uint64(len(all))})
+		list = append(list, citations.Conflict{Seq: all[1].Seq, ChunkHash: chunk, Sources: all[:min(len(all), 16)], SourceCount: uint64(len(all))})
 	}
 	return list
 }
@@ -125,7 +125,7 @@ func naiveSources(events []citationEvent) []citations.SourceDetail {
 		s := citations.SourceDetail{Source: citations.Source{ID: e.Record.SourceID, Seq: e.seq, Registered: e.Kind == "source_registered"},
 			Time: e.Time, Title: e.Record.Title, Reason: e.Record.Reason}
 		if hashes := e.Record.ChunkHashes; hashes != nil {
-			s.Listed, s.Chunks, s.ChunkHashes = true, uint64(len(*hashes)), append(s.ChunkHashes, *hashes...)
+			s.HasChunkList, s.ChunkCount, s.ChunkHashes = true, uint64(len(*hashes)), append(s.ChunkHashes, *hashes...)
 		}
 		if i < 0 {
 			list = append(list, s)
@@ -173,8 +173,8 @@ func naiveLost(events []citationEvent, set *citations.Set) (lost []citations.Los
 	for i, c := range set.Citations {
 		seen := slices.ContainsFunc(set.Citations[:i], func(d citations.Citation) bool { return d.SourceID == c.SourceID && d.ChunkHash == c.ChunkHash })
 		for _, s := range naiveSources(events) {
-			if !seen && s.ID == c.SourceID && s.Listed && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
-				lost = append(lost, citations.LostChunk{Citation: c, Registration: s.Seq})
+			if !seen && s.ID == c.SourceID && s.HasChunkList && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
+				lost = append(lost, citations.LostChunk{Citation: c, RegistrationSeq: s.Seq})
 			}
 		}
 	}
@@ -192,8 +192,8 @@ func naiveReregistered(events []citationEvent, a, b *citations.Set) (changed []c
 		for _, before := range naiveSources(events[:a.Seq]) {
 			for _, after := range naiveSources(events[:b.Seq]) {
 				one, other := slices.Sorted(slices.Values(before.ChunkHashes)), slices.Sorted(slices.Values(after.ChunkHashes))
-				if before.ID == c.SourceID && after.ID == c.SourceID && before.Listed && after.Listed && !slices.Equal(one, other) {
-					changed = append(changed, citations.Reregistration{SourceID: c.SourceID, A: before.Seq, B: after.Seq})
+				if before.ID == c.SourceID && after.ID == c.SourceID && before.HasChunkList && after.HasChunkList && !slices.Equal(one, other) {
+					changed = append(changed, citations.Reregistration{SourceID: c.SourceID, SeqA: before.Seq, SeqB: after.Seq})
 				}
 			}
 		}
@@ -278,7 +278,7 @@ func (n *naiveStaleness) set(i int) {
 	known := naiveSources(n.events[:i])
 	for _, c := range e.Record.Citations {
 		for _, s := range known {
-			if s.ID == c.SourceID && s.Listed && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
+			if s.ID == c.SourceID && s.HasChunkList && !slices.Contains(s.ChunkHashes, c.ChunkHash) {
 				n.supersede(naivePair{c.SourceID, c.ChunkHash}, "not_listed", e.seq, e.seq+1)
 			}
 		}
@@ -294,7 +294,7 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 			cites = cites || p == naivePair{c.SourceID, c.ChunkHash}
 		}
 		if cites && e.seq >= n.from[p] {
-			found = append(found, citations.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, SourceID: p.source, ChunkHash: p.chunk, SupersededBy: by, How: how})
+			found = append(found, citations.StaleCitation{Seq: e.seq, RunID: e.Record.RunID, Subject: e.Record.Subject, SourceID: p.source, ChunkHash: p.chunk, SupersededBy: by, SupersessionKind: how})
 		}
 	}
 	if len(found) > 0 {

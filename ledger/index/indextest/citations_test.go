@@ -32,7 +32,7 @@ func TestCitationsEqualModel(t *testing.T) {
 		log.append(rapid.SliceOfN(rapid.Custom(drawCitationEvent), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
 		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
-		c.BatchSteps = rapid.IntRange(1, 3).Draw(t, "steps")
+		c.BatchEffects = rapid.IntRange(1, 3).Draw(t, "steps")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -46,7 +46,7 @@ func TestCitationsEqualModel(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 		events, counted := log.citedEvents(log.head.Size), countsOf(f)
-		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.ConflictsTotal)])
+		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.CitationConflictsTotal)])
 		require.Equal(t, naiveStale(events).count, counted[counters.SeriesOf(counters.StaleChunksTotal)])
 	})
 }
@@ -63,7 +63,7 @@ func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 			require.Equal(t, want.Seq, seq)
 		}
 	}
-	sets, err := citations.CompareSetsOfRuns(v, []byte("r"), []byte("q"), v.Size())
+	sets, err := citations.CompareLatestSets(v, []byte("r"), []byte("q"), v.Size())
 	require.NoError(t, err)
 	a, b := naiveSetOf(events, "r"), naiveSetOf(events, "q")
 	if a == nil || b == nil {
@@ -71,7 +71,7 @@ func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 		return
 	}
 	differ := !maps.Equal(naivePairs(a), naivePairs(b))
-	require.Equal(t, drift.CitationSetPair{A: a.Seq, B: b.Seq, Differ: differ}, sets)
+	require.Equal(t, drift.CitationSetPair{SeqA: a.Seq, SeqB: b.Seq, Differ: differ}, sets)
 	change := citations.Compare(a, b)
 	require.Equal(t, differ, change.HasDifferences())
 	lost, err := citations.FindLostChunks(v, a)
@@ -115,11 +115,11 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 			require.Equal(t, listed[i], detail)
 		}
 		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.ListStaleOfSource(background, v, source, p)
+			return citations.ListStaleCitationsOfSource(background, v, source, p)
 		}))
 	}
 	all := pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-		return citations.ListStale(background, v, p)
+		return citations.ListStaleCitations(background, v, p)
 	})
 	bySource := make(map[string][]citations.StaleCitation)
 	for i, row := range all {
@@ -212,12 +212,12 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	v := viewOf(t, f, 8)
 	stale := func(v *index.View) []citations.StaleCitation {
 		return pages(t, 2, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.ListStaleOfSource(t.Context(), v, "s", p)
+			return citations.ListStaleCitationsOfSource(t.Context(), v, "s", p)
 		})
 	}
 	run := "r"
 	row := func(seq uint64, subject, chunk string, by uint64) citations.StaleCitation {
-		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, SourceID: "s", ChunkHash: chunk, SupersededBy: by, How: "recited"}
+		return citations.StaleCitation{Seq: seq, RunID: &run, Subject: subject, SourceID: "s", ChunkHash: chunk, SupersededBy: by, SupersessionKind: "recited"}
 	}
 	require.Equal(t, sortStale([]citations.StaleCitation{
 		row(5, "z", one, 6), row(4, "y", two, 6), row(2, "y", one, 4), row(1, "x", one, 4),
@@ -227,8 +227,8 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Empty(t, stale(viewOf(t, f, 0)))
 	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
-		_, _, err := citations.ListStaleOfSource(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
-		require.ErrorIs(t, err, index.ErrPosition)
+		_, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 }
 
@@ -247,9 +247,9 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 		citationSet("y", citation("s", one, noSection)), // event 7: fresh
 	)
 	run := "r"
-	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", SourceID: "s", ChunkHash: one, SupersededBy: 4, How: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", SourceID: "s", ChunkHash: one, SupersededBy: 3, How: "registered"}},
+	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", SourceID: "s", ChunkHash: one, SupersededBy: 4, SupersessionKind: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", SourceID: "s", ChunkHash: one, SupersededBy: 3, SupersessionKind: "registered"}},
 		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
-			return citations.ListStaleOfSource(t.Context(), viewOf(t, f, 8), "s", p)
+			return citations.ListStaleCitationsOfSource(t.Context(), viewOf(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
 		ids, err := citations.UnregisteredSources(t.Context(), viewOf(t, f, 8), seq)
@@ -273,12 +273,12 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	}
 	log.append(citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`), citationSet("y", citation("s", chunkOf("0"), noSection)))
 	c := testConfig(vfs.NewMem())
-	c.BatchSteps = 7
+	c.BatchEffects = 7
 	s := openTest(t, c)
 	stale := func(f *index.Follower) int {
 		v, err := f.LatestView()
 		require.NoError(t, err)
-		rows, _, err := citations.ListStaleOfSource(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
+		rows, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 		return len(rows)
@@ -290,7 +290,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 		require.NoError(t, err)
 		if f.Size() == log.head.Size {
 			require.Equal(t, chunks+1, stale(f))
-			require.Equal(t, chunks/c.BatchSteps, part-1)
+			require.Equal(t, chunks/c.BatchEffects, part-1)
 			f.Close()
 			break
 		}
@@ -338,7 +338,7 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 		require.LessOrEqual(t, v.KeysRead()-before, 20*rows, name)
 	}
 	touched("stale", func(p index.Page) (int, error) {
-		r, _, err := citations.ListStaleOfSource(t.Context(), v, "s", p)
+		r, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
 	touched("chunk", func(p index.Page) (int, error) {
@@ -357,7 +357,7 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	conflicts, _, err := citations.ListConflicts(v, index.Page{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
-	require.Equal(t, uint64(300), conflicts[0].Count)
+	require.Equal(t, uint64(300), conflicts[0].SourceCount)
 	require.Len(t, conflicts[0].Sources, 16)
 	require.LessOrEqual(t, v.KeysRead()-before, 20)
 }
@@ -367,9 +367,9 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 	v := viewOf(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
 		_, _, err := citations.ListDrift(t.Context(), v, "x", index.Page{Limit: 1, After: position})
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 		_, _, err = citations.ListConflicts(v, index.Page{Limit: 1, After: position})
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 	_, err := citations.Get(t.Context(), v, 2)
 	require.ErrorIs(t, err, storage.ErrNotFound, "the event is a registration")

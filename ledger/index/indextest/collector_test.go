@@ -55,11 +55,11 @@ func TestCollector(t *testing.T) {
 	log, quiet := newJournal(t, "default"), newJournal(t, "quiet")
 	log.append(
 		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)),
-		posted(t, record.IPCRecord, chain),
-		refused(t, record.IPCRecord, chain, record.RefusedMismatch),
-		refused(t, record.CitationSet, `{"subject":"s","citations":[]}`, record.RefusedKey),
-		posted(t, record.PathFingerprint, `{"project":"p","route":["a"],"path_id":"0cc175b9"}`),
-		posted(t, record.PathFingerprint, `{"project":"p","route":["b"],"path_id":"0cc175b9"}`),
+		posted(t, record.KindIPCRecord, chain),
+		refused(t, record.KindIPCRecord, chain, record.RefusalMismatch),
+		refused(t, record.KindCitationSet, `{"subject":"s","citations":[]}`, record.RefusalKeyConflict),
+		posted(t, record.KindPathFingerprint, `{"project":"p","route":["a"],"path_id":"0cc175b9"}`),
+		posted(t, record.KindPathFingerprint, `{"project":"p","route":["b"],"path_id":"0cc175b9"}`),
 		rawBody("poem", `{"metre":{"result":"limping"}}`, `{}`),
 	)
 	files := vfs.NewMem()

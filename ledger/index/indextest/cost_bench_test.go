@@ -18,7 +18,7 @@ import (
 // so they are the most expensive ones to index.
 func distinct(t tester, n int) string {
 	t.Helper()
-	return posted(t, record.IPCRecord, fmt.Sprintf(
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(
 		`{"run_id":"run-%d","payload":{"instruction":"why %d?","seed":7},"system_prompt":"Be kind.","output":"because %d","model":"gpt-4",
 		"temperature":0.7,"max_tokens":256}`, n, n, n))
 }
@@ -107,7 +107,7 @@ func benchmarkFold(b *testing.B, log *journal, events int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		begin := cpuTime(b)
-		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		cost.cpu -= begin
@@ -126,7 +126,7 @@ func BenchmarkFollowDistinct(b *testing.B) {
 	for b.Loop() {
 		log := newJournal(b, "default")
 		log.forgetful = true
-		s, err := query.Open(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		f := follow(b, s, log)
 		begin := cpuTime(b)

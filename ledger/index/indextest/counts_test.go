@@ -25,11 +25,11 @@ var fullRecords = []struct {
 	kind record.Kind
 	text string
 }{
-	{record.IPCRecord, `{"payload":{"seed":1},"system_prompt":"p","output":"o","model":"m","temperature":0,"max_tokens":9,
+	{record.KindIPCRecord, `{"payload":{"seed":1},"system_prompt":"p","output":"o","model":"m","temperature":0,"max_tokens":9,
 		"environment":{"ollama_build_hash":"a","model_digest":"b","host_platform":"c"}}`},
-	{record.PathFingerprint, `{"project":"p","route":["a"],"content":"c"}`},
-	{record.CitationSet, `{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1}]}`},
-	{record.RunDAG, fmt.Sprintf(`{"dag":{"root":"%[1]s","nodes":[{"stage":"question","hash":"%[1]s"},{"stage":"mine","hash":"%[1]s"}],
+	{record.KindPathFingerprint, `{"project":"p","route":["a"],"content":"c"}`},
+	{record.KindCitationSet, `{"subject":"s","citations":[{"source_id":"s","text":"t","weight":1}]}`},
+	{record.KindRunDAG, fmt.Sprintf(`{"dag":{"root":"%[1]s","nodes":[{"stage":"question","hash":"%[1]s"},{"stage":"mine","hash":"%[1]s"}],
 		"preflight_payload":{"stage":"preflight","node_version":"preflight-node-v1"}},
 		"inputs":{"preflight_payload":{"stage":"preflight","node_version":"preflight-node-v1"},"answer_text":"a","audit_mode":"STRICT",
 			"verifier_method":"v","n_quotes":0,"n_verified":0,"sources":[{}],"context_root":"%[1]s","raw_answer_text":"b","rendered_text":"c"},
@@ -41,7 +41,7 @@ var fullRecords = []struct {
 		"cache_key":"%[1]s"}`, zeros)},
 }
 
-// counters.Fields contains every checked field, and no other names.
+// counters.CheckedFields contains every checked field, and no other names.
 func TestFieldLabels(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, full := range fullRecords {
@@ -55,7 +55,7 @@ func TestFieldLabels(t *testing.T) {
 		}
 		r.Release()
 	}
-	for _, f := range counters.Fields {
+	for _, f := range counters.CheckedFields {
 		// A cache dimension is checked only if the record also claims its hash elsewhere.
 		if !strings.HasPrefix(f, "cache_dimensions.") {
 			require.True(t, seen[f], f)
@@ -97,7 +97,7 @@ func TestRealInputTampered(t *testing.T) {
 	log := newJournal(t, "default")
 	var bodies []string
 	for lines.Scan() {
-		line, err := record.ParseLine(lines.Bytes())
+		line, err := record.ParseBatchLine(lines.Bytes())
 		require.NoError(t, err)
 		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
 		line.Record.Release()
@@ -110,7 +110,7 @@ func TestRealInputTampered(t *testing.T) {
 	log.check(f)
 	got := make(map[string]uint64)
 	for series, n := range countsOf(f) {
-		if n > 0 && series.Labels[2] == string(record.Mismatch) {
+		if n > 0 && series.Labels[2] == string(record.ResultMismatch) {
 			got[series.Labels[1]] = n
 		}
 	}

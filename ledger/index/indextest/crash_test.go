@@ -45,7 +45,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 
 	middle, whole := 0, log.refold()
 	for _, cut := range cuts {
-		c.Rows.Files = cut.FS()
+		c.RowStore.FS = cut.FS()
 		s := openTest(t, c)
 		f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 // the view's size.
 func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	limited := func(model, output string, tokens int) string {
-		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
 			`"temperature":0.7,"model":%q,"output":%q}`, tokens, model, output))
 	}
 	var bodies []string
@@ -41,10 +41,10 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 		require.NoError(t, err, "as of %d", size)
 		return totals
 	}
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, AsOf: 19}, counted(19, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: 23}, counted(23, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, AsOf: 25}, counted(25, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: 26}, counted(26, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, TreeSize: 19}, counted(19, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 23}, counted(23, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 25}, counted(25, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 26}, counted(26, nil))
 	for size := uint64(19); size <= log.head.Size; size++ {
 		for from := uint64(19); from <= log.head.Size; from++ {
 			known := counted(from, nil)
@@ -57,7 +57,7 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 // state changes of runs with and without the label.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
-		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":%d,`+
 			`"temperature":0.7,"model":"m",%s"output":%q}`, tokens, label, output))
 	}
 	const a, b = `"labels":{"region":"eu"},`, `"labels":{"region":"us","other":"eu"},`
@@ -87,11 +87,11 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 		require.NoError(t, err)
 		return totals
 	}
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, AsOf: 19}, counted(19, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, AsOf: 22}, counted(22, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, AsOf: 23}, counted(23, nil))
-	require.Equal(t, effects.Totals{Pairs: 10, Changed: 10, AsOf: 25}, counted(25, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, AsOf: 26}, counted(26, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, TreeSize: 19}, counted(19, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 22}, counted(22, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 23}, counted(23, nil))
+	require.Equal(t, effects.Totals{Pairs: 10, Changed: 10, TreeSize: 25}, counted(25, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 26}, counted(26, nil))
 	for size := uint64(1); size <= log.head.Size; size++ {
 		for from := uint64(1); from <= log.head.Size; from++ {
 			known := counted(from, nil)
@@ -104,7 +104,7 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 // all other members. A run's seed does not count as a member, even if the payload contains it.
 func TestEffectsOfPayloadMembers(t *testing.T) {
 	run := func(payload, seed, output string) string {
-		return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":%s,%s"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"m","output":%q}`, payload, seed, output))
 	}
 	const seed = `"seed":7,`
 	bodies := []string{
@@ -139,12 +139,12 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 		view := viewOf(t, f, log.head.Size)
 		got := make(map[[2]uint64]bool)
 		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), view, q, p) }) {
-			got[[2]uint64{pair.A.Seq, pair.B.Seq}] = pair.Changed
+			got[[2]uint64{pair.A.Seq, pair.B.Seq}] = pair.OutputChanged
 		}
 		require.Equal(t, want, got)
 		totals, err := effects.Count(t.Context(), view, q, nil)
 		require.NoError(t, err)
-		require.Equal(t, effects.Totals{Pairs: 4, Changed: 2, Unchanged: 2, AsOf: view.Size()}, totals)
+		require.Equal(t, effects.Totals{Pairs: 4, Changed: 2, Unchanged: 2, TreeSize: view.Size()}, totals)
 	}
 	view := viewOf(t, f, log.head.Size)
 	for _, none := range []effects.Query{
@@ -152,7 +152,7 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 	} {
 		totals, err := effects.Count(t.Context(), view, none, nil)
 		require.NoError(t, err)
-		require.Equal(t, effects.Totals{AsOf: view.Size()}, totals)
+		require.Equal(t, effects.Totals{TreeSize: view.Size()}, totals)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestEffectsOfMembersReadFewKeys(t *testing.T) {
 		for m := range members.MaxMembers - 2 {
 			payload += fmt.Sprintf(`,"m%d":%d`, m, n%4/2)
 		}
-		bodies = append(bodies, posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":%s},"model":"m","output":"o"}`, payload)))
+		bodies = append(bodies, posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":%s},"model":"m","output":"o"}`, payload)))
 	}
 	f, log := foldBodies(t, bodies...)
 	view := viewOf(t, f, log.head.Size)

@@ -43,7 +43,7 @@ func TestFollowMisused(t *testing.T) {
 	require.ErrorIs(t, s.Close(), index.ErrClosed)
 	_, err = s.Follow("default", log.store)
 	require.ErrorIs(t, err, index.ErrClosed)
-	_, err = f.Find(t.Context(), storage.Hash{}, 0)
+	_, err = f.FindByHash(t.Context(), storage.Hash{}, 0)
 	require.ErrorIs(t, err, index.ErrClosed)
 }
 
@@ -69,7 +69,7 @@ func TestForeignLogIsRebuilt(t *testing.T) {
 			f = follow(t, s, theirs)
 			theirs.catchUp(f)
 			theirs.check(f)
-			_, err := f.Find(t.Context(), mine.hashes[25], 0)
+			_, err := f.FindByHash(t.Context(), mine.hashes[25], 0)
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			neighbour.check(beside)
 			require.NoError(t, s.Close())
@@ -84,7 +84,7 @@ func TestDamagedCursorIsRebuilt(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	f.Close()
-	require.NoError(t, s.RowStore().DB().Set(testKeys.Prefix(nil, 0x01), []byte("nonsense"), engine.NoSync))
+	require.NoError(t, s.RowStore().DB().Set(testKeys.AppendPrefix(nil, 0x01), []byte("nonsense"), engine.NoSync))
 	f = follow(t, s, log)
 	log.catchUp(f)
 	log.check(f)
@@ -122,7 +122,7 @@ func TestUnreadableEvent(t *testing.T) {
 			}
 			var messages bytes.Buffer
 			c := testConfig(vfs.NewMem())
-			c.Rows.Log = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
+			c.RowStore.Logger = slog.New(slog.NewTextHandler(&messages, &slog.HandlerOptions{Level: slog.LevelError}))
 			s := openTest(t, c)
 			f := follow(t, s, damaged)
 			err = f.WaitForSize(t.Context(), 8)
@@ -282,10 +282,10 @@ func TestWaitersAndWakers(t *testing.T) {
 				if err := f.WaitForSize(context.Background(), uint64(seq)+1); err != nil {
 					t.Error(err)
 				}
-				if found, err := f.Find(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
+				if found, err := f.FindByHash(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if counted, size := f.Counts(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))] != size {
+				if counted, size := f.Counts(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.KindIPCRecord))] != size {
 					t.Errorf("the counters are %v at size %d", counted, size)
 				}
 			}
@@ -310,7 +310,7 @@ func hashesOf(t *testing.T, events int) []storage.Hash {
 // A follower pauses between folds while no reader is waiting. WaitForSize and Close end the pause.
 func TestPause(t *testing.T) {
 	c := testConfig(vfs.NewMem())
-	c.Pause = time.Hour
+	c.MinFoldInterval = time.Hour
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)
@@ -377,7 +377,7 @@ func TestLedgersAreSeparate(t *testing.T) {
 				log.check(f)
 				continue
 			}
-			_, err := f.Find(t.Context(), log.hashes[0], 0)
+			_, err := f.FindByHash(t.Context(), log.hashes[0], 0)
 			require.ErrorIs(t, err, storage.ErrNotFound)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 // knownLabels returns label values that counters can have. It does not contain all stage names.
 func knownLabels() map[string]bool {
 	known := map[string]bool{"": true, counters.OtherLabel: true}
-	for _, k := range record.Kinds {
+	for _, k := range record.RecordKinds {
 		known[string(k)] = true
 	}
-	for _, r := range counters.Results {
+	for _, r := range counters.HashCheckResults {
 		known[string(r)] = true
 	}
-	for _, r := range counters.Refusals {
+	for _, r := range counters.RefusalReasons {
 		known[string(r)] = true
 	}
 	for _, s := range record.States {
@@ -36,7 +36,7 @@ func knownLabels() map[string]bool {
 	for _, c := range paths.Categories {
 		known[string(c)] = true
 	}
-	for _, name := range slices.Concat(counters.Fields[:], []string{"none", "retrieval", "context", "answer", "STRICT", "HYBRID", "UNGROUNDED"}) {
+	for _, name := range slices.Concat(counters.CheckedFields[:], []string{"none", "retrieval", "context", "answer", "STRICT", "HYBRID", "UNGROUNDED"}) {
 		known[name] = true
 	}
 	return known
@@ -47,7 +47,7 @@ func knownLabels() map[string]bool {
 func FuzzEvent(f *testing.F) {
 	for _, full := range fullRecords {
 		f.Add(posted(f, full.kind, full.text))
-		f.Add(refused(f, full.kind, full.text, record.RefusedMismatch))
+		f.Add(refused(f, full.kind, full.text, record.RefusalMismatch))
 	}
 	f.Add(rawBody("poem", `{"metre":{"result":"limping"}}`, `[]`))
 	f.Add(rawBody("record_refused", `[]`, `{"reason":1}`))
@@ -66,7 +66,7 @@ func FuzzEvent(f *testing.F) {
 		folded, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		defer folded.Close()
-		folded.Fold().BatchSteps = 1
+		folded.Fold().BatchEffects = 1
 		err = folded.Fold().FoldEntry(t.Context(), append(make([]byte, 32), body...))
 		if errors.Is(err, index.ErrNotEvent) {
 			return

@@ -31,18 +31,18 @@ type tester interface {
 func testConfig(files vfs.FS) index.Settings {
 	return index.Settings{
 		Families: query.Families(),
-		Rows: rowstore.Config{
-			Files: files, Dir: "index", Layout: index.Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
-			Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
+		RowStore: rowstore.Config{
+			FS: files, Dir: "index", Layout: index.Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+			Logger: slog.New(slog.DiscardHandler), Exit: os.Exit,
 		},
-		BatchEvents:     8192,
-		BatchSteps:      100,
-		BatchBytes:      1 << 20,
-		RowCacheBytes:   8 << 10,
-		FilterBytes:     1 << 20,
-		EventCacheBytes: index.MinEventCache,
-		MaxDeferred:     20,
-		PartBytes:       1 << 10,
+		BatchEvents:       8192,
+		BatchEffects:      100,
+		BatchBytes:        1 << 20,
+		RowCacheBytes:     8 << 10,
+		FilterBytes:       1 << 20,
+		EventCacheBytes:   index.MinEventCacheBytes,
+		MaxDeferredGroups: 20,
+		PartBytes:         1 << 10,
 	}
 }
 
@@ -99,7 +99,7 @@ func (j *journal) append(bodies ...string) {
 	next := storage.Batch{Head: j.head}
 	for _, body := range bodies {
 		entry := append(next.Head.Tip[:len(next.Head.Tip):len(next.Head.Tip)], body...)
-		entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size/max(1, j.sameTime))))
+		entry = record.AppendBodySuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size/max(1, j.sameTime))))
 		next.Head.Size++
 		next.Head.Tip = sha256.Sum256(entry)
 		next.Entries = append(next.Entries, entry)
@@ -123,7 +123,7 @@ func (j *journal) check(f *index.Follower) {
 	counted, size := f.Counts()
 	require.LessOrEqual(j.t, size, j.head.Size)
 	for seq, hash := range j.hashes {
-		found, err := f.Find(context.Background(), hash, 0)
+		found, err := f.FindByHash(context.Background(), hash, 0)
 		if err != nil {
 			require.ErrorIs(j.t, err, storage.ErrNotFound)
 			require.GreaterOrEqual(j.t, uint64(seq), size)
@@ -216,7 +216,7 @@ func refused(t tester, kind record.Kind, text string, why record.Refusal) string
 	require.NoError(t, err, text)
 	defer r.Release()
 	e := poster
-	e.Key = &storage.Hash{1}
+	e.KeyDigest = &storage.Hash{1}
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 
@@ -229,7 +229,7 @@ func rawBody(kind, checks, detail string) string {
 // plain returns the event body for the n-th in a series of distinct IPC records.
 func plain(t tester, n int) string {
 	t.Helper()
-	return posted(t, record.IPCRecord, fmt.Sprintf(
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(
 		`{"payload":{"seed":%d,"q":"why?"},"system_prompt":"be kind","output":"because %d","model":"m","temperature":0.5,"max_tokens":9}`, n%7, n))
 }
 

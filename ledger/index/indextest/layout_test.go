@@ -63,7 +63,7 @@ func realBodies(t *testing.T, name string) []string {
 	lines.Buffer(nil, 8<<20)
 	var bodies []string
 	for lines.Scan() {
-		line, err := record.ParseLine(lines.Bytes())
+		line, err := record.ParseBatchLine(lines.Bytes())
 		require.NoError(t, err)
 		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
 		line.Record.Release()

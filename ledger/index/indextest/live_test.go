@@ -44,19 +44,19 @@ func TestFollowsALiveLedger(t *testing.T) {
 	}
 	group.Wait()
 	require.Equal(t, l.Head().Size, f.Size())
-	require.Equal(t, uint64(writers*each), countsOf(f)[counters.SeriesOf(counters.RecordsTotal, string(record.IPCRecord))])
+	require.Equal(t, uint64(writers*each), countsOf(f)[counters.SeriesOf(counters.RecordsTotal, string(record.KindIPCRecord))])
 	require.NoError(t, l.Close())
 	require.NoError(t, s.Close())
 }
 
 func writeAndFind(t *testing.T, l *ledger.Ledger, f *index.Follower, n int) error {
-	r, err := record.Parse(record.IPCRecord, fmt.Appendf(nil,
+	r, err := record.Parse(record.KindIPCRecord, fmt.Appendf(nil,
 		`{"payload":{"seed":%d},"output":"o","model":"m","temperature":0.5,"max_tokens":9}`, n))
 	if err != nil {
 		return err
 	}
 	defer r.Release()
-	submission, err := l.PrepareRecord(r, ledger.Anonymous, "")
+	submission, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func writeAndFind(t *testing.T, l *ledger.Ledger, f *index.Follower, n int) erro
 	if err := f.WaitForSize(t.Context(), ack.Seq+1); err != nil {
 		return err
 	}
-	seq, err := f.Find(t.Context(), ack.EventHash, 0)
+	seq, err := f.FindByHash(t.Context(), ack.EventHash, 0)
 	if err == nil && seq != ack.Seq {
 		err = fmt.Errorf("event %d found at %d", ack.Seq, seq)
 	}

@@ -59,7 +59,7 @@ func TestOneBitOfTheManifest(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, f.Close())
 
-		c.Rows.Files = damaged
+		c.RowStore.FS = damaged
 		s := openTest(t, c)
 		follower := follow(t, s, log)
 		log.catchUp(follower)

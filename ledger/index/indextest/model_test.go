@@ -79,7 +79,7 @@ func naiveField(name string) string {
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
-		if n > 0 && (s.Metric <= counters.RefusalsTotal || s.Metric == counters.InconsistentTotal) {
+		if n > 0 && (s.Metric <= counters.RefusalsTotal || s.Metric == counters.InconsistentVerdictsTotal) {
 			counted[strings.TrimSpace(counters.Metrics[s.Metric].Name+" "+strings.Join(s.Labels[:], " "))] = n
 		}
 	}
@@ -145,20 +145,20 @@ func drawPath(t *rapid.T) string {
 }
 
 var drawRecord = map[record.Kind]func(*rapid.T) string{
-	record.IPCRecord: drawIPC, record.RunDAG: drawDAG, record.CitationSet: drawCitations, record.PathFingerprint: drawPath,
+	record.KindIPCRecord: drawIPC, record.KindRunDAG: drawDAG, record.KindCitationSet: drawCitations, record.KindPathFingerprint: drawPath,
 }
 
 // drawBody returns the body of a random event. The event may have a kind or checks that this build
 // does not know, as if a later build had written it.
 func drawBody(t *rapid.T) string {
-	kind := rapid.SampledFrom(record.Kinds[:]).Draw(t, "kind")
+	kind := rapid.SampledFrom(record.RecordKinds[:]).Draw(t, "kind")
 	switch rapid.IntRange(0, 9).Draw(t, "event") {
 	case 0:
 		return string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))
 	case 1:
-		return refused(t, kind, drawRecord[kind](t), record.RefusedMismatch)
+		return refused(t, kind, drawRecord[kind](t), record.RefusalMismatch)
 	case 2:
-		return refused(t, kind, drawRecord[kind](t), record.RefusedKey)
+		return refused(t, kind, drawRecord[kind](t), record.RefusalKeyConflict)
 	case 3:
 		return rawBody(rapid.SampledFrom([]string{"source_registered", "poem", "other", "record_refused"}).Draw(t, "foreign kind"),
 			`{"input_hash":{"result":"maybe"},"metre":{"result":"match"},"other":{}}`, `{"reason":"taste"}`)
@@ -195,7 +195,7 @@ func TestFoldEqualsModel(t *testing.T) {
 					RNG:                 rand.New(rand.NewPCG(seed, seed)),
 				})
 				require.NoError(t, s.Close())
-				files, c.Rows.Files = left, left
+				files, c.RowStore.FS = left, left
 				s = openTest(t, c)
 				f = follow(t, s, log)
 			},

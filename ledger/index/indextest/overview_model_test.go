@@ -21,7 +21,7 @@ import (
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			of := rapid.SampledFrom([]string{"temperature", "max_tokens", groups.LabelNames}).Draw(t, "of")
+			of := rapid.SampledFrom([]string{"temperature", "max_tokens", groups.LabelNamesList}).Draw(t, "of")
 			var want []groups.Value
 			seen := make(map[string]bool)
 			for _, r := range u.naive.records {
@@ -29,7 +29,7 @@ func TestValuesEqualModel(t *testing.T) {
 					continue
 				}
 				values := slices.Sorted(maps.Keys(r.labels))
-				if of != groups.LabelNames {
+				if of != groups.LabelNamesList {
 					values = nil
 					if value, given := r.values[of]; given {
 						values = []string{value}
@@ -51,16 +51,16 @@ func TestValuesEqualModel(t *testing.T) {
 }
 
 // naiveRate counts the events whose seq is at least from and less than below.
-func (u *runsUnderTest) naiveRate(from, below uint64) rates.Rate {
-	rate := rates.Rate{From: from, End: below, Drift: make(map[drift.Cause]uint64)}
+func (u *runsUnderTest) naiveRate(from, below uint64) rates.Period {
+	rate := rates.Period{FirstSeq: from, EndSeq: below, Drift: make(map[drift.Cause]uint64)}
 	for seq := from; seq < below; seq++ {
 		var body struct {
 			Kind   record.Kind
-			Checks map[string]struct{ Result record.Result }
+			Checks map[string]struct{ Result record.CheckResult }
 		}
 		require.NoError(u.T, json.Unmarshal(u.log.entries[seq][len(u.log.hashes[seq]):], &body))
 		for _, check := range body.Checks {
-			if body.Kind.IsRecord() && check.Result == record.Mismatch {
+			if body.Kind.IsRecord() && check.Result == record.ResultMismatch {
 				rate.Mismatches++
 				break
 			}
@@ -97,7 +97,7 @@ func TestRatesEqualModel(t *testing.T) {
 				}
 				return seq
 			}
-			var want []rates.Rate
+			var want []rates.Period
 			for i, until := range times[1:] {
 				rate := u.naiveRate(first(times[i]), first(until))
 				rate.Since, rate.Until = times[i], until

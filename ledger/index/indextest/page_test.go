@@ -16,7 +16,7 @@ import (
 // A page ends after a few MiB of events, even if it has not reached its row limit. The next page
 // continues from there.
 func TestAPageIsBoundedInBytes(t *testing.T) {
-	const sets = 2 * rowstore.PageBytes / (60 << 10)
+	const sets = 2 * rowstore.MaxPageBytes / (60 << 10)
 	padding := strings.Repeat("x", 60<<10)
 	var bodies []string
 	for n := range sets {
@@ -45,7 +45,7 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 			before := v.EventBytes()
 			rows, next, err := list(v, p)
 			require.NoError(t, err)
-			require.LessOrEqual(t, v.EventBytes()-before, rowstore.PageBytes+3*len(padding), name)
+			require.LessOrEqual(t, v.EventBytes()-before, rowstore.MaxPageBytes+3*len(padding), name)
 			if all += rows; next == nil {
 				break
 			}

@@ -120,10 +120,10 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 		}
 		if len(p.builds) > 0 {
 			a, b := rapid.SampledFrom(p.builds).Draw(t, "a"), rapid.SampledFrom(p.builds).Draw(t, "b")
-			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.New, paths.Modified, paths.Unchanged, paths.Incomparable, paths.Gone}).Draw(t, "difference")
+			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.CategoryNew, paths.CategoryModified, paths.CategoryUnchanged, paths.CategoryIncomparable, paths.CategoryGone}).Draw(t, "difference")
 			require.Equal(t, p.compare(a, b, category),
 				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
-					return paths.Compare(ctx, v, paths.ComparisonQuery{Project: p.name, A: a.name, B: b.name, Category: category}, page)
+					return paths.Compare(ctx, v, paths.ComparisonQuery{Project: p.name, BuildA: a.name, BuildB: b.name, Category: category}, page)
 				}))
 		}
 		for _, path := range p.paths {
@@ -146,10 +146,10 @@ func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 				}
 			}
 			for _, version := range history {
-				if version.Kind == record.PathFingerprint {
-					change, err := paths.StatusOf(ctx, v, version.Event)
+				if version.Kind == record.KindPathFingerprint {
+					change, err := paths.StatusOf(ctx, v, version.EventSeq)
 					require.NoError(t, err)
-					require.Equal(t, version.PathStatus, change)
+					require.Equal(t, version.Status, change)
 				}
 			}
 		}
@@ -183,7 +183,7 @@ func comparePathCounts(t *rapid.T, f *index.Follower, all []*naiveProject) {
 	for _, category := range paths.Categories {
 		require.Equal(t, want[category], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))], category)
 	}
-	require.Equal(t, collisions, counted[counters.SeriesOf(counters.CollisionsTotal)])
+	require.Equal(t, collisions, counted[counters.SeriesOf(counters.PathIDCollisionsTotal)])
 }
 
 func TestRealPathsByBuild(t *testing.T) {
@@ -204,7 +204,7 @@ func TestRealPathsByBuild(t *testing.T) {
 	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
 		return paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
-		got = append(got, build{b.Name, b.New, b.Modified, b.Unchanged})
+		got = append(got, build{b.Name, b.NewRecords, b.ModifiedRecords, b.UnchangedRecords})
 	}
 	require.Equal(t, want, got)
 }

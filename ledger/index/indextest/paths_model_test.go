@@ -60,29 +60,29 @@ type naiveVersion struct {
 func (v *naiveVersion) compare(with *naiveVersion) (category paths.Category, linksChanged bool) {
 	switch {
 	case with == nil:
-		return paths.New, false
+		return paths.CategoryNew, false
 	case v.HashVersion == with.HashVersion && v.ContentFingerprint == with.ContentFingerprint:
 		known := v.ContentFingerprint != "" && v.RawContentFingerprint != "" && with.RawContentFingerprint != ""
-		return paths.Unchanged, known && v.RawContentFingerprint != with.RawContentFingerprint
+		return paths.CategoryUnchanged, known && v.RawContentFingerprint != with.RawContentFingerprint
 	case v.digest != "" && v.digest == with.digest:
-		return paths.Unchanged, false
+		return paths.CategoryUnchanged, false
 	case v.HashVersion != with.HashVersion && (v.digest == "" || with.digest == ""):
-		return paths.Incomparable, false
+		return paths.CategoryIncomparable, false
 	}
-	return paths.Modified, false
+	return paths.CategoryModified, false
 }
 
 // knownSame reports whether a record is known to have the same content as another record.
 func (v *naiveVersion) knownSame(other *naiveVersion) bool {
 	category, _ := v.compare(other)
-	return category == paths.Unchanged && (v.ContentFingerprint != "" || v.digest != "")
+	return category == paths.CategoryUnchanged && (v.ContentFingerprint != "" || v.digest != "")
 }
 
 // span returns the first record in v's chain of records with unchanged content. All records in the
 // chain share their validations.
 func (v *naiveVersion) span() *naiveVersion {
 	switch {
-	case v.Category == paths.Unchanged:
+	case v.Category == paths.CategoryUnchanged:
 		return v.compared.span()
 	case v.repeated != nil:
 		return v.repeated.span()
@@ -112,7 +112,7 @@ func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 	result := v.Version
 	var before *naiveVersion
 	for _, e := range slices.Backward(p.events) {
-		if e.of == nil || e.Event >= size || !e.of.in(v) {
+		if e.of == nil || e.EventSeq >= size || !e.of.in(v) {
 			continue
 		}
 		if e.of.span() == v.span() {
@@ -124,7 +124,7 @@ func (p *naivePath) at(v *naiveVersion, size uint64) paths.Version {
 		}
 	}
 	if before != nil && before.validated {
-		result.ValidatedBefore = before.Event
+		result.EarlierValidationSeq = before.EventSeq
 	}
 	return result
 }
@@ -134,11 +134,11 @@ func (p *naivePath) history() []paths.Version {
 	var list []paths.Version
 	for _, e := range p.events {
 		if e.of == nil {
-			list = append(list, p.at(e, e.Event+1))
+			list = append(list, p.at(e, e.EventSeq+1))
 			continue
 		}
-		v := p.at(e.of, e.Event+1)
-		list = append(list, paths.Version{Row: paths.Row{Path: v.Path, Time: e.Time}, Event: e.Event, Kind: e.Kind, Reason: e.Reason})
+		v := p.at(e.of, e.EventSeq+1)
+		list = append(list, paths.Version{Row: paths.Row{Path: v.Path, Time: e.Time}, EventSeq: e.EventSeq, Kind: e.Kind, Reason: e.Reason})
 	}
 	return list
 }
@@ -194,13 +194,13 @@ func naiveProjects(t tester, entries [][]byte) []*naiveProject {
 		require.NoError(t, json.Unmarshal(entry[32:], &e))
 		p := findProject(all, e.Record.Project)
 		switch e.Kind {
-		case record.PathFingerprint:
+		case record.KindPathFingerprint:
 			if p == nil {
 				p = &naiveProject{name: e.Record.Project, first: uint64(seq)}
 				all = append(all, p)
 			}
 			p.record(uint64(seq), &e)
-		case record.PathValidated:
+		case record.KindPathValidated:
 			if p != nil {
 				p.validate(uint64(seq), &e)
 			}
@@ -264,11 +264,11 @@ func (p *naiveProject) joinBuild(e *naiveEvent) (b *naiveBuild, contradicts bool
 
 func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 	joined := strings.Join(e.Record.Route, " → ")
-	v := &naiveVersion{Version: paths.Version{Event: seq, Kind: e.Kind}}
+	v := &naiveVersion{Version: paths.Version{EventSeq: seq, Kind: e.Kind}}
 	v.Seq, v.Time, v.Build, v.Route = seq, e.Time, e.Record.Build, e.Record.Route
 	v.ContentFingerprint, v.RawContentFingerprint = orEmpty(e.Record.Hashes.Content), orEmpty(e.Record.Hashes.Raw)
 	v.HashVersion, v.digest = e.Record.HashVersion, e.Record.Texts.Content.SHA256
-	v.build, v.OtherBase = p.joinBuild(e)
+	v.build, v.HasOtherBase = p.joinBuild(e)
 	var path *naivePath
 	for _, candidate := range p.paths {
 		if candidate.joined == joined {
@@ -292,7 +292,7 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 		v.compared = path.inBuild(v.build.base)
 	}
 	if before := path.inBuild(v.build); before != nil {
-		if category, _ := v.compare(before); category == paths.Unchanged {
+		if category, _ := v.compare(before); category == paths.CategoryUnchanged {
 			v.repeated = before
 		}
 	}
@@ -320,7 +320,7 @@ func (p *naiveProject) validate(seq uint64, e *naiveEvent) {
 		return
 	}
 	path.events = append(path.events, &naiveVersion{of: of, validated: e.Record.Validated,
-		Version: paths.Version{Row: paths.Row{Time: e.Time}, Event: seq, Kind: e.Kind, Reason: e.Record.Reason}})
+		Version: paths.Version{Row: paths.Row{Time: e.Time}, EventSeq: seq, Kind: e.Kind, Reason: e.Record.Reason}})
 }
 
 func orEmpty(text *string) string {
@@ -385,7 +385,7 @@ func (p *naiveProject) gone(b *naiveBuild) []paths.Row {
 func (p *naiveProject) buildList() []paths.Build {
 	var list []paths.Build
 	for _, build := range p.builds {
-		b := paths.Build{Name: build.name, Branch: build.branch, Paths: uint64(len(p.in(build))), Gone: uint64(len(p.gone(build)))}
+		b := paths.Build{Name: build.name, Branch: build.branch, Paths: uint64(len(p.in(build))), GonePaths: uint64(len(p.gone(build)))}
 		if b.Base = build.baseName; build.base == nil {
 			b.Base, b.UnknownBase = nil, build.baseName
 		}
@@ -394,21 +394,21 @@ func (p *naiveProject) buildList() []paths.Build {
 				if v.build != build {
 					continue
 				}
-				if b.Seq == 0 || v.Event < b.Seq {
-					b.Seq, b.Time, b.HashVersion = v.Event, v.Time, v.HashVersion
+				if b.Seq == 0 || v.EventSeq < b.Seq {
+					b.Seq, b.Time, b.HashVersion = v.EventSeq, v.Time, v.HashVersion
 				}
 				switch v.Category {
-				case paths.New:
-					b.New++
-				case paths.Modified:
-					b.Modified++
-				case paths.Unchanged:
-					b.Unchanged++
-				case paths.Incomparable:
-					b.Incomparable++
+				case paths.CategoryNew:
+					b.NewRecords++
+				case paths.CategoryModified:
+					b.ModifiedRecords++
+				case paths.CategoryUnchanged:
+					b.UnchangedRecords++
+				case paths.CategoryIncomparable:
+					b.IncomparableRecords++
 				}
-				if v.OtherBase {
-					b.OtherBases++
+				if v.HasOtherBase {
+					b.OtherBaseRecords++
 				}
 			}
 		}
@@ -436,7 +436,7 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 		d := paths.Difference{A: side(path, a), B: side(path, b), PathID: path.id}
 		switch {
 		case d.B == nil:
-			d.Category = paths.Gone
+			d.Category = paths.CategoryGone
 		default:
 			d.Category, d.LinksChanged = path.inBuild(b).compare(path.inBuild(a))
 		}
@@ -449,11 +449,11 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 			for _, other := range p.in(in) {
 				if v := other.inBuild(in); other.inBuild(notIn) == nil && v.HashVersion == shown.HashVersion &&
 					v.ContentFingerprint == shown.ContentFingerprint {
-					d.Renamed = append(d.Renamed, paths.RenamedPath{PathID: other.id, Seq: v.Seq, Route: v.Route})
+					d.RenameCandidates = append(d.RenameCandidates, paths.RenameCandidate{PathID: other.id, Seq: v.Seq, Route: v.Route})
 				}
 			}
 			// Renamed paths are sorted by their latest record in the build, newest first.
-			slices.SortFunc(d.Renamed, func(a, b paths.RenamedPath) int { return int(b.Seq) - int(a.Seq) })
+			slices.SortFunc(d.RenameCandidates, func(a, b paths.RenameCandidate) int { return int(b.Seq) - int(a.Seq) })
 		}
 		if category == "" || category == d.Category {
 			list = append(list, d)
@@ -470,7 +470,7 @@ func (p *naiveProject) collisions() []paths.Collision {
 		}
 		holder := p.byID(path.id[:8]).records[0]
 		list = append(list, paths.Collision{Seq: path.records[0].Seq, PathID: path.id, Route: path.records[0].Route,
-			Held: holder.PathID, HolderSeq: holder.Seq, HolderRoute: holder.Route})
+			HolderPathID: holder.PathID, HolderSeq: holder.Seq, HolderRoute: holder.Route})
 	}
 	return list
 }

@@ -35,7 +35,7 @@ func fingerprint(t tester, project, build, route, content, raw string) string {
 // by a comma.
 func fingerprintOf(t tester, project, build, more, route, content, raw string) string {
 	t.Helper()
-	return posted(t, record.PathFingerprint, fmt.Sprintf(
+	return posted(t, record.KindPathFingerprint, fmt.Sprintf(
 		`{"project":%q,"build":%s,%s"route":%s,"content_fingerprint":%s,"raw_content_fingerprint":%s}`,
 		project, build, more, route, content, raw))
 }
@@ -49,7 +49,7 @@ func validation(t tester, project, pathID, content string, validated bool) strin
 
 func validationOf(t tester, path record.CurrentPath, validated bool) string {
 	t.Helper()
-	r, err := record.ParseValidation(fmt.Appendf(nil, `{"validated":%t,"reason":"because"}`, validated))
+	r, err := record.ParseValidationRequest(fmt.Appendf(nil, `{"validated":%t,"reason":"because"}`, validated))
 	require.NoError(t, err)
 	return string(r.VerbFor(path).AppendBody(nil, poster))
 }
@@ -117,12 +117,12 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 		validation(t, "p", id, "", false),                              // event 10
 		validation(t, "p", "a6122a66", "", true),                       // event 11: there is no such path
 	)
-	change := func(category paths.Category, validated, links bool) paths.PathStatus {
-		return paths.PathStatus{PathID: id, Category: category, Validated: validated, LinksChanged: links}
+	change := func(category paths.Category, validated, links bool) paths.Status {
+		return paths.Status{PathID: id, Category: category, Validated: validated, LinksChanged: links}
 	}
-	for seq, want := range map[uint64]paths.PathStatus{
-		1: change(paths.New, false, false), 3: change(paths.Unchanged, true, true), 4: change(paths.New, false, false),
-		5: change(paths.Modified, false, false), 7: change(paths.Modified, false, false), 9: change(paths.Modified, true, false),
+	for seq, want := range map[uint64]paths.Status{
+		1: change(paths.CategoryNew, false, false), 3: change(paths.CategoryUnchanged, true, true), 4: change(paths.CategoryNew, false, false),
+		5: change(paths.CategoryModified, false, false), 7: change(paths.CategoryModified, false, false), 9: change(paths.CategoryModified, true, false),
 	} {
 		got, err := paths.StatusOf(t.Context(), viewOf(t, f, 12), seq)
 		require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found)
 	three := "3"
-	require.Equal(t, paths.Path{PathStatus: change(paths.Modified, true, false), Seq: 7, Build: &three, HashVersion: "adr-004"}, path)
+	require.Equal(t, paths.Path{Status: change(paths.CategoryModified, true, false), Seq: 7, Build: &three, HashVersion: "adr-004"}, path)
 	_, found, err = paths.Get(v, "r", id, nil)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -176,16 +176,16 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		validate("nowhere", "00000001", 5, true),                       // event 14
 		validate("main1", "00000001", 1, false),                        // event 15: also ends the validation of main2 and main3
 	)
-	change := func(category paths.Category, validated bool, before uint64) paths.PathStatus {
-		return paths.PathStatus{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	change := func(category paths.Category, validated bool, before uint64) paths.Status {
+		return paths.Status{PathID: id, Category: category, Validated: validated, EarlierValidationSeq: before}
 	}
-	contradicting := change(paths.Modified, false, 3)
-	contradicting.OtherBase = true
+	contradicting := change(paths.CategoryModified, false, 3)
+	contradicting.HasOtherBase = true
 	v := viewOf(t, f, log.head.Size)
-	for seq, want := range map[uint64]paths.PathStatus{
-		2: change(paths.Unchanged, false, 0), 4: change(paths.Modified, false, 0), 5: change(paths.Unchanged, true, 0),
-		7: change(paths.Modified, true, 0), 8: change(paths.Modified, false, 0), 9: change(paths.Modified, false, 3),
-		10: change(paths.Unchanged, true, 0), 11: contradicting, 12: change(paths.New, false, 0),
+	for seq, want := range map[uint64]paths.Status{
+		2: change(paths.CategoryUnchanged, false, 0), 4: change(paths.CategoryModified, false, 0), 5: change(paths.CategoryUnchanged, true, 0),
+		7: change(paths.CategoryModified, true, 0), 8: change(paths.CategoryModified, false, 0), 9: change(paths.CategoryModified, false, 3),
+		10: change(paths.CategoryUnchanged, true, 0), 11: contradicting, 12: change(paths.CategoryNew, false, 0),
 	} {
 		got, err := paths.StatusOf(t.Context(), v, seq)
 		require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"main1", "main2<main1", "pr7<main2", "main3<main2", "main4<main3", "main5<main4", "pr7b<pr7", "first?unknown"}, bases)
-	require.Equal(t, uint64(1), builds[5].OtherBases)
+	require.Equal(t, uint64(1), builds[5].OtherBaseRecords)
 }
 
 // If a project moves to another hash_version, paths are compared by the digests of their
@@ -247,14 +247,14 @@ func TestHashVersionChanges(t *testing.T) {
 		record("8", "", door, `null`),                                                                              // event 9: the first text again, under the first version
 		record("9", "adr-005", "", `"0123456789abcdef"`),                                                           // event 10: has no text
 	)
-	change := func(category paths.Category, validated bool, before uint64) paths.PathStatus {
-		return paths.PathStatus{PathID: id, Category: category, Validated: validated, ValidatedBefore: before}
+	change := func(category paths.Category, validated bool, before uint64) paths.Status {
+		return paths.Status{PathID: id, Category: category, Validated: validated, EarlierValidationSeq: before}
 	}
 	v := viewOf(t, f, log.head.Size)
-	for seq, want := range map[uint64]paths.PathStatus{
-		3: change(paths.Unchanged, true, 0), 4: change(paths.Unchanged, true, 0), 5: change(paths.Modified, false, 0),
-		6: change(paths.Modified, false, 2), 7: change(paths.Unchanged, false, 0), 8: change(paths.Incomparable, false, 0),
-		9: change(paths.Modified, false, 2), 10: change(paths.Incomparable, false, 0),
+	for seq, want := range map[uint64]paths.Status{
+		3: change(paths.CategoryUnchanged, true, 0), 4: change(paths.CategoryUnchanged, true, 0), 5: change(paths.CategoryModified, false, 0),
+		6: change(paths.CategoryModified, false, 2), 7: change(paths.CategoryUnchanged, false, 0), 8: change(paths.CategoryIncomparable, false, 0),
+		9: change(paths.CategoryModified, false, 2), 10: change(paths.CategoryIncomparable, false, 0),
 	} {
 		got, err := paths.StatusOf(t.Context(), v, seq)
 		require.NoError(t, err)
@@ -263,10 +263,10 @@ func TestHashVersionChanges(t *testing.T) {
 	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.Page{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"adr-004", "adr-005", "adr-006"}, []string{builds[0].HashVersion, builds[1].HashVersion, builds[4].HashVersion})
-	require.Equal(t, uint64(1), builds[6].Incomparable)
-	differences, _, err := paths.Compare(t.Context(), v, paths.ComparisonQuery{Project: "p", A: "1", B: "6"}, index.Page{Limit: 10})
+	require.Equal(t, uint64(1), builds[6].IncomparableRecords)
+	differences, _, err := paths.Compare(t.Context(), v, paths.ComparisonQuery{Project: "p", BuildA: "1", BuildB: "6"}, index.Page{Limit: 10})
 	require.NoError(t, err)
-	require.Equal(t, paths.Incomparable, differences[0].Category)
+	require.Equal(t, paths.CategoryIncomparable, differences[0].Category)
 }
 
 // If two routes have the same path_id, the route recorded later gets a longer path_id. The records
@@ -285,9 +285,9 @@ func TestPathIDsCollide(t *testing.T) {
 	})
 	require.Equal(t, []paths.Collision{{
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
-		Held: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
+		HolderPathID: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
-	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.CollisionsTotal)])
+	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.PathIDCollisionsTotal)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := rowstore.IdentityOf([]byte("path_id"), []byte(id))
@@ -317,11 +317,11 @@ func TestBuildsKeepAndLose(t *testing.T) {
 		v := viewOf(t, f, size)
 		var gone []uint64
 		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(t.Context(), v, "p", p) }) {
-			gone = append(gone, build.Gone)
+			gone = append(gone, build.GonePaths)
 			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
 				return paths.GonePaths(t.Context(), v, "p", build.Name, p)
 			})
-			require.Len(t, lost, int(build.Gone))
+			require.Len(t, lost, int(build.GonePaths))
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
@@ -329,7 +329,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
-	require.Equal(t, []uint64{1, 2}, []uint64{builds[1].New, builds[1].Unchanged}, "records, not paths")
+	require.Equal(t, []uint64{1, 2}, []uint64{builds[1].NewRecords, builds[1].UnchangedRecords}, "records, not paths")
 }
 
 func TestUnknownPaths(t *testing.T) {
@@ -352,11 +352,11 @@ func TestUnknownPaths(t *testing.T) {
 	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
 		p := index.Page{Limit: 1, After: after}
 		_, _, err := paths.List(ctx, v, "p", paths.Filter{}, p)
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 		_, _, err = paths.ListBuilds(ctx, v, "p", p)
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 		_, _, err = paths.History(ctx, v, "p", "0cc175b9", p)
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 }
 
@@ -368,13 +368,13 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	}
 	f, log := foldBodies(t, bodies...)
 	v := viewOf(t, f, log.head.Size)
-	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, index.Page{Limit: 1})
+	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.CategoryModified}, index.Page{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotNil(t, next)
 	require.Less(t, v.KeysRead(), 30)
 	require.Empty(t, pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
-		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.Modified}, p)
+		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.CategoryModified}, p)
 	}))
 	v = viewOf(t, f, log.head.Size)
 	rows, next, err = paths.List(t.Context(), v, "p", paths.Filter{}, index.Page{Limit: 400})

@@ -20,11 +20,11 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	chunk := "sha256:" + hash("cccccccc")
 	bodies := []string{
 		runBody(t, "m", "yes", ""), runBody(t, "m", "no", ""), runBody(t, "m", "no", ""),
-		posted(t, record.IPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"labels":{"a":"bbbbbbbb"},"output_hash":"`+hash("bbbbbbbb1")+`"}`),
+		posted(t, record.KindIPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"labels":{"a":"bbbbbbbb"},"output_hash":"`+hash("bbbbbbbb1")+`"}`),
 		dagBody(hash("aaaaaaaa"), `{"hash":"`+hash("dddddddd")+`","stage":"answer"}`),
 		rawBody("run_dag", "{}", `{"document_roots":["`+hash("eeeeeeee")+`"],"hashes":{"output_hash":"`+hash("bbbbbbbb2")+`","root":"`+hash("bbbbbbbb3")+`"}}`),
 		citationSet("s", citation("a", chunk, "null")),
-		posted(t, record.IPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"`+hash("bbbbbbbb4")+`"}`),
+		posted(t, record.KindIPCRecord, `{"payload":{},"model":"m","temperature":1,"max_tokens":1,"output_hash":"`+hash("bbbbbbbb4")+`"}`),
 	}
 	for range 20 {
 		bodies = append(bodies, stateOf(1, "stale"), stateOf(1, "live"))
@@ -41,9 +41,9 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		{"output_hash", "bbbbbbbb4", log.head.Size, []string{hash("bbbbbbbb4")}},
 		{"stage:answer", "dddddddd", log.head.Size, []string{hash("dddddddd")}},
 		{"stage:context", "dddddddd", log.head.Size, nil},
-		{prefix.DocumentRoot, "eeeeeeee", log.head.Size, []string{hash("eeeeeeee")}},
-		{prefix.ChunkHash, "sha256:cccccccc", log.head.Size, []string{chunk}},
-		{prefix.ChunkHash, "sha256:cccccccc", 7, nil},
+		{prefix.DocumentRootName, "eeeeeeee", log.head.Size, []string{hash("eeeeeeee")}},
+		{prefix.ChunkHashName, "sha256:cccccccc", log.head.Size, []string{chunk}},
+		{prefix.ChunkHashName, "sha256:cccccccc", 7, nil},
 	} {
 		v := viewOf(t, f, c.size)
 		for _, bounds := range []prefix.Bounds{large, small} {
@@ -69,16 +69,16 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 	} {
 		keys, bytes := v.KeysRead(), v.EventBytes()
 		_, err := c.bounds.Find(t.Context(), v, c.name, c.digits)
-		require.ErrorIs(t, err, prefix.ErrTooMany, c.name)
+		require.ErrorIs(t, err, prefix.ErrTooManyHashes, c.name)
 		require.LessOrEqual(t, v.KeysRead()-keys, c.keys)
 		require.Equal(t, bytes, v.EventBytes(), "no event is read")
 	}
 	for _, bounds := range []prefix.Bounds{{Events: 1000, Bytes: 100}, {Events: 5, Bytes: 100}} {
 		_, err := bounds.Find(t.Context(), v, "output_hash", "bbbbbbbb")
-		require.ErrorIs(t, err, prefix.ErrTooMany)
+		require.ErrorIs(t, err, prefix.ErrTooManyHashes)
 	}
 	runs := 0
-	for seq, err := range records.SeqsOfKind(v, record.IPCRecord) {
+	for seq, err := range records.SeqsOfKind(v, record.KindIPCRecord) {
 		require.NoError(t, err)
 		require.Contains(t, []uint64{1, 2, 3, 4, 8}, seq)
 		runs++

@@ -74,7 +74,7 @@ func naiveDeliveries(t tester, entries [][]byte) []delivery {
 			first[p.ID], all[p.ID] = make(map[uint64]uint64), &delivery{Producer: producers.Producer{ID: p.ID}}
 		}
 		d := all[p.ID]
-		d.Seq, d.Records = uint64(seq), d.Records+1
+		d.LatestSeq, d.Records = uint64(seq), d.Records+1
 		if before, repeated := first[p.ID][p.Seq]; repeated {
 			d.duplicates = append([]producers.Duplicate{{Seq: uint64(seq), Number: p.Seq, FirstSeq: before}}, d.duplicates...)
 			d.Duplicates++
@@ -155,7 +155,7 @@ func TestProducersEqualModel(t *testing.T) {
 			slices.Reverse(list)
 			require.Equal(t, list, pages(t, limit, func(p index.Page) ([]producers.Producer, []byte, error) { return producers.List(v, p) }))
 			if size == log.head.Size {
-				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.ProducerMissing)])
+				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.MissingProducerSeqs)])
 				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.ProducerDuplicatesTotal)])
 			}
 			require.NoError(t, v.Close())
@@ -226,7 +226,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	f := follow(t, s, log)
 	gauge := func() uint64 {
 		log.catchUp(f)
-		return countsOf(f)[counters.SeriesOf(counters.ProducerMissing)]
+		return countsOf(f)[counters.SeriesOf(counters.MissingProducerSeqs)]
 	}
 	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
@@ -264,6 +264,6 @@ func TestUnknownProducers(t *testing.T) {
 	v = viewOf(t, f, 4)
 	for _, position := range []string{"", "0123456789"} {
 		_, _, _, _, err = producers.Get(v, "a", index.Page{Limit: 1, After: []byte(position)})
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 }

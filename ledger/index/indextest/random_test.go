@@ -118,7 +118,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 	case "redaction":
 		return redacting(t, rapid.Uint64Range(0, size).Draw(t, "redacted"))
 	case "rotation":
-		return rawBody(string(record.KeyRotated), `{}`, `{"verifier_key":"key"}`)
+		return rawBody(string(record.KindKeyRotated), `{}`, `{"verifier_key":"key"}`)
 	case "validation":
 		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "3661ef9c", "d2f2e118"),
 			ContentFingerprint: few(t, "fingerprint", "", "1cb251ec"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "path record")}
@@ -127,7 +127,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 			path.Build = &build
 		}
 		var request *record.ValidationRequest
-		request, err = record.ParseValidation([]byte(`{"validated":` + strconv.FormatBool(rapid.Bool().Draw(t, "validated")) + `}`))
+		request, err = record.ParseValidationRequest([]byte(`{"validated":` + strconv.FormatBool(rapid.Bool().Draw(t, "validated")) + `}`))
 		v = request.VerbFor(path)
 	case "register":
 		v, err = record.ParseRegistration(id, []byte(few(t, "chunks", `{}`, `{"chunk_hashes":[]}`,
@@ -147,7 +147,7 @@ func drawState(t *rapid.T) string {
 // many records. size is the length of the log before these events.
 func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	text := fmt.Sprintf(`{"state":%q,"reason":"so","seqs":[0],"original_actor":"ana","timestamp":"2024-05-06T07:08:09Z"}`, drawState(t))
-	request, err := record.ParseStateRequest([]byte(text))
+	request, err := record.ParseStateChangeRequest([]byte(text))
 	require.NoError(t, err)
 	for target := size - min(size, rapid.Uint64Range(1, 12).Draw(t, "targets")); target < size; target++ {
 		bodies = append(bodies, string(request.VerbFor(target).AppendBody(nil, poster)))
@@ -162,7 +162,7 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 	request := fmt.Sprintf(`"build":"s%d-%%d","branch":"pr","base":"s%d"`, size, size)
 	for _, build := range []string{main, fmt.Sprintf(request, 1), fmt.Sprintf(request, 2)} {
 		for range rapid.IntRange(1, 3).Draw(t, "paths") {
-			bodies = append(bodies, posted(t, record.PathFingerprint, fmt.Sprintf(`{%s,"project":"p","route":[%q],"content":%q}`,
+			bodies = append(bodies, posted(t, record.KindPathFingerprint, fmt.Sprintf(`{%s,"project":"p","route":[%q],"content":%q}`,
 				build, few(t, "route", "a", "b", "c"), few(t, "content", "text", "other"))))
 		}
 	}
@@ -174,13 +174,13 @@ func drawBuilds(t *rapid.T, size uint64) (bodies []string) {
 func drawEvent(t *rapid.T, size uint64) string {
 	switch few(t, "event", "ipc", "ipc", "ipc", "dag", "dag", "citations", "citations", "path", "path", "path", "verb", "verb", "verb", "other") {
 	case "ipc":
-		return posted(t, record.IPCRecord, drawAnyIPC(t))
+		return posted(t, record.KindIPCRecord, drawAnyIPC(t))
 	case "dag":
-		return posted(t, record.RunDAG, drawAnyDAG(t))
+		return posted(t, record.KindRunDAG, drawAnyDAG(t))
 	case "citations":
-		return posted(t, record.CitationSet, drawAnyCitations(t))
+		return posted(t, record.KindCitationSet, drawAnyCitations(t))
 	case "path":
-		return posted(t, record.PathFingerprint, drawAnyPath(t))
+		return posted(t, record.KindPathFingerprint, drawAnyPath(t))
 	case "verb":
 		return drawVerb(t, size)
 	}

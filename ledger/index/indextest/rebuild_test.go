@@ -16,8 +16,8 @@ import (
 // garble overwrites every posting with a value that no fold would write.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
-	first := testKeys.Prefix(nil, records.Postings)
-	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.Prefix(nil, records.Postings+1)})
+	first := testKeys.AppendPrefix(nil, records.Postings)
+	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.AppendPrefix(nil, records.Postings+1)})
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		require.NoError(t, s.RowStore().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
@@ -44,13 +44,13 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	f = follow(t, s, log)
 	log.append(plains(t, 50, 60)...)
 	f.Wake()
-	for s.RowStore().AcquireError() == nil {
+	for s.RowStore().CheckAvailable() == nil {
 		require.NoError(t, f.Err())
 	}
-	require.ErrorIs(t, s.RowStore().AcquireError(), index.ErrRebuilding)
+	require.ErrorIs(t, s.RowStore().CheckAvailable(), index.ErrRebuilding)
 	_, err = f.LatestView()
 	require.ErrorIs(t, err, index.ErrRebuilding)
-	_, err = f.Find(t.Context(), log.hashes[0], 0)
+	_, err = f.FindByHash(t.Context(), log.hashes[0], 0)
 	require.ErrorIs(t, err, index.ErrRebuilding)
 	_, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
 	require.Equal(t, 1, s.Rebuilds())
 	require.True(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")
-	require.NoError(t, s.RowStore().AcquireError())
+	require.NoError(t, s.RowStore().CheckAvailable())
 	require.False(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 1))
 	require.NoError(t, s.Close())
 }

@@ -34,11 +34,11 @@ func TestRecordsAreCached(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 	log.append(plains(t, 0, 5)...)
-	log.append(posted(t, record.IPCRecord, `{"run_id":"r","payload_schema":"axis-payload-1","payload":{"axes":{},"policy_hash":"p","seed":1,"world_id":"w"},`+
+	log.append(posted(t, record.KindIPCRecord, `{"run_id":"r","payload_schema":"axis-payload-1","payload":{"axes":{},"policy_hash":"p","seed":1,"world_id":"w"},`+
 		`"system_prompt":"","model":"m","temperature":1,"max_tokens":2,"labels":{"a":"b"}}`))
 	c := testConfig(vfs.NewMem())
 	none := c
-	none.Rows.Dir, none.EventCacheBytes = "another", index.MinEventCache-1
+	none.RowStore.Dir, none.EventCacheBytes = "another", index.MinEventCacheBytes-1
 
 	type answer struct {
 		records.IPCRecord

@@ -66,7 +66,7 @@ func (j *journal) listedEvents(size uint64) []listedEvent {
 	return events
 }
 
-func (e *listedEvent) isRecord() bool { return slices.Contains(record.Kinds[:], e.Kind) }
+func (e *listedEvent) isRecord() bool { return slices.Contains(record.RecordKinds[:], e.Kind) }
 
 // values returns the values by which the record can be found, sorted.
 func (e *listedEvent) values() []records.Value {
@@ -77,7 +77,7 @@ func (e *listedEvent) values() []records.Value {
 		}
 	}
 	r := &e.Record
-	if e.Kind == record.Note {
+	if e.Kind == record.KindNote {
 		add("record_seq", new(fmt.Sprint(*r.RecordSeq)))
 		add("topic", r.Topic)
 		return values
@@ -102,7 +102,7 @@ func (e *listedEvent) values() []records.Value {
 	for _, n := range r.Nodes {
 		add("stage:"+n.Stage, &n.Hash)
 	}
-	if e.Kind == record.RunDAG {
+	if e.Kind == record.KindRunDAG {
 		failed := r.FailureStage
 		if failed == nil && r.Quotes == nil && (r.Shape == nil || *r.Shape != "reject") {
 			failed = new("unknown")
@@ -122,10 +122,10 @@ func (e *listedEvent) values() []records.Value {
 	}
 	if r.Producer != nil {
 		add("producer", &r.Producer.ID)
-		values = append(values, records.ProducerSeq(r.Producer.ID, r.Producer.Seq))
+		values = append(values, records.ProducerSeqValue(r.Producer.ID, r.Producer.Seq))
 	}
 	for field, check := range e.Checks {
-		if check.Result == string(record.Mismatch) {
+		if check.Result == string(record.ResultMismatch) {
 			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
 		}
 		if rule, is := strings.CutPrefix(field, "verdict:"); is {
@@ -141,9 +141,9 @@ func naiveStates(events []listedEvent) map[uint64]record.State {
 	states := make(map[uint64]record.State)
 	for _, e := range events {
 		if e.isRecord() && e.Kind.HasState() {
-			states[e.seq] = record.Live
+			states[e.seq] = record.StateLive
 		}
-		if e.Kind != record.RecordStateChanged || e.Record.RecordSeq == nil {
+		if e.Kind != record.KindRecordStateChanged || e.Record.RecordSeq == nil {
 			continue
 		}
 		if _, known := states[*e.Record.RecordSeq]; known && slices.Contains(record.States[:], record.State(e.Record.State)) {
@@ -162,7 +162,7 @@ func naiveRecords(events []listedEvent, q records.Filter, byOccurrence bool) []u
 		if byOccurrence {
 			at, occurred = e.occurred()
 		}
-		listed := e.isRecord() || e.Kind == record.Note && q.Kind == record.Note && !byOccurrence
+		listed := e.isRecord() || e.Kind == record.KindNote && q.Kind == record.KindNote && !byOccurrence
 		wanted := listed && occurred &&
 			(q.Kind == "" || e.Kind == q.Kind) && (q.State == "" || states[e.seq] == q.State) &&
 			(q.Since == nil || !at.Before(*q.Since)) && (q.Until == nil || at.Before(*q.Until))
@@ -205,7 +205,7 @@ func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *re
 	require.True(t, e.Time.Equal(row.Time))
 	require.Equal(t, states[e.seq], row.State)
 	require.Equal(t, e.Record.RunID, row.RunID)
-	require.Equal(t, e.Record.Timestamp, row.Occurred)
+	require.Equal(t, e.Record.Timestamp, row.Timestamp)
 	var hashes map[string]*string
 	require.NoError(t, json.Unmarshal(row.Hashes, &hashes))
 	require.Equal(t, len(e.Record.Hashes), len(hashes))
@@ -228,8 +228,8 @@ func (e *listedEvent) requireRow(t tester, states map[uint64]record.State, q *re
 			broken = append(broken, rule)
 		}
 	}
-	require.ElementsMatch(t, broken, row.Inconsistent)
-	if !q.Bodies {
+	require.ElementsMatch(t, broken, row.BrokenRules)
+	if !q.IncludeBodies {
 		require.Nil(t, row.Body)
 		return
 	}

@@ -32,7 +32,7 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 		require.LessOrEqual(t, len(rows), limit)
 		// A page may exceed its budget by the cost of one record plus the cost of the initial
 		// search by time.
-		require.LessOrEqual(t, v.KeysRead()-before, rowstore.KeysPerRow*p.Limit+2*records.MaxValues+20)
+		require.LessOrEqual(t, v.KeysRead()-before, rowstore.MaxKeysPerRow*p.Limit+2*records.MaxFilterValues+20)
 		all = append(all, rows...)
 		if next == nil {
 			return all
@@ -44,9 +44,9 @@ func allRecords(t tester, v *index.View, list lister, q records.Filter, limit in
 // drawRecordFilter returns a random filter that is likely to match some records.
 func drawRecordFilter(t *rapid.T, events []listedEvent, byOccurrence bool) records.Filter {
 	q := records.Filter{
-		Bodies: rapid.Bool().Draw(t, "bodies"),
-		Kind:   rapid.SampledFrom([]record.Kind{"", "", record.IPCRecord, record.RunDAG, record.CitationSet, record.PathFingerprint, record.Note}).Draw(t, "kind"),
-		State:  rapid.SampledFrom([]record.State{"", "", record.Live, record.Failed, record.Stale}).Draw(t, "state"),
+		IncludeBodies: rapid.Bool().Draw(t, "bodies"),
+		Kind:          rapid.SampledFrom([]record.Kind{"", "", record.KindIPCRecord, record.KindRunDAG, record.KindCitationSet, record.KindPathFingerprint, record.KindNote}).Draw(t, "kind"),
+		State:         rapid.SampledFrom([]record.State{"", "", record.StateLive, record.StateFailed, record.StateStale}).Draw(t, "state"),
 	}
 	var times []time.Time
 	for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "values") {
@@ -127,12 +127,12 @@ func TestListsTouchFewKeys(t *testing.T) {
 		if n%1000 == 500 {
 			rare = `,"rare":"yes"`
 		}
-		bodies = append(bodies, posted(t, record.IPCRecord, fmt.Sprintf(
+		bodies = append(bodies, posted(t, record.KindIPCRecord, fmt.Sprintf(
 			`{"timestamp":"2024-01-01T00:%02d:%02dZ","labels":{"common":"yes"%s},"payload":{"seed":%d},"output":"o","model":"m%d","temperature":0,"max_tokens":9}`,
 			n/60, n%60, rare, n%7, n%3)))
 	}
 	for _, seq := range []uint64{5, 700, 2999} {
-		bodies = append(bodies, stateChange(t, seq, record.Failed))
+		bodies = append(bodies, stateChange(t, seq, record.StateFailed))
 	}
 	log.append(bodies...)
 	s := openTest(t, testConfig(vfs.NewMem()))
@@ -149,10 +149,10 @@ func TestListsTouchFewKeys(t *testing.T) {
 		"rare":             {records.Filter{Values: []records.Value{rare}}, false, 3},
 		"two":              {records.Filter{Values: []records.Value{common, rare}}, false, 3},
 		"intertwined":      {records.Filter{Values: []records.Value{common, model}}, false, 1000},
-		"kind":             {records.Filter{Kind: record.IPCRecord, Values: []records.Value{rare}}, false, 3},
-		"another":          {records.Filter{Kind: record.RunDAG}, false, 0},
-		"failed":           {records.Filter{State: record.Failed}, false, 3},
-		"live":             {records.Filter{State: record.Live, Kind: record.IPCRecord}, false, 2997},
+		"kind":             {records.Filter{Kind: record.KindIPCRecord, Values: []records.Value{rare}}, false, 3},
+		"another":          {records.Filter{Kind: record.KindRunDAG}, false, 0},
+		"failed":           {records.Filter{State: record.StateFailed}, false, 3},
+		"live":             {records.Filter{State: record.StateLive, Kind: record.KindIPCRecord}, false, 2997},
 		"time":             {records.Filter{TimeRange: index.TimeRange{Since: new(time.UnixMicro(1000)), Until: new(time.UnixMicro(1010))}, Values: []records.Value{common}}, false, 10},
 		"occurred":         {records.Filter{}, true, 3000},
 		"occurred between": {records.Filter{TimeRange: index.TimeRange{Since: new(time.Date(2024, 1, 1, 0, 10, 0, 0, time.UTC)), Until: new(time.Date(2024, 1, 1, 0, 11, 0, 0, time.UTC))}}, true, 60},
@@ -182,7 +182,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log := newJournal(t, "default")
 	at := func(n int) string {
-		return posted(t, record.IPCRecord, fmt.Sprintf(
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(
 			`{"payload":{"seed":%d},"output":"o","model":"m","temperature":0,"max_tokens":9,"timestamp":"2026-01-02T03:04:05Z"}`, n))
 	}
 	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)), at(1))

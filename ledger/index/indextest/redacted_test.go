@@ -50,7 +50,9 @@ func TestNotesAreListed(t *testing.T) {
 		require.NoError(t, v.Close())
 		return seqs
 	}
-	with := func(values ...records.Value) records.Filter { return records.Filter{Kind: record.Note, Values: values} }
+	with := func(values ...records.Value) records.Filter {
+		return records.Filter{Kind: record.KindNote, Values: values}
+	}
 	on, review := records.Value{Name: "record_seq", Text: "1"}, records.Value{Name: "topic", Text: "review"}
 	require.Equal(t, []uint64{5, 4, 3}, seqs(6, records.List, with()))
 	require.Equal(t, []uint64{5, 3}, seqs(6, records.List, with(on)))
@@ -76,8 +78,8 @@ func TestRedactionsAreListed(t *testing.T) {
 		v, err := f.View(size)
 		require.NoError(t, err)
 		for _, r := range allRecords(t, v, list, q, 1) {
-			require.Equal(t, q.Kind == record.ContentRedacted, r.Kind == record.ContentRedacted)
-			if r.Kind == record.ContentRedacted {
+			require.Equal(t, q.Kind == record.KindContentRedacted, r.Kind == record.KindContentRedacted)
+			if r.Kind == record.KindContentRedacted {
 				require.Empty(t, r.State)
 				require.Equal(t, "{}", string(r.Hashes))
 				require.True(t, strings.Contains(string(r.Body), `"reason":"asked for"`))
@@ -87,23 +89,23 @@ func TestRedactionsAreListed(t *testing.T) {
 		require.NoError(t, v.Close())
 		return seqs
 	}
-	redactions := records.Filter{Kind: record.ContentRedacted, Bodies: true}
+	redactions := records.Filter{Kind: record.KindContentRedacted, IncludeBodies: true}
 	require.Equal(t, []uint64{5, 3}, seqs(6, records.List, redactions))
 	require.Equal(t, []uint64{3}, seqs(5, records.List, redactions))
 	require.Empty(t, seqs(3, records.List, redactions))
 	require.Empty(t, seqs(6, records.ListByOccurrence, redactions), "redactions have no time of occurrence")
-	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, State: record.Live}))
-	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.ContentRedacted, Values: []records.Value{{Name: "model", Text: "m"}}}))
+	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.KindContentRedacted, State: record.StateLive}))
+	require.Empty(t, seqs(6, records.List, records.Filter{Kind: record.KindContentRedacted, Values: []records.Value{{Name: "model", Text: "m"}}}))
 	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{}))
-	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{Kind: record.IPCRecord}))
+	require.Equal(t, []uint64{4, 2, 1}, seqs(6, records.List, records.Filter{Kind: record.KindIPCRecord}))
 
 	v, err := f.LatestView()
 	require.NoError(t, err)
-	state, err := records.State(v, 1)
+	state, err := records.StateOf(v, 1)
 	require.NoError(t, err)
-	require.Equal(t, string(record.Live), state, "a redaction does not change the record's state")
+	require.Equal(t, string(record.StateLive), state, "a redaction does not change the record's state")
 	_, _, err = records.List(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
-	require.ErrorIs(t, err, index.ErrPosition)
+	require.ErrorIs(t, err, index.ErrInvalidPosition)
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())
 }

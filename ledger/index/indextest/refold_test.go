@@ -27,7 +27,7 @@ import (
 func poison(t tester, s *index.Store) {
 	t.Helper()
 	for d := range 256 {
-		row := append(testKeys.Prefix(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
+		row := append(testKeys.AppendPrefix(nil, rowstore.Dimension(d)), make([]byte, index.SchemaOf(query.Families())[d])...)
 		require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	}
 	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: testKeys[:], UpperBound: testKeys.UpperBound()})
@@ -123,7 +123,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	// spread evenly from the first to the last.
 	for i, started := 0, false; i < len(cuts); i, started = i+1+len(cuts)/48, !started {
 		cut := cuts[i]
-		c.Rows.Files = cut.FS()
+		c.RowStore.FS = cut.FS()
 		s := openTest(t, c)
 		if started {
 			log.catchUp(follow(t, s, log)) // follows the log as a server does, without an explicit refold
@@ -144,7 +144,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.Prefix(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
+	row := append(testKeys.AppendPrefix(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
 	require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
@@ -154,7 +154,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	f.Close()
 	cut := files.AfterPowerCut(0, 1)
 	require.NoError(t, s.Close())
-	c.Rows.Files = cut.FS()
+	c.RowStore.FS = cut.FS()
 	s = openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	requireSame(t, log.refold(), dump(t, s))
@@ -165,7 +165,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 // once.
 func TestGroupsAreRankedOnce(t *testing.T) {
 	log := newJournal(t, "default")
-	repeated := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
+	repeated := posted(t, record.KindIPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"n"}`)
 	log.append(
 		plain(t, 0),
 		runBody(t, "m", "yes", ""), stateOf(1, "failed"), stateOf(1, "live"),

@@ -117,9 +117,9 @@ func naiveQuestionRuns(events []dagEvent, question string, any bool) []naiveRun 
 }
 
 func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
-	c.Against = before.seq
+	c.OtherSeq = before.seq
 	change := drift.CompareStages(before.stages(), after.stages())
-	if c.Known = len(before.Record.Dimensions) > 0 && len(after.Record.Dimensions) > 0; c.Known {
+	if c.DimensionsKnown = len(before.Record.Dimensions) > 0 && len(after.Record.Dimensions) > 0; c.DimensionsKnown {
 		for _, name := range someDimensions {
 			if !sameText(before.Record.Dimensions[name], after.Record.Dimensions[name]) {
 				c.Dimensions = append(c.Dimensions, name)
@@ -127,10 +127,10 @@ func naiveComparison(before, after *dagEvent) (c rundags.Comparison) {
 		}
 	}
 	switch n := len(c.Dimensions); {
-	case len(change.Differing) == 0:
+	case len(change.DifferingStages) == 0:
 		c.DivergenceCause.Cause = "identical"
 		return c
-	case !c.Known:
+	case !c.DimensionsKnown:
 		c.DivergenceCause.Cause = "unknown"
 	case n == 0:
 		c.DivergenceCause.Cause = "no_dimension"
@@ -153,7 +153,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 	var values []string
 	for i := range events {
 		e := &events[i]
-		if value := e.hash(q.By); e.Kind == "run_dag" && value != nil {
+		if value := e.hash(q.Field); e.Kind == "run_dag" && value != nil {
 			if members[*value] = append(members[*value], e); len(members[*value]) == 1 {
 				values = append(values, *value)
 			}
@@ -178,7 +178,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 				answers[answer] = true
 			}
 		}
-		g.Answers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.TimeRange{}, true)
+		g.DistinctAnswers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.TimeRange{}, true)
 		list = append(list, g)
 	}
 	return list
@@ -236,7 +236,7 @@ func sameDimensions(a, b map[string]*string) bool {
 	return true
 }
 
-func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.FailureCount {
+func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.OutcomeCount {
 	states := naiveRunStates(events)
 	stages := []string{"", "retrieval", "context", "answer", "unknown", "other"}
 	modes := []string{"", "STRICT", "HYBRID", "UNGROUNDED", "other"}
@@ -261,9 +261,9 @@ func naiveFailures(events []dagEvent, b index.TimeRange, any bool) []rundags.Fai
 		}
 		counts[[3]byte{number(e.Record.Shape, shapes), number(e.Record.AuditMode, modes), number(failed, stages)}]++
 	}
-	var list []rundags.FailureCount
+	var list []rundags.OutcomeCount
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b [3]byte) int { return bytes.Compare(a[:], b[:]) }) {
-		list = append(list, rundags.FailureCount{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
+		list = append(list, rundags.OutcomeCount{FailureStage: stages[o[2]], AuditMode: modes[o[1]], Shape: shapes[o[0]], Count: counts[o]})
 	}
 	return list
 }

@@ -77,8 +77,8 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, v.Close()) }()
 	limit := rapid.IntRange(1, 5).Draw(t, "limit")
-	for _, by := range rundags.GroupedBy {
-		q := rundags.GroupQuery{By: by, AnyState: rapid.Bool().Draw(t, "any"), TimeRange: index.TimeRange{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
+	for _, by := range rundags.GroupFields {
+		q := rundags.GroupQuery{Field: by, AnyState: rapid.Bool().Draw(t, "any"), TimeRange: index.TimeRange{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
 		want := naiveRunGroups(log.ranEvents(size), q)
 		got := pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) { return rundags.ListGroups(background, v, q, p) })
 		require.Equal(t, want, inUTC(got))
@@ -120,11 +120,11 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 			return nil
 		}
 		bounds := index.TimeRange{Since: moment("since"), Until: moment("until")}
-		failures, err := rundags.CountFailures(background, v, bounds, any)
+		failures, err := rundags.CountOutcomes(background, v, bounds, any)
 		require.NoError(t, err)
 		require.Equal(t, naiveFailures(events, bounds, any), failures)
 		times := []time.Time{time.UnixMicro(0).UTC(), time.UnixMicro(rapid.Int64Range(1, int64(v.Size())+1).Draw(t, "end")).UTC(), time.UnixMicro(int64(v.Size()) + 2).UTC()}
-		periods, err := rundags.CountFailuresByPeriod(background, v, times, any)
+		periods, err := rundags.CountOutcomesByPeriod(background, v, times, any)
 		require.NoError(t, err)
 		for i, found := range periods {
 			require.Equal(t, naiveFailures(events, index.TimeRange{Since: &times[i], Until: &times[i+1]}, any), found)
@@ -168,7 +168,7 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 		if e.Kind != "run_dag" {
 			continue
 		}
-		if d := naiveDivergence(events[:i+1]); d.Against > 0 {
+		if d := naiveDivergence(events[:i+1]); d.OtherSeq > 0 {
 			stage := "none"
 			if d.Stage != nil {
 				stage = oneOf(*d.Stage, "question", "preflight", "retrieval", "context", "prompt", "answer", "verify", "render", "final_label", "outcome")
@@ -182,9 +182,9 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	got := make(map[string]uint64)
 	for s, n := range counted {
 		switch {
-		case s.Metric == counters.DivergenceTotal && n > 0:
+		case s.Metric == counters.DAGDivergenceTotal && n > 0:
 			got["diverged "+s.Labels[0]] = n
-		case s.Metric == counters.FailuresTotal && n > 0:
+		case s.Metric == counters.DAGFailuresTotal && n > 0:
 			got["failed "+s.Labels[0]+" "+s.Labels[1]] = n
 		}
 	}
@@ -208,19 +208,19 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
 	require.Equal(t, rundags.Divergence{}, rows[0].Divergence)
-	require.Equal(t, rundags.Divergence{Against: 1}, rows[1].Divergence, "no stage differs")
+	require.Equal(t, rundags.Divergence{OtherSeq: 1}, rows[1].Divergence, "no stage differs")
 	answer, mine := "answer", "mine"
-	require.Equal(t, rundags.Divergence{Against: 4, Stage: &mine}, rows[2].Divergence)
+	require.Equal(t, rundags.Divergence{OtherSeq: 4, Stage: &mine}, rows[2].Divergence)
 	d, err := rundags.DivergenceOf(t.Context(), v, 4)
 	require.NoError(t, err)
-	require.Equal(t, rundags.Divergence{Against: 3, Stage: &answer}, d.Divergence, "the divergence as of event 4")
+	require.Equal(t, rundags.Divergence{OtherSeq: 3, Stage: &answer}, d.Divergence, "the divergence as of event 4")
 	counted := countsOf(f)
-	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DivergenceTotal, "answer")])
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DivergenceTotal, counters.OtherLabel)])
-	require.Zero(t, counted[counters.SeriesOf(counters.DivergenceTotal, "none")])
+	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DAGDivergenceTotal, "answer")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DAGDivergenceTotal, counters.OtherLabel)])
+	require.Zero(t, counted[counters.SeriesOf(counters.DAGDivergenceTotal, "none")])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
 		_, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
-		require.ErrorIs(t, err, index.ErrPosition)
+		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 	for _, seq := range []uint64{0, 5, 7} {
 		_, err := rundags.Get(t.Context(), v, seq)
@@ -272,9 +272,9 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	}
 	f, log := foldBodies(t, bodies...)
 	v := viewOf(t, f, log.head.Size)
-	failures, err := rundags.CountFailures(t.Context(), v, index.TimeRange{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
+	failures, err := rundags.CountOutcomes(t.Context(), v, index.TimeRange{Since: new(time.UnixMicro(600)), Until: new(time.UnixMicro(1700))}, false)
 	require.NoError(t, err)
-	require.Equal(t, []rundags.FailureCount{{FailureStage: "unknown", Count: 1100}}, failures)
+	require.Equal(t, []rundags.OutcomeCount{{FailureStage: "unknown", Count: 1100}}, failures)
 	require.LessOrEqual(t, v.KeysRead(), 25, "the search for each time reads only the events between two time marks")
 	before := v.KeysRead()
 	rows, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
@@ -291,13 +291,13 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 		bodies = append(bodies, dagBody(fmt.Sprint("why ", n%1000), node("question", "1"), node("answer", fmt.Sprint(n))))
 	}
 	f, log := foldBodies(t, append(bodies, stateOf(2000, "failed"))...)
-	q := rundags.GroupQuery{By: "question_hash", TimeRange: index.TimeRange{Since: new(time.UnixMicro(1991))}}
+	q := rundags.GroupQuery{Field: "question_hash", TimeRange: index.TimeRange{Since: new(time.UnixMicro(1991))}}
 	v := viewOf(t, f, log.head.Size)
 	rows, next, err := rundags.ListRecentGroups(t.Context(), v, q, index.Page{Limit: 100})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
-	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].Answers, rows[0].FirstSeq, rows[0].LastSeq})
+	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].DistinctAnswers, rows[0].FirstSeq, rows[0].LastSeq})
 	require.LessOrEqual(t, v.KeysRead(), 60)
 	q.AnyState = true
 	v = viewOf(t, f, log.head.Size)
@@ -325,11 +325,11 @@ func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	)
 	type counted struct{ runs, answers, first, last uint64 }
 	for size, want := range map[uint64]counted{2: {1, 1, 1, 1}, 3: {}, 4: {1, 1, 3, 3}, 5: {2, 2, 3, 4}, 6: {3, 2, 3, 5}, 7: {4, 2, 1, 5}, 8: {3, 2, 1, 5}, 9: {2, 2, 1, 4}, 10: {1, 1, 4, 4}, 11: {}} {
-		rows, _, err := rundags.ListGroups(t.Context(), viewOf(t, f, size), rundags.GroupQuery{By: "question_hash"}, index.Page{Limit: 5})
+		rows, _, err := rundags.ListGroups(t.Context(), viewOf(t, f, size), rundags.GroupQuery{Field: "question_hash"}, index.Page{Limit: 5})
 		require.NoError(t, err)
 		var got counted
 		for _, r := range rows {
-			got = counted{r.Runs, r.Answers, r.FirstSeq, r.LastSeq}
+			got = counted{r.Runs, r.DistinctAnswers, r.FirstSeq, r.LastSeq}
 		}
 		require.Equal(t, want, got, "as of %d", size)
 	}
@@ -340,27 +340,27 @@ func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 // stage.
 func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 	f, log := foldBodies(t,
-		posted(t, record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"answer","hash":%[1]q}]}}`, zeros)),
-		posted(t, record.RunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"preflight","hash":%[1]q},{"stage":"final_label","hash":%[1]q}]}}`, zeros)),
-		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+		posted(t, record.KindRunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"answer","hash":%[1]q}]}}`, zeros)),
+		posted(t, record.KindRunDAG, fmt.Sprintf(`{"dag":{"root":%[1]q,"nodes":[{"stage":"question","hash":%[1]q},{"stage":"preflight","hash":%[1]q},{"stage":"final_label","hash":%[1]q}]}}`, zeros)),
+		posted(t, record.KindRunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
 			`"n_quotes":1,"n_verified":1,"sources":[{}]}}`, zeros)),
 	)
-	failures, err := rundags.CountFailures(t.Context(), viewOf(t, f, log.head.Size), index.TimeRange{}, false)
+	failures, err := rundags.CountOutcomes(t.Context(), viewOf(t, f, log.head.Size), index.TimeRange{}, false)
 	require.NoError(t, err)
-	require.Equal(t, []rundags.FailureCount{
+	require.Equal(t, []rundags.OutcomeCount{
 		{Shape: "quote", AuditMode: "STRICT", Count: 1}, {Shape: "reject", Count: 1}, {FailureStage: "unknown", Shape: "unrecognised", Count: 1},
 	}, failures)
 	counted := countsOf(f)
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.FailuresTotal, "unknown", "none")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DAGFailuresTotal, "unknown", "none")])
 }
 
 // Run-DAGs with an inconsistent verdict can be found by the flag "inconsistent" and by the broken
 // rule. They are counted by that rule. Broken rules are not counted as hash checks.
 func TestInconsistentVerdicts(t *testing.T) {
 	f, log := foldBodies(t,
-		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+		posted(t, record.KindRunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
 			`"n_quotes":3,"n_verified":0,"sources":[]}}`, zeros)),
-		posted(t, record.RunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
+		posted(t, record.KindRunDAG, fmt.Sprintf(`{"inputs":{"question_hash":%[1]q,"context_root":%[1]q,"conversation_hash":%[1]q,"answer_text":"a","audit_mode":"STRICT","verifier_method":"v",`+
 			`"n_quotes":3,"n_verified":3,"sources":[{}]}}`, zeros)),
 	)
 	v := viewOf(t, f, log.head.Size)
@@ -368,13 +368,13 @@ func TestInconsistentVerdicts(t *testing.T) {
 		rows, _, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, index.Page{Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, rows, 1, name)
-		require.Equal(t, []string{"strict_without_sources", "strict_without_verified_quotes"}, rows[0].Inconsistent)
+		require.Equal(t, []string{"strict_without_sources", "strict_without_verified_quotes"}, rows[0].BrokenRules)
 		require.Empty(t, rows[0].Mismatches)
 	}
 	counted := countsOf(f)
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentTotal, "strict_without_sources")])
-	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentTotal, "strict_rejected")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentVerdictsTotal, "strict_without_sources")])
+	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentVerdictsTotal, "strict_rejected")])
 	for series := range counted {
-		require.False(t, series.Metric == counters.ChecksTotal && series.Labels[1] == counters.OtherLabel, series)
+		require.False(t, series.Metric == counters.HashChecksTotal && series.Labels[1] == counters.OtherLabel, series)
 	}
 }

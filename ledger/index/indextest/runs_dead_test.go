@@ -24,7 +24,7 @@ type naiveRange struct{ first, last uint64 }
 func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naiveRange) {
 	t.Helper()
 	const deadRuns = 0x12
-	lower := append(testKeys.Prefix(nil, deadRuns), id[:]...)
+	lower := append(testKeys.AppendPrefix(nil, deadRuns), id[:]...)
 	it, err := s.RowStore().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
@@ -95,7 +95,7 @@ func TestStatesOfRunsChangeInAnyOrder(t *testing.T) {
 			case what == "come" && len(gone) > 0:
 				add(stateOf(rapid.SampledFrom(gone).Draw(t, "comes"), "live"))
 			case what == "incomplete":
-				add(posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}`))
+				add(posted(t, record.KindIPCRecord, `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}`))
 			default:
 				add(runBody(t, "m", few(t, "output", "yes", "no", "well"), ""))
 			}
@@ -167,10 +167,10 @@ func TestNeighboursBeyondOtherRecords(t *testing.T) {
 	bodies := []string{runBody(t, "m", "yes", ""), runBody(t, "m", "no", "")}           // events 1, 2
 	incomplete := `{"payload":{"q":"why?"},"model":"m","temperature":0,"max_tokens":9}` // an IPC record that is not a run
 	for range 1000 {
-		bodies = append(bodies, posted(t, record.IPCRecord, incomplete))
+		bodies = append(bodies, posted(t, record.KindIPCRecord, incomplete))
 	}
 	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // events 1003, 1004
 	require.Less(t, f.Fold().KeysRead, 200)
 	g := groupOfModel(t, viewOf(t, f, log.head.Size), "m")
-	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.First.Seq, g.Last.Seq})
+	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.FirstRun.Seq, g.LastRun.Seq})
 }

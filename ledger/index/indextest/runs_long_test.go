@@ -40,7 +40,7 @@ func longRun(t tester, n, all int) string {
 	if n%3 == 0 {
 		output = fmt.Sprintf("because of %d", input%1000)
 	}
-	return posted(t, record.IPCRecord, fmt.Sprintf(
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(
 		`{"run_id":"run-%d","payload":{"seed":42,"q":"why %d?"},"system_prompt":"Be kind.","output":%q,"model":"model-%d","temperature":%s,
 		"max_tokens":512,"labels":{"experiment":"e-%d"}}`, n, input, output, n%3, []string{"0.7", "0.2"}[n/20%2], n/5000))
 }
@@ -61,7 +61,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 		next := storage.Batch{Head: head}
 		for _, body := range bodies {
 			entry := append(slices.Clone(next.Head.Tip[:]), body...)
-			entry = record.AppendSuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)*1000))
+			entry = record.AppendBodySuffix(entry, next.Head.Size, time.UnixMicro(int64(next.Head.Size)*1000))
 			next.Entries = append(next.Entries, entry)
 			next.Head = storage.Head{Size: next.Head.Size + 1, Tip: sha256.Sum256(entry)}
 		}
@@ -83,19 +83,19 @@ func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows
 
 var longQueries = []longQuery{
 	{"groups", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.List(ctx, v, groups.Query{By: "input_hash"}, p))
+		return rowsOf(groups.List(ctx, v, groups.Query{GroupBy: "input_hash"}, p))
 	}},
 	{"groups since", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRecent, groups.Query{By: "input_hash", TimeRange: index.TimeRange{Since: &about.Time}}, p))
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByLastRun, groups.Query{GroupBy: "input_hash", TimeRange: index.TimeRange{Since: &about.Time}}, p))
 	}},
 	{"groups by runs", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.ListRanked(ctx, v, groups.RankedRuns, groups.Query{By: "input_hash"}, p))
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByRuns, groups.Query{GroupBy: "input_hash"}, p))
 	}},
 	{"groups by flips", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.ListRanked(ctx, v, groups.RankedFlips, groups.Query{By: "ipc_id"}, p))
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByFlips, groups.Query{GroupBy: "ipc_id"}, p))
 	}},
 	{"groups by stability", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(groups.ListRanked(ctx, v, groups.RankedStability, groups.Query{By: "input_hash"}, p))
+		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByStability, groups.Query{GroupBy: "input_hash"}, p))
 	}},
 	{"group", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
 		_, _, err := groups.Get(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false})
@@ -174,7 +174,7 @@ func (s *longSide) open(t *testing.T, cached bool) {
 	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Families: query.Families(), Log: log.Logger}.Settings()
 	require.NoError(t, err)
 	if !cached {
-		log.CacheBytes, log.MemTableBytes, folded.Rows.CacheBytes = 1, 64<<10, 1
+		log.CacheBytes, log.MemTableBytes, folded.RowStore.CacheBytes = 1, 64<<10, 1
 	}
 	s.database, err = pebble.Open(t.Context(), log)
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 		}
 		middle, slow = append(middle, halves), append(slow, hundredths)
 	}
-	require.LessOrEqual(t, most, float64(rowstore.KeysPerRow), q.name)
+	require.LessOrEqual(t, most, float64(rowstore.MaxKeysPerRow), q.name)
 	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys per row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 

@@ -45,12 +45,12 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	for _, count := range counts {
 		share := float64(count) / float64(len(runs))
 		g.Entropy -= share * math.Log2(share)
-		g.MostCommon = max(g.MostCommon, count)
+		g.MostCommonOutputRuns = max(g.MostCommonOutputRuns, count)
 	}
 	g.Outputs = uint64(len(counts))
 	if len(runs) > 0 {
-		g.First = groups.EventTime{Seq: runs[0].seq, Time: runs[0].time}
-		g.Last = groups.EventTime{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
+		g.FirstRun = groups.EventTime{Seq: runs[0].seq, Time: runs[0].time}
+		g.LastRun = groups.EventTime{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
 	}
 	return g
 }
@@ -111,7 +111,7 @@ func requireGroup(t tester, want, got groups.Group) {
 	t.Helper()
 	require.InDelta(t, want.Entropy, got.Entropy, 1e-7)
 	want.Entropy, got.Entropy = 0, 0
-	want.First.Time, want.Last.Time = want.First.Time.UTC(), want.Last.Time.UTC()
+	want.FirstRun.Time, want.LastRun.Time = want.FirstRun.Time.UTC(), want.LastRun.Time.UTC()
 	require.Equal(t, want, got)
 }
 
@@ -165,15 +165,15 @@ func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 // according to the model, newest first.
 func (u *runsUnderTest) query() (groups.Query, []groups.Group) {
 	q := groups.Query{
-		By: rapid.SampledFrom(groupNames).Draw(u.T, "by"), AnyState: u.any,
+		GroupBy: rapid.SampledFrom(groupNames).Draw(u.T, "by"), AnyState: u.any,
 		MinRuns: rapid.Uint64Range(0, 3).Draw(u.T, "min_runs"), MinOutputs: rapid.Uint64Range(0, 2).Draw(u.T, "min_outputs"),
 		TimeRange: index.TimeRange{Since: drawMoment(u.T, u.log, "since"), Until: drawMoment(u.T, u.log, "until")},
 	}
 	var want []groups.Group
-	for _, value := range u.naive.groupsBy(q.By, u.size) {
-		g := naiveGroup(value, u.naive.group(q.By, value, q.AnyState, u.size))
+	for _, value := range u.naive.groupsBy(q.GroupBy, u.size) {
+		g := naiveGroup(value, u.naive.group(q.GroupBy, value, q.AnyState, u.size))
 		if g.Runs > 0 && g.Runs >= q.MinRuns && g.Outputs >= q.MinOutputs &&
-			(q.Since == nil || !g.Last.Time.Before(*q.Since)) && (q.Until == nil || g.Last.Time.Before(*q.Until)) {
+			(q.Since == nil || !g.LastRun.Time.Before(*q.Since)) && (q.Until == nil || g.LastRun.Time.Before(*q.Until)) {
 			want = append(want, g)
 		}
 	}
@@ -192,7 +192,7 @@ func TestGroupsEqualModel(t *testing.T) {
 func TestRankedGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			ranking := rapid.SampledFrom([]groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability}).Draw(t, "ranking")
+			ranking := rapid.SampledFrom([]groups.Ranking{groups.RankingByLastRun, groups.RankingByRuns, groups.RankingByFlips, groups.RankingByStability}).Draw(t, "ranking")
 			q, want := u.query()
 			list := func(p index.Page) ([]groups.Group, []byte, error) {
 				return groups.ListRanked(t.Context(), u.view, ranking, q, p)
@@ -204,7 +204,7 @@ func TestRankedGroupsEqualModel(t *testing.T) {
 			}
 			got := pages(t, u.limit, list)
 			score := func(g groups.Group) float64 {
-				return []float64{float64(g.Last.Seq), float64(g.Runs), float64(g.Flips), -float64(g.MostCommon) / float64(g.Runs)}[ranking]
+				return []float64{float64(g.LastRun.Seq), float64(g.Runs), float64(g.Flips), -float64(g.MostCommonOutputRuns) / float64(g.Runs)}[ranking]
 			}
 			require.True(t, slices.IsSortedFunc(got, func(a, b groups.Group) int { return cmp.Compare(score(b), score(a)) }))
 			byValue := func(a, b groups.Group) int { return cmp.Compare(a.Value, b.Value) }
@@ -220,7 +220,7 @@ func TestOneGroupEqualsModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			by := rapid.SampledFrom(groupNames).Draw(t, "by")
 			value := rapid.SampledFrom(append(u.naive.groupsBy(by, u.log.head.Size), "none")).Draw(t, "value")
-			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, AnyState: u.any, Seeded: u.seeded}
+			q := groups.RunQuery{Value: records.Value{Name: by, Text: value}, AnyState: u.any, SeededOnly: u.seeded}
 			runs := u.naive.group(by, value, u.any, u.size)
 
 			group, found, err := groups.Get(t.Context(), u.view, q)
@@ -289,10 +289,10 @@ func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration)
 	for i, r := range runs {
 		u.checkRun(r, got[i].Run)
 		if i == 0 {
-			require.Nil(u.T, got[i].Against)
+			require.Nil(u.T, got[i].PreviousSeq)
 			continue
 		}
-		require.Equal(u.T, runs[i-1].seq, *got[i].Against)
+		require.Equal(u.T, runs[i-1].seq, *got[i].PreviousSeq)
 		u.checkAttribution(&runs[i-1], &runs[i], u.size, got[i].Attribution.Cause, namesOf(got[i]))
 		u.checkMembers(&runs[i-1], &runs[i], got[i].Attribution.Differences)
 	}
@@ -353,7 +353,7 @@ func TestDriftEqualsModel(t *testing.T) {
 				before := u.naive.before(r, r.seq)
 				require.Equal(t, before != nil && r.isRun(), found)
 				if found {
-					require.Equal(t, before.seq, d.Against)
+					require.Equal(t, before.seq, d.PreviousSeq)
 					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.TimelineStep{Attribution: d.Attribution}))
 				}
 			}
@@ -394,7 +394,7 @@ func TestEffectsEqualModel(t *testing.T) {
 					values[i] = fmt.Sprintf("%032x", i)
 				}
 			}
-			q := effects.Query{Variable: variable, AnyState: u.any, Seeded: u.seeded, A: values[0], B: values[1]}
+			q := effects.Query{Variable: variable, AnyState: u.any, SeededOnly: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
 			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
@@ -402,11 +402,11 @@ func TestEffectsEqualModel(t *testing.T) {
 			}) {
 				key := [2]uint64{pair.A.Seq, pair.B.Seq}
 				require.NotContains(t, got, key)
-				got[key] = pair.Changed
-				require.Equal(t, pair.Changed, string(pair.A.OutputHash) != string(pair.B.OutputHash))
+				got[key] = pair.OutputChanged
+				require.Equal(t, pair.OutputChanged, string(pair.A.OutputHash) != string(pair.B.OutputHash))
 			}
 			require.Equal(t, want, got)
-			totals := effects.Totals{AsOf: u.size}
+			totals := effects.Totals{TreeSize: u.size}
 			for _, changed := range want {
 				totals.Pairs++
 				if changed {

@@ -100,7 +100,7 @@ func (g *generations) append(most int) {
 	for range rapid.IntRange(1, most).Draw(g.T, "events") {
 		switch what := rapid.IntRange(0, 11).Draw(g.T, "event"); {
 		case what == 0 || what > 9:
-			g.log.append(posted(g.T, record.CitationSet, g.citationSet()))
+			g.log.append(posted(g.T, record.KindCitationSet, g.citationSet()))
 		case what < 4 && len(g.naive.records) > 0:
 			target := rapid.SampledFrom(g.naive.records).Draw(g.T, "target").seq
 			change, err := record.ParseStateChange(target, []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`,
@@ -108,7 +108,7 @@ func (g *generations) append(most int) {
 			require.NoError(g.T, err)
 			g.log.append(string(change.AppendBody(nil, poster)))
 		default:
-			g.log.append(posted(g.T, record.IPCRecord, g.generation()))
+			g.log.append(posted(g.T, record.KindIPCRecord, g.generation()))
 		}
 		g.naive.read(g.T, g.log.entries[len(g.log.entries)-1])
 		if last := len(g.naive.records) - 1; last >= 0 && g.naive.records[last].hashes["ipc_id"] != "" {

@@ -39,7 +39,7 @@ func TestRealInputEffects(t *testing.T) {
 	} {
 		totals, err := effects.Count(t.Context(), view, c.query, nil)
 		require.NoError(t, err)
-		require.Equal(t, effects.Totals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, AsOf: view.Size()}, totals, c.query)
+		require.Equal(t, effects.Totals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, TreeSize: view.Size()}, totals, c.query)
 		c.query.A, c.query.B = c.query.B, c.query.A
 		pairs := pages(t, 100, func(p index.Page) ([]effects.Pair, []byte, error) {
 			return effects.List(t.Context(), view, c.query, p)
@@ -48,6 +48,6 @@ func TestRealInputEffects(t *testing.T) {
 	}
 	alpaca, claude := first["alpaca-7b"], first["claude-2"]
 	r := drift.CompareRuns(&alpaca.IPC, &claude.IPC, drift.CitationSetPair{})
-	require.Equal(t, drift.Confounded, r.Cause)
+	require.Equal(t, drift.CauseConfounded, r.Cause)
 	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.TimelineStep{Attribution: r})))
 }

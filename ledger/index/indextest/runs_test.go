@@ -23,7 +23,7 @@ import (
 // more holds further JSON members, each preceded by a comma.
 func runBody(t tester, model, output, more string) string {
 	t.Helper()
-	return posted(t, record.IPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,`+
+	return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,`+
 		`"temperature":0.7,"model":%q,"output":%q%s}`, model, output, more))
 }
 
@@ -46,12 +46,12 @@ func TestAGroupCountsItsOutputs(t *testing.T) {
 		runBody(t, "n", "no", ""),  // event 6
 	)
 	g := groupOfModel(t, viewOf(t, f, 7), "m")
-	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
+	require.Equal(t, []uint64{5, 2, 3, 3}, []uint64{g.Runs, g.Outputs, g.MostCommonOutputRuns, g.Flips})
 	require.InDelta(t, -0.4*math.Log2(0.4)-0.6*math.Log2(0.6), g.Entropy, 1e-9)
-	require.Equal(t, []uint64{1, 5}, []uint64{g.First.Seq, g.Last.Seq})
+	require.Equal(t, []uint64{1, 5}, []uint64{g.FirstRun.Seq, g.LastRun.Seq})
 
 	g = groupOfModel(t, viewOf(t, f, 3), "m")
-	require.Equal(t, []uint64{2, 2, 1, 1}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
+	require.Equal(t, []uint64{2, 2, 1, 1}, []uint64{g.Runs, g.Outputs, g.MostCommonOutputRuns, g.Flips})
 	require.Equal(t, 1.0, g.Entropy)
 }
 
@@ -91,7 +91,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 		18: {2, 2, 1, 1, 6, 15},
 	} {
 		g := groupOfModel(t, viewOf(t, f, size), "m")
-		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips, g.First.Seq, g.Last.Seq}, "size %d", size)
+		require.Equal(t, want, []uint64{g.Runs, g.Outputs, g.MostCommonOutputRuns, g.Flips, g.FirstRun.Seq, g.LastRun.Seq}, "size %d", size)
 	}
 	_, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestARunBecomesLiveAgain(t *testing.T) {
 	g, found, err := groups.Get(t.Context(), viewOf(t, f, 14), groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: true})
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.MostCommon, g.Flips})
+	require.Equal(t, []uint64{4, 2, 3, 2}, []uint64{g.Runs, g.Outputs, g.MostCommonOutputRuns, g.Flips})
 }
 
 // Each run is compared with the latest run that was live at the time. The cause of its drift is
@@ -141,7 +141,7 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		return string(r.IPCID)
 	}
 	claim := func(id, output string) string { // a record without a seed has no computed ipc_id
-		return posted(t, record.IPCRecord, fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"other"},"system_prompt":"kind","max_tokens":9,`+
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"other"},"system_prompt":"kind","max_tokens":9,`+
 			`"temperature":0.7,"model":"n","output":%q}`, id, output))
 	}
 	f, log := foldBodies(t,
@@ -170,12 +170,12 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 
 // A record that only claims an ipc_id does not affect which runs are paired.
 func TestEffectsSkipClaimedIDs(t *testing.T) {
-	y := posted(t, record.IPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
+	y := posted(t, record.KindIPCRecord, `{"payload":{"q":"why?"},"system_prompt":"kind","seed":1,"max_tokens":9,"temperature":0.7,"model":"m2","output":"same"}`)
 	f, _ := foldBodies(t, y)
 	of, err := records.ReadIPCRecord(t.Context(), viewOf(t, f, 2), 1)
 	require.NoError(t, err)
 	claiming := fmt.Sprintf(`{"ipc_id":%q,"payload":{"q":"else"},"system_prompt":"kind","max_tokens":9,"temperature":0.7,"model":"zzz","output":"other"}`, of.IPCID)
-	z := posted(t, record.IPCRecord, claiming)
+	z := posted(t, record.KindIPCRecord, claiming)
 	f, log := foldBodies(t, z, runBody(t, "m1", "same", ""), y, z, runBody(t, "m1", "new", ""), y, stateOf(6, "failed"), y)
 	v := viewOf(t, f, log.head.Size)
 	q := effects.Query{Variable: "model", A: "m1", B: "m2"}
@@ -188,7 +188,7 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
 	totals, err := effects.Count(t.Context(), v, q, nil)
 	require.NoError(t, err)
-	require.Equal(t, effects.Totals{Pairs: 2, Changed: 1, Unchanged: 1, AsOf: v.Size()}, totals)
+	require.Equal(t, effects.Totals{Pairs: 2, Changed: 1, Unchanged: 1, TreeSize: v.Size()}, totals)
 	q.AnyState = true
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
@@ -207,10 +207,10 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		query   groups.Query
 		want    []string
 	}{
-		"runs":    {groups.RankedRuns, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"outputs": {groups.RankedStability, groups.Query{By: "model", MinOutputs: 2}, []string{"changing"}},
-		"flips":   {groups.RankedFlips, groups.Query{By: "model", MinRuns: 2}, []string{"changing", "steady"}},
-		"recent":  {groups.RankedRecent, groups.Query{By: "model", MinRuns: 2, TimeRange: index.TimeRange{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
+		"runs":    {groups.RankingByRuns, groups.Query{GroupBy: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"outputs": {groups.RankingByStability, groups.Query{GroupBy: "model", MinOutputs: 2}, []string{"changing"}},
+		"flips":   {groups.RankingByFlips, groups.Query{GroupBy: "model", MinRuns: 2}, []string{"changing", "steady"}},
+		"recent":  {groups.RankingByLastRun, groups.Query{GroupBy: "model", MinRuns: 2, TimeRange: index.TimeRange{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewOf(t, f, log.head.Size)
 		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
@@ -224,10 +224,10 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		require.Less(t, v.KeysRead(), 40, name)
 	}
 	v := viewOf(t, f, log.head.Size)
-	for _, ranking := range []groups.Ranking{groups.RankedRecent, groups.RankedRuns, groups.RankedFlips, groups.RankedStability} {
+	for _, ranking := range []groups.Ranking{groups.RankingByLastRun, groups.RankingByRuns, groups.RankingByFlips, groups.RankingByStability} {
 		all := pages(t, 7, func(p index.Page) ([]groups.Group, []byte, error) {
 			before := v.KeysRead()
-			rows, next, err := groups.ListRanked(t.Context(), v, ranking, groups.Query{By: "model"}, p)
+			rows, next, err := groups.ListRanked(t.Context(), v, ranking, groups.Query{GroupBy: "model"}, p)
 			require.LessOrEqual(t, v.KeysRead()-before, 7*20+10)
 			return rows, next, err
 		})
@@ -243,15 +243,15 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false}
 	for name, list := range map[string]func(index.Page) error{
 		"groups": func(p index.Page) error {
-			_, _, err := groups.List(t.Context(), v, groups.Query{By: "model"}, p)
+			_, _, err := groups.List(t.Context(), v, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
 		"ranked": func(p index.Page) error {
-			_, _, err := groups.ListRanked(t.Context(), v, groups.RankedRuns, groups.Query{By: "model"}, p)
+			_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByRuns, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
 		"recent": func(p index.Page) error {
-			_, _, err := groups.ListRanked(t.Context(), v, groups.RankedRecent, groups.Query{By: "model"}, p)
+			_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByLastRun, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
 		"runs":     func(p index.Page) error { _, _, err := runs.List(t.Context(), v, one, p); return err },
@@ -267,19 +267,19 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 		},
 	} {
 		require.NoError(t, list(index.Page{Limit: 9}), name)
-		require.ErrorIs(t, list(index.Page{Limit: 9, After: []byte("x")}), index.ErrPosition, name)
+		require.ErrorIs(t, list(index.Page{Limit: 9, After: []byte("x")}), index.ErrInvalidPosition, name)
 	}
 	for name, position := range map[string][]byte{"none": {}, "an unknown list": {3}, "half a position": {0, 1}} {
-		_, _, err := groups.ListRanked(t.Context(), v, groups.RankedFlips, groups.Query{By: "model"}, index.Page{Limit: 9, After: position})
-		require.ErrorIs(t, err, index.ErrPosition, name)
+		_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByFlips, groups.Query{GroupBy: "model"}, index.Page{Limit: 9, After: position})
+		require.ErrorIs(t, err, index.ErrInvalidPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
 		_, _, err := groups.ListOutputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
-		require.ErrorIs(t, err, index.ErrPosition, name)
+		require.ErrorIs(t, err, index.ErrInvalidPosition, name)
 	}
 	at := rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(nil, 3), 0), 0)
 	for _, variable := range []string{"model", "seed"} {
 		_, _, err := effects.List(t.Context(), v, effects.Query{Variable: variable, A: "m", B: "n"}, index.Page{Limit: 9, After: at})
-		require.ErrorIs(t, err, index.ErrPosition, "run 3 is not the first of its ipc_id")
+		require.ErrorIs(t, err, index.ErrInvalidPosition, "run 3 is not the first of its ipc_id")
 	}
 }

@@ -82,7 +82,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		neighbour.append(plains(t, 0, 3)...)
 		c = testConfig(vfs.NewMem())
 		lines := new(locked.Buffer)
-		c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
+		c.RowStore.Logger = slog.New(slog.NewTextHandler(lines, nil))
 		s := openTest(t, c)
 		beside := follow(t, s, neighbour)
 		neighbour.catchUp(beside)
@@ -92,7 +92,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 			require.NoError(t, err)
 			f.Close()
 		}
-		s.SetFetch(fetchOf(parts))
+		s.SetFetchFunc(fetchOf(parts))
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -116,7 +116,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.Row) {
 	t.Helper()
 	for _, p := range parts {
-		for row, err := range rowstore.DecodePart(p.Rows) {
+		for row, err := range rowstore.DecodeSnapshotPart(p.Rows) {
 			require.NoError(t, err)
 			rows = append(rows, rowstore.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value)})
 		}
@@ -244,9 +244,9 @@ func requireRefused(t *testing.T, log *journal, fetch index.FetchFunc, want stri
 	t.Helper()
 	files, lines := vfs.NewMem(), new(locked.Buffer)
 	c := testConfig(files)
-	c.Rows.Log = slog.New(slog.NewTextHandler(lines, nil))
+	c.RowStore.Logger = slog.New(slog.NewTextHandler(lines, nil))
 	s := openTest(t, c)
-	s.SetFetch(fetch)
+	s.SetFetchFunc(fetch)
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.Contains(t, lines.String(), "folding the log's events instead")
@@ -298,7 +298,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 
 		whole, found := log.refold(), make(map[uint64]int)
 		for _, cut := range cuts {
-			c.Rows.Files = cut.FS()
+			c.RowStore.FS = cut.FS()
 			s := openTest(t, c)
 			f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 			require.NoError(t, err)
@@ -316,7 +316,7 @@ func TestPowerCutInTheMiddleOfAnInstall(t *testing.T) {
 		require.Len(t, found, 2)
 		require.Positive(t, found[own])
 		require.Positive(t, found[size])
-		c.Rows.Files = cuts[len(cuts)-1].FS()
+		c.RowStore.FS = cuts[len(cuts)-1].FS()
 		s = openTest(t, c)
 		f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
@@ -413,7 +413,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	}
 	log.append(plain(t, 0), citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`))
 	c := testConfig(vfs.NewMem())
-	c.BatchSteps = 7
+	c.BatchEffects = 7
 	s := openTest(t, c)
 	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
@@ -478,7 +478,7 @@ func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 		require.NoError(t, err)
 		f.Close()
 		var fetched atomic.Bool
-		s.SetFetch(func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
+		s.SetFetchFunc(func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 			fetched.Store(true)
 			return func(func(*index.SnapshotPart, error) bool) {}
 		})
@@ -504,14 +504,14 @@ func TestReadsDuringAnInstall(t *testing.T) {
 		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 		require.NoError(t, err)
 		f.Close()
-		s.SetFetch(fetchOf(parts))
+		s.SetFetchFunc(fetchOf(parts))
 		f = follow(t, s, log)
 		for f.Size() < log.head.Size {
-			seq, err := f.Find(t.Context(), log.hashes[50], 51)
+			seq, err := f.FindByHash(t.Context(), log.hashes[50], 51)
 			if err == nil {
 				require.Equal(t, uint64(50), seq)
 			} else if !errors.Is(err, index.ErrRebuilding) {
-				require.ErrorIs(t, err, index.ErrAhead)
+				require.ErrorIs(t, err, index.ErrBehind)
 			}
 			v, err := f.LatestView()
 			if err != nil {

@@ -27,12 +27,12 @@ func TestStates(t *testing.T) {
 	log.append(
 		string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)),
 		plain(t, 1),
-		posted(t, record.RunDAG, smallDAG),
-		stateChange(t, 1, record.Failed),
-		stateChange(t, 2, record.Quarantined),
-		stateChange(t, 1, record.Failed), // record 1 is already failed
-		stateChange(t, 1, record.Live),
-		stateChange(t, 1, record.Failed),
+		posted(t, record.KindRunDAG, smallDAG),
+		stateChange(t, 1, record.StateFailed),
+		stateChange(t, 2, record.StateQuarantined),
+		stateChange(t, 1, record.StateFailed), // record 1 is already failed
+		stateChange(t, 1, record.StateLive),
+		stateChange(t, 1, record.StateFailed),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
@@ -51,7 +51,7 @@ func TestStates(t *testing.T) {
 		}
 		require.Equal(t, map[uint64]record.State{1: want[0], 2: want[1]}, listed, "as of %d", size)
 		for i, state := range want {
-			got, err := records.State(v, uint64(i)+1)
+			got, err := records.StateOf(v, uint64(i)+1)
 			require.NoError(t, err)
 			require.Equal(t, string(state), got, "record %d as of %d", i+1, size)
 		}
@@ -70,10 +70,10 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(
 		plain(t, 0),
-		posted(t, record.PathFingerprint, `{"project":"p","route":["a"]}`),
-		stateChange(t, 1, record.Failed), // the target's kind has no state
-		stateChange(t, 3, record.Failed), // the target is the event itself
-		stateChange(t, 9, record.Failed), // the target does not exist
+		posted(t, record.KindPathFingerprint, `{"project":"p","route":["a"]}`),
+		stateChange(t, 1, record.StateFailed), // the target's kind has no state
+		stateChange(t, 3, record.StateFailed), // the target is the event itself
+		stateChange(t, 9, record.StateFailed), // the target does not exist
 		rawBody("record_state_changed", `{}`, `{"record_seq":0,"state":"mellow"}`),
 		rawBody("record_state_changed", `{}`, `{}`),
 	)
@@ -83,7 +83,7 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 	v, err := f.LatestView()
 	require.NoError(t, err)
 	for seq := range log.head.Size {
-		state, err := records.State(v, seq)
+		state, err := records.StateOf(v, seq)
 		require.NoError(t, err)
 		require.Equal(t, "live", state)
 	}

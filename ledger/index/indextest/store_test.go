@@ -38,12 +38,12 @@ func TestOpenOnDisk(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 10)...)
 	for range 2 {
-		s, err := query.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
-		_, err = query.Open(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		_, err = query.OpenIndex(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
 		require.Error(t, err, "the index is in use")
 		require.NoError(t, s.Close())
 	}
@@ -71,7 +71,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
 	c := testConfig(files)
-	poison := rowstore.AppendSeq(append(testKeys.Prefix(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // only a rebuild removes this row
+	poison := rowstore.AppendSeq(append(testKeys.AppendPrefix(nil, 0x03), 7, 0, 0, 0, 0, 0), 3) // only a rebuild removes this row
 	s := openTest(t, c)
 	require.NoError(t, s.RowStore().DB().Set(poison, nil, engine.NoSync))
 	require.NoError(t, s.Close())
@@ -82,7 +82,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 
 	overwrite(t, files, "index/LAYOUT", []byte("colophon index, layout 0\n"))
 	var messages bytes.Buffer
-	c.Rows.Log = slog.New(slog.NewTextHandler(&messages, nil))
+	c.RowStore.Logger = slog.New(slog.NewTextHandler(&messages, nil))
 	s = openTest(t, c)
 	require.Contains(t, messages.String(), "rebuilding it")
 	requireEvents(t, s, 0)
@@ -109,7 +109,7 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	files := vfs.NewMem()
 	require.NoError(t, files.MkdirAll("index", 0o700))
 	c := testConfig(files)
-	foreign, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.Rows.Log, "", func(string) {})})
+	foreign, err := engine.Open("index", &engine.Options{FS: files, Logger: enginelog.New(c.RowStore.Logger, "", func(string) {})})
 	require.NoError(t, err)
 	require.NoError(t, foreign.Set([]byte("k"), []byte("v"), engine.Sync))
 	require.NoError(t, foreign.Close())
@@ -193,7 +193,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 	f := follow(t, s, log)
 	require.NoError(t, f.WaitForSize(t.Context(), log.head.Size))
 	for seq, hash := range log.hashes {
-		found, err := f.Find(t.Context(), hash, 0)
+		found, err := f.FindByHash(t.Context(), hash, 0)
 		if err != nil {
 			require.True(t, engine.IsCorruptionError(err), "%v", err)
 			require.Equal(t, 1, s.Rebuilds())
@@ -242,7 +242,7 @@ func TestFailedWriteEndsTheProcess(t *testing.T) {
 	}))
 	ended := make(chan int, 1)
 	c := testConfig(files)
-	c.Rows.Exit = func(status int) {
+	c.RowStore.Exit = func(status int) {
 		ended <- status
 		runtime.Goexit()
 	}
@@ -271,7 +271,7 @@ func TestFullDisk(t *testing.T) {
 	log.append(plains(t, 0, 5)...)
 	warned := make(lines, 10)
 	c := testConfig(files)
-	c.Rows.Log = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.RowStore.Logger = slog.New(slog.NewTextHandler(warned, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s := openTest(t, c)
 	files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: rowstore.MinFreeBytes - 1, TotalBytes: 1 << 40})
 	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)

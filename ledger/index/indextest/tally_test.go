@@ -13,17 +13,17 @@ import (
 func TestTally(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(
-		posted(t, record.PathFingerprint, `{"project":"p","route":["a"],"path_id":"0cc175b9"}`),
-		refused(t, record.PathFingerprint, `{"project":"p","route":["b"]}`, record.RefusedKey),
+		posted(t, record.KindPathFingerprint, `{"project":"p","route":["a"],"path_id":"0cc175b9"}`),
+		refused(t, record.KindPathFingerprint, `{"project":"p","route":["b"]}`, record.RefusalKeyConflict),
 	)
 	s := openTest(t, testConfig(vfs.NewMem()))
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.Equal(t, counters.Tally{
-		Size:       2,
-		Records:    map[string]uint64{"citation_set": 0, "ipc_record": 0, "path_fingerprint": 1, "run_dag": 0},
-		Refusals:   map[string]uint64{"idempotency_key_conflict": 1, "mismatch": 0},
-		Incomplete: map[string]uint64{"max_tokens": 0, "output": 0, "seed": 0, "system_prompt": 0, "temperature": 0},
+		Size:              2,
+		Records:           map[string]uint64{"citation_set": 0, "ipc_record": 0, "path_fingerprint": 1, "run_dag": 0},
+		Refusals:          map[string]uint64{"idempotency_key_conflict": 1, "mismatch": 0},
+		IncompleteRecords: map[string]uint64{"max_tokens": 0, "output": 0, "seed": 0, "system_prompt": 0, "temperature": 0},
 		Checks: []counters.CheckCount{
 			{Kind: "path_fingerprint", Field: "path_id", Result: "claimed", Count: 0},
 			{Kind: "path_fingerprint", Field: "path_id", Result: "computed", Count: 0},

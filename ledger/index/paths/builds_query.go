@@ -40,10 +40,10 @@ func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
 // Collision describes a path whose path_id was already taken by another path (spec: Path
 // categories).
 type Collision struct {
-	Seq    uint64 // seq of the path's first record
-	PathID string // the longer path_id that was assigned to the path
-	Route  []string
-	Held   string // the eight-digit path_id that was already taken
+	Seq          uint64 // seq of the path's first record
+	PathID       string // the longer path_id that was assigned to the path
+	Route        []string
+	HolderPathID string // the eight-digit path_id that was already taken
 	// HolderSeq is the seq of the first record of the path that already had the path_id in Held.
 	// HolderRoute is the route of that path.
 	HolderSeq   uint64
@@ -61,12 +61,12 @@ func ListCollisions(ctx context.Context, v *index.View, project string, page ind
 		c := &Collision{Seq: r.Seq}
 		var id []byte
 		value := rowstore.ValueReader{Rest: r.Value}
-		value.Numbers(&c.HolderSeq)
-		value.Texts(&id)
-		if err := value.Err("a collision", r.Value); err != nil {
+		value.ReadNumbers(&c.HolderSeq)
+		value.ReadTexts(&id)
+		if err := value.Finish("a collision", r.Value); err != nil {
 			return nil, err
 		}
-		c.PathID, c.Held = string(id), string(id[:min(pathIDStep, len(id))])
+		c.PathID, c.HolderPathID = string(id), string(id[:min(pathIDStep, len(id))])
 		var err error
 		if c.Route, err = routeOf(ctx, v, c.Seq); err != nil {
 			return nil, err
@@ -87,10 +87,10 @@ type Build struct {
 	// at that time. Otherwise it is nil.
 	UnknownBase *string
 	// Number of the build's records in each category.
-	New, Modified, Unchanged, Incomparable uint64
-	OtherBases                             uint64 // number of records that name a base or branch other than the build's
-	Paths                                  uint64 // number of distinct paths
-	Gone                                   uint64 // number of paths that the base has and the build lacks
+	NewRecords, ModifiedRecords, UnchangedRecords, IncomparableRecords uint64
+	OtherBaseRecords                                                   uint64 // number of records that name a base or branch other than the build's
+	Paths                                                              uint64 // number of distinct paths
+	GonePaths                                                          uint64 // number of paths that the base has and the build lacks
 }
 
 // ListBuilds returns the builds of a project sorted by first record, oldest first. It returns
@@ -109,7 +109,7 @@ func ListBuilds(ctx context.Context, v *index.View, project string, page index.P
 		return nil, nil, err
 	}
 	if last > count {
-		return nil, nil, index.ErrPosition
+		return nil, nil, index.ErrInvalidPosition
 	}
 	var list []Build
 	for last < count && len(list) < page.Limit {
@@ -144,7 +144,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	c := state.categories
 	b := &Build{
 		Seq: state.first, Time: e.Time, Name: string(of.name), Branch: textOf(of.branch),
-		HashVersion: string(e.Path().HashVersion), New: c[0], Modified: c[1], Unchanged: c[2], Incomparable: c[3], OtherBases: state.otherBases, Paths: state.paths,
+		HashVersion: string(e.Path().HashVersion), NewRecords: c[0], ModifiedRecords: c[1], UnchangedRecords: c[2], IncomparableRecords: c[3], OtherBaseRecords: state.otherBases, Paths: state.paths,
 	}
 	if of.base == 0 {
 		b.UnknownBase = textOf(of.baseName)
@@ -152,7 +152,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	}
 	b.Base = textOf(of.baseName)
 	base, err := buildAt(v, project, of.base)
-	b.Gone = base.paths - state.kept
+	b.GonePaths = base.paths - state.kept
 	return b, err
 }
 

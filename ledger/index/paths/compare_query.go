@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Gone is the category of a path that build A has and build B lacks.
-const Gone Category = "gone"
+// CategoryGone is the category of a path that build A has and build B lacks.
+const CategoryGone Category = "gone"
 
 // Difference describes how a path differs between two builds, A and B (spec: Comparing
 // builds).
@@ -19,14 +19,14 @@ type Difference struct {
 	Category     Category // category of the path in B, compared with A
 	LinksChanged bool
 	A, B         *Path // nil in the build that lacks the path
-	// Renamed is set only if exactly one build has the path. It lists at most maxRenames paths that
+	// RenameCandidates is set only if exactly one build has the path. It lists at most maxRenames paths that
 	// have the same content but exist only in the other build. The path may have been renamed to or
 	// from one of them.
-	Renamed []RenamedPath
+	RenameCandidates []RenameCandidate
 }
 
-// RenamedPath is a path whose route differs between the builds but whose content does not.
-type RenamedPath struct {
+// RenameCandidate is a path whose route differs between the builds but whose content does not.
+type RenameCandidate struct {
 	PathID string
 	Seq    uint64 // seq of the path's record
 	Route  []string
@@ -40,8 +40,8 @@ const (
 
 // ComparisonQuery selects the two builds of a project to compare.
 type ComparisonQuery struct {
-	Project, A, B string
-	Category      Category // one of Categories, or Gone; empty means all
+	Project, BuildA, BuildB string
+	Category                Category // one of Categories, or Gone; empty means all
 }
 
 // onlyInA is the first byte of a page position that lies among the paths that only A has. Compare
@@ -55,11 +55,11 @@ func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.P
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
 	}
-	a, err := buildNumberOf(v, q.Project, q.A)
+	a, err := buildNumberOf(v, q.Project, q.BuildA)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := buildNumberOf(v, q.Project, q.B)
+	b, err := buildNumberOf(v, q.Project, q.BuildB)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,7 +68,7 @@ func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.P
 	if len(page.After) == rowstore.SeqBytes { // a position among the paths of B
 		rest, gone = page.After, false
 	}
-	if gone || q.Category == Gone {
+	if gone || q.Category == CategoryGone {
 		if page.After = rest; len(rest) == 0 {
 			page.After = nil
 		}
@@ -121,7 +121,7 @@ func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Differe
 	shown := after
 	switch {
 	case after == nil:
-		d.Category, shown = Gone, before
+		d.Category, shown = CategoryGone, before
 	default:
 		compared := *after
 		compared.linksChanged = false
@@ -142,10 +142,10 @@ func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Differe
 		return nil, err
 	}
 	switch d.Category {
-	case New:
-		d.Renamed, err = c.renamed(shown, c.a, c.b)
-	case Gone:
-		d.Renamed, err = c.renamed(shown, c.b, c.a)
+	case CategoryNew:
+		d.RenameCandidates, err = c.renamed(shown, c.a, c.b)
+	case CategoryGone:
+		d.RenameCandidates, err = c.renamed(shown, c.b, c.a)
 	}
 	return d, err
 }
@@ -160,7 +160,7 @@ func (c *comparison) side(path rowstore.Identity, s *pathState) (*Path, error) {
 
 // renamed returns paths that have the same fingerprint as shown, exist in build number in, and are
 // missing from build number notIn.
-func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []RenamedPath, err error) {
+func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []RenameCandidate, err error) {
 	if shown.content == nil {
 		return nil, nil
 	}
@@ -190,7 +190,7 @@ func (c *comparison) renamed(shown *pathState, in, notIn uint64) (found []Rename
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, RenamedPath{PathID: string(there.id), Seq: there.record, Route: route})
+		found = append(found, RenameCandidate{PathID: string(there.id), Seq: there.record, Route: route})
 	}
 	return found, nil
 }

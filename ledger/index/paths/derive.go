@@ -28,9 +28,9 @@ type deriver struct {
 // Derive implements Deriver.
 func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 	switch e.Kind {
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		f.pathFingerprint(e)
-	case record.PathValidated:
+	case record.KindPathValidated:
 		f.pathValidated(&e.Event)
 	}
 	return nil
@@ -78,7 +78,7 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	// The path_id in the event is computed from the route alone, and can differ from next.id.
 	records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(pathIDName), next.id), e.Seq)
 	if next.otherBase {
-		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.Flag), []byte(otherBase)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.FlagName), []byte(otherBase)), e.Seq)
 	}
 	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
 }
@@ -161,7 +161,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
 		f.value = rowstore.AppendNumbers(f.value[:0], first)
 		f.Rows.PutSeparately(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
-		f.Counters.Add(counters.SeriesOf(counters.CollisionsTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.PathIDCollisionsTotal), 1)
 	}
 	holder := rowstore.IdentityOf(p.Project, id)
 	f.Rows.Put(pathHolders, holder[:], e.Seq, path[:])

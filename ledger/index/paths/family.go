@@ -64,7 +64,7 @@ func Family() index.Family {
 		categories = append(categories, counters.SeriesOf(counters.PathChangesTotal, string(category)))
 	}
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{
+		RowBytes: map[rowstore.Dimension]int{
 			pathVersions: identity, pathHolders: identity, projectPaths: identity, projectCollisions: identity, projectBuilds: identity,
 			buildNumbers: identity, builds: numbered, pathStates: numbered, projects: 1, lines: numbered, branches: identity,
 			waiting: numbered, waitingBefore: numbered, contents: numbered, validations: numbered, contentValidations: identity,

@@ -18,7 +18,7 @@ var ErrNotFound = errors.New("index: not found")
 // Path is the state of a path after its latest record, either across all builds or in a single
 // build (spec: Path categories).
 type Path struct {
-	PathStatus
+	Status
 	Seq uint64 // seq of the record
 	// An empty fingerprint means null.
 	ContentFingerprint, RawContentFingerprint string
@@ -26,19 +26,19 @@ type Path struct {
 	Build                                     *string // nil if the record names no build
 }
 
-// PathStatus is the status of one record of a path, which the index derives from the events.
-type PathStatus struct {
+// Status is the status of one record of a path, which the index derives from the events.
+type Status struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
 	// Validated reports whether the record counts as validated.
 	Validated bool
-	// ValidatedBefore is the seq of an earlier validation of the same content that does not apply
+	// EarlierValidationSeq is the seq of an earlier validation of the same content that does not apply
 	// to the record, or 0 if there is none.
-	ValidatedBefore uint64
+	EarlierValidationSeq uint64
 	// LinksChanged is true if the content differs from the compared record's only in its links.
 	LinksChanged bool
-	// OtherBase is true if the record names a base or branch other than its build's.
-	OtherBase bool
+	// HasOtherBase is true if the record names a base or branch other than its build's.
+	HasOtherBase bool
 }
 
 // Row is a path with the time and route of its record's event.
@@ -52,10 +52,10 @@ type Row struct {
 // in a build.
 type Version struct {
 	Row // for a validation, Route is nil and Time is the time of the validation
-	// Event is the seq of the record or validation, and Kind is its kind.
-	Event  uint64
-	Kind   record.Kind
-	Reason string // reason of a validation; empty if there is none
+	// EventSeq is the seq of the record or validation, and Kind is its kind.
+	EventSeq uint64
+	Kind     record.Kind
+	Reason   string // reason of a validation; empty if there is none
 }
 
 // Filter selects paths of a project. The zero Filter selects all paths.
@@ -91,19 +91,19 @@ func Get(v *index.View, project, pathID string, build *string) (Path, bool, erro
 
 // StatusOf returns the status that a path has after the path fingerprint at seq. It returns
 // ErrNotFound if the event has another kind or is not below the view's size.
-func StatusOf(ctx context.Context, v *index.View, seq uint64) (PathStatus, error) {
+func StatusOf(ctx context.Context, v *index.View, seq uint64) (Status, error) {
 	e, err := v.Event(ctx, seq)
 	if err != nil {
-		return PathStatus{}, err
+		return Status{}, err
 	}
-	if seq >= v.Size() || e.Kind != record.PathFingerprint {
-		return PathStatus{}, fmt.Errorf("reading event %d as a path fingerprint: %w", seq, ErrNotFound)
+	if seq >= v.Size() || e.Kind != record.KindPathFingerprint {
+		return Status{}, fmt.Errorf("reading event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
 	p := e.Path()
 	path := rowstore.IdentityOf(p.Project, p.Route)
 	state, err := latestAt(v, path, seq+1)
 	if err != nil {
-		return PathStatus{}, err
+		return Status{}, err
 	}
 	change, err := changeAt(v, rowstore.IdentityOf(p.Project), path, state, seq+1)
 	return change, err
@@ -181,9 +181,9 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 		if err != nil {
 			return nil, err
 		}
-		build, kind := of.latest, record.PathFingerprint
+		build, kind := of.latest, record.KindPathFingerprint
 		if of.validates {
-			build, kind = of.validated, record.PathValidated
+			build, kind = of.validated, record.KindPathValidated
 		}
 		state, err := stateAt(v, path, build, at.Seq+1)
 		if err != nil {
@@ -198,13 +198,13 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 			if err != nil {
 				return nil, err
 			}
-			return &Version{Row: *recorded, Event: at.Seq, Kind: kind}, nil
+			return &Version{Row: *recorded, EventSeq: at.Seq, Kind: kind}, nil
 		}
 		e, err := v.Event(ctx, at.Seq)
 		if err != nil {
 			return nil, err
 		}
-		version := &Version{Row: Row{Path: row, Time: e.Time}, Event: at.Seq, Kind: kind}
+		version := &Version{Row: Row{Path: row, Time: e.Time}, EventSeq: at.Seq, Kind: kind}
 		version.Reason = string(e.PathValidation().Reason)
 		return version, nil
 	})
@@ -218,8 +218,8 @@ func pathByID(v *index.View, project, pathID string) (path rowstore.Identity, fo
 		return path, false, err
 	}
 	r := rowstore.ValueReader{Rest: value}
-	r.Identity(&path)
-	return path, true, r.Err("a path_id", value)
+	r.ReadIdentity(&path)
+	return path, true, r.Finish("a path_id", value)
 }
 
 // latestAt returns the state of a path after its latest record among the first size events. It
@@ -277,7 +277,7 @@ func (r *reader) path(path rowstore.Identity, s *pathState, size uint64) (Path, 
 		return Path{}, err
 	}
 	build, err := r.buildName(s.build)
-	return Path{PathStatus: change, Seq: s.record, Build: build,
+	return Path{Status: change, Seq: s.record, Build: build,
 		ContentFingerprint: string(s.content), RawContentFingerprint: string(s.raw), HashVersion: string(s.version)}, err
 }
 
@@ -295,11 +295,11 @@ func (r *reader) buildName(number uint64) (*string, error) {
 	return &name, err
 }
 
-func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (PathStatus, error) {
+func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (Status, error) {
 	validations, err := validationStatusOf(v, project, path, s, size)
-	return PathStatus{
-		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, OtherBase: s.otherBase,
-		Validated: validations.validated, ValidatedBefore: validations.before,
+	return Status{
+		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, HasOtherBase: s.otherBase,
+		Validated: validations.validated, EarlierValidationSeq: validations.before,
 	}, err
 }
 

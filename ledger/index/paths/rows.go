@@ -10,16 +10,16 @@ type Category string
 
 // The results of a comparison.
 const (
-	New       Category = "new"       // there is no record to compare with
-	Modified  Category = "modified"  // the contents differ
-	Unchanged Category = "unchanged" // the contents are the same
-	// Incomparable means that the hash_versions differ and that at least one of the two records has
+	CategoryNew       Category = "new"       // there is no record to compare with
+	CategoryModified  Category = "modified"  // the contents differ
+	CategoryUnchanged Category = "unchanged" // the contents are the same
+	// CategoryIncomparable means that the hash_versions differ and that at least one of the two records has
 	// no digest of its content.
-	Incomparable Category = "incomparable"
+	CategoryIncomparable Category = "incomparable"
 )
 
 // Categories lists all categories. Rows store a category as its index in Categories.
-var Categories = [...]Category{New, Modified, Unchanged, Incomparable}
+var Categories = [...]Category{CategoryNew, CategoryModified, CategoryUnchanged, CategoryIncomparable}
 
 // pathVersion describes one record or validation of a path. It is the value of a version in
 // pathVersions.
@@ -40,11 +40,11 @@ func (v *pathVersion) append(dst []byte) []byte {
 func decodePathVersion(value []byte) (pathVersion, error) {
 	var v pathVersion
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&v.latest)
+	r.ReadNumbers(&v.latest)
 	if v.validates = len(r.Rest) > 0; v.validates {
-		r.Numbers(&v.validated)
+		r.ReadNumbers(&v.validated)
 	}
-	return v, r.Err("a path's version", value)
+	return v, r.Finish("a path's version", value)
 }
 
 // pathState is the state of a path after one of its records. It is the value of a version in
@@ -90,13 +90,13 @@ func decodePathState(value []byte) (pathState, error) {
 	var s pathState
 	var flags uint64
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.record, &s.category, &s.build, &s.line, &s.span, &flags)
-	r.Texts(&s.id, &s.content, &s.raw, &s.version, &s.digest)
+	r.ReadNumbers(&s.record, &s.category, &s.build, &s.line, &s.span, &flags)
+	r.ReadTexts(&s.id, &s.content, &s.raw, &s.version, &s.digest)
 	s.linksChanged, s.otherBase = flags&hasLinksChanged != 0, flags&hasOtherBase != 0
 	if s.category >= uint64(len(Categories)) {
-		r.Bad = true
+		r.Malformed = true
 	}
-	return s, r.Err("a path", value)
+	return s, r.Finish("a path", value)
 }
 
 // line describes a build and its line of bases (spec: Validation of paths). It contains the build's
@@ -118,9 +118,9 @@ func (l *line) append(dst []byte) []byte {
 func decodeLine(value []byte) (line, error) {
 	var l line
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&l.base, &l.depth, &l.skip)
-	r.Texts(&l.name, &l.branch, &l.baseName)
-	return l, r.Err("the line of a build", value)
+	r.ReadNumbers(&l.base, &l.depth, &l.skip)
+	r.ReadTexts(&l.name, &l.branch, &l.baseName)
+	return l, r.Finish("the line of a build", value)
 }
 
 // validation describes one validation of a path. It is the value of a version in validations and in
@@ -143,9 +143,9 @@ func decodeValidation(value []byte) (validation, error) {
 	var v validation
 	var validated uint64
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&v.build, &v.span, &validated)
+	r.ReadNumbers(&v.build, &v.span, &validated)
 	v.validated = validated == 1
-	return v, r.Err("a validation", value)
+	return v, r.Finish("a validation", value)
 }
 
 // projectState is the state of a project after a new path was added. It is the value of a version
@@ -162,9 +162,9 @@ func (s *projectState) append(dst []byte) []byte {
 func decodeProjectState(value []byte) (projectState, error) {
 	var s projectState
 	r := rowstore.ValueReader{Rest: value}
-	r.Identity(&s.path)
-	r.Numbers(&s.paths, &s.collisions)
-	return s, r.Err("a project's paths", value)
+	r.ReadIdentity(&s.path)
+	r.ReadNumbers(&s.paths, &s.collisions)
+	return s, r.Finish("a project's paths", value)
 }
 
 // buildState is the state of a build after one of its records, or after its base gained a path that
@@ -193,11 +193,11 @@ func decodeBuildState(value []byte) (buildState, error) {
 	var s buildState
 	r := rowstore.ValueReader{Rest: value}
 	c := &s.categories
-	r.Numbers(&s.first, &c[0], &c[1], &c[2], &c[3], &s.otherBases, &s.paths, &s.kept)
+	r.ReadNumbers(&s.first, &c[0], &c[1], &c[2], &c[3], &s.otherBases, &s.paths, &s.kept)
 	if s.addsPath = len(r.Rest) > 0; s.addsPath {
-		r.Identity(&s.path)
+		r.ReadIdentity(&s.path)
 	}
-	return s, r.Err("a build", value)
+	return s, r.Finish("a build", value)
 }
 
 // numbered returns the row that consists of an identity and a number.

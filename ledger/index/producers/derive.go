@@ -113,8 +113,8 @@ func (f *deriver) updateMissing(seq, before, after uint64) {
 	var high, low uint64
 	if _, value, found := f.Rows.NewestVersion(producersMissing, onlyRow); found {
 		r := rowstore.ValueReader{Rest: value}
-		r.Numbers(&high, &low)
-		if err := r.Err("the count of missing numbers", value); err != nil {
+		r.ReadNumbers(&high, &low)
+		if err := r.Finish("the count of missing numbers", value); err != nil {
 			f.Rows.Failf("%w", err)
 		}
 	}
@@ -126,5 +126,5 @@ func (f *deriver) updateMissing(seq, before, after uint64) {
 	if high > 0 {
 		low = math.MaxUint64
 	}
-	f.Counters.Set(counters.SeriesOf(counters.ProducerMissing), low)
+	f.Counters.Set(counters.SeriesOf(counters.MissingProducerSeqs), low)
 }

@@ -31,7 +31,7 @@ const (
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{
+		RowBytes: map[rowstore.Dimension]int{
 			producerStates: identity, producerNumbers: identity + 1 + rowstore.SeqBytes, producerRepeats: identity,
 			producerList: 1, producersMissing: 1,
 		},

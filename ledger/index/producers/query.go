@@ -12,7 +12,7 @@ import (
 // Producer describes a client that numbers its records, and counts what it has delivered.
 type Producer struct {
 	ID         string
-	Seq        uint64 // seq of its latest record
+	LatestSeq  uint64 // seq of its latest record
 	Records    uint64
 	CompleteTo uint64 // all numbers from 1 up to this one were delivered
 	Highest    uint64 // the highest delivered number; 0 if there is none above 0
@@ -49,7 +49,7 @@ func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, dup
 	below := v.Size()
 	if page.After != nil {
 		if len(page.After) != 2*rowstore.SeqBytes {
-			return p, nil, nil, nil, index.ErrPosition
+			return p, nil, nil, nil, index.ErrInvalidPosition
 		}
 		// 0 means the end of a list. It is unambiguous because number 0 is never missing and event
 		// 0 is not a record.
@@ -79,7 +79,7 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	}
 	s, err := decodeProducerState(value)
 	return Producer{
-		ID: id, Seq: seq, Records: s.delivered + s.zero + s.repeats, CompleteTo: s.next - 1, Highest: s.highest,
+		ID: id, LatestSeq: seq, Records: s.delivered + s.zero + s.repeats, CompleteTo: s.next - 1, Highest: s.highest,
 		Missing: s.missing(), Duplicates: s.repeats,
 	}, s.next, err
 }
@@ -148,7 +148,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 		if err != nil {
 			return nil, 0, err
 		}
-		first, err := firstOf(v, records.ProducerSeq(id, number))
+		first, err := firstOf(v, records.ProducerSeqValue(id, number))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -162,8 +162,8 @@ func (s *producerState) append(dst []byte) []byte {
 func decodeProducerState(value []byte) (producerState, error) {
 	var s producerState
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
-	return s, r.Err("a producer", value)
+	r.ReadNumbers(&s.next, &s.highest, &s.delivered, &s.repeats, &s.zero)
+	return s, r.Finish("a producer", value)
 }
 
 // onlyRow is the row of every dimension that has only one row.

@@ -11,17 +11,17 @@ import (
 // event, and a nil Until means the time just after the last event.
 type Query struct {
 	index.TimeRange
-	Step int64 // period length in seconds, which can exceed time.Duration; 0 lets List choose one
+	StepSeconds int64 // period length in seconds, which can exceed time.Duration; 0 lets List choose one
 }
 
 const (
-	MaxPeriods = 500                // maximum number of periods in an answer
-	MaxStep    = 1000 * 365 * 86400 // maximum length of a period, in seconds
-	fewPeriods = 60                 // maximum number of periods if the query has no step
+	MaxPeriods     = 500                // maximum number of periods in an answer
+	MaxStepSeconds = 1000 * 365 * 86400 // maximum length of a period, in seconds
+	fewPeriods     = 60                 // maximum number of periods if the query has no step
 )
 
-// ErrTooMany means that the query has more than MaxPeriods periods.
-var ErrTooMany = errors.New("too many periods")
+// ErrTooManyPeriods means that the query has more than MaxPeriods periods.
+var ErrTooManyPeriods = errors.New("too many periods")
 
 // steps holds the period lengths, in seconds, from which List chooses. With the longest one,
 // fewPeriods periods cover all years from 0 to 9999.
@@ -34,17 +34,17 @@ var (
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC)
 )
 
-// Periods returns the boundaries of consecutive periods of equal length, and that length in
+// PeriodBoundaries returns the boundaries of consecutive periods of equal length, and that length in
 // seconds. The n-th period begins at the n-th boundary and ends just before the next one. Each
 // boundary is a whole number of periods away from the start of 1970, in UTC. However, timestamps
 // cover only the years 0 to 9999. A boundary outside this range is replaced by the first or the
 // last time in the range.
-func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) {
+func PeriodBoundaries(v *index.View, q Query) (times []time.Time, step int64, err error) {
 	since, until, err := q.ends(v)
 	if err != nil {
 		return nil, 0, err
 	}
-	step = q.Step
+	step = q.StepSeconds
 	seconds := until.Unix() - since.Unix()
 	if until.Nanosecond() > since.Nanosecond() {
 		seconds++
@@ -59,7 +59,7 @@ func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) 
 	for last.Before(until) {
 		last = time.Unix(last.Unix()+step, 0).UTC()
 		if times = append(times, last); len(times) > MaxPeriods+1 {
-			return nil, 0, ErrTooMany
+			return nil, 0, ErrTooManyPeriods
 		}
 	}
 	if times[0].Before(earliest) {
@@ -73,8 +73,8 @@ func Periods(v *index.View, q Query) (times []time.Time, step int64, err error) 
 
 // List counts records in consecutive periods of equal length. It also returns that length in
 // seconds.
-func List(v *index.View, q Query) (found []Rate, step int64, err error) {
-	times, step, err := Periods(v, q)
+func List(v *index.View, q Query) (found []Period, step int64, err error) {
+	times, step, err := PeriodBoundaries(v, q)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -32,11 +32,11 @@ func TestPeriodsOfAnyRange(t *testing.T) {
 		{"0001-01-01T00:00:00Z", last, 0, 0},
 		{first, "0000-01-02T00:00:00Z", 0, 3600},
 		{"9999-12-31T00:00:00Z", last, 0, 3600},
-		{first, last, rates.MaxStep, rates.MaxStep},
-		{last, last, rates.MaxStep, rates.MaxStep},
+		{first, last, rates.MaxStepSeconds, rates.MaxStepSeconds},
+		{last, last, rates.MaxStepSeconds, rates.MaxStepSeconds},
 	} {
 		t.Run(fmt.Sprint(c.since, c.until, c.step), func(t *testing.T) {
-			times, step, err := rates.Periods(nil, rates.Query{TimeRange: index.TimeRange{Since: at(c.since), Until: at(c.until)}, Step: c.step})
+			times, step, err := rates.PeriodBoundaries(nil, rates.Query{TimeRange: index.TimeRange{Since: at(c.since), Until: at(c.until)}, StepSeconds: c.step})
 			require.NoError(t, err)
 			if c.want > 0 {
 				require.Equal(t, c.want, step)
@@ -50,6 +50,6 @@ func TestPeriodsOfAnyRange(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := rates.Periods(nil, rates.Query{TimeRange: index.TimeRange{Since: at(first), Until: at(last)}, Step: 86400})
-	require.ErrorIs(t, err, rates.ErrTooMany)
+	_, _, err := rates.PeriodBoundaries(nil, rates.Query{TimeRange: index.TimeRange{Since: at(first), Until: at(last)}, StepSeconds: 86400})
+	require.ErrorIs(t, err, rates.ErrTooManyPeriods)
 }

@@ -33,7 +33,7 @@ func seriesOf(name string) rowstore.Identity {
 // Family returns the index family for rates: its dimension and its deriver.
 func Family() index.Family {
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},
+		RowBytes: map[rowstore.Dimension]int{tallies: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f), mismatches: seriesOf(mismatches), noOutput: seriesOf(noOutput),
 				causes: make(map[drift.Cause]rowstore.Identity)}
@@ -61,7 +61,7 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 	if hasMismatch(&e.Event) {
 		d.count(d.mismatches, e.Seq)
 	}
-	if e.Kind != record.IPCRecord {
+	if e.Kind != record.KindIPCRecord {
 		return nil
 	}
 	if !e.IPC.IsRun() {
@@ -74,7 +74,7 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 
 func hasMismatch(e *event.Event) bool {
 	for _, check := range e.Checks.Members() {
-		if string(check.Member("result").Text()) == string(record.Mismatch) {
+		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			return true
 		}
 	}
@@ -102,33 +102,33 @@ func decode(value []byte) (uint64, error) {
 	return n, nil
 }
 
-// Rate counts the records of one period.
-type Rate struct {
+// Period counts the records of one period.
+type Period struct {
 	Since, Until time.Time
-	// From is the seq of the first event of the period, and End is one more than the seq of the
+	// FirstSeq is the seq of the first event of the period, and End is one more than the seq of the
 	// last.
-	From, End  uint64
-	Mismatches uint64 // number of records with a wrong claim
-	NoOutput   uint64 // number of IPC records that are not runs
-	Drift      map[drift.Cause]uint64
+	FirstSeq, EndSeq uint64
+	Mismatches       uint64 // number of records with a wrong claim
+	NoOutput         uint64 // number of IPC records that are not runs
+	Drift            map[drift.Cause]uint64
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
 // just before the next one. For each period that has events, CountPeriods reads two keys, plus one for
 // each series.
-func CountPeriods(v *index.View, times []time.Time) ([]Rate, error) {
-	var rates []Rate
+func CountPeriods(v *index.View, times []time.Time) ([]Period, error) {
+	var rates []Period
 	before, err := tallyAt(v, times[0])
 	if err != nil {
 		return nil, err
 	}
 	for i, until := range times[1:] {
-		rate := Rate{Since: times[i], Until: until, From: before.seq, Drift: make(map[drift.Cause]uint64)}
-		if rate.End, err = seqAt(v, until); err != nil {
+		rate := Period{Since: times[i], Until: until, FirstSeq: before.seq, Drift: make(map[drift.Cause]uint64)}
+		if rate.EndSeq, err = seqAt(v, until); err != nil {
 			return nil, err
 		}
-		if rate.End > rate.From {
-			after, err := tallyBelow(v, rate.End)
+		if rate.EndSeq > rate.FirstSeq {
+			after, err := tallyBelow(v, rate.EndSeq)
 			if err != nil {
 				return nil, err
 			}
@@ -162,7 +162,7 @@ func tallyAt(v *index.View, at time.Time) (tally, error) {
 // seqAt returns the seq of the first event that was recorded at or after the given time, or the
 // view's size if there is none.
 func seqAt(v *index.View, at time.Time) (uint64, error) {
-	from, _, err := v.SeqsIn(index.TimeRange{Since: &at})
+	from, _, err := v.SeqRange(index.TimeRange{Since: &at})
 	return from, err
 }
 

@@ -16,7 +16,7 @@ import (
 // and HasPayload are not among them.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
-		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.Members)}
+		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.MemberDigests)}
 }
 
 // A text is encoded as its length plus plainText, followed by its bytes, unless one of the
@@ -47,8 +47,8 @@ func (r *IPCRecord) appendEncoded(dst []byte, size int) []byte {
 func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	dst = append(dst, listed.EventHash[:]...)
 	var occurred, hashes []byte
-	if listed.Occurred != nil {
-		occurred = []byte(*listed.Occurred)
+	if listed.Timestamp != nil {
+		occurred = []byte(*listed.Timestamp)
 	}
 	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
 		hashes = listed.Hashes
@@ -82,8 +82,8 @@ func (r *IPCRecord) usualHashes() []byte {
 	for i, hash := range []struct {
 		name string
 		text []byte
-	}{{InputHash, r.InputHash}, {IPCID, r.IPCID}, {OutputHash, r.OutputHash},
-		{seedlessHash, r.SeedlessInputHash}, {SystemPromptHash, r.SystemPromptHash}} {
+	}{{InputHashName, r.InputHash}, {IPCIDName, r.IPCID}, {OutputHashName, r.OutputHash},
+		{seedlessHash, r.SeedlessInputHash}, {SystemPromptHashName, r.SystemPromptHash}} {
 		if hash.name == seedlessHash && hash.text == nil {
 			continue
 		}
@@ -115,7 +115,7 @@ func (k *encodedRecord) text(all []byte) (text, after []byte) {
 	case noText:
 		return nil, all
 	case digestText:
-		n = storage.HashBytes
+		n = storage.HashSize
 		all = hex.AppendEncode(all, (*k)[:n])
 	default:
 		n -= plainText
@@ -144,12 +144,12 @@ func decodeRecord(seq uint64, encoded []byte) (r IPCRecord, size int, rest encod
 // listed returns the record as it appears in a list, without State and Body. rest is what
 // Record.appendEncoded wrote.
 func (r *IPCRecord) listed(rest encodedRecord) Record {
-	one := Record{Seq: r.Seq, Kind: record.IPCRecord, Time: r.Time, RunID: index.StringPointer(r.RunID), Incomplete: slices.Collect(r.IPC.MissingParts())}
+	one := Record{Seq: r.Seq, Kind: record.KindIPCRecord, Time: r.Time, RunID: index.StringPointer(r.RunID), MissingParts: slices.Collect(r.IPC.MissingParts())}
 	rest = rest[copy(one.EventHash[:], rest):]
 	all := make([]byte, 0, 2*len(rest))
 	var occurred []byte
 	occurred, all = rest.text(all)
-	one.Occurred = index.StringPointer(occurred)
+	one.Timestamp = index.StringPointer(occurred)
 	if one.Hashes, all = rest.text(all); one.Hashes == nil {
 		one.Hashes = r.usualHashes()
 	}

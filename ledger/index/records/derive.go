@@ -56,18 +56,18 @@ func (f *Deriver) AddStateObserver(r StateObserver) { f.observers = append(f.obs
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.PreparedValue[ValueCollector](e)
 	switch e.Kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		v.CollectIPC(&f.identities, &e.Event, &e.IPC)
-	case record.RunDAG:
+	case record.KindRunDAG:
 		v.collect(&f.identities, &e.Event)
 		for _, stage := range e.DAG.Stages {
 			v.Add(counters.StagePrefix+string(stage.Name), stage.Hash)
 		}
 		v.addRun(&e.DAG)
-	case record.CitationSet:
+	case record.KindCitationSet:
 		v.collect(&f.identities, &e.Event)
-		v.Add(Subject, e.Set.Subject)
-	case record.PathFingerprint:
+		v.Add(SubjectName, e.Set.Subject)
+	case record.KindPathFingerprint:
 		v.collect(&f.identities, &e.Event)
 		v.AddRecurring(projectName, e.Path.Project)
 		v.AddRecurring(buildName, e.Path.Build)
@@ -77,10 +77,10 @@ func (f *Deriver) Prepare(e *index.Event) {
 	v.addProducer(&e.Event)
 	v.addMismatches(&e.Event)
 	v.detach()
-	if e.Kind == record.IPCRecord && f.Cache.Enabled() {
+	if e.Kind == record.KindIPCRecord && f.EventCache.Enabled() {
 		decoded, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
 		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
-		f.Cache.Keep(e.Seq, f.encoded)
+		f.EventCache.Add(e.Seq, f.encoded)
 	}
 }
 
@@ -110,11 +110,11 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 	switch {
 	case e.Kind.IsRecord():
 		return f.writePostings(ctx, e)
-	case e.Kind == record.RecordStateChanged:
+	case e.Kind == record.KindRecordStateChanged:
 		return f.stateChanged(ctx, &e.Event)
-	case e.Kind == record.ContentRedacted:
+	case e.Kind == record.KindContentRedacted:
 		f.redacted(&e.Event)
-	case e.Kind == record.Note:
+	case e.Kind == record.KindNote:
 		f.noted(&e.Event)
 	}
 	return nil
@@ -127,17 +127,17 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 		return err
 	}
 	f.occurred(&e.Event)
-	if e.Kind == record.IPCRecord {
+	if e.Kind == record.KindIPCRecord {
 		for part := range e.IPC.MissingParts() {
-			f.Counters.Add(counters.SeriesOf(counters.IncompleteTotal, part), 1)
+			f.Counters.Add(counters.SeriesOf(counters.IncompleteRecordsTotal, part), 1)
 		}
 	}
-	flags := []byte{IsRecord}
+	flags := []byte{RecordFlag}
 	all := index.PreparedValue[ValueCollector](e).list
 	for i, p := range all {
 		switch {
 		case slices.Contains(all[:i], p):
-		case p.Family != (rowstore.Identity{}):
+		case p.Grouping != (rowstore.Identity{}):
 			f.grouping.Group(e, p)
 		case p.recurs:
 			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
@@ -151,17 +151,17 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 // WritePosting writes a posting for a value that Prepare cannot collect, because the value follows
 // from other events or the event is not a record.
 func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.PutSeparately(Postings, id[:], seq, []byte{IsRecord})
+	f.Rows.PutSeparately(Postings, id[:], seq, []byte{RecordFlag})
 }
 
 // noted folds a note. It writes a posting for each value by which lists can find the note.
 func (f *Deriver) noted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
-	if topic := e.Detail.Member(Topic); topic.Kind() == pyjson.String {
-		WritePosting(f.Fold, rowstore.IdentityOf([]byte(Topic), topic.Text()), e.Seq)
+	if topic := e.Record.Member(TopicName); topic.Kind() == pyjson.String {
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(TopicName), topic.Text()), e.Seq)
 	}
-	if seq := e.Detail.Member(RecordSeq); seq.Kind() == pyjson.Integer {
-		WritePosting(f.Fold, rowstore.IdentityOf([]byte(RecordSeq), seq.Raw()), e.Seq)
+	if seq := e.Record.Member(RecordSeqName); seq.Kind() == pyjson.Integer {
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(RecordSeqName), seq.Raw()), e.Seq)
 	}
 }
 

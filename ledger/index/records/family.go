@@ -35,10 +35,10 @@ func Family() index.Family {
 		series = append(series, counters.SeriesOf(counters.StateChangesTotal, string(state)))
 	}
 	for _, part := range fields.IPCParts[1:] { // skip the first part, the input, because every IPC record has one
-		series = append(series, counters.SeriesOf(counters.IncompleteTotal, part))
+		series = append(series, counters.SeriesOf(counters.IncompleteRecordsTotal, part))
 	}
 	return index.Family{
-		Rows:     map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
+		RowBytes: map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
 		Counters: series,
 		New:      func(f *index.Fold) index.Deriver { return &Deriver{Fold: f} },
 	}

@@ -24,7 +24,7 @@ type IPCRecord struct {
 
 // ipcRecordOf returns the IPC record of an event. The record aliases the event's memory.
 func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
-	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Detail.Member("payload_schema").Text()}
+	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Record.Member("payload_schema").Text()}
 }
 
 // viewState holds the data that queries about records cache in a view.
@@ -70,8 +70,8 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 	if err != nil {
 		return IPCRecord{}, err
 	}
-	if e.Kind != record.IPCRecord {
-		return IPCRecord{}, fmt.Errorf("reading event %d as %s: %w", seq, record.IPCRecord, storage.ErrNotFound)
+	if e.Kind != record.KindIPCRecord {
+		return IPCRecord{}, fmt.Errorf("reading event %d as %s: %w", seq, record.KindIPCRecord, storage.ErrNotFound)
 	}
 	decoded := ipcRecordOf(&e, e.IPC())
 	state := index.ViewState[viewState](v)
@@ -88,7 +88,7 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 // key for each part.
 func MissingParts(v *index.View) (parts []string, err error) {
 	for _, part := range fields.IPCParts {
-		id := rowstore.IdentityOf([]byte(Incomplete), []byte(part))
+		id := rowstore.IdentityOf([]byte(IncompleteName), []byte(part))
 		_, _, found, err := v.NewestVersion(Postings, id[:])
 		if err != nil {
 			return nil, err
@@ -117,7 +117,7 @@ func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, f
 func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record) {
 	state := index.ViewState[viewState](v)
 	state.encoded = listed.appendEncoded(r.appendEncoded(state.encoded[:0], size), r)
-	v.Cache().Keep(seq, state.encoded)
+	v.Cache().Add(seq, state.encoded)
 }
 
 // PayloadSchema returns the schema of an axis payload (spec: Axis payload), or nil if the

@@ -35,7 +35,7 @@ const (
 // corresponding flags. It must be called last, because PostingCache does not cache these values.
 func (v *ValueCollector) addMismatches(e *event.Event) {
 	raw := e.Checks.Raw()
-	if !bytes.Contains(raw, []byte(`"`+record.Mismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.Inconsistent+`"`)) { // true of nearly all records
+	if !bytes.Contains(raw, []byte(`"`+record.ResultMismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.ResultInconsistent+`"`)) { // true of nearly all records
 		return
 	}
 	first := len(v.list)
@@ -46,14 +46,14 @@ func (v *ValueCollector) addMismatches(e *event.Event) {
 		}
 	}
 	for name, check := range e.Checks.Members() {
-		switch record.Result(check.Member("result").Text()) {
-		case record.Mismatch:
+		switch record.CheckResult(check.Member("result").Text()) {
+		case record.ResultMismatch:
 			add(mismatchName, []byte(counters.FieldLabel(name.Text())))
-			add(Flag, []byte(mismatched))
-		case record.Inconsistent:
-			if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
+			add(FlagName, []byte(mismatched))
+		case record.ResultInconsistent:
+			if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictCheckPrefix)); is {
 				add(inconsistentName, rule)
-				add(Flag, []byte(inconsistent))
+				add(FlagName, []byte(inconsistent))
 			}
 		}
 	}

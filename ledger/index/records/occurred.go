@@ -17,14 +17,14 @@ const everyKind = 0
 // kindNumber returns the number that stands for a kind of record in keys. It returns everyKind for
 // kinds of events that are not records.
 func kindNumber(kind record.Kind) byte {
-	return byte(1 + slices.Index(record.Kinds[:], kind))
+	return byte(1 + slices.Index(record.RecordKinds[:], kind))
 }
 
 // occurrenceKey appends the key of a record that occurred at the given time. Later times come
 // first. Among records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
 	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
-	return appendInverted(append(k.Prefix(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
+	return appendInverted(append(k.AppendPrefix(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 
 // occurrencesEnd returns the key just after the keys of all records that occurred at or after the
@@ -50,7 +50,7 @@ func (f *Deriver) occurred(e *event.Event) {
 		return
 	}
 	for _, kind := range [...]byte{everyKind, kindNumber(e.Kind)} {
-		f.value = occurrenceKey(f.Rows.Keys, f.value[:0], kind, at, e.Seq)
+		f.value = occurrenceKey(f.Rows.Keyspace, f.value[:0], kind, at, e.Seq)
 		f.Rows.Set(f.value, nil)
 	}
 	_, until, found := f.Rows.NewestVersion(occurredUntil, horizonRow[:])

@@ -61,13 +61,13 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	if err != nil || !found {
 		return nil, nil, err
 	}
-	keys, kind := v.Keys, byte(everyKind)
+	keys, kind := v.Keyspace, byte(everyKind)
 	if q.Kind != "" {
 		if kind = kindNumber(q.Kind); kind == everyKind {
 			return nil, nil, nil // only records have a timestamp
 		}
 	}
-	rows := append(keys.Prefix(nil, occurrences), kind)
+	rows := append(keys.AppendPrefix(nil, occurrences), kind)
 	// Begin at until, to skip most of the records that are newer than the view.
 	lower := [][]byte{appendInverted(slices.Clone(rows), until)}
 	if q.Until != nil {
@@ -75,11 +75,11 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 	}
 	if p.After != nil {
 		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 		lower = append(lower, append(slices.Concat(rows, p.After), 0))
 	}
-	upper := append(keys.Prefix(nil, occurrences), kind+1)
+	upper := append(keys.AppendPrefix(nil, occurrences), kind+1)
 	if q.Since != nil {
 		upper = occurrencesEnd(keys, kind, *q.Since)
 	}

@@ -13,17 +13,17 @@ import (
 // Posting is one value by which an event can be found.
 type Posting struct {
 	ID rowstore.Identity
-	// Family is the identity of the value's name if runs are grouped by that name (spec: Runs), and
+	// Grouping is the identity of the value's name if runs are grouped by that name (spec: Runs), and
 	// zero otherwise. If it is not zero, the posting's versions contain the state of the group.
-	Family rowstore.Identity
+	Grouping rowstore.Identity
 	// recurs is true if many records have this value. Several versions then share one key.
 	recurs bool
 }
 
 // IsLabel reports whether the posting is for the value of a label.
 func (p *Posting) IsLabel() bool {
-	switch p.Family {
-	case rowstore.Identity{}, IPCFamily, InputFamily, InputHashFamily, PromptFamily, OutputFamily, ModelFamily, BuildFamily:
+	switch p.Grouping {
+	case rowstore.Identity{}, IPCIDGrouping, InputGrouping, InputHashGrouping, SystemPromptHashGrouping, OutputHashGrouping, ModelGrouping, OllamaBuildHashGrouping:
 		return false
 	}
 	return true
@@ -31,18 +31,20 @@ func (p *Posting) IsLabel() bool {
 
 // IsOutsideCombination reports whether runs are grouped by the value although no combination
 // of the six variables contains it (spec: Effects of a variable).
-func (p *Posting) IsOutsideCombination() bool { return p.Family == BuildFamily || p.IsLabel() }
+func (p *Posting) IsOutsideCombination() bool {
+	return p.Grouping == OllamaBuildHashGrouping || p.IsLabel()
+}
 
 // Names of values, in addition to the names of hash fields.
 const (
 	kindName        = "kind"
 	projectName     = "project"
 	buildName       = "build"
-	Subject         = "subject"
-	Topic           = "topic"      // topic of a note
-	RecordSeq       = "record_seq" // seq of the record that a note refers to, in decimal
-	Flag            = "flag"
-	Incomplete      = "incomplete" // a part that an IPC record lacks
+	SubjectName     = "subject"
+	TopicName       = "topic"      // topic of a note
+	RecordSeqName   = "record_seq" // seq of the record that a note refers to, in decimal
+	FlagName        = "flag"
+	IncompleteName  = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
 	producerName    = "producer"     // the producer's id
@@ -57,7 +59,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 // FormsRunGroups reports whether IPC runs are grouped by values with the given name.
 func FormsRunGroups(name string) bool {
 	switch name {
-	case IPCID, Input, InputHash, SystemPromptHash, OutputHash, Model, OllamaBuild:
+	case IPCIDName, InputName, InputHashName, SystemPromptHashName, OutputHashName, ModelName, OllamaBuildHashName:
 		return true
 	}
 	return strings.HasPrefix(name, LabelPrefix)
@@ -65,16 +67,16 @@ func FormsRunGroups(name string) bool {
 
 // postingOf returns the posting of a value.
 func postingOf(name string, value []byte) Posting {
-	return Posting{ID: rowstore.IdentityOf([]byte(name), value), Family: FamilyOf(name)}
+	return Posting{ID: rowstore.IdentityOf([]byte(name), value), Grouping: GroupingOf(name)}
 }
 
 // Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
 const (
-	// IsRecord means that the record itself wrote the version. If it is not set, a state change
+	// RecordFlag means that the record itself wrote the version. If it is not set, a state change
 	// wrote the version, and lists of records leave it out.
-	IsRecord = 1 << iota
-	// IsRun means that the record is an IPC run.
-	IsRun
+	RecordFlag = 1 << iota
+	// RunFlag means that the record is an IPC run.
+	RunFlag
 )
 
 // ValueCollector collects the values of one record. They are valid until the values of the next record
@@ -92,10 +94,10 @@ func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 	v.Add(runIDName, e.RunID())
 	// These loops repeat the code of e.Labels and e.Hashes, because calling those would
 	// allocate.
-	for name, value := range e.Detail.Member("labels").Members() {
+	for name, value := range e.Record.Member("labels").Members() {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
-	for name, value := range e.Detail.Member("hashes").Members() {
+	for name, value := range e.Record.Member("hashes").Members() {
 		if string(name.Text()) != seedlessHash { // records with this hash are found under Input instead
 			v.Add(string(name.Text()), value.Text())
 		}
@@ -124,7 +126,7 @@ func (v *ValueCollector) AddRecurring(name string, value []byte) {
 // none. The record must have at most one posting with that Family.
 func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 	for _, p := range v.list {
-		if p.Family == family {
+		if p.Grouping == family {
 			return p
 		}
 	}
@@ -135,7 +137,7 @@ func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
 func (v *ValueCollector) GroupPostings() iter.Seq[Posting] {
 	return func(yield func(Posting) bool) {
 		for i, p := range v.list {
-			if p.Family != (rowstore.Identity{}) && !slices.Contains(v.list[:i], p) && !yield(p) {
+			if p.Grouping != (rowstore.Identity{}) && !slices.Contains(v.list[:i], p) && !yield(p) {
 				return
 			}
 		}
@@ -176,11 +178,11 @@ func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 // CollectIPC drops the values of the previous record, and adds those of an IPC record.
 func (v *ValueCollector) CollectIPC(identities *PostingCache, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
-	v.Add(Model, ipc.Model)
-	v.Add(Input, ipc.InputIdentity())
-	v.Add(OllamaBuild, ipc.OllamaBuildHash)
+	v.Add(ModelName, ipc.Model)
+	v.Add(InputName, ipc.InputIdentity())
+	v.Add(OllamaBuildHashName, ipc.OllamaBuildHash)
 	for part := range ipc.MissingParts() {
-		v.AddRecurring(Incomplete, []byte(part))
+		v.AddRecurring(IncompleteName, []byte(part))
 	}
 }
 
@@ -196,44 +198,44 @@ func (v *ValueCollector) addProducer(e *event.Event) {
 // Runs are grouped by the values with these names (spec: Runs), except seedlessHash, and by
 // the values of each label.
 const (
-	IPCID            = "ipc_id"
-	Input            = "input"
-	InputHash        = "input_hash"
-	SystemPromptHash = "system_prompt_hash"
-	seedlessHash     = "seedless_input_hash"
-	OutputHash       = "output_hash"
-	Model            = "model"
-	OllamaBuild      = "ollama_build_hash"
+	IPCIDName            = "ipc_id"
+	InputName            = "input"
+	InputHashName        = "input_hash"
+	SystemPromptHashName = "system_prompt_hash"
+	seedlessHash         = "seedless_input_hash"
+	OutputHashName       = "output_hash"
+	ModelName            = "model"
+	OllamaBuildHashName  = "ollama_build_hash"
 )
 
 var (
-	IPCFamily       = rowstore.IdentityOf([]byte(IPCID))
-	InputFamily     = rowstore.IdentityOf([]byte(Input))
-	InputHashFamily = rowstore.IdentityOf([]byte(InputHash))
-	PromptFamily    = rowstore.IdentityOf([]byte(SystemPromptHash))
-	OutputFamily    = rowstore.IdentityOf([]byte(OutputHash))
-	ModelFamily     = rowstore.IdentityOf([]byte(Model))
-	BuildFamily     = rowstore.IdentityOf([]byte(OllamaBuild))
+	IPCIDGrouping            = rowstore.IdentityOf([]byte(IPCIDName))
+	InputGrouping            = rowstore.IdentityOf([]byte(InputName))
+	InputHashGrouping        = rowstore.IdentityOf([]byte(InputHashName))
+	SystemPromptHashGrouping = rowstore.IdentityOf([]byte(SystemPromptHashName))
+	OutputHashGrouping       = rowstore.IdentityOf([]byte(OutputHashName))
+	ModelGrouping            = rowstore.IdentityOf([]byte(ModelName))
+	OllamaBuildHashGrouping  = rowstore.IdentityOf([]byte(OllamaBuildHashName))
 )
 
-// FamilyOf returns the identity of a name by which runs are grouped, or the zero Identity for any
+// GroupingOf returns the identity of a name by which runs are grouped, or the zero Identity for any
 // other name.
-func FamilyOf(name string) rowstore.Identity {
+func GroupingOf(name string) rowstore.Identity {
 	switch name {
-	case IPCID:
-		return IPCFamily
-	case Input:
-		return InputFamily
-	case InputHash:
-		return InputHashFamily
-	case SystemPromptHash:
-		return PromptFamily
-	case OutputHash:
-		return OutputFamily
-	case Model:
-		return ModelFamily
-	case OllamaBuild:
-		return BuildFamily
+	case IPCIDName:
+		return IPCIDGrouping
+	case InputName:
+		return InputGrouping
+	case InputHashName:
+		return InputHashGrouping
+	case SystemPromptHashName:
+		return SystemPromptHashGrouping
+	case OutputHashName:
+		return OutputHashGrouping
+	case ModelName:
+		return ModelGrouping
+	case OllamaBuildHashName:
+		return OllamaBuildHashGrouping
 	}
 	if FormsRunGroups(name) {
 		return rowstore.IdentityOf([]byte(name))

@@ -17,16 +17,16 @@ import (
 	"colophon/storage"
 )
 
-// MaxValues is the maximum number of values in a Filter.
-const MaxValues = 8
+// MaxFilterValues is the maximum number of values in a Filter.
+const MaxFilterValues = 8
 
 // Filter selects records (spec: Requests). The zero Filter selects all records.
 type Filter struct {
-	Kind            record.Kind  // one of record.Kinds, ContentRedacted, or Note; empty means all of record.Kinds
+	Kind            record.Kind  // one of record.RecordKinds, ContentRedacted, or Note; empty means all of record.RecordKinds
 	State           record.State // if not empty, only IPC records and run-DAGs in this state are selected
-	Values          []Value      // a selected record has all of these values; there must be at most MaxValues
+	Values          []Value      // a selected record has all of these values; there must be at most MaxFilterValues
 	index.TimeRange              // when records were recorded (for List) or occurred (for ListByOccurrence)
-	Bodies          bool         // also return event bodies
+	IncludeBodies   bool         // also return event bodies
 }
 
 // Value is a named value by which records can be found (spec: Lists of records). Each effective
@@ -34,9 +34,9 @@ type Filter struct {
 // begins with "stage:".
 type Value struct{ Name, Text string }
 
-// ProducerSeq returns a Value that selects records by their producer and by the sequence
+// ProducerSeqValue returns a Value that selects records by their producer and by the sequence
 // number seq that the producer gave them.
-func ProducerSeq(producer string, seq uint64) Value {
+func ProducerSeqValue(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
 
@@ -57,27 +57,27 @@ type Record struct {
 	EventHash storage.Hash
 	State     record.State // empty if the kind has no state
 	RunID     *string
-	Occurred  *string // the record's timestamp, as it was sent
+	Timestamp *string // the record's timestamp, as it was sent
 	// Hashes contains the effective hashes. Hashes and Labels are objects in canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // names of the checks whose result is a mismatch
-	Inconsistent   []string // rules that the verdict breaks
-	Incomplete     []string // parts that an IPC record lacks (spec: Receipts)
-	Body           []byte   // body of the event; nil unless Filter.Bodies is set
+	BrokenRules    []string // rules that the verdict breaks
+	MissingParts   []string // parts that an IPC record lacks (spec: Receipts)
+	Body           []byte   // body of the event; nil unless Filter.IncludeBodies is set
 }
 
 // List returns a page of records, newest first. A page ends when its budget is spent. If few events
 // match the filter, a page can therefore have fewer rows than its limit, or none. next is nil only
 // on the last page.
 func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
-	from, below, err := v.SeqsIn(q.TimeRange)
+	from, below, err := v.SeqRange(q.TimeRange)
 	if err != nil {
 		return nil, nil, err
 	}
 	if p.After != nil {
 		after, err := rowstore.DecodeSeq(p.After)
 		if err != nil || after > v.Size() {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 		below = min(below, after)
 	}
@@ -107,7 +107,7 @@ func (q *Filter) searched() []rowstore.Identity {
 	if q.Kind != "" {
 		ids = append(ids, rowstore.IdentityOf([]byte(kindName), []byte(q.Kind)))
 	}
-	if q.State != "" && q.State != record.Live {
+	if q.State != "" && q.State != record.StateLive {
 		ids = append(ids, rowstore.IdentityOf([]byte(stateName), []byte(q.State)))
 	}
 	return ids
@@ -116,7 +116,7 @@ func (q *Filter) searched() []rowstore.Identity {
 // ListExceeds reports whether List would read more than limit events for a filter. It does not read
 // any events itself.
 func ListExceeds(v *index.View, q Filter, limit int) (more bool, err error) {
-	from, below, err := v.SeqsIn(q.TimeRange)
+	from, below, err := v.SeqRange(q.TimeRange)
 	if err != nil {
 		return false, err
 	}
@@ -148,7 +148,7 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 	var state string
 	if q.State != "" {
 		var err error
-		if state, err = State(v, seq); err != nil || state != string(q.State) {
+		if state, err = StateOf(v, seq); err != nil || state != string(q.State) {
 			return rows, err
 		}
 	}
@@ -157,7 +157,7 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 		return rows, err
 	}
 	if state == "" && one.Kind.HasState() {
-		if state, err = State(v, seq); err != nil {
+		if state, err = StateOf(v, seq); err != nil {
 			return rows, err
 		}
 	}
@@ -167,7 +167,7 @@ func appendRecord(ctx context.Context, v *index.View, rows []Record, q *Filter, 
 
 // Read returns the event at seq as a record, without its state.
 func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, error) {
-	if !q.Bodies {
+	if !q.IncludeBodies {
 		if r, rest, found := cachedRecord(v, seq); found {
 			return r.listed(rest), ctx.Err()
 		}
@@ -178,9 +178,9 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 	}
 	one := recordOf(&e)
 	switch {
-	case q.Bodies:
-		one.Body = entry[len(e.Prev):]
-	case e.Kind == record.IPCRecord && v.Cache().Enabled():
+	case q.IncludeBodies:
+		one.Body = entry[len(e.PrevHash):]
+	case e.Kind == record.KindIPCRecord && v.Cache().Enabled():
 		decoded := ipcRecordOf(&e, e.IPC())
 		cacheRecord(v, seq, len(entry), &decoded, &one)
 	}
@@ -191,19 +191,19 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 func recordOf(e *event.Event) Record {
 	one := Record{
 		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
-		RunID: textOf(e.Detail.Member("run_id")), Occurred: textOf(e.Detail.Member("timestamp")),
-		Hashes: objectOf(e.Detail.Member("hashes")), Labels: objectOf(e.Detail.Member("labels")),
+		RunID: textOf(e.Record.Member("run_id")), Timestamp: textOf(e.Record.Member("timestamp")),
+		Hashes: objectOf(e.Record.Member("hashes")), Labels: objectOf(e.Record.Member("labels")),
 	}
-	if e.Kind == record.IPCRecord {
+	if e.Kind == record.KindIPCRecord {
 		ipc := e.IPC()
-		one.Incomplete = slices.Collect(ipc.MissingParts())
+		one.MissingParts = slices.Collect(ipc.MissingParts())
 	}
 	for name, check := range e.Checks.Members() {
-		if string(check.Member("result").Text()) == string(record.Mismatch) {
+		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			one.Mismatches = append(one.Mismatches, string(name.Text()))
 		}
-		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictPrefix)); is {
-			one.Inconsistent = append(one.Inconsistent, string(rule))
+		if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictCheckPrefix)); is {
+			one.BrokenRules = append(one.BrokenRules, string(rule))
 		}
 	}
 	return one

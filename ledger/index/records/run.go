@@ -14,8 +14,8 @@ const (
 	searchedPages = 64
 )
 
-// ErrTooMany means that a run has too many records to search for a live one.
-var ErrTooMany = errors.New("the run has too many records to search for a live record")
+// ErrTooManyRecords means that a run has too many records to search for a live one.
+var ErrTooManyRecords = errors.New("the run has too many records to search for a live record")
 
 // LatestOfRun returns the seq of the latest live record with the given kind and run_id. If any is
 // true, the record can be in any state. seq is nil if there is no such record. more reports whether
@@ -29,7 +29,7 @@ func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kin
 			return nil, false, err
 		}
 		for i := range rows {
-			if any || rows[i].State == record.Live {
+			if any || rows[i].State == record.StateLive {
 				return &rows[i].Seq, more || len(rows) > 1 || next != nil, nil
 			}
 			more = true
@@ -39,5 +39,5 @@ func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kin
 		}
 		page.After = next
 	}
-	return nil, false, ErrTooMany
+	return nil, false, ErrTooManyRecords
 }

@@ -25,10 +25,10 @@ func (f *Deriver) stateOf(seq uint64) string {
 	return stateText(value, found)
 }
 
-// State returns the state of the IPC record or run-DAG at seq as the view sees it.
-func State(v *index.View, seq uint64) (string, error) {
+// StateOf returns the state of the IPC record or run-DAG at seq as the view sees it.
+func StateOf(v *index.View, seq uint64) (string, error) {
 	if restated, err := anyStateChanged(v); err != nil || !restated {
-		return string(record.Live), err
+		return string(record.StateLive), err
 	}
 	var row [8]byte
 	_, value, found, err := v.NewestVersion(recordStates, rowstore.AppendSeq(row[:0], seq))
@@ -41,7 +41,7 @@ func State(v *index.View, seq uint64) (string, error) {
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
-		found, err := v.HasPrefix(v.Keys.Prefix(nil, recordStates))
+		found, err := v.HasPrefix(v.Keyspace.AppendPrefix(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
@@ -52,7 +52,7 @@ func anyStateChanged(v *index.View) (bool, error) {
 
 func stateText(value []byte, found bool) string {
 	if !found {
-		return string(record.Live)
+		return string(record.StateLive)
 	}
 	return counters.Label(value, record.States[:])
 }
@@ -76,7 +76,7 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 		row := rowstore.AppendSeq(nil, target.Seq)
 		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
 		id := rowstore.IdentityOf([]byte(stateName), []byte(to))
-		f.Rows.PutSeparately(Postings, id[:], target.Seq, []byte{IsRecord})
+		f.Rows.PutSeparately(Postings, id[:], target.Seq, []byte{RecordFlag})
 	}
 	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
 	return nil

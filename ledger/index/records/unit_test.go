@@ -34,11 +34,11 @@ func TestCachedRecordsAreEncoded(t *testing.T) {
 		}
 		decoded.HasPayload = rapid.Bool().Draw(t, "payload")
 		listed := Record{
-			Seq: decoded.Seq, Kind: record.IPCRecord, Time: decoded.Time, RunID: index.StringPointer(decoded.RunID), Occurred: index.StringPointer(draw("timestamp")),
+			Seq: decoded.Seq, Kind: record.KindIPCRecord, Time: decoded.Time, RunID: index.StringPointer(decoded.RunID), Timestamp: index.StringPointer(draw("timestamp")),
 			Hashes: []byte(rapid.String().Draw(t, "hashes")), Labels: []byte(rapid.String().Draw(t, "labels")),
 			EventHash: storage.Hash(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "event_hash")),
 		}
-		listed.Incomplete = slices.Collect(decoded.IPC.MissingParts())
+		listed.MissingParts = slices.Collect(decoded.IPC.MissingParts())
 		if rapid.Bool().Draw(t, "usual hashes") {
 			listed.Hashes = decoded.usualHashes()
 		}
@@ -63,10 +63,10 @@ func TestUsualHashes(t *testing.T) {
 		`{"payload":{"seed":1,"q":"why?"},"system_prompt":"be kind","output":"because","model":"m","temperature":0.5,"max_tokens":9}`,
 		`{"payload":{"q":1},"system_prompt":"","model":"m","temperature":1,"max_tokens":2}`,
 	} {
-		r, err := record.Parse(record.IPCRecord, []byte(text))
+		r, err := record.Parse(record.KindIPCRecord, []byte(text))
 		require.NoError(t, err)
 		entry := append(make([]byte, 32), r.AppendBody(nil, record.EventContext{Actor: "tester", Ledger: "default"})...)
-		e, err := new(event.Decoder).Decode(record.AppendSuffix(entry, 0, time.UnixMicro(0)))
+		e, err := new(event.Decoder).Decode(record.AppendBodySuffix(entry, 0, time.UnixMicro(0)))
 		require.NoError(t, err)
 		decoded := ipcRecordOf(&e, e.IPC())
 		require.Equal(t, string(recordOf(&e).Hashes), string(decoded.usualHashes()))

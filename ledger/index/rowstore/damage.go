@@ -42,15 +42,15 @@ func (s *Store) Release() {
 	}
 }
 
-// AcquireError returns the error that Acquire would return now, or nil. If it is not nil, current
+// CheckAvailable returns the error that Acquire would return now, or nil. If it is not nil, current
 // users of the engine should stop.
-func (s *Store) AcquireError() error {
+func (s *Store) CheckAvailable() error {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.refused
 }
 
-// refuse sets the error that Acquire and AcquireError return.
+// refuse sets the error that Acquire and CheckAvailable return.
 func (s *Store) refuse(err error) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Store) ReportDamage(err error, replaced int) bool {
 	}
 	s.usage.refused = ErrRebuilding
 	s.usage.rebuilds++
-	s.config.Log.Error("the index is damaged and will be rebuilt", "dir", s.config.Dir, "error", err)
+	s.config.Logger.Error("the index is damaged and will be rebuilt", "dir", s.config.Dir, "error", err)
 	s.rebuilding.Go(s.rebuild)
 	return true
 }
@@ -109,15 +109,15 @@ func (s *Store) rebuild() {
 	s.usage.mu.Unlock()
 	err := s.reopen()
 	if err != nil {
-		s.config.Log.Error("cannot replace the damaged index; restart the server", "dir", s.config.Dir, "error", err)
+		s.config.Logger.Error("cannot replace the damaged index; restart the server", "dir", s.config.Dir, "error", err)
 	}
-	s.config.Replaced(func() { s.refuse(err) })
+	s.config.OnReplaced(func() { s.refuse(err) })
 }
 
 // reopen empties the folder and opens the engine again. The engine must have no users.
 func (s *Store) reopen() error {
 	if err := s.engine.Close(); err != nil {
-		s.config.Log.Info("cannot close the damaged index", "error", err)
+		s.config.Logger.Info("cannot close the damaged index", "error", err)
 	}
 	s.engine, s.lastKeyspace = nil, 0
 	if err := s.config.folder().empty(); err != nil {

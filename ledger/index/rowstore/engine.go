@@ -44,7 +44,7 @@ const lastLevel = 6
 // at a time. The engine calls onDamage at most once, when it finds damage.
 func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 	o := &engine.Options{
-		FS:       frames.CheckedFS{FS: c.Files},
+		FS:       frames.CheckedFS{FS: c.FS},
 		Comparer: c.Schema.comparer(),
 		// Events whose rows are lost in a crash are folded again from the log.
 		DisableWAL:                  true,
@@ -56,7 +56,7 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 		L0CompactionThreshold:       compactAt,
 		L0StopWritesThreshold:       stopAt,
 		LBaseMaxBytes:               oneLevelBytes,
-		Logger:                      enginelog.New(c.Log, "ledger/index: exit", c.fail),
+		Logger:                      enginelog.New(c.Logger, "ledger/index: exit", c.fail),
 	}
 	var once sync.Once
 	o.EventListener = &engine.EventListener{
@@ -93,15 +93,15 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 // markDamaged makes the next start of the process empty the index, unless the index is emptied
 // earlier. Until then, only queries that read damaged data fail.
 func (c *Config) markDamaged(damage error) {
-	c.Log.Error("the index is damaged", "dir", c.Dir, "error", damage)
+	c.Logger.Error("the index is damaged", "dir", c.Dir, "error", damage)
 	if err := c.folder().writeLayout(damagedLayout); err != nil {
-		c.Log.Error("cannot mark the index as damaged", "dir", c.Dir, "error", err)
+		c.Logger.Error("cannot mark the index as damaged", "dir", c.Dir, "error", err)
 	}
 }
 
 // fail exits the process after a failed write. If the engine continued, rows could be missing
 // for events that the cursor covers.
 func (c *Config) fail(msg string) {
-	c.Log.Error("cannot write the index; exiting", "reason", msg)
+	c.Logger.Error("cannot write the index; exiting", "reason", msg)
 	c.Exit(1)
 }

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// ErrPosition means that Page.After is not a position that a page of the same query returned.
-var ErrPosition = errors.New("index: the position was not returned by this query")
+// ErrInvalidPosition means that Page.After is not a position that a page of the same query returned.
+var ErrInvalidPosition = errors.New("index: the position was not returned by this query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
 func (p Page) Position() (uint64, bool, error) {
@@ -15,7 +15,7 @@ func (p Page) Position() (uint64, bool, error) {
 	}
 	seq, err := DecodeSeq(p.After)
 	if err != nil {
-		return 0, false, errors.Join(ErrPosition, err)
+		return 0, false, errors.Join(ErrInvalidPosition, err)
 	}
 	return seq, true, nil
 }
@@ -31,7 +31,7 @@ func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 	if !given {
 		below = r.size
 	} else if below >= r.size {
-		return nil, nil, ErrPosition
+		return nil, nil, ErrInvalidPosition
 	}
 	return fill(r, r.VersionsNewestFirst(d, id, below), p, take)
 }
@@ -44,7 +44,7 @@ func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 	}
 	if given {
 		if last >= r.size {
-			return nil, nil, ErrPosition
+			return nil, nil, ErrInvalidPosition
 		}
 		last++
 	}

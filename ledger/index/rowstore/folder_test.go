@@ -20,7 +20,7 @@ func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 		keys, err := s.KeyspaceOf(name)
 		require.NoError(t, err)
 		for seq := range uint64(20) {
-			require.NoError(t, s.engine.Set(AppendSeq(keys.Prefix(nil, testSeq), seq), []byte("value"), engine.NoSync))
+			require.NoError(t, s.engine.Set(AppendSeq(keys.AppendPrefix(nil, testSeq), seq), []byte("value"), engine.NoSync))
 		}
 	}
 	lines, err := s.Dump()
@@ -34,7 +34,7 @@ func filledRows(t *testing.T) (files *vfs.MemFS, lines []string) {
 func TestEmptyingIsInterrupted(t *testing.T) {
 	for fail := 0; ; fail++ {
 		files, lines := filledRows(t)
-		folder := (&Config{Files: files, Dir: "index", Layout: "a layout of tests\n"}).folder()
+		folder := (&Config{FS: files, Dir: "index", Layout: "a layout of tests\n"}).folder()
 		whole, err := folder.contents()
 		require.NoError(t, err)
 		operations := 0
@@ -65,7 +65,7 @@ func TestEmptyingIsInterrupted(t *testing.T) {
 		require.True(t, len(got) == 0 || slices.Equal(lines, got), "%s", strings.Join(got, "\n"))
 		keys, err := s.KeyspaceOf("a")
 		require.NoError(t, err)
-		require.NoError(t, s.engine.Set(AppendSeq(keys.Prefix(nil, testSeq), 21), nil, engine.NoSync))
+		require.NoError(t, s.engine.Set(AppendSeq(keys.AppendPrefix(nil, testSeq), 21), nil, engine.NoSync))
 		require.NoError(t, s.Close(nil))
 	}
 }

@@ -20,8 +20,8 @@ var testSchema = Schema{testPlain: len(Identity{}), testSeq: SeqBytes, testOnly:
 
 func testRows(files vfs.FS) Config {
 	return Config{
-		Files: files, Dir: "index", Layout: "a layout of tests\n", Schema: &testSchema, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
-		Log: slog.New(slog.DiscardHandler), Exit: os.Exit,
+		FS: files, Dir: "index", Layout: "a layout of tests\n", Schema: &testSchema, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
+		Logger: slog.New(slog.DiscardHandler), Exit: os.Exit,
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Store) NewInstaller(name string) (*Installer, error) {
 		options: options.MakeWriterOptions(lastLevel, engineFormat.MaxTableFormat())}
 	// As engineOptions explains, the engine must not treat version runs as versions of one value.
 	i.options.DisableValueBlocks = true
-	if err := errors.Join(s.config.Files.RemoveAll(i.dir), s.config.Files.MkdirAll(i.dir, 0o700)); err != nil {
+	if err := errors.Join(s.config.FS.RemoveAll(i.dir), s.config.FS.MkdirAll(i.dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("creating a folder for the rows of an index: %w", err)
 	}
 	return i, nil
@@ -52,13 +52,13 @@ func (s *Store) NewInstaller(name string) (*Installer, error) {
 
 // incoming returns a path inside incomingDir.
 func (s *Store) incoming(name string) string {
-	return s.config.Files.PathJoin(s.config.Dir, incomingDir, name)
+	return s.config.FS.PathJoin(s.config.Dir, incomingDir, name)
 }
 
 // removeIncoming removes the tables that interrupted installs left behind.
 func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
 
-// Add adds a row. Rows must be added in the order of their keys. Add returns ErrPart if a row is
+// Add adds a row. Rows must be added in the order of their keys. Add returns ErrInvalidSnapshotPart if a row is
 // out of order, or if no fold can have written it. After an error, the Installer can only be
 // closed.
 func (i *Installer) Add(row Row) error {
@@ -67,9 +67,9 @@ func (i *Installer) Add(row Row) error {
 	}
 	switch order := bytes.Compare(row.Key, i.last); {
 	case order == 0:
-		return fmt.Errorf("%w: key %x occurs twice", ErrPart, row.Key)
+		return fmt.Errorf("%w: key %x occurs twice", ErrInvalidSnapshotPart, row.Key)
 	case order < 0:
-		return fmt.Errorf("%w: key %x comes after the larger key %x", ErrPart, row.Key, i.last)
+		return fmt.Errorf("%w: key %x comes after the larger key %x", ErrInvalidSnapshotPart, row.Key, i.last)
 	}
 	i.last = append(i.last[:0], row.Key...)
 	if i.table == nil {
@@ -88,8 +88,8 @@ func (i *Installer) Add(row Row) error {
 }
 
 func (i *Installer) beginTable() error {
-	path := i.store.config.Files.PathJoin(i.dir, fmt.Sprintf("%06d.sst", len(i.paths)))
-	file, err := i.store.config.Files.Create(path, vfs.WriteCategoryUnspecified)
+	path := i.store.config.FS.PathJoin(i.dir, fmt.Sprintf("%06d.sst", len(i.paths)))
+	file, err := i.store.config.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return fmt.Errorf("storing rows of the index: %w", err)
 	}
@@ -140,7 +140,7 @@ func (i *Installer) Commit(ctx context.Context) error {
 // Close removes all tables that Commit has not installed.
 func (i *Installer) Close() error {
 	err := i.endTable()
-	return errors.Join(err, i.store.config.Files.RemoveAll(i.dir))
+	return errors.Join(err, i.store.config.FS.RemoveAll(i.dir))
 }
 
 // nextKeyspace returns an empty keyspace, whose number is higher than all numbers in use. It never
@@ -149,7 +149,7 @@ func (s *Store) nextKeyspace() (Keyspace, error) {
 	if s.config.ReadOnly {
 		return Keyspace{}, ErrReadOnly
 	}
-	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceFromNumber(1).Prefix(nil, numberDimension)})
+	it, err := s.engine.NewIter(&engine.IterOptions{UpperBound: KeyspaceFromNumber(1).AppendPrefix(nil, numberDimension)})
 	if err != nil {
 		return Keyspace{}, wrapRead(err)
 	}

@@ -38,9 +38,9 @@ func (it *Iterator) SeekGE(key []byte) bool { return it.engine.SeekGE(key) }
 // SeekLT moves to the last key that is less than key.
 func (it *Iterator) SeekLT(key []byte) bool { return it.engine.SeekLT(key) }
 
-// SeekOrLast moves to the first key that is not less than key, or to the last key if there is
+// SeekGEOrLast moves to the first key that is not less than key, or to the last key if there is
 // none.
-func (it *Iterator) SeekOrLast(key []byte) bool { return seekOrLast(it.engine, key) }
+func (it *Iterator) SeekGEOrLast(key []byte) bool { return seekOrLast(it.engine, key) }
 
 // Valid reports whether the iterator is at a key.
 func (it *Iterator) Valid() bool { return it.engine.Valid() }
@@ -67,7 +67,7 @@ func (it *Iterator) Versions() iter.Seq2[Version, error] {
 			yield(Version{}, err)
 			return
 		}
-		s := openRun(VersionOf(it.engine.Key()), encoded)
+		s := openRun(DecodeVersion(it.engine.Key()), encoded)
 		for valid := s.err == nil; valid; valid = s.next() {
 			if !yield(s.Version, nil) {
 				return

@@ -51,8 +51,8 @@ func (k Keyspace) UpperBound() []byte {
 	return next[:]
 }
 
-// Prefix appends the prefix that all keys of a dimension share.
-func (k Keyspace) Prefix(dst []byte, d Dimension) []byte {
+// AppendPrefix appends the prefix that all keys of a dimension share.
+func (k Keyspace) AppendPrefix(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
@@ -61,8 +61,8 @@ func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }
 
-// VersionOf decodes the seq from the version at the end of a key.
-func VersionOf(key []byte) uint64 {
+// DecodeVersion decodes the seq from the version at the end of a key.
+func DecodeVersion(key []byte) uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
 }
 

@@ -14,7 +14,7 @@ import (
 // drawKey returns a random key of the index. It uses few distinct bytes, so that keys share
 // prefixes.
 func drawKey(t *rapid.T, name string, d Dimension) []byte {
-	k := KeyspaceFromNumber(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).Prefix(nil, d)
+	k := KeyspaceFromNumber(rapid.Uint16Range(0, 2).Draw(t, name+" ledger")).AppendPrefix(nil, d)
 	some := rapid.SampledFrom([]byte{0, 1, 0xff})
 	if testSchema[d] == 0 {
 		return append(k, rapid.SliceOfN(some, 0, 30).Draw(t, name)...)
@@ -61,12 +61,12 @@ func TestComparer(t *testing.T) {
 	})
 }
 
-// Keys with later versions sort first, and VersionOf returns the seq in a key.
+// Keys with later versions sort first, and DecodeVersion returns the seq in a key.
 func TestVersions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
 		first, second := AppendVersion([]byte("row"), a), AppendVersion([]byte("row"), b)
-		require.Equal(t, a, VersionOf(first))
+		require.Equal(t, a, DecodeVersion(first))
 		require.Equal(t, cmp.Compare(b, a), bytes.Compare(first, second))
 	})
 }

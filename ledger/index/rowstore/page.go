@@ -10,8 +10,8 @@ type Page struct {
 // These limits bound what a page can read, including rows that a filter rejects. A page that
 // reaches a limit ends. It returns the rows found so far and the position of the next page.
 const (
-	KeysPerRow = 20      // keys that a page can read for each requested row
-	PageBytes  = 4 << 20 // bytes of events that a page can read; its rows as JSON have about this size
+	MaxKeysPerRow = 20      // keys that a page can read for each requested row
+	MaxPageBytes  = 4 << 20 // bytes of events that a page can read; its rows as JSON have about this size
 )
 
 // Budget limits what a page reads.
@@ -24,7 +24,7 @@ type Budget struct {
 
 // Budget returns the budget for a page that the reader is about to read.
 func (r *Reader) Budget(p Page) Budget {
-	return Budget{r, r.touched + KeysPerRow*p.Limit, r.bytes + PageBytes, p.Limit}
+	return Budget{r, r.touched + MaxKeysPerRow*p.Limit, r.bytes + MaxPageBytes, p.Limit}
 }
 
 // IsSpent reports whether a page must end after the given number of rows.

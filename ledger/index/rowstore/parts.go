@@ -16,18 +16,18 @@ type Row struct{ Key, Value []byte }
 // value.
 func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
-// EncodePart encodes rows of the reader's keyspace in key order. It starts with the first row whose
+// EncodeSnapshotPart encodes rows of the reader's keyspace in key order. It starts with the first row whose
 // key is greater than after, or with the first row of the keyspace if after is nil. The part ends
 // with the row that makes it at least as long as the given number of bytes. Equal rows are
 // therefore always divided into equal parts. last is the key of the last encoded row. more reports
-// whether further rows follow. The reader's size has no effect. EncodePart returns ErrPosition if
+// whether further rows follow. The reader's size has no effect. EncodeSnapshotPart returns ErrInvalidPosition if
 // after cannot be the key of a row.
-func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
+func (r *Reader) EncodeSnapshotPart(after []byte, bytes int) (rows, last []byte, more bool, err error) {
 	if after != nil && (len(after) == 0 || r.schema.checkKey(after) != nil) { // never pass an invalid key to the engine
-		return nil, nil, false, ErrPosition
+		return nil, nil, false, ErrInvalidPosition
 	}
-	from := append(slices.Clone(r.Keys[:]), after...)
-	it, err := r.Iterate(from, r.Keys.UpperBound())
+	from := append(slices.Clone(r.Keyspace[:]), after...)
+	it, err := r.Iterate(from, r.Keyspace.UpperBound())
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -47,17 +47,17 @@ func (r *Reader) EncodePart(after []byte, bytes int) (rows, last []byte, more bo
 	return rows, last, more, it.Error()
 }
 
-// ErrPart means that a part cannot be decoded or contains rows that are not valid.
-var ErrPart = errors.New("index: invalid rows in a snapshot part")
+// ErrInvalidSnapshotPart means that a part cannot be decoded or contains rows that are not valid.
+var ErrInvalidSnapshotPart = errors.New("index: invalid rows in a snapshot part")
 
-// DecodePart yields the rows of a part. It yields ErrPart if the bytes are not a list of rows. The
+// DecodeSnapshotPart yields the rows of a part. It yields ErrInvalidSnapshotPart if the bytes are not a list of rows. The
 // rows alias part.
-func DecodePart(part []byte) iter.Seq2[Row, error] {
+func DecodeSnapshotPart(part []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for len(part) > 0 {
 			var row Row
 			if !cut(&part, &row.Key) || !cut(&part, &row.Value) || len(row.Key) == 0 {
-				yield(Row{}, ErrPart)
+				yield(Row{}, ErrInvalidSnapshotPart)
 				return
 			}
 			if !yield(row, nil) {
@@ -84,10 +84,10 @@ func cut(text, taken *[]byte) bool {
 func (s *Schema) checkKey(key []byte) error {
 	d := Dimension(key[0])
 	if d == numberDimension {
-		return fmt.Errorf("%w: key %x does not belong to a ledger", ErrPart, key)
+		return fmt.Errorf("%w: key %x does not belong to a ledger", ErrInvalidSnapshotPart, key)
 	}
 	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
-		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrPart, key, len(key), 1+s[d]+VersionBytes)
+		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrInvalidSnapshotPart, key, len(key), 1+s[d]+VersionBytes)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // Reader reads rows as of one tree size: it ignores versions from later events. It is not safe
 // for concurrent use, and must be closed.
 type Reader struct {
-	Keys     Keyspace
+	Keyspace Keyspace
 	snapshot *engine.Snapshot
 	schema   *Schema
 	size     uint64
@@ -51,7 +51,7 @@ func (r *Reader) Close() error {
 // seekKey returns the key from which to seek the newest version of a row with a seq less than
 // below.
 func (r *Reader) seekKey(d Dimension, row []byte, below uint64) []byte {
-	r.key = AppendVersion(append(r.Keys.Prefix(r.key[:0], d), row...), below-1)
+	r.key = AppendVersion(append(r.Keyspace.AppendPrefix(r.key[:0], d), row...), below-1)
 	return r.key
 }
 

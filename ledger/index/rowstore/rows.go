@@ -8,7 +8,7 @@ import (
 )
 
 // Limits holds the maximum sizes of a batch and of the row cache, in bytes.
-type Limits struct{ Batch, RowCache int }
+type Limits struct{ BatchBytes, RowCacheBytes int }
 
 // Writer reads and writes rows for a fold. It collects a batch, and caches the newest version runs
 // of recently used rows, so that a counter is neither read for every event nor written more than
@@ -17,10 +17,10 @@ type Limits struct{ Batch, RowCache int }
 // Errors are sticky: after the first error, reads find nothing and writes do nothing until
 // EndBatch, which returns that error.
 type Writer struct {
-	engine *engine.DB
-	Keys   Keyspace
-	writes *Batch // the current batch; nil between batches
-	spare  *Batch // a batch for reuse; nil while that batch is being stored
+	engine   *engine.DB
+	Keyspace Keyspace
+	writes   *Batch // the current batch; nil between batches
+	spare    *Batch // a batch for reuse; nil while that batch is being stored
 	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
 	// The cache's current generation contains the rows of the batch. changed lists the rows that
@@ -40,16 +40,16 @@ func (r *Writer) BeginBatch(limits Limits) {
 	if r.writes, r.spare = r.spare, nil; r.writes == nil {
 		r.writes = new(Batch)
 	}
-	r.writes.reset(limits.Batch)
+	r.writes.reset(limits.BatchBytes)
 	r.changed, r.waiting = r.changed[:0], 0
 	r.limits = limits
-	r.cache.rotate(limits.RowCache)
+	r.cache.rotate(limits.RowCacheBytes)
 }
 
 // IsFull reports whether the batch must end because it has reached its size or because the row
 // cache is full.
 func (r *Writer) IsFull() bool {
-	return r.writes.size()+r.waiting >= r.limits.Batch || r.cache.full(r.limits.RowCache)
+	return r.writes.size()+r.waiting >= r.limits.BatchBytes || r.cache.full(r.limits.RowCacheBytes)
 }
 
 // IsEmpty reports whether nothing has been written since the batch began.
@@ -87,7 +87,7 @@ func (r *Writer) Iterate(lower, upper []byte) (*Iterator, error) {
 // ForEachKey calls do for each key of a dimension, in order. It sees the keys as they were before
 // the batch.
 func (r *Writer) ForEachKey(d Dimension, do func(it *Iterator) error) (err error) {
-	it, err := r.Iterate(r.Keys.Prefix(nil, d), r.Keys.Prefix(nil, d+1))
+	it, err := r.Iterate(r.Keyspace.AppendPrefix(nil, d), r.Keyspace.AppendPrefix(nil, d+1))
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (r *Writer) NewestVersion(d Dimension, row []byte) (seq uint64, value []byt
 
 // name returns the key of a row without its version, in scratch memory.
 func (r *Writer) name(d Dimension, row []byte) []byte {
-	r.key = append(r.Keys.Prefix(r.key[:0], d), row...)
+	r.key = append(r.Keyspace.AppendPrefix(r.key[:0], d), row...)
 	return r.key
 }
 
@@ -162,7 +162,7 @@ func (r *Writer) read(name []byte) (s span, run []byte, err error) {
 	if run, err = r.newestStored.ValueAndErr(); err != nil {
 		return span{}, nil, err
 	}
-	s, err = spanOf(VersionOf(r.newestStored.Key()), run)
+	s, err = spanOf(DecodeVersion(r.newestStored.Key()), run)
 	return s, run, err
 }
 

@@ -7,8 +7,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// NamedRow is a row and one of its versions. It is valid until the next step of the iteration.
-type NamedRow struct {
+// RowVersion is a row and one of its versions. It is valid until the next step of the iteration.
+type RowVersion struct {
 	Row []byte // the key without keyspace, dimension, and version
 	Version
 }
@@ -16,31 +16,31 @@ type NamedRow struct {
 // NewestInRange yields the rows from first through last, in order. With each row, it yields the
 // newest version whose seq is less than below. It skips rows without such a version. below must be
 // at most the reader's size. NewestInRange reads one or two keys per row.
-func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[NamedRow, error] {
-	return func(yield func(NamedRow, error) bool) {
-		keys := r.Keys
+func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[RowVersion, error] {
+	return func(yield func(RowVersion, error) bool) {
+		keys := r.Keyspace
 		// The upper bound is exclusive. It would exclude only a version from event 0, and no row
 		// has such a version.
-		it, err := r.Iterate(append(keys.Prefix(nil, d), first...), AppendVersion(append(keys.Prefix(nil, d), last...), 0))
+		it, err := r.Iterate(append(keys.AppendPrefix(nil, d), first...), AppendVersion(append(keys.AppendPrefix(nil, d), last...), 0))
 		if err != nil {
-			yield(NamedRow{}, err)
+			yield(RowVersion{}, err)
 			return
 		}
 		more, err := r.eachNewest(it.engine, below, yield)
 		if err = errors.Join(err, it.Close()); err != nil && more {
-			yield(NamedRow{}, err)
+			yield(RowVersion{}, err)
 		}
 	}
 }
 
-func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedRow, error) bool) (more bool, err error) {
+func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(RowVersion, error) bool) (more bool, err error) {
 	const head = len(Keyspace{}) + 1
 	var name []byte
 	for valid := it.First(); valid; {
 		r.touched++
 		key := it.Key()
 		name = append(name[:0], key[:len(key)-VersionBytes]...)
-		if VersionOf(key) >= below {
+		if DecodeVersion(key) >= below {
 			if below <= 1 {
 				return true, nil
 			}
@@ -51,7 +51,7 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(NamedR
 		if err != nil {
 			return true, err
 		}
-		if !yield(NamedRow{name[head:], newest}, nil) {
+		if !yield(RowVersion{name[head:], newest}, nil) {
 			return false, nil
 		}
 		// Move past the oldest version that the row can have.

@@ -12,10 +12,10 @@ import (
 
 // Config configures a store.
 type Config struct {
-	// Files is the file system of Dir. The store creates Dir if it is absent. Dir must contain
+	// FS is the file system of Dir. The store creates Dir if it is absent. Dir must contain
 	// nothing else.
-	Files vfs.FS
-	Dir   string
+	FS  vfs.FS
+	Dir string
 	// Layout identifies the format of keys and values. A store that has a different layout is
 	// emptied.
 	Layout string
@@ -29,15 +29,15 @@ type Config struct {
 	// CacheBytes limits the total memory of the engine's block cache, its memtables, and the
 	// batches that are not yet written. MemTableBytes is the size of each memtable.
 	CacheBytes, MemTableBytes int
-	Log                       *slog.Logger
+	Logger                    *slog.Logger
 	// Exit exits the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// Replaced is called after an attempt to replace a damaged store with an empty one, whether
+	// OnReplaced is called after an attempt to replace a damaged store with an empty one, whether
 	// or not the attempt succeeded. It must call resume. Until then, Acquire fails.
-	Replaced func(resume func())
+	OnReplaced func(resume func())
 }
 
-func (c *Config) folder() folder { return folder{c.Files, c.Dir, c.Layout} }
+func (c *Config) folder() folder { return folder{c.FS, c.Dir, c.Layout} }
 
 // Store contains the versioned rows of many keyspaces in one embedded database. Its methods
 // are safe for concurrent use, but Close does not wait for readers.
@@ -70,7 +70,7 @@ func Open(c Config) (*Store, error) {
 }
 
 func (s *Store) open() error {
-	folder, log := s.config.folder(), s.config.Log
+	folder, log := s.config.folder(), s.config.Logger
 	lock, err := folder.acquire()
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ var ErrReadOnly = errors.New("the index is read-only and cannot be built")
 func (s *Store) openReadOnly() {
 	err := s.tryReadOnly()
 	if err != nil {
-		s.config.Log.Error("cannot open the index for reading; refusing queries that need it until the disk has free space", "dir", s.config.Dir, "error", err.Error())
+		s.config.Logger.Error("cannot open the index for reading; refusing queries that need it until the disk has free space", "dir", s.config.Dir, "error", err.Error())
 		s.refuse(fmt.Errorf("%w: %w", ErrReadOnly, err))
 	}
 }
@@ -168,12 +168,12 @@ func (s *Store) DB() *engine.DB { return s.engine }
 func (s *Store) Owns(r *Writer) bool { return r.engine != nil && r.engine == s.engine }
 
 // NewWriter returns a Writer for the rows of a keyspace. The store must be acquired.
-func (s *Store) NewWriter(keys Keyspace) Writer { return Writer{engine: s.engine, Keys: keys} }
+func (s *Store) NewWriter(keys Keyspace) Writer { return Writer{engine: s.engine, Keyspace: keys} }
 
 // NewReader returns a Reader that sees a keyspace as it is now. The store must stay acquired until
 // the reader is closed.
 func (s *Store) NewReader(keys Keyspace) *Reader {
-	return &Reader{Keys: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
+	return &Reader{Keyspace: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
 }
 
 // Iterate returns an iterator over all keys from lower up to but not including upper. The
@@ -202,7 +202,7 @@ func (s *Store) KeyspaceOf(name string) (Keyspace, error) {
 }
 
 func numberKey(name string) []byte {
-	return append(KeyspaceFromNumber(0).Prefix(nil, numberDimension), name...)
+	return append(KeyspaceFromNumber(0).AppendPrefix(nil, numberDimension), name...)
 }
 
 // newKeyspace assigns an empty keyspace to a name. The keyspace has a higher number than all

@@ -28,47 +28,47 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 // ValueReader decodes a row's value from its beginning. When it reaches bytes that it cannot
 // decode, it sets Bad and leaves the arguments that it has not yet set unchanged.
 type ValueReader struct {
-	Rest []byte
-	Bad  bool
+	Rest      []byte
+	Malformed bool
 }
 
-func (r *ValueReader) Numbers(to ...*uint64) {
+func (r *ValueReader) ReadNumbers(to ...*uint64) {
 	for _, n := range to {
 		number, size := binary.Uvarint(r.Rest)
 		if size <= 0 {
-			r.Bad = true
+			r.Malformed = true
 			return
 		}
 		*n, r.Rest = number, r.Rest[size:]
 	}
 }
 
-func (r *ValueReader) Texts(to ...*[]byte) {
+func (r *ValueReader) ReadTexts(to ...*[]byte) {
 	for _, t := range to {
 		var size uint64
-		if r.Numbers(&size); size == 0 {
+		if r.ReadNumbers(&size); size == 0 {
 			continue
 		}
 		if size--; size > uint64(len(r.Rest)) {
-			r.Bad = true
+			r.Malformed = true
 			return
 		}
 		*t, r.Rest = r.Rest[:size:size], r.Rest[size:]
 	}
 }
 
-func (r *ValueReader) Identity(to *Identity) {
+func (r *ValueReader) ReadIdentity(to *Identity) {
 	if len(r.Rest) < len(to) {
-		r.Bad = true
+		r.Malformed = true
 		return
 	}
 	r.Rest = r.Rest[copy(to[:], r.Rest):]
 }
 
-// Err returns nil if the whole value was decoded and nothing is left. Otherwise it returns an error
+// Finish returns nil if the whole value was decoded and nothing is left. Otherwise it returns an error
 // that wraps ErrDamaged. what names the value in the error.
-func (r *ValueReader) Err(what string, value []byte) error {
-	if r.Bad || len(r.Rest) > 0 {
+func (r *ValueReader) Finish(what string, value []byte) error {
+	if r.Malformed || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: cannot decode %s from %x", ErrDamaged, what, value)
 	}
 	return nil
@@ -77,8 +77,8 @@ func (r *ValueReader) Err(what string, value []byte) error {
 func DecodeNumber(value []byte) (uint64, error) {
 	var n uint64
 	r := ValueReader{Rest: value}
-	r.Numbers(&n)
-	return n, r.Err("a number", value)
+	r.ReadNumbers(&n)
+	return n, r.Finish("a number", value)
 }
 
 // Decode decodes a value for a fold. If decode fails, Decode calls r.Failf, so that the batch is

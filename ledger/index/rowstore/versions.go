@@ -15,7 +15,7 @@ func newestAt(it *engine.Iterator, seq uint64) (Version, error) {
 	if err != nil {
 		return Version{}, wrapRead(err)
 	}
-	return newestUpTo(seq, VersionOf(it.Key()), encoded)
+	return newestUpTo(seq, DecodeVersion(it.Key()), encoded)
 }
 
 // VersionSeeker walks over the versions of a row from newer to older ones. It is not safe for
@@ -74,7 +74,7 @@ func (s *VersionSeeker) take(seq uint64) error {
 	if err != nil {
 		return wrapRead(err)
 	}
-	s.first = VersionOf(s.it.Key())
+	s.first = DecodeVersion(s.it.Key())
 	run := openRun(s.first, encoded)
 	s.left = append(s.left[:0], run.Version)
 	for run.next() && run.Seq <= seq {
@@ -172,7 +172,7 @@ func (r *Reader) eachFrom(it *engine.Iterator, d Dimension, id []byte, from uint
 		if err != nil {
 			return true, wrapRead(err)
 		}
-		if more, err = r.eachOf(storedRun{VersionOf(it.Key()), encoded}, from, yield); !more || err != nil {
+		if more, err = r.eachOf(storedRun{DecodeVersion(it.Key()), encoded}, from, yield); !more || err != nil {
 			return more, err
 		}
 	}
@@ -218,7 +218,7 @@ func (r *Reader) readShort(d Dimension, id []byte) (runs []storedRun, all bool, 
 		if err != nil {
 			return nil, false, wrapRead(err)
 		}
-		runs = append(runs, storedRun{VersionOf(r.rows.Key()), slices.Clone(encoded)})
+		runs = append(runs, storedRun{DecodeVersion(r.rows.Key()), slices.Clone(encoded)})
 	}
 	return runs, true, wrapRead(r.rows.Error())
 }

@@ -22,10 +22,10 @@ func BenchmarkVersionsOldestFirst(b *testing.B) {
 		binary.BigEndian.PutUint64(name[:], uint64(row)*0x9e3779b97f4a7c15) // spreads the rows over all keys
 		return name[:]
 	}
-	w := Writer{engine: s.engine, Keys: KeyspaceFromNumber(1)}
+	w := Writer{engine: s.engine, Keyspace: KeyspaceFromNumber(1)}
 	seq := uint64(0)
 	for range batches {
-		w.BeginBatch(Limits{Batch: math.MaxInt})
+		w.BeginBatch(Limits{BatchBytes: math.MaxInt})
 		for range 2 * rows / batches {
 			seq++
 			w.Put(testPlain, id(int(seq*7919)%rows), seq, []byte("a value of twenty b."))
@@ -34,7 +34,7 @@ func BenchmarkVersionsOldestFirst(b *testing.B) {
 		require.NoError(b, w.EndBatch())
 	}
 	for name, first := range map[string]int{"present": 0, "absent": rows} {
-		r := &Reader{Keys: w.Keys, snapshot: s.engine.NewSnapshot(), size: seq + 1}
+		r := &Reader{Keyspace: w.Keyspace, snapshot: s.engine.NewSnapshot(), size: seq + 1}
 		b.Run(name+"/filtered", func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				for _, err := range r.VersionsOldestFirst(testPlain, id(first+i%rows), 0) {

@@ -89,10 +89,10 @@ func TestVersionsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number++
 		u := rowsUnderTest{keys: KeyspaceFromNumber(number), all: make(map[byte][]Version)}
-		u.rows = Writer{engine: s.engine, Keys: u.keys}
+		u.rows = Writer{engine: s.engine, Keyspace: u.keys}
 		seq := uint64(0)
 		for range rapid.IntRange(1, 6).Draw(t, "batches") {
-			u.rows.BeginBatch(Limits{Batch: 1 << 20, RowCache: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
+			u.rows.BeginBatch(Limits{BatchBytes: 1 << 20, RowCacheBytes: rapid.SampledFrom([]int{0, 1 << 10, 1 << 20}).Draw(t, "kept")})
 			for range rapid.IntRange(0, 30).Draw(t, "events") {
 				seq += rapid.SampledFrom([]uint64{1, 1, 1, 2, 1000}).Draw(t, "distance")
 				u.write(t, seq)
@@ -102,7 +102,7 @@ func TestVersionsEqualModel(t *testing.T) {
 			require.NoError(t, batch.Commit())
 			require.NoError(t, u.rows.EndBatch())
 		}
-		v := &Reader{Keys: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
+		v := &Reader{Keyspace: u.keys, snapshot: s.engine.NewSnapshot(), size: rapid.Uint64Range(0, seq+1).Draw(t, "size")}
 		defer func() { require.NoError(t, v.Close()) }()
 		for name := range byte(5) {
 			u.check(t, v, name)

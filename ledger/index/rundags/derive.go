@@ -29,7 +29,7 @@ type deriver struct {
 
 // Derive implements Deriver.
 func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
-	if e.Kind != record.RunDAG {
+	if e.Kind != record.KindRunDAG {
 		return nil
 	}
 	return f.runDAG(ctx, e)
@@ -37,7 +37,7 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 
 // StateChanged implements records.StateObserver.
 func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error {
-	if c.Target.Kind != record.RunDAG {
+	if c.Target.Kind != record.KindRunDAG {
 		return nil
 	}
 	return f.dagStateChanged(ctx, c.Event, c.Target, c.From, c.To)
@@ -52,7 +52,7 @@ func (f *deriver) runDAG(ctx context.Context, e *index.Event) error {
 	f.joinGroups(e.Seq, dag)
 	if row, served := cacheRowOf(dag); served {
 		runs := f.cachedSet(row)
-		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfCacheKey, row[:], e.Seq), nil)
+		f.Rows.Set(liveDAGKey(f.Rows.Keyspace, liveOfCacheKey, row[:], e.Seq), nil)
 		f.putCachedSet(e.Seq, row, cachedSet{runs.live + 1, e.Seq})
 	}
 	return nil
@@ -77,7 +77,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 			before.stages = shortHashes(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
-		f.Counters.Add(counters.SeriesOf(counters.DivergenceTotal, stageLabel(&change)), 1)
+		f.Counters.Add(counters.SeriesOf(counters.DAGDivergenceTotal, stageLabel(&change)), 1)
 	}
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
 	return nil
@@ -90,18 +90,18 @@ const noneLabel = "none"
 // bounded.
 func stageLabel(change *drift.StageChange) string {
 	switch {
-	case len(change.Differing) == 0:
+	case len(change.DifferingStages) == 0:
 		return noneLabel
-	case change.Outcome:
-		return drift.Outcome
+	case change.OutcomeDiffers:
+		return drift.OutcomeDivergence
 	}
 	return counters.FieldLabel([]byte(counters.StagePrefix + change.FirstDivergence()))[len(counters.StagePrefix):]
 }
 
 // dagStateChanged updates the rows of a run-DAG that becomes live or stops being live.
 func (f *deriver) dagStateChanged(ctx context.Context, e, target *event.Event, from, to string) error {
-	live := to == string(record.Live)
-	if live == (from == string(record.Live)) {
+	live := to == string(record.StateLive)
+	if live == (from == string(record.StateLive)) {
 		return nil
 	}
 	// changeGroup and changeLive can read stored keys, and keys written in the current batch are
@@ -165,10 +165,10 @@ func (f *deriver) changeCached(seq, target uint64, dag *event.DAG, live bool) er
 // stored.
 func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target uint64, live bool) (uint64, error) {
 	if live {
-		f.Rows.Set(liveDAGKey(f.Rows.Keys, d, shared, target), nil)
+		f.Rows.Set(liveDAGKey(f.Rows.Keyspace, d, shared, target), nil)
 		return max(latest, target), nil
 	}
-	f.Rows.SingleDelete(liveDAGKey(f.Rows.Keys, d, shared, target))
+	f.Rows.SingleDelete(liveDAGKey(f.Rows.Keyspace, d, shared, target))
 	if target != latest {
 		return latest, nil
 	}
@@ -179,14 +179,14 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 // none. It considers only the run-DAGs whose keys in dimension d begin with shared. It does not see
 // changes made by the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
-	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
-	return f.findLive(liveDAGKey(f.Rows.Keys, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
+	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, d), shared...)
+	return f.findLive(liveDAGKey(f.Rows.Keyspace, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
 }
 
 // liveAfter is like liveBefore, but returns the first live run-DAG after the event at seq.
 func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
-	prefix := append(f.Rows.Keys.Prefix(nil, d), shared...)
-	return f.findLive(prefix, liveDAGKey(f.Rows.Keys, d, shared, seq), (*rowstore.Iterator).Last)
+	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, d), shared...)
+	return f.findLive(prefix, liveDAGKey(f.Rows.Keyspace, d, shared, seq), (*rowstore.Iterator).Last)
 }
 
 // findLive uses move to position an iterator over the given range of keys. It returns the seq of
@@ -198,7 +198,7 @@ func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bo
 	}
 	f.KeysRead++
 	if move(it) {
-		seq = rowstore.VersionOf(it.Key())
+		seq = rowstore.DecodeVersion(it.Key())
 	}
 	return seq, errors.Join(it.Error(), it.Close())
 }
@@ -206,5 +206,5 @@ func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bo
 // liveDAGKey returns the key under which a group or a cache key lists a live run-DAG. Later
 // run-DAGs sort first.
 func liveDAGKey(k rowstore.Keyspace, d rowstore.Dimension, shared []byte, seq uint64) []byte {
-	return rowstore.AppendVersion(append(k.Prefix(nil, d), shared...), seq)
+	return rowstore.AppendVersion(append(k.AppendPrefix(nil, d), shared...), seq)
 }

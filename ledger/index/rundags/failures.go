@@ -13,7 +13,7 @@ import (
 // Failures are counted by the values in these lists. In each list, the first value represents null,
 // and the last one represents any unknown text. The index stores positions in the lists.
 var (
-	failureStages = [...]string{noneLabel, "retrieval", "context", "answer", drift.UnknownFailure, counters.OtherLabel}
+	failureStages = [...]string{noneLabel, "retrieval", "context", "answer", drift.UnknownFailureStage, counters.OtherLabel}
 	auditModes    = [...]string{noneLabel, "STRICT", "HYBRID", "UNGROUNDED", counters.OtherLabel}
 	runShapes     = [...]string{noneLabel, "quote", "pointer", "reject", "unrecognised", counters.OtherLabel}
 )
@@ -51,7 +51,7 @@ func decodeOutcome(row []byte) (outcome, error) {
 // countRun counts a run-DAG by its outcome. Later changes to its state do not affect the count.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
-	f.Counters.Add(counters.SeriesOf(counters.FailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
+	f.Counters.Add(counters.SeriesOf(counters.DAGFailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
 	if _, value, found := f.Rows.NewestVersion(failureCounts, o[:]); found {
 		before = rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)

@@ -12,40 +12,40 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FailureCount is the number of run-DAGs with one outcome.
-type FailureCount struct {
+// OutcomeCount is the number of run-DAGs with one outcome.
+type OutcomeCount struct {
 	FailureStage, AuditMode, Shape string // empty if null
 	Count                          uint64
 }
 
-// CountFailures counts, by outcome, the run-DAGs that were recorded in a time range. Unless
+// CountOutcomes counts, by outcome, the run-DAGs that were recorded in a time range. Unless
 // anyState is true, it counts only live ones. The result is sorted by shape, audit_mode, and
-// failure_stage. CountFailures reads three keys for each of at most 180 outcomes. To leave
+// failure_stage. CountOutcomes reads three keys for each of at most 180 outcomes. To leave
 // out run-DAGs that are not live, it also reads one or two keys for each run-DAG in the
 // range that ever stopped being live.
-func CountFailures(ctx context.Context, v *index.View, b index.TimeRange, anyState bool) ([]FailureCount, error) {
-	from, below, err := v.SeqsIn(b)
+func CountOutcomes(ctx context.Context, v *index.View, b index.TimeRange, anyState bool) ([]OutcomeCount, error) {
+	from, below, err := v.SeqRange(b)
 	if err != nil {
 		return nil, err
 	}
 	return countBetween(ctx, v, from, below, anyState)
 }
 
-// CountFailuresByPeriod counts the run-DAGs of consecutive periods in the same way as
-// CountFailures. Each period begins at one of the times and ends before the next one. For a period
+// CountOutcomesByPeriod counts the run-DAGs of consecutive periods in the same way as
+// CountOutcomes. Each period begins at one of the times and ends before the next one. For a period
 // without events, it reads no counts.
-func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time, anyState bool) ([][]FailureCount, error) {
-	var periods [][]FailureCount
-	from, _, err := v.SeqsIn(index.TimeRange{Since: &times[0]})
+func CountOutcomesByPeriod(ctx context.Context, v *index.View, times []time.Time, anyState bool) ([][]OutcomeCount, error) {
+	var periods [][]OutcomeCount
+	from, _, err := v.SeqRange(index.TimeRange{Since: &times[0]})
 	for _, until := range times[1:] {
 		if err != nil {
 			return nil, err
 		}
 		var below uint64
-		if below, _, err = v.SeqsIn(index.TimeRange{Since: &until}); err != nil {
+		if below, _, err = v.SeqRange(index.TimeRange{Since: &until}); err != nil {
 			return nil, err
 		}
-		var found []FailureCount
+		var found []OutcomeCount
 		found, err = countBetween(ctx, v, from, below, anyState)
 		periods, from = append(periods, found), below
 	}
@@ -53,7 +53,7 @@ func CountFailuresByPeriod(ctx context.Context, v *index.View, times []time.Time
 }
 
 // countBetween counts the run-DAGs whose seq is at least from and less than below.
-func countBetween(ctx context.Context, v *index.View, from, below uint64, anyState bool) ([]FailureCount, error) {
+func countBetween(ctx context.Context, v *index.View, from, below uint64, anyState bool) ([]OutcomeCount, error) {
 	if from >= below {
 		return nil, nil
 	}
@@ -114,13 +114,13 @@ func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]ui
 	return nil
 }
 
-func sortedFailures(counts map[outcome]uint64) []FailureCount {
-	var list []FailureCount
+func sortedFailures(counts map[outcome]uint64) []OutcomeCount {
+	var list []OutcomeCount
 	for _, o := range slices.SortedFunc(maps.Keys(counts), func(a, b outcome) int {
 		return cmp.Or(cmp.Compare(a[2], b[2]), cmp.Compare(a[1], b[1]), cmp.Compare(a[0], b[0]))
 	}) {
 		if counts[o] > 0 {
-			list = append(list, FailureCount{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
+			list = append(list, OutcomeCount{textAt(failureStages[:], o[0]), textAt(auditModes[:], o[1]), textAt(runShapes[:], o[2]), counts[o]})
 		}
 	}
 	return list

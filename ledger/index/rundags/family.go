@@ -16,7 +16,7 @@ const (
 	// key is a row of cachedRuns followed by the seq (8 bytes, inverted) of a live run-DAG.
 	liveOfGroup    rowstore.Dimension = 0x28
 	liveOfCacheKey rowstore.Dimension = 0x29
-	// A recentGroups key is the position of a name in GroupedBy, followed by the seq (8 bytes,
+	// A recentGroups key is the position of a name in GroupFields, followed by the seq (8 bytes,
 	// inverted) of the last live run-DAG of a group. Its value is the group. Only groups of
 	// several run-DAGs have such keys.
 	recentGroups rowstore.Dimension = 0x2a
@@ -33,10 +33,10 @@ const (
 	// A row of withdrawnRuns is the seq (8 bytes) of a run-DAG whose state has changed. Its
 	// value says whether the run-DAG is live.
 	withdrawnRuns rowstore.Dimension = 0xab
-	// groupVersions maps the identity of a name in GroupedBy and a value to the group of run-DAGs
+	// groupVersions maps the identity of a name in GroupFields and a value to the group of run-DAGs
 	// with that value.
 	groupVersions rowstore.Dimension = 0xac
-	// groupLists contains one row for each name in GroupedBy. The position of the name is the key of
+	// groupLists contains one row for each name in GroupFields. The position of the name is the key of
 	// the row. The first run-DAG of each group adds a version to the row. The value of the version is
 	// the identity of the group.
 	groupLists rowstore.Dimension = 0xad
@@ -51,11 +51,11 @@ func Family() index.Family {
 	var failures []counters.Series
 	for _, stage := range failureStages {
 		for _, mode := range auditModes {
-			failures = append(failures, counters.SeriesOf(counters.FailuresTotal, stage, mode))
+			failures = append(failures, counters.SeriesOf(counters.DAGFailuresTotal, stage, mode))
 		}
 	}
 	return index.Family{
-		Rows: map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes,
+		RowBytes: map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes,
 			groupVersions: identity, groupLists: 1, groupAnswers: 2 * identity},
 		Counters: failures,
 		New: func(f *index.Fold) index.Deriver {

@@ -10,20 +10,20 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// GroupedBy lists the hash fields of an event by which run-DAGs are grouped. The index stores the
+// GroupFields lists the hash fields of an event by which run-DAGs are grouped. The index stores the
 // position of a field in this list instead of its name.
-var GroupedBy = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
+var GroupFields = [...]string{questionName, "model_profile_hash", "governance_policy_hash", "verifier_policy_hash", cacheKeyName}
 
-// byQuestion is the position of question_hash in GroupedBy.
+// byQuestion is the position of question_hash in GroupFields.
 const byQuestion = 0
 
 // groupKey identifies a group of run-DAGs.
 type groupKey struct {
-	by byte // position of the name in GroupedBy
+	by byte // position of the name in GroupFields
 	id rowstore.Identity
 }
 
-// group describes the run-DAGs that have the same hash in one of the GroupedBy fields. Each version
+// group describes the run-DAGs that have the same hash in one of the GroupFields fields. Each version
 // in groupVersions contains one encoded group.
 type group struct {
 	seq       uint64 // seq of the event that wrote the version
@@ -56,16 +56,16 @@ func (n *liveAll) append(dst []byte) []byte { return rowstore.AppendNumbers(dst,
 // take reads the counts that append encoded.
 func (n *liveAll) take(r *rowstore.ValueReader) {
 	var dead uint64
-	r.Numbers(&n.all, &dead)
+	r.ReadNumbers(&n.all, &dead)
 	n.live = n.all - dead
-	r.Bad = r.Bad || dead > n.all
+	r.Malformed = r.Malformed || dead > n.all
 }
 
 func decodeLiveAll(value []byte) (liveAll, error) {
 	var n liveAll
 	r := rowstore.ValueReader{Rest: value}
 	n.take(&r)
-	return n, r.Err("the run-DAG counts of an answer", value)
+	return n, r.Finish("the run-DAG counts of an answer", value)
 }
 
 // append appends the encoding of g to dst. It writes the tally of the live run-DAGs only if some
@@ -91,16 +91,16 @@ func decodeGroup(value []byte) (group, error) {
 	var g group
 	var dead uint64
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&g.all.runs, &dead, &g.all.answers, &g.all.first, &g.all.last)
+	r.ReadNumbers(&g.all.runs, &dead, &g.all.answers, &g.all.first, &g.all.last)
 	g.live = g.all
 	if dead > 0 {
-		r.Numbers(&g.live.answers, &g.live.first, &g.live.last)
+		r.ReadNumbers(&g.live.answers, &g.live.first, &g.live.last)
 	}
 	g.live.runs -= dead
 	if g.hasOneAnswer() {
-		r.Identity(&g.answer)
+		r.ReadIdentity(&g.answer)
 	}
-	for len(r.Rest) > 0 && !r.Bad {
+	for len(r.Rest) > 0 && !r.Malformed {
 		var v verdict
 		o, err := decodeOutcome(r.Rest[:min(len(r.Rest), len(v.outcome))])
 		if err != nil {
@@ -110,8 +110,8 @@ func decodeGroup(value []byte) (group, error) {
 		v.liveAll.take(&r)
 		g.verdicts = append(g.verdicts, v)
 	}
-	r.Bad = r.Bad || g.all.runs == 0 || dead > g.all.runs
-	return g, r.Err("a group of run-DAGs", value)
+	r.Malformed = r.Malformed || g.all.runs == 0 || dead > g.all.runs
+	return g, r.Finish("a group of run-DAGs", value)
 }
 
 // recent returns the seq of the last live run-DAG if the group belongs in recentGroups, or 0 if it
@@ -151,9 +151,9 @@ func memberOf(seq uint64, dag *event.DAG) member {
 	return m
 }
 
-// groupsOf returns the groups of a run-DAG in the order of GroupedBy.
+// groupsOf returns the groups of a run-DAG in the order of GroupFields.
 func groupsOf(dag *event.DAG) (keys []groupKey) {
-	for by, name := range GroupedBy {
+	for by, name := range GroupFields {
 		if hash := *dag.HashField(name); hash != nil {
 			keys = append(keys, groupKey{byte(by), rowstore.IdentityOf([]byte(name), hash)})
 		}
@@ -203,7 +203,7 @@ func (f *deriver) joinGroups(seq uint64, dag *event.DAG) {
 // earlier would be wasteful, because most groups never get a second run-DAG.
 func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
 	if g.live.runs == 1 {
-		f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], g.all.first), nil)
+		f.Rows.Set(liveDAGKey(f.Rows.Keyspace, liveOfGroup, id[:], g.all.first), nil)
 	}
 	if g.all.answers == 1 {
 		f.putAnswer(id, g.answer, seq, liveAll{g.live.runs, 1})
@@ -212,7 +212,7 @@ func (f *deriver) writeFirst(id rowstore.Identity, seq uint64, g *group) {
 
 // join adds a new run-DAG to a group that already has others.
 func (f *deriver) join(id rowstore.Identity, g *group, m *member) {
-	f.Rows.Set(liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq), nil)
+	f.Rows.Set(liveDAGKey(f.Rows.Keyspace, liveOfGroup, id[:], m.seq), nil)
 	var same liveAll
 	if m.answers == 1 {
 		same = f.answer(id, m.answer)
@@ -279,7 +279,7 @@ func (f *deriver) changeGroup(seq uint64, k groupKey, m *member, live bool) (lat
 // changeLiveOf updates the live run-DAGs of a group when one of its run-DAGs becomes live or stops
 // being live. The group must contain several run-DAGs.
 func (f *deriver) changeLiveOf(seq uint64, id rowstore.Identity, t *tally, m *member, live bool) (err error) {
-	key := liveDAGKey(f.Rows.Keys, liveOfGroup, id[:], m.seq)
+	key := liveDAGKey(f.Rows.Keyspace, liveOfGroup, id[:], m.seq)
 	same := f.answer(id, m.answer)
 	if live {
 		f.Rows.Set(key, nil)
@@ -351,10 +351,10 @@ func (f *deriver) FlushPending(count int) {
 			continue
 		}
 		if c.before != 0 {
-			f.Rows.SingleDelete(recentKey(f.Rows.Keys, c.by, c.before))
+			f.Rows.SingleDelete(recentKey(f.Rows.Keyspace, c.by, c.before))
 		}
 		if last != 0 {
-			f.Rows.Set(recentKey(f.Rows.Keys, c.by, last), c.id[:])
+			f.Rows.Set(recentKey(f.Rows.Keyspace, c.by, last), c.id[:])
 		}
 	}
 	f.recent.changed = f.recent.changed[:left]
@@ -362,5 +362,5 @@ func (f *deriver) FlushPending(count int) {
 
 // recentKey returns the key of a group in recentGroups. Groups with later run-DAGs come first.
 func recentKey(k rowstore.Keyspace, by byte, last uint64) []byte {
-	return rowstore.AppendVersion(append(k.Prefix(nil, recentGroups), by), last)
+	return rowstore.AppendVersion(append(k.AppendPrefix(nil, recentGroups), by), last)
 }

@@ -11,19 +11,19 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Group describes the run-DAGs whose field GroupQuery.By has the same value (spec: Groups of
+// Group describes the run-DAGs whose field GroupQuery.Field has the same value (spec: Groups of
 // run-DAGs).
 type Group struct {
-	Value               string
-	Runs, Answers       uint64
-	FirstSeq, LastSeq   uint64
-	FirstTime, LastTime time.Time
-	Verdicts            []FailureCount // sorted by shape, audit_mode, and failure_stage
+	Value                 string
+	Runs, DistinctAnswers uint64
+	FirstSeq, LastSeq     uint64
+	FirstTime, LastTime   time.Time
+	Verdicts              []OutcomeCount // sorted by shape, audit_mode, and failure_stage
 }
 
 // GroupQuery selects groups of run-DAGs.
 type GroupQuery struct {
-	By              string // one of GroupedBy
+	Field           string // one of GroupFields
 	AnyState        bool   // count run-DAGs in any state, not only live ones
 	index.TimeRange        // the last run-DAG of a group must be in this time range
 	MinRuns         uint64 // groups with fewer run-DAGs are left out
@@ -44,11 +44,11 @@ type groupWalk struct {
 }
 
 func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error) {
-	by := slices.Index(GroupedBy[:], q.By)
+	by := slices.Index(GroupFields[:], q.Field)
 	if by < 0 {
-		return nil, fmt.Errorf("run-DAGs cannot be grouped by %q", q.By)
+		return nil, fmt.Errorf("run-DAGs cannot be grouped by %q", q.Field)
 	}
-	from, below, err := v.SeqsIn(q.TimeRange)
+	from, below, err := v.SeqRange(q.TimeRange)
 	return &groupWalk{view: v, query: q, by: byte(by), from: from, below: below, budget: v.Budget(p)}, err
 }
 
@@ -62,7 +62,7 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 	}
 	for listed, err := range v.VersionsNewestFirst(groupLists, []byte{w.by}, below) {
@@ -100,12 +100,12 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 	if p.After != nil {
 		after, err := rowstore.DecodeSeq(p.After)
 		if err != nil {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 		below = min(below, after)
 	}
-	prefix := append(v.Keys.Prefix(nil, recentGroups), w.by)
-	several, err := v.Iterate(recentKey(v.Keys, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
+	prefix := append(v.Keyspace.AppendPrefix(nil, recentGroups), w.by)
+	several, err := v.Iterate(recentKey(v.Keyspace, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +120,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		}
 		last, single := one.Seq, true // 0 if none: event 0 is never a run-DAG
 		if several.Valid() {
-			if seq := rowstore.VersionOf(several.Key()); seq >= last {
+			if seq := rowstore.DecodeVersion(several.Key()); seq >= last {
 				last, single = seq, false
 			}
 		}
@@ -183,7 +183,7 @@ func (w *groupWalk) take(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	row := Group{Value: string(*last.HashField(w.query.By)), Runs: t.runs, Answers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
+	row := Group{Value: string(*last.HashField(w.query.Field)), Runs: t.runs, DistinctAnswers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
 	if row.FirstTime, err = w.view.RecordedAt(t.first); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type RunDAG struct {
 // Get returns the run-DAG at seq. It returns storage.ErrNotFound if the event is of another kind or
 // is not below the view's size.
 func Get(ctx context.Context, v *index.View, seq uint64) (RunDAG, error) {
-	e, err := v.EventOfKind(ctx, seq, record.RunDAG)
+	e, err := v.EventOfKind(ctx, seq, record.KindRunDAG)
 	if err != nil {
 		return RunDAG{}, err
 	}
@@ -48,7 +48,7 @@ func Decode(r *records.Record) (RunDAG, error) {
 // Divergence is the first stage in which a run-DAG differs from another one for the same
 // question.
 type Divergence struct {
-	Against uint64 // the other run-DAG; 0 if there is none
+	OtherSeq uint64 // the other run-DAG; 0 if there is none
 	// Stage is the first diverging stage. It is nil if no stage differs or there is no other
 	// run-DAG.
 	Stage *string
@@ -56,9 +56,9 @@ type Divergence struct {
 
 // DivergenceCause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
 type DivergenceCause struct {
-	Cause      string   // the cause; "" if there is no other run-DAG
-	Dimensions []string // dimensions of the cache key that differ
-	Known      bool     // whether both run-DAGs have dimensions
+	Cause           string   // the cause; "" if there is no other run-DAG
+	Dimensions      []string // dimensions of the cache key that differ
+	DimensionsKnown bool     // whether both run-DAGs have dimensions
 }
 
 // Comparison is the first stage in which a run-DAG differs from another one, and the cause of the
@@ -74,13 +74,13 @@ func compare(before, after *RunDAG) (c Comparison) {
 	if before.Seq == 0 {
 		return c
 	}
-	c.Against = before.Seq
+	c.OtherSeq = before.Seq
 	change := drift.CompareStages(before.Stages, after.Stages)
-	if len(change.Differing) > 0 {
+	if len(change.DifferingStages) > 0 {
 		c.Stage = new(change.FirstDivergence())
 	}
-	c.Dimensions, c.Known = drift.CompareDimensions(before.Dimensions, after.Dimensions)
-	c.DivergenceCause.Cause = change.Cause(c.Dimensions, c.Known)
+	c.Dimensions, c.DimensionsKnown = drift.CompareDimensions(before.Dimensions, after.Dimensions)
+	c.DivergenceCause.Cause = change.Cause(c.Dimensions, c.DimensionsKnown)
 	return c
 }
 
@@ -132,11 +132,11 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 			return rows, rowstore.AppendSeq(rowstore.AppendSeq(nil, last), before.Seq), nil
 		}
 		last = r.Seq
-		state, err := records.State(v, r.Seq)
+		state, err := records.StateOf(v, r.Seq)
 		if err != nil {
 			return nil, nil, err
 		}
-		live := state == string(record.Live)
+		live := state == string(record.StateLive)
 		if !live && !anyState {
 			continue
 		}
@@ -159,18 +159,18 @@ func questionPosition(ctx context.Context, v *index.View, page index.Page) (last
 		return 0, RunDAG{}, nil
 	}
 	if len(page.After) != 2*rowstore.SeqBytes {
-		return 0, RunDAG{}, index.ErrPosition
+		return 0, RunDAG{}, index.ErrInvalidPosition
 	}
 	last, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
 	seq, _ := rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
 	if last >= v.Size() || seq > last {
-		return 0, RunDAG{}, index.ErrPosition
+		return 0, RunDAG{}, index.ErrInvalidPosition
 	}
 	if seq == 0 {
 		return last, RunDAG{}, nil
 	}
 	if before, err = Get(ctx, v, seq); errors.Is(err, storage.ErrNotFound) {
-		err = index.ErrPosition
+		err = index.ErrInvalidPosition
 	}
 	return last, before, err
 }

@@ -57,18 +57,18 @@ func decodeLatestRun(value []byte) (latestRun, error) {
 	var l latestRun
 	var listed uint64
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&l.seq, &listed)
+	r.ReadNumbers(&l.seq, &listed)
 	l.listed = listed > 0
-	for len(r.Rest) > 0 && !r.Bad {
+	for len(r.Rest) > 0 && !r.Malformed {
 		var s event.Stage
 		var id rowstore.Identity
-		r.Texts(&s.Name)
+		r.ReadTexts(&s.Name)
 		s.Hash = r.Rest
-		r.Identity(&id)
+		r.ReadIdentity(&id)
 		s.Hash = s.Hash[:min(len(s.Hash), len(id))]
 		l.stages = append(l.stages, s)
 	}
-	return l, r.Err("a question's latest run", value)
+	return l, r.Finish("a question's latest run", value)
 }
 
 func (f *deriver) latestRun(question rowstore.Identity) latestRun {
@@ -96,8 +96,8 @@ func (s *cachedSet) append(dst []byte) []byte { return rowstore.AppendNumbers(ds
 func decodeCachedSet(value []byte) (cachedSet, error) {
 	var s cachedSet
 	r := rowstore.ValueReader{Rest: value}
-	r.Numbers(&s.live, &s.latest)
-	return s, r.Err("the runs of a cache key", value)
+	r.ReadNumbers(&s.live, &s.latest)
+	return s, r.Finish("the runs of a cache key", value)
 }
 
 // cacheRow is the key of a row in cachedRuns. It includes the dimensions, because different

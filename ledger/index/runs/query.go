@@ -26,7 +26,7 @@ type Run struct {
 // Drift is the difference between a run and the previous one. It names the variables that
 // differ, without their values.
 type Drift struct {
-	Against uint64 // the previous run
+	PreviousSeq uint64 // the previous run
 	drift.Attribution
 }
 
@@ -40,18 +40,18 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.IdentityOf([]byte(records.Input), run.InputIdentity())
+	id := rowstore.IdentityOf([]byte(records.InputName), run.InputIdentity())
 	before, err := groups.NewestVersionBelow(v, id, seq)
 	if err != nil || before.Live.Runs == 0 {
 		return Drift{}, false, err
 	}
-	d.Against = before.Live.Last
+	d.PreviousSeq = before.Live.LastSeq
 	before.Facts = bytes.Clone(before.Facts)
-	sets, err := compareSetsAtRun(ctx, v, d.Against, &run)
+	sets, err := compareSetsAtRun(ctx, v, d.PreviousSeq, &run)
 	if err != nil {
 		return Drift{}, false, err
 	}
-	own, err := groups.VersionAt(v, id, seq, records.IsRun)
+	own, err := groups.VersionAt(v, id, seq, records.RunFlag)
 	if err != nil {
 		return Drift{}, false, err
 	}
@@ -72,14 +72,14 @@ func compareSetsAtRun(ctx context.Context, v *index.View, before uint64, run *re
 	if err != nil {
 		return drift.CitationSetPair{}, err
 	}
-	return citations.CompareSetsOfRuns(v, earlier.RunID, run.RunID, run.Seq)
+	return citations.CompareLatestSets(v, earlier.RunID, run.RunID, run.Seq)
 }
 
 // lastRun returns a stand-in for the last live run of a group. Comparing two stand-ins finds the
 // same differences as comparing the runs themselves.
 func lastRun(g *groups.Version) event.IPC {
-	run := groups.DecodeComparedRun(g.Facts)
-	run.OutputHash = rowstore.AppendSeq(nil, g.Live.Output)
+	run := groups.DecodeFacts(g.Facts)
+	run.OutputHash = rowstore.AppendSeq(nil, g.Live.LastOutputSeq)
 	return run
 }
 
@@ -89,7 +89,7 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
-			return nil, nil, index.ErrPosition
+			return nil, nil, index.ErrInvalidPosition
 		}
 	}
 	b := v.Budget(p)
@@ -124,16 +124,16 @@ type members struct {
 func membersOf(v *index.View, q *groups.RunQuery) (members, error) {
 	id := q.ID()
 	g, err := groups.NewestVersion(v, id)
-	return members{v, id, q.AnyState, q.Seeded, g.HasDeadRuns()}, err
+	return members{v, id, q.AnyState, q.SeededOnly, g.HasDeadRuns()}, err
 }
 
 // appendRun appends the run at seq if the query selects its state, and if the run has a seed
 // or the query includes runs without one.
 func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run, error) {
-	state := string(record.Live)
+	state := string(record.StateLive)
 	if m.hasDeadRuns {
 		var err error
-		if state, err = records.State(m.view, seq); err != nil || !m.any && state != string(record.Live) {
+		if state, err = records.StateOf(m.view, seq); err != nil || !m.any && state != string(record.StateLive) {
 			return rows, err
 		}
 	}
@@ -147,8 +147,8 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // TimelineStep is a run in a timeline, with its change from the previous run.
 type TimelineStep struct {
 	Run
-	// Against is the previous run. It is nil for the first run, whose Attribution is empty.
-	Against *uint64
+	// PreviousSeq is the previous run. It is nil for the first run, whose Attribution is empty.
+	PreviousSeq *uint64
 	drift.Attribution
 }
 
@@ -198,7 +198,7 @@ func stepOf(v *index.View, run Run, before *records.IPCRecord) (TimelineStep, er
 	if before == nil {
 		return TimelineStep{Run: run}, nil
 	}
-	sets, err := citations.CompareSetsOfRuns(v, before.RunID, run.RunID, v.Size())
+	sets, err := citations.CompareLatestSets(v, before.RunID, run.RunID, v.Size())
 	return TimelineStep{run, &before.Seq, drift.CompareRuns(&before.IPC, &run.IPC, sets)}, err
 }
 
@@ -210,12 +210,12 @@ func timelinePosition(ctx context.Context, v *index.View, after []byte) (from ui
 		return 0, nil, nil
 	case rowstore.SeqBytes, 2 * rowstore.SeqBytes:
 	default:
-		return 0, nil, index.ErrPosition
+		return 0, nil, index.ErrInvalidPosition
 	}
 	for part := range slices.Chunk(after, rowstore.SeqBytes) {
 		seq, _ := rowstore.DecodeSeq(part)
 		if seq >= v.Size() {
-			return 0, nil, index.ErrPosition
+			return 0, nil, index.ErrInvalidPosition
 		}
 		if from == 0 {
 			from = seq
@@ -223,7 +223,7 @@ func timelinePosition(ctx context.Context, v *index.View, after []byte) (from ui
 		}
 		run, err := records.ReadIPCRecord(ctx, v, seq)
 		if err != nil {
-			return 0, nil, index.ErrPosition
+			return 0, nil, index.ErrInvalidPosition
 		}
 		before = &run
 	}

@@ -19,25 +19,25 @@ import (
 // events (spec: Derived members). No proof covers them.
 func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind record.Kind) (facts wire.DerivedMembers, err error) {
 	switch kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		return runFacts(ctx, view, seq)
-	case record.RunDAG:
+	case record.KindRunDAG:
 		d, err := rundags.DivergenceOf(ctx, view, seq)
-		if err != nil || d.Against == 0 {
+		if err != nil || d.OtherSeq == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.Against, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.Cause)}
-		if d.Known {
+		facts.Divergence = &wire.DerivedDivergence{Against: d.OtherSeq, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.Cause)}
+		if d.DimensionsKnown {
 			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		change, err := paths.StatusOf(ctx, view, seq)
 		if err != nil {
 			return facts, err
 		}
 		facts.PathID, facts.Category, facts.Validated = change.PathID, string(change.Category), &change.Validated
-		facts.ValidatedBefore, facts.OtherBase = change.ValidatedBefore, change.OtherBase
-	case record.CitationSet:
+		facts.ValidatedBefore, facts.OtherBase = change.EarlierValidationSeq, change.HasOtherBase
+	case record.KindCitationSet:
 		return citationFacts(ctx, view, seq)
 	}
 	return facts, nil
@@ -57,7 +57,7 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 	if err != nil || !ok {
 		return facts, err
 	}
-	facts.Drift = &wire.DerivedDrift{Against: found.Against, Cause: wire.Cause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
+	facts.Drift = &wire.DerivedDrift{Against: found.PreviousSeq, Cause: wire.Cause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
 	for _, difference := range found.Differences {
 		facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
 	}
@@ -76,7 +76,7 @@ func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wir
 		for j, s := range c.Sources {
 			sources[j] = wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
 		}
-		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.Count, Sources: sources}
+		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.SourceCount, Sources: sources}
 	}
 	facts.UnregisteredSources, err = citations.UnregisteredSources(ctx, view, seq)
 	return facts, err

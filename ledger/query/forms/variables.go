@@ -15,7 +15,7 @@ func CanonicalValue(variable, value string) (canonical, expected string) {
 	switch {
 	case variable[0] == '/':
 		canonical, ok, expected = value, members.IsDigest([]byte(value)), "the digest of the member as in events: 32 lower-case hexadecimal digits"
-	case variable == records.Model || variable == records.OllamaBuild || strings.HasPrefix(variable, records.LabelPrefix):
+	case variable == records.ModelName || variable == records.OllamaBuildHashName || strings.HasPrefix(variable, records.LabelPrefix):
 		canonical = value
 	case variable == "temperature":
 		canonical, ok = canonicalDouble(value)

@@ -18,10 +18,10 @@ type NamedHash struct {
 }
 
 // FindAny returns the record hashes that begin with the given digits, under any name and in log
-// order. It stops after limit hashes. It returns ErrTooMany if the log exceeds the bounds.
+// order. It stops after limit hashes. It returns ErrTooManyHashes if the log exceeds the bounds.
 func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
 	if v.Size() > uint64(b.Events) {
-		return nil, ErrTooMany
+		return nil, ErrTooManyHashes
 	}
 	var decoder event.Decoder
 	seen := make(map[[2]string]bool)
@@ -33,7 +33,7 @@ func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit
 			return found, nil
 		}
 		if b.Bytes -= len(entry.Bytes); b.Bytes < 0 {
-			return nil, ErrTooMany
+			return nil, ErrTooManyHashes
 		}
 		if !bytes.Contains(entry.Bytes, []byte(digits)) {
 			continue
@@ -68,15 +68,15 @@ func hashesOf(e *event.Event) (list []NamedHash) {
 		}
 	}
 	switch e.Kind {
-	case kindWith(ChunkHash):
+	case kindWith(ChunkHashName):
 		set := e.CitationSet()
 		for i := range set.Citations {
-			add(ChunkHash, set.Citations[i].ChunkHash)
+			add(ChunkHashName, set.Citations[i].ChunkHash)
 		}
-	case kindWith(DocumentRoot):
+	case kindWith(DocumentRootName):
 		dag := e.DAG()
 		for _, root := range dag.DocumentRoots {
-			add(DocumentRoot, root)
+			add(DocumentRootName, root)
 		}
 		for _, stage := range dag.Stages {
 			add(StagePrefix+string(stage.Name), stage.Hash)

@@ -20,9 +20,9 @@ import (
 
 // Names of the hashes that are not in the "hashes" member of an event.
 const (
-	ChunkHash    = "chunk_hash"
-	DocumentRoot = "document_root"
-	StagePrefix  = "stage:" // precedes the name of a stage
+	ChunkHashName    = "chunk_hash"
+	DocumentRootName = "document_root"
+	StagePrefix      = "stage:" // precedes the name of a stage
 )
 
 // Bounds limits how many events a search reads, and their total size in bytes.
@@ -31,13 +31,13 @@ type Bounds struct{ Events, Bytes int }
 // DefaultBounds holds the bounds that the function Find uses.
 var DefaultBounds = Bounds{50_000, 128 << 20}
 
-// ErrTooMany means that a search would exceed its bounds.
-var ErrTooMany = errors.New("the ledger has too many hashes to search")
+// ErrTooManyHashes means that a search would exceed its bounds.
+var ErrTooManyHashes = errors.New("the ledger has too many hashes to search")
 
 // Find returns, in sorted order, the distinct hashes with the given name that begin with the given
 // digits. If any run has a matching hash, Find returns only the hashes of runs. If only one kind of
 // record can have the hash, Find reads the records of that kind. Otherwise, it reads the whole log
-// if the log is small, or one run for each distinct hash with that name. It returns ErrTooMany if
+// if the log is small, or one run for each distinct hash with that name. It returns ErrTooManyHashes if
 // the search exceeds the bounds, or if no run in a large log has a matching hash.
 func Find(ctx context.Context, v *index.View, name, digits string) ([]string, error) {
 	return DefaultBounds.Find(ctx, v, name, digits)
@@ -77,7 +77,7 @@ func (s *search) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return ErrTooMany
+	return ErrTooManyHashes
 }
 
 // log searches the log up to the view's size.
@@ -96,7 +96,7 @@ func (s *search) log(ctx context.Context) error {
 	return nil
 }
 
-// events searches the events with the given seqs. If there are too many seqs, it returns ErrTooMany
+// events searches the events with the given seqs. If there are too many seqs, it returns ErrTooManyHashes
 // before it reads any event.
 func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) error {
 	var seqs []uint64
@@ -105,7 +105,7 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 			return err
 		}
 		if len(seqs) == s.left.Events {
-			return ErrTooMany
+			return ErrTooManyHashes
 		}
 		seqs = append(seqs, seq)
 	}
@@ -125,7 +125,7 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 // rare.
 func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if s.left.Bytes -= len(entry); s.left.Bytes < 0 {
-		return ErrTooMany
+		return ErrTooManyHashes
 	}
 	if !bytes.Contains(entry, s.text) {
 		return nil
@@ -134,7 +134,7 @@ func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
 	if err != nil {
 		return fmt.Errorf("parsing event %d: %w", seq, err)
 	}
-	if e.Kind == record.IPCRecord && groups.IsValidGrouping(s.name) {
+	if e.Kind == record.KindIPCRecord && groups.IsValidGrouping(s.name) {
 		value, err := groups.ValueOf(ctx, s.view, seq, s.name)
 		if err != nil {
 			return err
@@ -158,10 +158,10 @@ func (s *search) add(to map[string]bool, hash string) {
 // several kinds can.
 func kindWith(name string) record.Kind {
 	switch {
-	case name == ChunkHash:
-		return record.CitationSet
-	case name == DocumentRoot, strings.HasPrefix(name, StagePrefix):
-		return record.RunDAG
+	case name == ChunkHashName:
+		return record.KindCitationSet
+	case name == DocumentRootName, strings.HasPrefix(name, StagePrefix):
+		return record.KindRunDAG
 	}
 	return ""
 }
@@ -177,12 +177,12 @@ func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 				hashes = append(hashes, hash)
 			}
 		}
-	case name == ChunkHash:
+	case name == ChunkHashName:
 		set := e.CitationSet()
 		for i := range set.Citations {
 			hashes = append(hashes, set.Citations[i].ChunkHash)
 		}
-	case name == DocumentRoot:
+	case name == DocumentRootName:
 		hashes = e.DAG().DocumentRoots
 	default:
 		for _, stage := range e.DAG().Stages {

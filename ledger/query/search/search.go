@@ -40,7 +40,7 @@ var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
 type Hit struct {
 	Type, Value string
 	Seq         uint64
-	Name        *wire.HashName // nil if no display name is known
+	Name        *wire.ReadableName // nil if no display name is known
 }
 
 // search holds the state of one call to Find.
@@ -73,7 +73,7 @@ func Find(ctx context.Context, v *index.View, names *figures.NameFinder, hashes 
 
 // named calls find and returns its result. It returns nil if the search does not look up display
 // names, or if an earlier call failed. s.err keeps the first error.
-func (s *search) named(find func(*figures.NameFinder) (*wire.HashName, error)) *wire.HashName {
+func (s *search) named(find func(*figures.NameFinder) (*wire.ReadableName, error)) *wire.ReadableName {
 	if s.names == nil || s.err != nil {
 		return nil
 	}
@@ -82,17 +82,17 @@ func (s *search) named(find func(*figures.NameFinder) (*wire.HashName, error)) *
 	return name
 }
 
-func (s *search) recordName(seq uint64) *wire.HashName {
-	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameRecord(s.ctx, seq) })
+func (s *search) recordName(seq uint64) *wire.ReadableName {
+	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameRecord(s.ctx, seq) })
 }
 
-func (s *search) textName(seq uint64, hash string) *wire.HashName {
-	return s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameText(s.ctx, seq, hash) })
+func (s *search) textName(seq uint64, hash string) *wire.ReadableName {
+	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameText(s.ctx, seq, hash) })
 }
 
 // add adds a hit unless it is already listed. If the list already contains maxHits hits, add sets
 // complete to false instead.
-func (s *search) add(kind, value string, seq uint64, name *wire.HashName) {
+func (s *search) add(kind, value string, seq uint64, name *wire.ReadableName) {
 	key := [2]string{kind, value}
 	switch {
 	case s.seen[key]:
@@ -137,7 +137,7 @@ func (s *search) digitsOfHashes() error {
 	if len(digits) == 64 {
 		for _, name := range s.hashes {
 			value := digits
-			if name == prefix.ChunkHash {
+			if name == prefix.ChunkHashName {
 				value = "sha256:" + digits
 			}
 			if err := s.exact(name, value); err != nil {
@@ -150,7 +150,7 @@ func (s *search) digitsOfHashes() error {
 		return nil
 	}
 	found, err := searchedLog.FindAny(s.ctx, s.View, digits, maxHits+1)
-	if errors.Is(err, prefix.ErrTooMany) {
+	if errors.Is(err, prefix.ErrTooManyHashes) {
 		s.complete = false
 		return nil
 	}
@@ -161,7 +161,7 @@ func (s *search) digitsOfHashes() error {
 }
 
 // searchedValues names the record values that match only if they equal the entire search text.
-var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.Topic}
+var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.TopicName}
 
 // values finds the values of records that equal the text.
 func (s *search) values() error {
@@ -176,8 +176,8 @@ func (s *search) values() error {
 // exact adds a hit for the latest record that has the given value, if there is one.
 func (s *search) exact(name, value string) error {
 	filter := records.Filter{Values: []records.Value{{Name: name, Text: value}}}
-	if name == records.Topic {
-		filter.Kind = record.Note
+	if name == records.TopicName {
+		filter.Kind = record.KindNote
 	}
 	found, _, err := records.List(s.ctx, s.View, filter, index.Page{Limit: 1})
 	if err != nil || len(found) == 0 {
@@ -197,7 +197,7 @@ func (s *search) labels() error {
 	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
 		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
 	}
-	names, next, err := groups.ListValues(s.View, groups.LabelNames, index.Page{Limit: maxLabelled})
+	names, next, err := groups.ListValues(s.View, groups.LabelNamesList, index.Page{Limit: maxLabelled})
 	if err != nil {
 		return err
 	}
@@ -230,9 +230,9 @@ func (s *search) lists() error {
 			s.add(kind, value, seq, nil)
 		}
 	}
-	models, next, err := groups.List(s.ctx, s.View, groups.Query{By: records.Model, AnyState: true}, page)
+	models, next, err := groups.List(s.ctx, s.View, groups.Query{GroupBy: records.ModelName, AnyState: true}, page)
 	for i := range models {
-		take("model", models[i].Value, models[i].Last.Seq)
+		take("model", models[i].Value, models[i].LastRun.Seq)
 	}
 	s.more(next)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *search) lists() error {
 	}
 	delivered, next, err := producers.List(s.View, page)
 	for i := range delivered {
-		take("producer", delivered[i].ID, delivered[i].Seq)
+		take("producer", delivered[i].ID, delivered[i].LatestSeq)
 	}
 	s.more(next)
 	return err
@@ -272,22 +272,22 @@ func (s *search) words() error {
 	}
 	page := index.Page{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.named(func(n *figures.NameFinder) (*wire.HashName, error) { return n.NameGroup(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
+		if name := s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameGroup(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}
-	for _, by := range [...]string{records.SystemPromptHash, records.Input} {
-		found, next, err := groups.List(s.ctx, s.View, groups.Query{By: by, AnyState: true}, page)
+	for _, by := range [...]string{records.SystemPromptHashName, records.InputName} {
+		found, next, err := groups.List(s.ctx, s.View, groups.Query{GroupBy: by, AnyState: true}, page)
 		if err != nil {
 			return err
 		}
 		for i := range found {
-			take(by, found[i].Value, found[i].First.Seq, found[i].Last.Seq)
+			take(by, found[i].Value, found[i].FirstRun.Seq, found[i].LastRun.Seq)
 		}
 		s.more(next)
 	}
 	const question = "question_hash"
-	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{By: question, AnyState: true}, page)
+	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{Field: question, AnyState: true}, page)
 	for i := range found {
 		take(question, found[i].Value, found[i].FirstSeq, found[i].LastSeq)
 	}

@@ -2,9 +2,9 @@ package cpython
 
 import "strings"
 
-// String returns random text of up to limit code points, as a JSON string. If strict is true, it
+// JSONString returns random text of up to limit code points, as a JSON string. If strict is true, it
 // has no lone surrogates.
-func (g *Generator) String(limit int, strict bool) string {
+func (g *Generator) JSONString(limit int, strict bool) string {
 	runes := g.Runes(limit)
 	if strict {
 		runes = []rune(strings.Map(dropSurrogates, string(runes)))
@@ -38,7 +38,7 @@ func (g *Generator) Value(depth int, strict bool) string {
 	case 1:
 		return g.digits(1 + g.IntN(25))
 	case 2, 3:
-		return g.String(12, strict)
+		return g.JSONString(12, strict)
 	case 4:
 		g.list(&b, "[", "]", func() { b.WriteString(g.Value(depth-1, strict)) })
 	default:

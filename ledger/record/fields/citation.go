@@ -50,19 +50,19 @@ func isWeight(raw []byte) bool {
 
 // Append implements Fields.
 func (f *CitationSet) Append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.BeginMember("citations")
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, c := range f.Citations {
 		w.Comma(i)
-		w.OpenOrdered()
+		w.BeginSortedObject()
 		w.Text("chunk_hash", c.ChunkHash)
 		w.NullableText("section", c.Section)
 		w.Text("source_id", c.SourceID)
 		w.Raw("weight", c.Weight)
-		w.Close()
+		w.EndObject()
 	}
-	w.B = append(w.B, ']')
+	w.Buf = append(w.Buf, ']')
 	c.appendContents(w)
 	c.appendIdentity(w)
 	w.Value("labels", c.Labels)
@@ -70,7 +70,7 @@ func (f *CitationSet) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Text("run_id", c.RunID)
 	w.Text("subject", f.Subject)
 	w.Text("timestamp", c.Timestamp)
-	w.Close()
+	w.EndObject()
 }
 
 // AppendHashes implements HashedFields.

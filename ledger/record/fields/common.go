@@ -13,12 +13,12 @@ import (
 
 // CommonFields holds the members of an event's record that are common to all kinds.
 type CommonFields struct {
-	Contents []Content
-	Digest   rules.Hash
-	Key      *rules.Hash  // digest of the idempotency key; nil if there is no key
-	Labels   pyjson.Value // Absent if there are no labels
-	Producer Producer
-	RunID    []byte // nil if there is none
+	Contents  []Content
+	Digest    rules.Hash
+	KeyDigest *rules.Hash  // digest of the idempotency key; nil if there is no key
+	Labels    pyjson.Value // Absent if there are no labels
+	Producer  Producer
+	RunID     []byte // nil if there is none
 	// Timestamp is an RFC 3339 time exactly as the client sent it, or nil if there is none.
 	Timestamp []byte
 
@@ -37,14 +37,14 @@ type Content struct {
 func (c *CommonFields) appendContents(w *pyjson.Builder) {
 	if len(c.Contents) > 0 {
 		w.BeginMember("content")
-		w.Open()
+		w.BeginObject()
 		for i := range c.Contents {
 			named := &c.Contents[i]
 			w.BeginMember(named.Name)
-			w.B = append(append(w.B, `{"sha256":"`...), named.Digest...)
-			w.B = append(strconv.AppendUint(append(w.B, `","size":`...), named.Size, 10), '}')
+			w.Buf = append(append(w.Buf, `{"sha256":"`...), named.Digest...)
+			w.Buf = append(strconv.AppendUint(append(w.Buf, `","size":`...), named.Size, 10), '}')
 		}
-		w.Close()
+		w.EndObject()
 	}
 }
 
@@ -56,20 +56,20 @@ func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
 }
 
 func (c *CommonFields) appendKey(w *pyjson.Builder) {
-	if c.Key != nil {
-		w.Digest("idempotency_key", *c.Key)
+	if c.KeyDigest != nil {
+		w.Digest("idempotency_key", *c.KeyDigest)
 	}
 }
 
 func (c *CommonFields) appendHashes(w *pyjson.Builder, f HashedFields) {
 	w.BeginMember("hashes")
 	if c.Hashes != nil {
-		w.B = append(w.B, c.Hashes...)
+		w.Buf = append(w.Buf, c.Hashes...)
 		return
 	}
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	f.AppendHashes(w)
-	w.Close()
+	w.EndObject()
 }
 
 // Check returns an error if these fields would be invalid in an event of any kind.
@@ -97,7 +97,7 @@ func (c *CommonFields) Check() error {
 		f.filled("run_id", c.RunID, MaxName)
 	}
 	if c.Producer.ID != nil || c.Producer.Seq != nil {
-		f.filled("producer's id", c.Producer.ID, MaxProducer)
+		f.filled("producer's id", c.Producer.ID, MaxProducerID)
 		f.required("producer's seq", c.Producer.Seq, len(c.Producer.Seq))
 		f.count("producer's seq", c.Producer.Seq)
 		if !IsProducerSeq(c.Producer.Seq) {
@@ -129,11 +129,11 @@ func (p *Producer) append(w *pyjson.Builder) {
 		return
 	}
 	w.BeginMember("producer")
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.Text("id", p.ID)
 	w.Raw("seq", p.Seq)
-	w.Close()
+	w.EndObject()
 }
 
-// MaxProducer is the maximum length of a producer's ID, in bytes.
-const MaxProducer = MaxShort
+// MaxProducerID is the maximum length of a producer's ID, in bytes.
+const MaxProducerID = MaxShortText

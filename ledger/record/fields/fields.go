@@ -29,8 +29,8 @@ const MaxEntry = 65535
 // These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
 // record.Limits, and content is limited only by the size of the request.
 const (
-	MaxName  = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
-	MaxShort = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
+	MaxName      = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
+	MaxShortText = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
 	// MaxTimestamp is the maximum length of a timestamp.
 	MaxTimestamp = 64
 	// MaxSourceID is the maximum length of a source's ID, both in its registration and in

@@ -73,10 +73,10 @@ func (f *forms) count(name string, raw []byte) {
 }
 
 // sortedSet checks an optional list. The list must be sorted, without duplicates, and no longer than
-// MaxFound, and valid must return true for each element.
+// MaxSetElements, and valid must return true for each element.
 func (f *forms) sortedSet(name string, list [][]byte, valid func([]byte) bool) {
 	for i, text := range list {
-		if !valid(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxFound {
+		if !valid(text) || i > 0 && bytes.Compare(list[i-1], text) >= 0 || i == MaxSetElements {
 			f.fail(name, text, "is malformed, out of order, repeated, or beyond the maximum length of the list")
 		}
 	}

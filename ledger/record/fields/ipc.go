@@ -18,13 +18,13 @@ type IPC struct {
 	// HasPayload is true if the record contained the payload itself, not just its hash. The event
 	// then lists the payload among its content.
 	HasPayload bool
-	// Members holds the digests of the payload members. It is nil if there is no payload, or if the
+	// MemberDigests holds the digests of the payload members. It is nil if there is no payload, or if the
 	// ledger has no secret for them.
-	Members members.Digests
-	// IPCIDAdvanced is nil if the hash is null or missing. HasAdvanced is true if the event has the
+	MemberDigests members.Digests
+	// IPCIDAdvanced is nil if the hash is null or missing. HasIPCIDAdvanced is true if the event has the
 	// member ipc_id_advanced, even if it is null.
-	IPCIDAdvanced []byte
-	HasAdvanced   bool
+	IPCIDAdvanced    []byte
+	HasIPCIDAdvanced bool
 
 	Model, Temperature, MaxTokens, Seed []byte
 
@@ -66,7 +66,7 @@ func (f *IPC) InputIdentity() []byte {
 // erased (spec: Usage). This data contains only counts and durations, and no texts except member
 // names. All other usage data is stored as content (spec: Content).
 const (
-	MaxUsage      = 1024 // maximum length of the compact canonical JSON, in bytes
+	MaxUsageBytes = 1024 // maximum length of the compact canonical JSON, in bytes
 	MaxUsageName  = 64   // maximum length of a member's name in bytes
 	MaxUsageDepth = 64   // maximum nesting depth; deeper usage could not be parsed inside a receipt
 )
@@ -74,7 +74,7 @@ const (
 // isUsage reports whether v, which must be in canonical form, can be written into an event as
 // usage.
 func isUsage(v pyjson.Value) bool {
-	return v.Kind() == pyjson.Object && HasNoText(v) && len(v.Raw()) <= MaxUsage
+	return v.Kind() == pyjson.Object && HasNoText(v) && len(v.Raw()) <= MaxUsageBytes
 }
 
 // HasNoText reports whether v contains only numbers, Booleans, nulls, and member names of at most
@@ -121,11 +121,11 @@ func (f *IPC) Check() error {
 	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
 		c.fail("temperature", f.Temperature, "is not a double in canonical form")
 	}
-	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayload {
+	if f.PayloadSchema != nil && string(f.PayloadSchema) != rules.AxisPayloadSchema {
 		c.fail("payload_schema", f.PayloadSchema, "is unknown")
 	}
-	if f.Members != nil && !f.Members.IsValid() {
-		c.fail("payload_members", f.Members, "is not a valid set of payload member digests")
+	if f.MemberDigests != nil && !f.MemberDigests.IsValid() {
+		c.fail("payload_members", f.MemberDigests, "is not a valid set of payload member digests")
 	}
 	if f.Usage.Kind() != pyjson.Absent && !isUsage(f.Usage) {
 		c.fail("usage", f.Usage.Raw(), "contains strings or long names, or is too large for an event")
@@ -135,23 +135,23 @@ func (f *IPC) Check() error {
 
 // Append implements Fields.
 func (f *IPC) Append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	c.appendContents(w)
 	w.Digest("digest", c.Digest)
 	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
 		w.BeginMember("environment")
-		w.OpenOrdered()
+		w.BeginSortedObject()
 		w.Text("host_platform", f.HostPlatform)
 		w.Text("model_digest", f.ModelDigest)
 		w.Text("ollama_build_hash", f.OllamaBuildHash)
-		w.Close()
+		w.EndObject()
 	}
 	c.appendHashes(w, f)
 	c.appendKey(w)
 	w.Value("labels", c.Labels)
 	w.Raw("max_tokens", f.MaxTokens)
 	w.Text("model", f.Model)
-	w.Raw("payload_members", f.Members)
+	w.Raw("payload_members", f.MemberDigests)
 	w.Text("payload_schema", f.PayloadSchema)
 	c.Producer.append(w)
 	w.Text("run_id", c.RunID)
@@ -159,14 +159,14 @@ func (f *IPC) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Raw("temperature", f.Temperature)
 	w.Text("timestamp", c.Timestamp)
 	w.Value("usage", f.Usage)
-	w.Close()
+	w.EndObject()
 }
 
 // AppendHashes implements HashedFields.
 func (f *IPC) AppendHashes(w *pyjson.Builder) {
 	w.UnescapedText("input_hash", f.InputHash)
 	w.UnescapedText("ipc_id", f.IPCID)
-	if f.HasAdvanced {
+	if f.HasIPCIDAdvanced {
 		w.UnescapedText("ipc_id_advanced", f.IPCIDAdvanced)
 	}
 	w.UnescapedText("output_hash", f.OutputHash)

@@ -11,10 +11,10 @@ type Note struct {
 	OriginalAction
 }
 
-// MaxTopic and MaxText are the maximum lengths of a note's topic and text, in bytes.
+// MaxTopic and MaxNoteText are the maximum lengths of a note's topic and text, in bytes.
 const (
-	MaxTopic = MaxShort
-	MaxText  = MaxReason
+	MaxTopic    = MaxShortText
+	MaxNoteText = MaxReason
 )
 
 func (f *Note) appendRequest(w *pyjson.Builder) {
@@ -26,17 +26,17 @@ func (f *Note) appendRequest(w *pyjson.Builder) {
 
 // Append implements Fields.
 func (f *Note) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendRequest(w)
-	w.Close()
+	w.EndObject()
 }
 
 // Check implements Fields.
 func (f *Note) Check() error {
 	var c forms
 	c.filled("topic", f.Topic, MaxTopic)
-	c.text("text", f.Text, MaxText)
+	c.text("text", f.Text, MaxNoteText)
 	f.OriginalAction.check(&c)
 	return c.err
 }

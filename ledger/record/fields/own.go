@@ -2,13 +2,13 @@ package fields
 
 import "colophon/ledger/record/pyjson"
 
-// Rotation holds the fields of a key_rotated event (spec: The log).
-type Rotation struct {
+// KeyRotation holds the fields of a key_rotated event (spec: The log).
+type KeyRotation struct {
 	Step, PreviousKey, VerifierKey []byte
 	Handover                       []byte // nil if this step of the rotation has none
 }
 
-func (f *Rotation) appendRequest(w *pyjson.Builder) {
+func (f *KeyRotation) appendRequest(w *pyjson.Builder) {
 	w.Text("handover", f.Handover)
 	w.Text("previous_key", f.PreviousKey)
 	w.Text("step", f.Step)
@@ -16,15 +16,15 @@ func (f *Rotation) appendRequest(w *pyjson.Builder) {
 }
 
 // Append implements Fields.
-func (f *Rotation) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+func (f *KeyRotation) Append(w *pyjson.Builder, c *CommonFields) {
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendRequest(w)
-	w.Close()
+	w.EndObject()
 }
 
 // Check implements Fields.
-func (f *Rotation) Check() error {
+func (f *KeyRotation) Check() error {
 	var c forms
 	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
 		c.required(name, text, MaxEntry)
@@ -41,11 +41,11 @@ type LedgerCreation struct {
 
 // Append implements Fields.
 func (f *LedgerCreation) Append(w *pyjson.Builder, _ *CommonFields) {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.Text("member_secret_hash", f.MemberSecretHash)
 	w.Text("origin", f.Origin)
 	w.Text("verifier_key", f.VerifierKey)
-	w.Close()
+	w.EndObject()
 }
 
 // Check implements Fields.

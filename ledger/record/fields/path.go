@@ -5,9 +5,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path holds the fields of a path_fingerprint event (spec: Path fingerprints). Fields that are
+// PathFingerprint holds the fields of a path_fingerprint event (spec: Path fingerprints). Fields that are
 // null or missing are nil.
-type Path struct {
+type PathFingerprint struct {
 	Project, Build, Branch, Base                      []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
 	HashVersion                                       []byte   // version of the rules under which the fingerprints were computed
@@ -15,7 +15,7 @@ type Path struct {
 }
 
 // Check implements Fields.
-func (f *Path) Check() error {
+func (f *PathFingerprint) Check() error {
 	var c forms
 	c.required("project", f.Project, MaxName)
 	c.text("build", f.Build, MaxName)
@@ -27,12 +27,12 @@ func (f *Path) Check() error {
 	if !rules.IsPathID(f.PathID) {
 		c.fail("path_id", f.PathID, "is not a valid path_id")
 	}
-	c.filled("hash_version", f.HashVersion, MaxShort)
+	c.filled("hash_version", f.HashVersion, MaxShortText)
 	if string(f.HashVersion) != rules.FingerprintVersion {
 		c.required("content_fingerprint", f.ContentFingerprint, len(f.ContentFingerprint))
 	}
 	for _, fingerprint := range [...][]byte{f.ContentFingerprint, f.RawContentFingerprint} {
-		if fingerprint != nil && !rules.IsFingerprintOf(string(f.HashVersion), fingerprint) {
+		if fingerprint != nil && !rules.IsFingerprintForVersion(string(f.HashVersion), fingerprint) {
 			c.fail("fingerprint", fingerprint, "is not a valid fingerprint for the hash_version")
 		}
 	}
@@ -40,8 +40,8 @@ func (f *Path) Check() error {
 }
 
 // Append implements Fields.
-func (f *Path) Append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
+func (f *PathFingerprint) Append(w *pyjson.Builder, c *CommonFields) {
+	w.BeginSortedObject()
 	w.Text("base", f.Base)
 	w.Text("branch", f.Branch)
 	w.Text("build", f.Build)
@@ -56,11 +56,11 @@ func (f *Path) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Texts("route", f.Passages)
 	w.Text("run_id", c.RunID)
 	w.Text("timestamp", c.Timestamp)
-	w.Close()
+	w.EndObject()
 }
 
 // AppendHashes implements HashedFields.
-func (f *Path) AppendHashes(w *pyjson.Builder) {
+func (f *PathFingerprint) AppendHashes(w *pyjson.Builder) {
 	w.NullableText("content_fingerprint", f.ContentFingerprint)
 	w.NullableText("path_id", f.PathID)
 	w.NullableText("raw_content_fingerprint", f.RawContentFingerprint)

@@ -25,14 +25,14 @@ func (f *Redaction) appendRequest(w *pyjson.Builder) {
 	w.Text("reason", f.Reason)
 	if f.Seqs != nil {
 		w.BeginMember("seqs")
-		w.B = f.Seqs.AppendJSON(w.B)
+		w.Buf = f.Seqs.AppendJSON(w.Buf)
 	}
 }
 
 // Append implements Fields.
 func (f *Redaction) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendRequest(w)
-	w.Close()
+	w.EndObject()
 }

@@ -22,21 +22,21 @@ type RunDAG struct {
 	// Dimensions holds the name and the value of each dimension of the cache key.
 	Dimensions []NamedHash
 
-	Shape, FailureStage, Preflight []byte
+	Shape, FailureStage, PreflightStatus []byte
 	// PreflightGeneration identifies the version of the preflight payload's format. It is nil for
 	// the current version (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	Quotes, Verified, Sources                         []byte // decimal numbers
+	QuoteCount, VerifiedCount, SourceCount            []byte // decimal numbers
 	QuestionMode                                      []byte
 
 	// DocumentRoots and EvidenceIDs are sorted and contain no duplicates. Each is nil if it would
-	// have more than MaxFound elements (spec: Run-DAG).
+	// have more than MaxSetElements elements (spec: Run-DAG).
 	DocumentRoots, EvidenceIDs [][]byte
 }
 
-// MaxFound is the maximum number of elements in RunDAG.DocumentRoots and in RunDAG.EvidenceIDs.
-const MaxFound = 256
+// MaxSetElements is the maximum number of elements in RunDAG.DocumentRoots and in RunDAG.EvidenceIDs.
+const MaxSetElements = 256
 
 // runHashes lists the names of a run-DAG's effective hashes in the same order as in an event.
 var runHashes = [...]string{
@@ -102,28 +102,28 @@ func (f *RunDAG) Check() error {
 		c.hash(name, *f.HashField(name))
 	}
 	for _, s := range f.Stages {
-		c.required("stage", s.Name, MaxShort)
+		c.required("stage", s.Name, MaxShortText)
 		c.requiredHash("stage hash", s.Hash)
 	}
 	c.text("answer_mode", f.AnswerMode, MaxName)
 	c.text("audit_mode", f.AuditMode, MaxName)
 	c.text("lookup_path", f.LookupPath, MaxName)
 	c.text("verifier_method", f.VerifierMethod, MaxName)
-	c.count("n_quotes", f.Quotes)
-	c.count("n_sources", f.Sources)
-	c.count("n_verified", f.Verified)
-	c.required("preflight", f.Preflight, MaxName)
-	c.text("preflight_generation", f.PreflightGeneration, MaxShort)
+	c.count("n_quotes", f.QuoteCount)
+	c.count("n_sources", f.SourceCount)
+	c.count("n_verified", f.VerifiedCount)
+	c.required("preflight", f.PreflightStatus, MaxName)
+	c.text("preflight_generation", f.PreflightGeneration, MaxShortText)
 	c.required("shape", f.Shape, MaxName)
 	c.sortedSet("document_roots", f.DocumentRoots, rules.IsDigest)
 	c.sortedSet("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
 	if len(f.Dimensions) == 0 {
 		return c.err
 	}
-	for i, name := range rules.Dimensions {
+	for i, name := range rules.CacheDimensions {
 		value, given := f.Dimension(name)
 		switch {
-		case !given && i < len(rules.Dimensions)-1:
+		case !given && i < len(rules.CacheDimensions)-1:
 			c.required("cache_dimensions/"+name, nil, 0)
 		case rules.IsVersionDimension(name):
 			c.text("cache_dimensions/"+name, value, MaxName)
@@ -136,7 +136,7 @@ func (f *RunDAG) Check() error {
 
 // Append implements Fields.
 func (f *RunDAG) Append(w *pyjson.Builder, c *CommonFields) {
-	w.OpenOrdered()
+	w.BeginSortedObject()
 	w.Text("answer_mode", f.AnswerMode)
 	w.Text("audit_mode", f.AuditMode)
 	f.appendDimensions(w)
@@ -153,20 +153,20 @@ func (f *RunDAG) Append(w *pyjson.Builder, c *CommonFields) {
 	c.appendKey(w)
 	w.Value("labels", c.Labels)
 	w.Text("lookup_path", f.LookupPath)
-	w.Raw("n_quotes", f.Quotes)
-	w.Raw("n_sources", f.Sources)
-	w.Raw("n_verified", f.Verified)
+	w.Raw("n_quotes", f.QuoteCount)
+	w.Raw("n_sources", f.SourceCount)
+	w.Raw("n_verified", f.VerifiedCount)
 	w.BeginMember("nodes")
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, n := range f.Stages {
 		w.Comma(i)
-		w.OpenOrdered()
+		w.BeginSortedObject()
 		w.Text("hash", n.Hash)
 		w.Text("stage", n.Name)
-		w.Close()
+		w.EndObject()
 	}
-	w.B = append(w.B, ']')
-	w.Text("preflight", f.Preflight)
+	w.Buf = append(w.Buf, ']')
+	w.Text("preflight", f.PreflightStatus)
 	w.Text("preflight_generation", f.PreflightGeneration)
 	c.Producer.append(w)
 	w.Text("question_mode", f.QuestionMode)
@@ -174,7 +174,7 @@ func (f *RunDAG) Append(w *pyjson.Builder, c *CommonFields) {
 	w.Text("shape", f.Shape)
 	w.Text("timestamp", c.Timestamp)
 	w.Text("verifier_method", f.VerifierMethod)
-	w.Close()
+	w.EndObject()
 }
 
 func (f *RunDAG) appendDimensions(w *pyjson.Builder) {
@@ -182,11 +182,11 @@ func (f *RunDAG) appendDimensions(w *pyjson.Builder) {
 		return
 	}
 	w.BeginMember("cache_dimensions")
-	w.Open()
+	w.BeginObject()
 	for _, d := range f.Dimensions {
 		w.NullableText(string(d.Name), d.Hash)
 	}
-	w.Close()
+	w.EndObject()
 }
 
 // AppendHashes implements HashedFields.

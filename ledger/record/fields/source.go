@@ -8,9 +8,9 @@ import (
 // Source holds the fields of a source_registered or source_revoked event.
 type Source struct {
 	ID, Title, Reason []byte // Title and Reason are nil if the event does not have them
-	// Listed is true if the registration lists the source's chunks, even if that list is empty.
-	Listed      bool
-	ChunkHashes [][]byte
+	// HasChunkList is true if the registration lists the source's chunks, even if that list is empty.
+	HasChunkList bool
+	ChunkHashes  [][]byte
 }
 
 // Check implements Fields.
@@ -30,7 +30,7 @@ func (f *Source) Check() error {
 }
 
 func (f *Source) appendRequest(w *pyjson.Builder) {
-	if f.Listed {
+	if f.HasChunkList {
 		w.Texts("chunk_hashes", f.ChunkHashes)
 	}
 	w.Text("reason", f.Reason)
@@ -40,8 +40,8 @@ func (f *Source) appendRequest(w *pyjson.Builder) {
 
 // Append implements Fields.
 func (f *Source) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendRequest(w)
-	w.Close()
+	w.EndObject()
 }

@@ -18,17 +18,17 @@ func (f *StateChange) appendRequest(w *pyjson.Builder) {
 
 // Append implements Fields.
 func (f *StateChange) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendRequest(w)
-	w.Close()
+	w.EndObject()
 }
 
 // Check implements Fields.
 func (f *StateChange) Check() error {
 	var c forms
 	c.filled("reason", f.Reason, MaxReason)
-	c.required("state", f.State, MaxShort)
+	c.required("state", f.State, MaxShortText)
 	f.OriginalAction.check(&c)
 	return c.err
 }

@@ -16,14 +16,14 @@ type PathValidation struct {
 	Validated          bool
 	Reason             []byte // nil if there is none
 	OriginalAction
-	// Names says which of build and content_fingerprint the request contains. The digest covers
+	// Presence says which of build and content_fingerprint the request contains. The digest covers
 	// each of these members only if the request contains it.
-	Names ValidationNames
+	Presence ValidationPresence
 }
 
-// ValidationNames says which of the members build and content_fingerprint a validation request
+// ValidationPresence says which of the members build and content_fingerprint a validation request
 // contains.
-type ValidationNames struct{ Build, ContentFingerprint bool }
+type ValidationPresence struct{ HasBuild, HasContentFingerprint bool }
 
 // Check implements Fields.
 func (f *PathValidation) Check() error {
@@ -37,10 +37,10 @@ func (f *PathValidation) Check() error {
 }
 
 func (f *PathValidation) appendRequest(w *pyjson.Builder) {
-	if f.Names.Build {
+	if f.Presence.HasBuild {
 		w.Text("build", f.Build)
 	}
-	if f.Names.ContentFingerprint {
+	if f.Presence.HasContentFingerprint {
 		w.Text("content_fingerprint", f.ContentFingerprint)
 	}
 	f.appendChange(w)
@@ -58,25 +58,25 @@ func (f *PathValidation) appendChange(w *pyjson.Builder) {
 // not cover. These are record_seq and, unless the request contained them, build and
 // content_fingerprint.
 func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
-	w.Open()
+	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendChange(w)
 	w.Text("build", f.Build)
 	w.NullableText("content_fingerprint", f.ContentFingerprint)
-	if names := f.Names.list(); len(names) > 0 {
+	if names := f.Presence.list(); len(names) > 0 {
 		w.Texts("names", names)
 	}
 	w.Uint("record_seq", f.RecordSeq)
-	w.Close()
+	w.EndObject()
 }
 
 // list returns the names of the members that the request contained, in the same order as in the
 // event.
-func (n ValidationNames) list() (names [][]byte) {
-	if n.Build {
+func (n ValidationPresence) list() (names [][]byte) {
+	if n.HasBuild {
 		names = append(names, []byte("build"))
 	}
-	if n.ContentFingerprint {
+	if n.HasContentFingerprint {
 		names = append(names, []byte("content_fingerprint"))
 	}
 	return names

@@ -18,10 +18,10 @@ type Verb interface {
 // SHA-256 hash.
 func VerbDigest(f Verb) rules.Hash {
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	f.appendRequest(w)
-	w.Close()
-	return sha256.Sum256(w.B)
+	w.EndObject()
+	return sha256.Sum256(w.Buf)
 }
 
 // OriginalAction says who performed an action in another system, and when (spec: Original actor and time).

@@ -9,7 +9,7 @@ import (
 // axisLog converts one line of run_log.jsonl. Lines written by old versions may lack the hashes of
 // the provenance chain.
 func axisLog(v pyjson.Value, o Options) Conversion {
-	d := newDraft(record.IPCRecord, key(AxisLog, v, nil), o)
+	d := newDraft(record.KindIPCRecord, key(AxisLog, v, nil), o)
 	for name, value := range v.Members() {
 		d.ipcMember(member{string(name.Text()), value})
 	}
@@ -46,7 +46,7 @@ func (d *draft) ipcMember(m member) {
 			return
 		}
 		d.keep(m)
-	case rules.Environment[0], rules.Environment[1], rules.Environment[2]:
+	case rules.EnvironmentMembers[0], rules.EnvironmentMembers[1], rules.EnvironmentMembers[2]:
 		if !isName(m.value) { // otherwise flatEnvironment adds it
 			d.keep(m)
 		}
@@ -61,7 +61,7 @@ func (d *draft) ipcMember(m member) {
 func (d *draft) payload(m member) {
 	d.take(m, "payload", isStrict)
 	if d.names["payload"] && isAxisPayload(m.value) {
-		d.text("payload_schema", []byte(rules.AxisPayload))
+		d.text("payload_schema", []byte(rules.AxisPayloadSchema))
 	}
 }
 
@@ -90,7 +90,7 @@ func (d *draft) takeUsage(m member) {
 		return
 	}
 	d.usage = m.value
-	d.note(pointerTo(m.name), "", Taken, "usage")
+	d.note(pointerTo(m.name), "", OutcomeTaken, "usage")
 }
 
 func isEnvironment(v pyjson.Value) bool {
@@ -98,7 +98,7 @@ func isEnvironment(v pyjson.Value) bool {
 		return false
 	}
 	known := 0
-	for _, name := range rules.Environment {
+	for _, name := range rules.EnvironmentMembers {
 		if value := v.Member(name); value.Kind() != pyjson.Absent {
 			known++
 			if value.IsGiven() && !isName(value) {
@@ -113,7 +113,7 @@ func isEnvironment(v pyjson.Value) bool {
 // members at its top level.
 func (d *draft) flatEnvironment(v pyjson.Value) {
 	var found []member
-	for _, name := range rules.Environment {
+	for _, name := range rules.EnvironmentMembers {
 		if value := v.Member(name); isName(value) {
 			found = append(found, member{name, value})
 		}
@@ -128,10 +128,10 @@ func (d *draft) flatEnvironment(v pyjson.Value) {
 		return
 	}
 	d.w.BeginMember("environment")
-	d.w.Open()
+	d.w.BeginObject()
 	for _, m := range found {
 		d.w.Text(m.name, m.value.Text())
-		d.note(pointerTo(m.name), "", Taken, "environment/%s", m.name)
+		d.note(pointerTo(m.name), "", OutcomeTaken, "environment/%s", m.name)
 	}
-	d.w.Close()
+	d.w.EndObject()
 }

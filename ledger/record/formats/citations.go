@@ -17,9 +17,9 @@ func citations(v pyjson.Value, o Options) Conversion {
 			*place = string(own.Text())
 		}
 	}
-	d := newDraft(record.CitationSet, key(Citations, v, nil, subject, run), o)
+	d := newDraft(record.KindCitationSet, key(Citations, v, nil, subject, run), o)
 	if subject == "" {
-		d.note("", "", Left, "no record is made from it")
+		d.note("", "", OutcomeLeftOut, "no record is made from it")
 		return d.leave("the citations have no subject; specify one with \"subject\"")
 	}
 	d.text("subject", []byte(subject))
@@ -39,7 +39,7 @@ func citations(v pyjson.Value, o Options) Conversion {
 				d.keep(m)
 				continue
 			}
-			d.note(pointerTo(m.name), "", Taken, "%s", m.name)
+			d.note(pointerTo(m.name), "", OutcomeTaken, "%s", m.name)
 		case "total_count":
 			set.compare(m, []byte(strconv.Itoa(len(set.list))))
 		case "source_ids":
@@ -92,7 +92,7 @@ func (s *citationSet) read(v pyjson.Value) {
 			at := pointer + "/" + strconv.Itoa(i)
 			if text := canonical(c); s.seen[text] > 0 {
 				s.seen[text]--
-				s.note(at, "/by_section/*/*", Taken, "citations: it is also in all_citations")
+				s.note(at, "/by_section/*/*", OutcomeTaken, "citations: it is also in all_citations")
 			} else {
 				s.add(c, name.Text(), at, "/by_section/*/*")
 			}
@@ -100,12 +100,12 @@ func (s *citationSet) read(v pyjson.Value) {
 		}
 	}
 	s.w.BeginMember("citations")
-	s.w.B = append(s.w.B, '[')
+	s.w.Buf = append(s.w.Buf, '[')
 	for i, c := range s.list {
 		s.w.Comma(i)
-		s.w.B = append(s.w.B, c...)
+		s.w.Buf = append(s.w.Buf, c...)
 	}
-	s.w.B = append(s.w.B, ']')
+	s.w.Buf = append(s.w.Buf, ']')
 }
 
 func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
@@ -119,7 +119,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 		return
 	}
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	for name, value := range c.Members() {
 		m := string(name.Text())
 		at, atPattern := pointer+pointerTo(m), pattern+pointerTo(m)
@@ -129,8 +129,8 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 			continue
 		}
 		w.BeginMember(m)
-		w.B = append(w.B, value.Raw()...)
-		s.note(at, atPattern, Taken, "citations/*/%s", m)
+		w.Buf = append(w.Buf, value.Raw()...)
+		s.note(at, atPattern, OutcomeTaken, "citations/*/%s", m)
 		switch m {
 		case "source_id":
 			s.sources = append(s.sources, string(value.Text()))
@@ -138,12 +138,12 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 			section = nil
 		}
 	}
-	if len(section) > 0 && string(section) != rules.Unknown {
+	if len(section) > 0 && string(section) != rules.UnknownPlaceholder {
 		w.Text("section", section)
-		s.note(pointer, pattern, Taken, "citations/*/section")
+		s.note(pointer, pattern, OutcomeTaken, "citations/*/section")
 	}
-	w.Close()
-	s.list = append(s.list, w.B)
+	w.EndObject()
+	s.list = append(s.list, w.Buf)
 }
 
 // citationForms maps each member of a citation to the function that checks its value.
@@ -176,9 +176,9 @@ func (s *citationSet) sourceIDs() []byte {
 // If the values differ, compare keeps m and notes the difference.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
-		s.note(pointerTo(m.name), "", Taken, "citations: it can be computed from the citations")
+		s.note(pointerTo(m.name), "", OutcomeTaken, "citations: it can be computed from the citations")
 		return
 	}
 	s.keep(m)
-	s.conversion.Members[len(s.conversion.Members)-1].As += ": it does not agree with the citations"
+	s.conversion.Members[len(s.conversion.Members)-1].Detail += ": it does not agree with the citations"
 }

@@ -27,7 +27,7 @@ type draft struct {
 	imported []member
 	kept     map[string]bool // names of the members in imported
 	usage    pyjson.Value
-	zoned    bool // whether Options.Zone was applied to a time that had no zone
+	zoned    bool // whether Options.DefaultZone was applied to a time that had no zone
 	noted    int  // total length of the pointers and patterns noted so far, in bytes
 	tooMany  bool // whether a limit set by options.MaxMembers was exceeded
 }
@@ -40,7 +40,7 @@ type member struct {
 func newDraft(kind record.Kind, key string, o Options) *draft {
 	d := &draft{conversion: Conversion{Kind: kind, Key: key}, options: o, names: make(map[string]bool), labels: make(map[string]string),
 		kept: make(map[string]bool)}
-	d.w.Open()
+	d.w.BeginObject()
 	return d
 }
 
@@ -62,12 +62,12 @@ func (d *draft) note(pointer, pattern string, outcome Outcome, format string, ar
 // must not exceed meanNote times Options.MaxMembers.
 const meanNote = 256
 
-func pointerTo(name string) string { return string(pyjson.AppendPointer(nil, []byte(name))) }
+func pointerTo(name string) string { return string(pyjson.AppendPointerToken(nil, []byte(name))) }
 
 // raw adds a field to the record with the given JSON as its value.
 func (d *draft) raw(field string, json []byte) {
 	d.w.BeginMember(field)
-	d.w.B = append(d.w.B, json...)
+	d.w.Buf = append(d.w.Buf, json...)
 	d.names[field] = true
 }
 
@@ -80,7 +80,7 @@ func (d *draft) text(field string, text []byte) {
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.IsGiven() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
-		d.note(pointerTo(m.name), "", Taken, "%s", field)
+		d.note(pointerTo(m.name), "", OutcomeTaken, "%s", field)
 		return
 	}
 	d.keep(m)
@@ -94,7 +94,7 @@ func (d *draft) keep(m member) { d.keepAt(pointerTo(m.name), "", m) }
 // m.name.
 func (d *draft) keepAt(pointer, pattern string, m member) {
 	if m.value.Kind() == pyjson.Null {
-		d.note(pointer, pattern, Left, LeftNull)
+		d.note(pointer, pattern, OutcomeLeftOut, DetailNull)
 		return
 	}
 	deep := strings.TrimPrefix(pointer, "/")
@@ -104,29 +104,29 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		if as == deep && pattern != "" {
 			as = strings.TrimPrefix(pattern, "/")
 		}
-		d.note(pointer, pattern, Label, "%s", as)
+		d.note(pointer, pattern, OutcomeLabel, "%s", as)
 		return
 	case d.label(deep, m.value):
-		d.note(pointer, pattern, Label, "%s", deep)
+		d.note(pointer, pattern, OutcomeLabel, "%s", deep)
 		return
 	}
-	_, surrogate := m.value.LoneSurrogate()
+	_, surrogate := m.value.FindLoneSurrogate()
 	parts := d.parts(m.value)
 	switch {
 	case parts.Len() > 0:
 		d.keepParts(pointer, pattern, parts)
 	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
-		d.note(pointer, pattern, Left, "it contains a lone surrogate")
-	case d.conversion.Kind == record.IPCRecord:
+		d.note(pointer, pattern, OutcomeLeftOut, "it contains a lone surrogate")
+	case d.conversion.Kind == record.KindIPCRecord:
 		if d.kept[m.name] {
 			m.name = pointer // another member with the same name has already been kept
 		}
 		d.imported, d.kept[m.name] = append(d.imported, m), true
-		d.note(pointer, pattern, Content, "usage/imported%s", pointerTo(m.name))
+		d.note(pointer, pattern, OutcomeContent, "usage/imported%s", pointerTo(m.name))
 	default:
 		// Only IPC records can have arbitrary content. An import lists each member that is left out
 		// (importer.Tally.Left).
-		d.note(pointer, pattern, Left, "it does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
+		d.note(pointer, pattern, OutcomeLeftOut, "it does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
 			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.conversion.Kind)
 	}
 }
@@ -157,7 +157,7 @@ const maxParts = 16 << 10
 // contains JSON, the parsed JSON. It returns the absent Value if there is no array or object, if v
 // is longer than maxParts, or if the record is an IPC record, which keeps v as content.
 func (d *draft) parts(v pyjson.Value) pyjson.Value {
-	if d.conversion.Kind == record.IPCRecord || len(v.Raw()) > maxParts {
+	if d.conversion.Kind == record.KindIPCRecord || len(v.Raw()) > maxParts {
 		return pyjson.Value{}
 	}
 	if text := v.Text(); v.Kind() == pyjson.String && !bytes.HasPrefix(text, []byte("[")) && !bytes.HasPrefix(text, []byte("{")) {
@@ -202,13 +202,13 @@ func (d *draft) addLabel(name, text string) bool {
 const reservedLabels = 1
 
 // zoneLabel is the name of the label that is added to a record if its time had no zone. The label's
-// value is Options.Zone.
+// value is Options.DefaultZone.
 const zoneLabel = "imported_zone"
 
 // time uses a member as the record's timestamp. If the member is not a time or the record already
 // has a timestamp, time keeps the member instead.
 func (d *draft) time(m member) {
-	text, zoned, ok := parseTime(m.value, d.options.Zone)
+	text, zoned, ok := parseTime(m.value, d.options.DefaultZone)
 	switch {
 	case !ok || d.names["timestamp"]:
 		d.keep(m)
@@ -220,15 +220,15 @@ func (d *draft) time(m member) {
 			d.zoned = true
 			as += " in the stated zone"
 		}
-		d.note(pointerTo(m.name), "", Taken, "%s", as)
+		d.note(pointerTo(m.name), "", OutcomeTaken, "%s", as)
 	}
 }
 
 // hintZone adds a hint to the last note, which must describe m, if m could have been the timestamp
 // but has no time zone.
 func (d *draft) hintZone(m member) {
-	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.Zone == nil {
-		d.conversion.Members[len(d.conversion.Members)-1].As += ": it has no time zone; specify one to use it as the timestamp"
+	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.DefaultZone == nil {
+		d.conversion.Members[len(d.conversion.Members)-1].Detail += ": it has no time zone; specify one to use it as the timestamp"
 	}
 }
 
@@ -248,7 +248,7 @@ func (d *draft) labelsOf(m member) {
 // to. at and by are the time and the author of the change; either can be absent.
 func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 	short := d.conversion.Key + ":" + change
-	if key := short + ":" + canonical(at) + canonical(by); (at.IsGiven() || by.IsGiven()) && len(key) <= record.MaxKey {
+	if key := short + ":" + canonical(at) + canonical(by); (at.IsGiven() || by.IsGiven()) && len(key) <= record.MaxIdempotencyKeyBytes {
 		return key
 	}
 	return short
@@ -260,19 +260,19 @@ func (d *draft) finish() Conversion {
 		return d.leave("it has more than %d members; use colophon import", d.options.MaxMembers)
 	}
 	if d.zoned {
-		d.labels[zoneLabel] = d.options.Zone.String()
+		d.labels[zoneLabel] = d.options.DefaultZone.String()
 	}
 	if len(d.labels) > 0 {
 		d.w.BeginMember("labels")
-		d.w.Open()
+		d.w.BeginObject()
 		for name, text := range d.labels {
 			d.w.Text(name, []byte(text))
 		}
-		d.w.Close()
+		d.w.EndObject()
 	}
 	d.appendUsage()
-	d.w.Close()
-	d.conversion.Record = d.w.B
+	d.w.EndObject()
+	d.conversion.Record = d.w.Buf
 	return d.conversion
 }
 
@@ -286,19 +286,19 @@ func (d *draft) appendUsage() {
 		return
 	}
 	d.w.BeginMember("usage")
-	d.w.Open()
+	d.w.BeginObject()
 	for name, value := range d.usage.Members() {
 		d.w.BeginMember(string(name.Text()))
-		d.w.B = append(d.w.B, value.Raw()...)
+		d.w.Buf = append(d.w.Buf, value.Raw()...)
 	}
 	d.w.BeginMember("imported")
-	d.w.Open()
+	d.w.BeginObject()
 	for _, m := range d.imported {
 		d.w.BeginMember(m.name)
-		d.w.B = append(d.w.B, m.value.Raw()...)
+		d.w.Buf = append(d.w.Buf, m.value.Raw()...)
 	}
-	d.w.Close()
-	d.w.Close()
+	d.w.EndObject()
+	d.w.EndObject()
 }
 
 // leave returns a Conversion without a record. format and args give the reason why the native value
@@ -338,6 +338,6 @@ func isNumber(v pyjson.Value) bool {
 func isWTF(v pyjson.Value) bool { return v.Kind() == pyjson.String }
 
 func isStrict(v pyjson.Value) bool {
-	_, surrogate := v.LoneSurrogate()
+	_, surrogate := v.FindLoneSurrogate()
 	return isObject(v) && !surrogate
 }

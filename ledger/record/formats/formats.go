@@ -75,9 +75,9 @@ func JoinNames(list []Format) string {
 
 // Options contains everything that a conversion needs apart from the native value itself.
 type Options struct {
-	// Zone is the time zone that is assumed for times without one. If Zone is nil, such a time is
+	// DefaultZone is the time zone that is assumed for times without one. If Zone is nil, such a time is
 	// kept as a label.
-	Zone *time.Location
+	DefaultZone *time.Location
 	// Project is the project of the paths in a validation cache. Subject and RunID are the subject
 	// and the run_id of a citation set. If the native value has a member for one of these, that
 	// member takes precedence.
@@ -110,7 +110,7 @@ type Conversion struct {
 // RecordChange is a change to a record's state, or a validation of a record's path.
 type RecordChange struct {
 	State  record.State // new state of the record; empty if the change is a validation
-	Path   string       // path ID; empty if the change is to the state
+	PathID string       // path ID; empty if the change is to the state
 	Reason string
 	Key    string // idempotency key of the change
 	// OriginalActor and Timestamp say who made the change in the other system, and when. Each is
@@ -121,9 +121,9 @@ type RecordChange struct {
 // Kind returns the kind of the event that makes the change.
 func (c *RecordChange) Kind() record.Kind {
 	if c.State == "" {
-		return record.PathValidated
+		return record.KindPathValidated
 	}
-	return record.RecordStateChanged
+	return record.KindRecordStateChanged
 }
 
 // Project returns the project of the record, which is needed to validate the record's path. It
@@ -139,16 +139,16 @@ func (e *Conversion) Project() string {
 // Outcome says what a conversion did with a member of a native value.
 type Outcome string
 
-// These are the values of Outcome. A message consists of an Outcome followed by Member.As.
+// These are the values of Outcome. A message consists of an Outcome followed by Member.Detail.
 const (
-	Taken   Outcome = "taken as"
-	Label   Outcome = "kept as label"
-	Content Outcome = "kept as content"
-	Left    Outcome = "left"
+	OutcomeTaken   Outcome = "taken as"
+	OutcomeLabel   Outcome = "kept as label"
+	OutcomeContent Outcome = "kept as content"
+	OutcomeLeftOut Outcome = "left"
 )
 
-// LeftNull is the Member.As of a member that is left out because it is null.
-const LeftNull = "the value is null"
+// DetailNull is the Member.Detail of a member that is left out because it is null.
+const DetailNull = "the value is null"
 
 // Member states the outcome for one member of a native value.
 type Member struct {
@@ -156,15 +156,15 @@ type Member struct {
 	// indexes and of the names of entries.
 	Pointer, Pattern string
 	Outcome          Outcome
-	// As says where the member is in the record, or why it was left out.
-	As string
+	// Detail says where the member is in the record, or why it was left out.
+	Detail string
 }
 
 // Convert converts a native value to one or more Conversions. It returns an error only if native is
 // not a JSON object or f is unknown. All other problems are reported in the Conversions.
 func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	var d pyjson.Document
-	if err := d.ParseLimited(native, o.Limits.Values); err != nil {
+	if err := d.ParseLimited(native, o.Limits.JSONValues); err != nil {
 		return nil, err
 	}
 	return f.ConvertValue(d.Root(), o)
@@ -228,16 +228,16 @@ func key(f Format, v pyjson.Value, skip map[string]bool, parts ...string) string
 		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
 		text = append(text, part...)
 	}
-	w := pyjson.Builder{B: append(text, 0)}
-	w.Open()
+	w := pyjson.Builder{Buf: append(text, 0)}
+	w.BeginObject()
 	for name, value := range v.Members() {
 		if value.IsGiven() && !skip[string(name.Text())] {
 			w.BeginMember(string(name.Text()))
-			w.B = appendUnwrapped(w.B, value, 0)
+			w.Buf = appendUnwrapped(w.Buf, value, 0)
 		}
 	}
-	w.Close()
-	sum := sha256.Sum256(w.B)
+	w.EndObject()
+	sum := sha256.Sum256(w.Buf)
 	return "import:" + string(f) + ":" + hex.EncodeToString(sum[:])
 }
 

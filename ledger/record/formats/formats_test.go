@@ -21,7 +21,7 @@ var berlin = func() *Options {
 	if err != nil {
 		panic(err)
 	}
-	return &Options{Zone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
+	return &Options{DefaultZone: zone, Project: "story", Subject: "song", Limits: record.DefaultLimits()}
 }()
 
 // requireAccounted fails the test unless the conversions list each value inside native, or a value
@@ -31,7 +31,7 @@ func requireAccounted(t require.TestingT, native []byte, conversions []Conversio
 	for _, e := range conversions {
 		for _, m := range e.Members {
 			noted[m.Pointer] = true
-			require.NotEmpty(t, m.As, m.Pointer)
+			require.NotEmpty(t, m.Detail, m.Pointer)
 		}
 	}
 	var d pyjson.Document
@@ -61,13 +61,13 @@ func requireAccounted(t require.TestingT, native []byte, conversions []Conversio
 // the resulting records must match.
 func TestNativeValuesOfCPython(t *testing.T) {
 	oracle := cpython.Start(t)
-	checks := map[Format]map[record.Result]int{}
+	checks := map[Format]map[record.CheckResult]int{}
 	for _, f := range BatchFormats {
 		seeds := make([]int, 300)
 		for i := range seeds {
 			seeds[i] = i
 		}
-		checks[f] = make(map[record.Result]int)
+		checks[f] = make(map[record.CheckResult]int)
 		for _, native := range cpython.Ask[int, []byte](t, oracle, strings.ReplaceAll(string(f), "-", "_"), seeds) {
 			conversions, err := f.Convert(native, *berlin)
 			require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestNativeValuesOfCPython(t *testing.T) {
 		}
 	}
 	for f, counts := range checks {
-		require.Greater(t, counts[record.Match], 300, f)
+		require.Greater(t, counts[record.ResultMatch], 300, f)
 	}
 	t.Log(checks)
 }
@@ -136,7 +136,7 @@ func TestNothingIsDropped(t *testing.T) {
 		native := []byte(anyNative(t, 2))
 		o := *berlin
 		if rapid.Bool().Draw(t, "without zone") {
-			o.Zone = nil
+			o.DefaultZone = nil
 		}
 		for _, f := range BatchFormats {
 			conversions, err := f.Convert(native, o)

@@ -31,13 +31,13 @@ type generation struct {
 }
 
 func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *generation {
-	return &generation{draft: newDraft(record.IPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
+	return &generation{draft: newDraft(record.KindIPCRecord, key(f, v, nil, parts...), o), span: new(tracepb.Span)}
 }
 
 // notGeneration returns a Conversion that leaves out a native value because it is not a generation.
 // reason explains why.
 func notGeneration(pointer, pattern, reason string) Conversion {
-	return Conversion{Members: []Member{{pointer, pattern, Left, reason}}}
+	return Conversion{Members: []Member{{pointer, pattern, OutcomeLeftOut, reason}}}
 }
 
 func (g *generation) attribute(name string, v *commonpb.AnyValue) {
@@ -66,7 +66,7 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 		return
 	}
 	g.valueAttribute(attribute, m.value)
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", as) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "%s", as) })
 }
 
 // place is a JSON pointer into the native value, with the pattern for that pointer. If the pattern
@@ -93,14 +93,14 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 		return
 	}
 	*id = decoded
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/%s", label) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "labels/%s", label) })
 }
 
 // begin uses a member as the generation's start time, or keeps the member if it is not a time.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "timestamp") })
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "timestamp") })
 		return
 	}
 	g.keepAt(at.pointer, at.pattern, m)
@@ -111,7 +111,7 @@ func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
 		g.accounts = append(g.accounts, func() {
-			g.note(at.pointer, at.pattern, Taken, "usage/duration_ms, computed from the start and end times")
+			g.note(at.pointer, at.pattern, OutcomeTaken, "usage/duration_ms, computed from the start and end times")
 		})
 		return
 	}
@@ -169,7 +169,7 @@ func (g *generation) input(at place, m member) {
 	default:
 		g.valueAttribute("input.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "%s", g.whereInput()) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "%s", g.whereInput()) })
 }
 
 // asChat converts a string to a list with a single user message, because a chat input can also be
@@ -179,12 +179,12 @@ func asChat(v pyjson.Value) pyjson.Value {
 		return v
 	}
 	var w pyjson.Builder
-	w.B = append(w.B, '[')
-	w.Open()
+	w.Buf = append(w.Buf, '[')
+	w.BeginObject()
 	w.Text("role", []byte("user"))
 	w.Text("content", v.Text())
-	w.Close()
-	return parseOwn(append(w.B, ']'))
+	w.EndObject()
+	return parseOwn(append(w.Buf, ']'))
 }
 
 // parseOwn parses JSON that this package has written. It returns the absent Value if the JSON is
@@ -222,7 +222,7 @@ func (g *generation) output(at place, m member) {
 	default:
 		g.valueAttribute("output.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "output") })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "output") })
 }
 
 // sampling maps the names that tools use for model parameters to the record fields that hold them.
@@ -262,11 +262,11 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			}
 			switch {
 			case !value.IsGiven():
-				g.note(below.pointer, below.pattern, Left, LeftNull)
+				g.note(below.pointer, below.pattern, OutcomeLeftOut, DetailNull)
 			case field != "":
-				g.note(below.pointer, below.pattern, Taken, "%s", field)
+				g.note(below.pointer, below.pattern, OutcomeTaken, "%s", field)
 			default:
-				g.note(below.pointer, below.pattern, Left, "the parameter is not known to affect the output and could be a credential")
+				g.note(below.pointer, below.pattern, OutcomeLeftOut, "the parameter is not known to affect the output and could be a credential")
 			}
 		}
 	})
@@ -307,7 +307,7 @@ const operation = "gen_ai.operation.name"
 
 // complete converts the span to a record and returns the finished Conversion.
 func (g *generation) complete() Conversion {
-	limits := genai.LabelLimits{Labels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), LabelBytes: g.options.Limits.LabelBytes}
+	limits := genai.LabelLimits{MaxLabels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), MaxValueBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
 	for item := range limits.ReadSpans(one) {
 		if item.Err != nil {

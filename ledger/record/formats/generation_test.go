@@ -109,7 +109,7 @@ func TestExports(t *testing.T) {
 			for i, e := range conversions {
 				for _, m := range e.Members {
 					require.NotContains(t, outcomes, m.Pointer, "each member is accounted for once")
-					outcomes[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.As)
+					outcomes[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.Detail)
 				}
 				if c.records[i] == "" {
 					require.Empty(t, e.Kind)

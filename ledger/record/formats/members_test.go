@@ -35,7 +35,7 @@ func outcomeOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
 	for _, m := range e.Members {
 		if m.Pointer == pointer {
-			return string(m.Outcome) + " " + m.As
+			return string(m.Outcome) + " " + m.Detail
 		}
 	}
 	require.Fail(t, "the member is not accounted for", pointer)
@@ -86,7 +86,7 @@ func TestTimeWithoutZone(t *testing.T) {
 	require.Equal(t, "2025-11-12T18:53:35+01:00", string(r.Member("timestamp").Text()))
 	require.Equal(t, "Europe/Berlin", string(r.Member("labels").Member("imported_zone").Text()))
 	require.Equal(t, "taken as timestamp in the stated zone", outcomeOf(t, e, "/timestamp"))
-	o.Zone = nil
+	o.DefaultZone = nil
 	again, r := only(t, AxisLog, native, o)
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))

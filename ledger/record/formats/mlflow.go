@@ -129,15 +129,15 @@ func (g *generation) mlflowMember(m member) {
 		}
 		if text := strings.ToUpper(string(code.Text())); strings.HasSuffix(text, "ERROR") || string(code.Raw()) == "2" {
 			g.failed()
-			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "labels/error") })
+			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "labels/error") })
 			return
 		}
-		g.note(at.pointer, at.pattern, Left, "the status is not an error")
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")
 	case "mlflow.span_dict_version", "span_dict_version":
-		g.note(at.pointer, at.pattern, Left, "the member describes only the export format")
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the member describes only the export format")
 	case "events":
 		if isArray(m.value) && m.value.Len() == 0 {
-			g.note(at.pointer, at.pattern, Left, "the value is empty")
+			g.note(at.pointer, at.pattern, OutcomeLeftOut, "the value is empty")
 			return
 		}
 		g.keep(m)
@@ -150,7 +150,7 @@ func (g *generation) mlflowMember(m member) {
 // are in base64.
 func (g *generation) mlflowID(m member, at place) {
 	if m.name == "trace_id" && g.span.TraceId != nil {
-		g.note(at.pointer, at.pattern, Left, "the trace ID was already taken from another member")
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the trace ID was already taken from another member")
 		return
 	}
 	v := m.value
@@ -165,7 +165,7 @@ func (g *generation) mlflowID(m member, at place) {
 		g.span.TraceId = nil
 	}
 	if len(v.Text()) == 0 {
-		g.note(at.pointer, at.pattern, Left, "the value is empty")
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the value is empty")
 		return
 	}
 	g.identify(at, member{m.name, hexOfBase64(v, size)}, id, size, label)
@@ -175,9 +175,9 @@ func (g *generation) mlflowID(m member, at place) {
 func (g *generation) mlflowAttribute(m member, at place) {
 	switch m.name {
 	case "mlflow.spanType":
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
 	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
-		g.note(at.pointer, at.pattern, Left, "the attribute duplicates other attributes or is used only by MLflow")
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the attribute duplicates other attributes or is used only by MLflow")
 	case "mlflow.spanInputs":
 		g.modelParameters(at, m, true)
 		if definitions := m.value.Member("tools"); isArray(definitions) {

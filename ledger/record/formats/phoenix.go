@@ -90,7 +90,7 @@ var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
-		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
 	case "context.trace_id":
 		p.identify(at, m, &p.span.TraceId, 16, "trace_id")
 	case "context.span_id":
@@ -104,10 +104,10 @@ func (p *phoenixReader) member(m member, at place) {
 	case "status_code":
 		if string(m.value.Text()) == "ERROR" {
 			p.failed()
-			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "labels/error") })
+			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "labels/error") })
 			return
 		}
-		p.note(at.pointer, at.pattern, Left, "the status is not an error")
+		p.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")
 	default:
 		p.keepAt(at.pointer, at.pattern, m)
 	}
@@ -140,9 +140,9 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	case "llm.tools":
 		p.tools(m, at)
 	case "openinference.span.kind":
-		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "the kind of the record") })
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
 	case "input.mime_type", "output.mime_type":
-		p.note(at.pointer, at.pattern, Left, "the type is evident from the value")
+		p.note(at.pointer, at.pattern, OutcomeLeftOut, "the type is evident from the value")
 	case "llm", "input", "output", "session", "openinference", "llm.token_count", "llm.prompt_template":
 		if !isObject(v) {
 			p.keepAt(at.pointer, at.pattern, m)
@@ -183,7 +183,7 @@ func (p *phoenixReader) tools(m member, at place) {
 		text = append(text, e.Raw()...)
 	}
 	p.textAttribute("gen_ai.tool.definitions", append(text, ']'))
-	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, Taken, "payload/tools") })
+	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "payload/tools") })
 }
 
 // takeInputs adds the input and output that collect found to the span.
@@ -209,10 +209,12 @@ func (p *phoenixReader) takeInputs() {
 				if i == 0 {
 					where = p.whereInput()
 				}
-				p.note(c.at.pointer, c.at.pattern, Taken, "%s", where)
+				p.note(c.at.pointer, c.at.pattern, OutcomeTaken, "%s", where)
 			})
 			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
-				p.accounts = append(p.accounts, func() { p.note(other.at.pointer, other.at.pattern, Left, "the messages contain the same text") })
+				p.accounts = append(p.accounts, func() {
+					p.note(other.at.pointer, other.at.pattern, OutcomeLeftOut, "the messages contain the same text")
+				})
 				p.values[i+1] = nil
 			}
 		case as != "":
@@ -230,7 +232,7 @@ func (p *phoenixReader) takeInputs() {
 func nested(v pyjson.Value) pyjson.Value {
 	var w pyjson.Builder
 	appendNested(&w, v, 0)
-	return parseOwn(w.B)
+	return parseOwn(w.Buf)
 }
 
 // maxNested is the maximum depth at which nested converts arrays and objects.
@@ -239,14 +241,14 @@ const maxNested = 8
 func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 	switch {
 	case isArray(v) && depth < maxNested:
-		w.B = append(w.B, '[')
+		w.Buf = append(w.Buf, '[')
 		i := 0
 		for e := range v.Elements() {
 			w.Comma(i)
 			appendNested(w, e, depth+1)
 			i++
 		}
-		w.B = append(w.B, ']')
+		w.Buf = append(w.Buf, ']')
 	case isObject(v) && depth < maxNested:
 		var members []member
 		for name, value := range v.Members() {
@@ -254,7 +256,7 @@ func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 		}
 		appendMembers(w, members, depth)
 	default:
-		w.B = append(w.B, v.Raw()...)
+		w.Buf = append(w.Buf, v.Raw()...)
 	}
 }
 
@@ -273,7 +275,7 @@ func appendMembers(w *pyjson.Builder, members []member, depth int) {
 		}
 		below[first] = append(below[first], member{rest, m.value})
 	}
-	w.Open()
+	w.BeginObject()
 	for _, name := range names {
 		w.BeginMember(name)
 		if own := below[name][0]; own.name == "" {
@@ -282,5 +284,5 @@ func appendMembers(w *pyjson.Builder, members []member, depth int) {
 		}
 		appendMembers(w, below[name], depth+1)
 	}
-	w.Close()
+	w.EndObject()
 }

@@ -11,7 +11,7 @@ import (
 // providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
 // are layers: a member can be in any of them, and the outermost layer that has it takes precedence.
 func providence(v pyjson.Value, o Options) Conversion {
-	p := &providenceRow{draft: newDraft(record.RunDAG, key(Providence, v, volatileMembers), o), used: make(map[string][]string)}
+	p := &providenceRow{draft: newDraft(record.KindRunDAG, key(Providence, v, volatileMembers), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
 	for _, name := range [...]string{"run_dag_blob", "run_dag", "dag"} {
 		if p.dag.object.Kind() == pyjson.Absent {
@@ -27,7 +27,7 @@ func providence(v pyjson.Value, o Options) Conversion {
 	case p.buildable():
 		p.buildInputs()
 	case p.dag.object.Kind() == pyjson.Absent:
-		p.note("", "", Left, "no record was created")
+		p.note("", "", OutcomeLeftOut, "no record was created")
 		return p.leave("the row has neither a run-DAG in JSON nor the inputs needed to build one")
 	default:
 		p.oneAnswer()
@@ -91,7 +91,7 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 		return v, v.IsGiven()
 	}
 	d := new(pyjson.Document)
-	if d.ParseLimited(v.Text(), record.DefaultLimits().Values) != nil {
+	if d.ParseLimited(v.Text(), record.DefaultLimits().JSONValues) != nil {
 		return pyjson.Value{}, false
 	}
 	return d.Root(), d.Root().IsGiven()
@@ -190,11 +190,11 @@ func (p *providenceRow) buildable() bool {
 // buildInputs writes the member "inputs", which the ledger uses to check each stage of the run-DAG.
 func (p *providenceRow) buildInputs() {
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	take := func(f layerMember, name string) {
 		if f.given() {
 			w.BeginMember(name)
-			w.B = append(w.B, f.value.Raw()...)
+			w.Buf = append(w.Buf, f.value.Raw()...)
 			p.use(f, "inputs/"+name)
 		}
 	}
@@ -215,8 +215,8 @@ func (p *providenceRow) buildInputs() {
 	take(raw, "raw_answer_text")
 	take(rendered, "rendered_text")
 	p.baseClaims(&w, take)
-	w.Close()
-	p.raw("inputs", w.B)
+	w.EndObject()
+	p.raw("inputs", w.Buf)
 }
 
 func firstOf(list ...layerMember) layerMember {
@@ -246,7 +246,7 @@ var (
 		"retrieval_plan_hash", "lookup_path", "claim_statuses", "violations", "answer_mode"}
 	rejectMembers = []string{"question_hash", "preflight_hash", "preflight_payload", "rejection_reason", "answer_text", "violations",
 		"audit_mode", "verifier_method"}
-	preflightMembers = append([]string{"stage", "node_version"}, rules.Clauses[:]...)
+	preflightMembers = append([]string{"stage", "node_version"}, rules.PreflightClauses[:]...)
 )
 
 // only returns the object f without the members that are not in known. It passes each removed
@@ -254,7 +254,7 @@ var (
 // bytes of f unchanged.
 func (p *providenceRow) only(f layerMember, known []string) []byte {
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	whole := true
 	for name, value := range f.value.Members() {
 		m := string(name.Text())
@@ -263,20 +263,20 @@ func (p *providenceRow) only(f layerMember, known []string) []byte {
 			if m == "preflight_payload" && isObject(value) {
 				inner := p.only(layerMember{member{m, value}, f.pointer + pointerTo(m)}, preflightMembers)
 				whole = whole && len(inner) == len(value.Raw())
-				w.B = append(w.B, inner...)
+				w.Buf = append(w.Buf, inner...)
 				continue
 			}
-			w.B = append(w.B, value.Raw()...)
+			w.Buf = append(w.Buf, value.Raw()...)
 			continue
 		}
 		whole = false
 		p.keepAt(f.pointer+pointerTo(m), "", member{m, value})
 	}
-	w.Close()
+	w.EndObject()
 	if whole {
 		return f.value.Raw() // copies the object byte for byte
 	}
-	return w.B
+	return w.Buf
 }
 
 // takeInputs adds the row's inputs or reject_inputs to the record. If inputs has no answer_text,
@@ -319,7 +319,7 @@ func (p *providenceRow) oneAnswer() {
 			// A run-DAG without inputs cannot have a second text. Mark the text as used, or rest
 			// would keep it as a label.
 			p.used[other.pointer] = []string{}
-			p.note(other.pointer, "", Left, "a run-DAG without inputs can have only one text; add sources, counts, and hashes to keep this text as well")
+			p.note(other.pointer, "", OutcomeLeftOut, "a run-DAG without inputs can have only one text; add sources, counts, and hashes to keep this text as well")
 		}
 	}
 }

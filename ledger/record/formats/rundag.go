@@ -23,9 +23,9 @@ func (p *providenceRow) takeRun() {
 	p.takeQuestion()
 	p.takeDimensions()
 	for _, name := range [...]string{"timestamp", "created_at"} {
-		f := p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, name)
+		f := p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.DefaultZone); return ok }, name)
 		if f.given() && !p.names["timestamp"] {
-			text, zoned, _ := parseTime(f.value, p.options.Zone)
+			text, zoned, _ := parseTime(f.value, p.options.DefaultZone)
 			p.text("timestamp", []byte(text))
 			p.zoned = p.zoned || zoned
 			p.use(f, "timestamp")
@@ -85,28 +85,28 @@ func (p *providenceRow) takeDAG() {
 		return
 	}
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	root := p.find(isDigest, "root", "run_dag_root")
 	if own := dag.Member("root"); own.IsGiven() {
 		root = layerMember{member{"root", own}, p.dag.pointer + "/root"}
 	}
 	if root.given() {
 		w.BeginMember("root")
-		w.B = append(w.B, root.value.Raw()...)
+		w.Buf = append(w.Buf, root.value.Raw()...)
 		p.use(root, "dag/root")
 	}
 	if again := p.find(isDigest, "run_dag_root"); again.given() && string(again.value.Text()) == string(root.value.Text()) && again.pointer != root.pointer {
 		p.use(again, "dag/root (same value)")
 	}
 	w.BeginMember("nodes")
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	i, exact := 0, dag.Member("root").IsGiven()
 	for n := range dag.Member("nodes").Elements() {
 		w.Comma(i)
 		exact = p.appendNode(&w, n, p.dag.pointer+"/nodes/"+strconv.Itoa(i)) && exact
 		i++
 	}
-	w.B = append(w.B, ']')
+	w.Buf = append(w.Buf, ']')
 	p.use(layerMember{pointer: p.dag.pointer + "/nodes"}, "dag/nodes")
 	preflight := p.find(isObject, "preflight_payload")
 	if own := dag.Member("preflight_payload"); isObject(own) {
@@ -117,49 +117,49 @@ func (p *providenceRow) takeDAG() {
 		payload := p.only(preflight, preflightMembers)
 		exact = exact && len(payload) == len(preflight.value.Raw())
 		w.BeginMember("preflight_payload")
-		w.B = append(w.B, payload...)
+		w.Buf = append(w.Buf, payload...)
 		p.use(preflight, "dag/preflight_payload")
 		members++
 	}
-	w.Close()
+	w.EndObject()
 	if exact && dag.Len() == members && (!preflight.given() || dag.Member("preflight_payload").IsGiven()) {
-		w.B = dag.Raw() // copies the run-DAG byte for byte
+		w.Buf = dag.Raw() // copies the run-DAG byte for byte
 	}
-	p.raw("dag", w.B)
+	p.raw("dag", w.Buf)
 }
 
 // appendNode appends a stage, and reports whether it copied all members of the stage.
 func (p *providenceRow) appendNode(w *pyjson.Builder, n pyjson.Value, pointer string) (exact bool) {
 	if !isObject(n) {
-		w.B = append(w.B, n.Raw()...) // the ledger will report the error
+		w.Buf = append(w.Buf, n.Raw()...) // the ledger will report the error
 		return true
 	}
-	w.Open()
+	w.BeginObject()
 	exact = true
 	for name, value := range n.Members() {
 		switch m := string(name.Text()); m {
 		case "stage", "hash":
 			w.BeginMember(m)
-			w.B = append(w.B, value.Raw()...)
+			w.Buf = append(w.Buf, value.Raw()...)
 		default:
 			exact = false
 			at := pointer + pointerTo(m)
 			p.keepAt(at, p.dag.pointer+"/nodes/*"+pointerTo(m), member{at[1:], value})
 		}
 	}
-	w.Close()
+	w.EndObject()
 	return exact
 }
 
 // takeDimensions adds the dimensions of the cache key, if the row has all the required ones.
 func (p *providenceRow) takeDimensions() {
 	if own := p.find(isObject, "cache_dimensions"); own.given() {
-		p.raw("cache_dimensions", p.only(own, rules.Dimensions[:]))
+		p.raw("cache_dimensions", p.only(own, rules.CacheDimensions[:]))
 		p.use(own, "cache_dimensions")
 		return
 	}
-	values := make([]layerMember, len(rules.Dimensions))
-	for i, name := range rules.Dimensions {
+	values := make([]layerMember, len(rules.CacheDimensions))
+	for i, name := range rules.CacheDimensions {
 		form := isDigest
 		if rules.IsVersionDimension(name) {
 			form = func(v pyjson.Value) bool { return isWTF(v) || isInteger(v) }
@@ -216,13 +216,13 @@ func textOrNumber(v pyjson.Value) []byte {
 
 func (p *providenceRow) writeDimensions(values []layerMember) {
 	var w pyjson.Builder
-	w.Open()
+	w.BeginObject()
 	for i, f := range values {
-		w.Text(rules.Dimensions[i], textOrNumber(f.value))
-		p.use(f, "cache_dimensions/"+rules.Dimensions[i])
+		w.Text(rules.CacheDimensions[i], textOrNumber(f.value))
+		p.use(f, "cache_dimensions/"+rules.CacheDimensions[i])
 	}
-	w.Close()
-	p.raw("cache_dimensions", w.B)
+	w.EndObject()
+	p.raw("cache_dimensions", w.Buf)
 }
 
 // takeState records the state change that is to be made after the record has been posted.
@@ -232,18 +232,18 @@ func (p *providenceRow) takeState() {
 	if !state.given() {
 		return
 	}
-	if s := record.State(state.value.Text()); s == record.Live {
+	if s := record.State(state.value.Text()); s == record.StateLive {
 		p.use(state, "state: new records are live by default")
 	} else {
 		p.use(state, "state")
-		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.Zone); return ok }, "state_changed_at")
+		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.DefaultZone); return ok }, "state_changed_at")
 		change := &RecordChange{State: s, Reason: "imported as " + string(s), Key: p.changeKey(string(s), at.value, by.value)}
 		if by.given() {
 			change.OriginalActor = string(by.value.Text())
 			p.use(by, "original_actor of the state change")
 		}
 		if at.given() {
-			change.Timestamp, _, _ = parseTime(at.value, p.options.Zone)
+			change.Timestamp, _, _ = parseTime(at.value, p.options.DefaultZone)
 			p.use(at, "timestamp of the state change")
 		}
 		reason := p.find(func(v pyjson.Value) bool {
@@ -267,13 +267,13 @@ func (p *providenceRow) rest() {
 			switch {
 			case used && len(taken) > 0:
 				for _, as := range taken {
-					p.note(at, "", Taken, "%s", as)
+					p.note(at, "", OutcomeTaken, "%s", as)
 				}
 			case used: // accounted for by its members or by a note
 			case l.pointer == "" && volatileMembers[m.name]:
-				p.note(at, "", Left, "the member can change while the run stays the same, so it is not part of the record")
+				p.note(at, "", OutcomeLeftOut, "the member can change while the run stays the same, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
-				p.note(at, "", Taken, "dag: the value is the hash of stage %s", p.stageOf(value.Text()))
+				p.note(at, "", OutcomeTaken, "dag: the value is the hash of stage %s", p.stageOf(value.Text()))
 			default:
 				p.keepAt(at, "", m)
 				p.hintZone(m)

@@ -18,7 +18,7 @@ func validationCache(v pyjson.Value, o Options) []Conversion {
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
-			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), Left, about.Reason})
+			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), OutcomeLeftOut, about.Reason})
 			continue
 		}
 		conversions = append(conversions, cachedPath(id, value, o))
@@ -39,15 +39,15 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 	if own := v.Member("project"); isName(own) {
 		project = string(own.Text())
 	}
-	d := newDraft(record.PathFingerprint, key(ValidationCache, v, validationMembers, id, project), o)
+	d := newDraft(record.KindPathFingerprint, key(ValidationCache, v, validationMembers, id, project), o)
 	d.conversion.Name, d.prefix, d.pattern = id, pointerTo(id), "/*"
 	route, ok := routeOf(v.Member("route"))
 	switch {
 	case project == "":
-		d.note("", "", Left, "no record was created")
+		d.note("", "", OutcomeLeftOut, "no record was created")
 		return d.leave("the entry does not name its project; specify one with project")
 	case !ok:
-		d.note("", "", Left, "no record was created")
+		d.note("", "", OutcomeLeftOut, "no record was created")
 		return d.leave("the entry has no valid route")
 	}
 	d.text("project", []byte(project))
@@ -59,18 +59,18 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 		m := member{string(name.Text()), value}
 		switch m.name {
 		case "route":
-			d.note(pointerTo(m.name), "", Taken, "route")
+			d.note(pointerTo(m.name), "", OutcomeTaken, "route")
 		case "project":
 			if !isName(value) {
 				d.keep(m)
 				continue
 			}
-			d.note(pointerTo(m.name), "", Taken, "project")
+			d.note(pointerTo(m.name), "", OutcomeTaken, "project")
 		case "first_seen":
 			d.time(m)
 		case "route_hash":
 			if isPathID(value) {
-				d.note(pointerTo(m.name), "", Taken, "path_id")
+				d.note(pointerTo(m.name), "", OutcomeTaken, "path_id")
 				continue
 			}
 			d.keep(m)
@@ -109,17 +109,17 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	}
 	switch {
 	case agrees:
-		d.note("", "", Taken, "path_id: the name of the entry")
+		d.note("", "", OutcomeTaken, "path_id: the name of the entry")
 	case d.addLabel(keyLabel, id):
-		d.note("", "", Label, keyLabel+": the name of the entry is not the path_id of its route")
+		d.note("", "", OutcomeLabel, keyLabel+": the name of the entry is not the path_id of its route")
 	default:
-		d.note("", "", Left, "the name of the entry is not the path_id of its route and does not fit into a label")
+		d.note("", "", OutcomeLeftOut, "the name of the entry is not the path_id of its route and does not fit into a label")
 	}
 }
 
 func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
 
-func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShort }
+func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShortText }
 
 // fingerprintsOf returns a function that checks fingerprints of the given hash_version. An absent
 // version means rules.FingerprintVersion.
@@ -128,7 +128,7 @@ func fingerprintsOf(version pyjson.Value) func(pyjson.Value) bool {
 	if isVersion(version) {
 		name = string(version.Text())
 	}
-	return func(v pyjson.Value) bool { return rules.IsFingerprintOf(name, v.Text()) }
+	return func(v pyjson.Value) bool { return rules.IsFingerprintForVersion(name, v.Text()) }
 }
 
 // routeOf parses a route, which is either a string of passage names joined by arrows or a list of
@@ -157,11 +157,11 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 		return
 	}
 	by, at := v.Member("validated_by"), v.Member("validated_at")
-	c := &RecordChange{Path: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
+	c := &RecordChange{PathID: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
 	if isID(by) {
 		c.OriginalActor = string(by.Text())
 	}
-	if when, _, ok := parseTime(at, d.options.Zone); ok {
+	if when, _, ok := parseTime(at, d.options.DefaultZone); ok {
 		c.Timestamp = when
 	} else if isID(at) {
 		c.Reason += " at " + string(at.Text())
@@ -173,16 +173,16 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 func (d *draft) validationMember(m member) {
 	switch {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
-		d.note(pointerTo(m.name), "", Taken, "validation")
+		d.note(pointerTo(m.name), "", OutcomeTaken, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", Taken, "no validation: the path is not validated")
+		d.note(pointerTo(m.name), "", OutcomeTaken, "no validation: the path is not validated")
 	case m.name == "validated_by" && d.conversion.Change != nil && d.conversion.Change.OriginalActor != "":
-		d.note(pointerTo(m.name), "", Taken, "original_actor of the validation")
+		d.note(pointerTo(m.name), "", OutcomeTaken, "original_actor of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && d.conversion.Change.Timestamp != "":
-		d.note(pointerTo(m.name), "", Taken, "timestamp of the validation")
+		d.note(pointerTo(m.name), "", OutcomeTaken, "timestamp of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && isID(m.value):
-		d.note(pointerTo(m.name), "", Taken, "reason of the validation: the value is not a time with a zone")
+		d.note(pointerTo(m.name), "", OutcomeTaken, "reason of the validation: the value is not a time with a zone")
 	default: // do not keep it as a label, which would change the record once the path is validated
-		d.note(pointerTo(m.name), "", Left, "the value cannot be recorded in a validation of the path")
+		d.note(pointerTo(m.name), "", OutcomeLeftOut, "the value cannot be recorded in a validation of the path")
 	}
 }

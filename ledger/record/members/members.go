@@ -46,7 +46,7 @@ func (m Digests) Replace(pointer, digest []byte) Digests {
 // canonical JSON string, including the quotes. A digest is in hexadecimal.
 func (m Digests) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(pointer, digest []byte) bool) {
-		const value = len(`:"`) + 2*DigestBytes + len(`"`)
+		const value = len(`:"`) + 2*DigestSize + len(`"`)
 		if !m.IsComplete() {
 			return
 		}
@@ -117,20 +117,20 @@ func (m Digests) IsValid() bool {
 	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
 }
 
-// Unknown stands for a secret that is not known. Digests computed with it have the right pointers
+// UnknownSecret stands for a secret that is not known. Digests computed with it have the right pointers
 // but the wrong values.
-var Unknown = new(Secret)
+var UnknownSecret = new(Secret)
 
 // isPointer reports whether text is the JSON pointer of a payload member for which an event can
 // have a digest.
 func isPointer(text []byte) bool {
-	_, ok := Name(text)
+	_, ok := NameFromPointer(text)
 	return ok
 }
 
-// Name returns the name of the payload member with the given JSON pointer. ok is false if no event
+// NameFromPointer returns the name of the payload member with the given JSON pointer. ok is false if no event
 // can have a digest for such a member.
-func Name(pointer []byte) (name []byte, ok bool) {
+func NameFromPointer(pointer []byte) (name []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(pointer, []byte("/"))
 	if !ok || bytes.ContainsRune(rest, '/') {
 		return nil, false
@@ -152,7 +152,7 @@ func Name(pointer []byte) (name []byte, ok bool) {
 // Builder computes the digests of one payload's members.
 type Builder struct {
 	Secret    *Secret // if nil, the Builder computes no digests
-	Text      []byte  // buffer for the digests; must be empty at first
+	Buffer    []byte  // buffer for the digests; must be empty at first
 	count     int
 	escaped   bool // whether any pointer contains an escape, in which case the pointers may be out of order
 	overLimit bool // whether the payload exceeds MaxMembers or MaxName
@@ -174,15 +174,15 @@ func (m *Builder) add(name, form []byte) {
 	}
 	m.escaped = m.escaped || bytes.ContainsAny(name, "~/")
 	var room [2*MaxName + 1]byte
-	pointer := pyjson.AppendPointer(room[:0], name)
-	m.Text = append(m.Text, "{,"[min(m.count-1, 1)])
-	m.Text = append(pyjson.AppendString(m.Text, pointer), ':', '"')
-	m.Text = append(m.Secret.AppendDigest(m.Text, pointer, form), '"')
+	pointer := pyjson.AppendPointerToken(room[:0], name)
+	m.Buffer = append(m.Buffer, "{,"[min(m.count-1, 1)])
+	m.Buffer = append(pyjson.AppendString(m.Buffer, pointer), ':', '"')
+	m.Buffer = append(m.Secret.AppendDigest(m.Buffer, pointer, form), '"')
 }
 
-// End returns the digests of the members for which the visitor was called. The result uses the memory of
+// Finish returns the digests of the members for which the visitor was called. The result uses the memory of
 // m.Text.
-func (m *Builder) End() Digests {
+func (m *Builder) Finish() Digests {
 	switch {
 	case m.Secret == nil:
 		return nil
@@ -191,12 +191,12 @@ func (m *Builder) End() Digests {
 	case m.count == 0:
 		return Digests("{}")
 	}
-	m.Text = append(m.Text, '}')
+	m.Buffer = append(m.Buffer, '}')
 	if m.escaped {
 		var document pyjson.Document
-		if err := document.Parse(m.Text); err == nil { // fails only if a name is not valid UTF-8, in which case the record is refused
-			m.Text = document.Root().AppendCanonical(nil, pyjson.Compact)
+		if err := document.Parse(m.Buffer); err == nil { // fails only if a name is not valid UTF-8, in which case the record is refused
+			m.Buffer = document.Root().AppendCanonical(nil, pyjson.Compact)
 		}
 	}
-	return m.Text
+	return m.Buffer
 }

@@ -19,17 +19,17 @@ const (
 	MaxName    = 128 // maximum length of a member's name in bytes
 )
 
-// SecretBytes is the length of a ledger's secret for payload members, and DigestBytes is the length
+// SecretSize is the length of a ledger's secret for payload members, and DigestSize is the length
 // of a digest computed with it. Both are in bytes.
 const (
-	SecretBytes = 32
-	DigestBytes = 16
+	SecretSize = 32
+	DigestSize = 16
 )
 
 // Secret is the key that a ledger uses to compute the digests of payload members (spec: Payload
 // members). It is safe for concurrent use.
 type Secret struct {
-	secret [SecretBytes]byte
+	secret [SecretSize]byte
 	macs   sync.Pool // pool of *mac, so that the secret need not be hashed again for each digest
 }
 
@@ -46,13 +46,13 @@ func NewSecret() *Secret {
 	return s
 }
 
-// ReadSecret returns the Secret with the given bytes, or an error unless there are exactly
-// SecretBytes of them.
-func ReadSecret(secret []byte) (*Secret, error) {
-	if len(secret) != SecretBytes {
-		return nil, fmt.Errorf("the secret of payload members has %d bytes, but must have %d", len(secret), SecretBytes)
+// ParseSecret returns the Secret with the given bytes, or an error unless there are exactly
+// SecretSize of them.
+func ParseSecret(secret []byte) (*Secret, error) {
+	if len(secret) != SecretSize {
+		return nil, fmt.Errorf("the secret of payload members has %d bytes, but must have %d", len(secret), SecretSize)
 	}
-	return &Secret{secret: [SecretBytes]byte(secret)}, nil
+	return &Secret{secret: [SecretSize]byte(secret)}, nil
 }
 
 // Bytes returns the bytes of the secret. The caller must not modify them.
@@ -75,8 +75,8 @@ func (s *Secret) AppendDigest(dst, pointer, form []byte) []byte {
 	m.message = append(append(append(m.message[:0], "member\x00"...), pointer...), 0)
 	m.Write(m.message)
 	m.Write(form)
-	return hex.AppendEncode(dst, m.Sum(m.sum[:0])[:DigestBytes])
+	return hex.AppendEncode(dst, m.Sum(m.sum[:0])[:DigestSize])
 }
 
 // IsDigest reports whether text has the form of a member's digest.
-func IsDigest(text []byte) bool { return rules.IsHexDigits(text, 2*DigestBytes) }
+func IsDigest(text []byte) bool { return rules.IsHexDigits(text, 2*DigestSize) }

@@ -10,64 +10,64 @@ import (
 // Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in any
 // order: Close sorts them. The zero Builder is ready to use.
 type Builder struct {
-	B       []byte // output so far; after BeginMember, callers may append the value to it
+	Buf     []byte // output so far; after BeginMember, callers may append the value to it
 	members []span // members that Close must sort, from the outermost open object to the innermost
 	opened  []int  // for each open object, the index of its first member in members, or ordered
 	scratch []byte
 }
 
-// span is the position of one member, `"name":value,`, in Builder.B.
+// span is the position of one member, `"name":value,`, in Builder.Buf.
 type span struct {
 	name       string
 	start, end int
 }
 
-// Open begins an object.
-func (w *Builder) Open() {
-	w.B = append(w.B, '{')
+// BeginObject begins an object.
+func (w *Builder) BeginObject() {
+	w.Buf = append(w.Buf, '{')
 	w.opened = append(w.opened, len(w.members))
 }
 
-// ordered marks an object in Builder.opened that was begun with OpenOrdered.
+// ordered marks an object in Builder.opened that was begun with BeginSortedObject.
 const ordered = -1
 
-// OpenOrdered begins an object. The caller must add its members in sorted order and without
+// BeginSortedObject begins an object. The caller must add its members in sorted order and without
 // duplicates, and their names must need no escapes. The Builder does not check this, which makes
 // BeginMember and Close cheaper (BenchmarkEventBody).
-func (w *Builder) OpenOrdered() {
-	w.B = append(w.B, '{')
+func (w *Builder) BeginSortedObject() {
+	w.Buf = append(w.Buf, '{')
 	w.opened = append(w.opened, ordered)
 }
 
 // BeginMember begins a member. The caller must append the value to w.B before it calls another method.
 func (w *Builder) BeginMember(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
-		if w.B[len(w.B)-1] != '{' {
-			w.B = append(w.B, ',')
+		if w.Buf[len(w.Buf)-1] != '{' {
+			w.Buf = append(w.Buf, ',')
 		}
-		w.B = append(append(append(w.B, '"'), name...), '"', ':')
+		w.Buf = append(append(append(w.Buf, '"'), name...), '"', ':')
 		return
 	}
 	w.endMember()
-	w.members = append(w.members, span{name: name, start: len(w.B)})
-	w.B = AppendString(w.B, []byte(name))
-	w.B = append(w.B, ':')
+	w.members = append(w.members, span{name: name, start: len(w.Buf)})
+	w.Buf = AppendString(w.Buf, []byte(name))
+	w.Buf = append(w.Buf, ':')
 }
 
 // endMember writes a comma after the previous member of the innermost object, if there is one.
 func (w *Builder) endMember() {
 	if len(w.members) > w.opened[len(w.opened)-1] {
-		w.B = append(w.B, ',')
-		w.members[len(w.members)-1].end = len(w.B)
+		w.Buf = append(w.Buf, ',')
+		w.members[len(w.members)-1].end = len(w.Buf)
 	}
 }
 
-// Close ends the innermost open object. It panics if two members have the same name, unless the
-// object was begun with OpenOrdered.
-func (w *Builder) Close() {
+// EndObject ends the innermost open object. It panics if two members have the same name, unless the
+// object was begun with BeginSortedObject.
+func (w *Builder) EndObject() {
 	first := w.opened[len(w.opened)-1]
 	if first == ordered {
-		w.B = append(w.B, '}')
+		w.Buf = append(w.Buf, '}')
 		w.opened = w.opened[:len(w.opened)-1]
 		return
 	}
@@ -77,10 +77,10 @@ func (w *Builder) Close() {
 	if !slices.IsSortedFunc(members, byName) {
 		start := members[0].start
 		slices.SortFunc(members, byName)
-		w.scratch = append(w.scratch[:0], w.B[start:]...)
-		w.B = w.B[:start]
+		w.scratch = append(w.scratch[:0], w.Buf[start:]...)
+		w.Buf = w.Buf[:start]
 		for _, m := range members {
-			w.B = append(w.B, w.scratch[m.start-start:m.end-start]...)
+			w.Buf = append(w.Buf, w.scratch[m.start-start:m.end-start]...)
 		}
 	}
 	for i := 1; i < len(members); i++ {
@@ -90,9 +90,9 @@ func (w *Builder) Close() {
 		}
 	}
 	if len(members) > 0 {
-		w.B = w.B[:len(w.B)-1]
+		w.Buf = w.Buf[:len(w.Buf)-1]
 	}
-	w.B = append(w.B, '}')
+	w.Buf = append(w.Buf, '}')
 	w.members, w.opened = w.members[:first], w.opened[:len(w.opened)-1]
 }
 
@@ -100,19 +100,19 @@ func (w *Builder) Close() {
 func (w *Builder) Text(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
-		w.B = AppendString(w.B, value)
+		w.Buf = AppendString(w.Buf, value)
 	}
 }
 
 // Texts adds a member with an array of strings as its value. If list is nil, the array is empty.
 func (w *Builder) Texts(name string, list [][]byte) {
 	w.BeginMember(name)
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, text := range list {
 		w.Comma(i)
-		w.B = AppendString(w.B, text)
+		w.Buf = AppendString(w.Buf, text)
 	}
-	w.B = append(w.B, ']')
+	w.Buf = append(w.Buf, ']')
 }
 
 // NullableText adds a member with a string value, or with the value null if value is nil.
@@ -129,17 +129,17 @@ func (w *Builder) NullableText(name string, value []byte) {
 func (w *Builder) UnescapedText(name string, value []byte) {
 	w.BeginMember(name)
 	if value == nil {
-		w.B = append(w.B, "null"...)
+		w.Buf = append(w.Buf, "null"...)
 		return
 	}
-	w.B = append(append(append(w.B, '"'), value...), '"')
+	w.Buf = append(append(append(w.Buf, '"'), value...), '"')
 }
 
 // Raw adds a member whose value is already canonical JSON. If value is nil, it adds nothing.
 func (w *Builder) Raw(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
-		w.B = append(w.B, value...)
+		w.Buf = append(w.Buf, value...)
 	}
 }
 
@@ -147,34 +147,34 @@ func (w *Builder) Raw(name string, value []byte) {
 func (w *Builder) Value(name string, v Value) {
 	if v.IsGiven() {
 		w.BeginMember(name)
-		w.B = v.AppendCanonical(w.B, Compact)
+		w.Buf = v.AppendCanonical(w.Buf, Compact)
 	}
 }
 
-// Integer adds a member with an integer value, which may be negative.
-func (w *Builder) Integer(name string, value int) {
+// Int adds a member with an integer value, which may be negative.
+func (w *Builder) Int(name string, value int) {
 	w.BeginMember(name)
-	w.B = strconv.AppendInt(w.B, int64(value), 10)
+	w.Buf = strconv.AppendInt(w.Buf, int64(value), 10)
 }
 
 // Uint adds a member with a nonnegative integer value.
 func (w *Builder) Uint(name string, value uint64) {
 	w.BeginMember(name)
-	w.B = strconv.AppendUint(w.B, value, 10)
+	w.Buf = strconv.AppendUint(w.Buf, value, 10)
 }
 
 // Digest adds a member whose value is a hash in lower-case hexadecimal.
 func (w *Builder) Digest(name string, h [32]byte) {
 	w.BeginMember(name)
-	w.B = append(w.B, '"')
-	w.B = hex.AppendEncode(w.B, h[:])
-	w.B = append(w.B, '"')
+	w.Buf = append(w.Buf, '"')
+	w.Buf = hex.AppendEncode(w.Buf, h[:])
+	w.Buf = append(w.Buf, '"')
 }
 
 // Comma writes the comma before element i of an array. It writes nothing before element 0.
 func (w *Builder) Comma(i int) {
 	if i > 0 {
-		w.B = append(w.B, ',')
+		w.Buf = append(w.Buf, ',')
 	}
 }
 

@@ -74,8 +74,8 @@ func (d *Document) ParseLimited(src []byte, limit int) error {
 }
 
 func (d *Document) parse(src []byte) error {
-	if len(src) > MaxBytes {
-		return &SyntaxError{Offset: MaxBytes, Msg: "document too large"}
+	if len(src) > MaxSourceBytes {
+		return &SyntaxError{Offset: MaxSourceBytes, Msg: "document too large"}
 	}
 	if !utf8.Valid(src) {
 		return &SyntaxError{Offset: firstInvalid(src), Msg: "invalid UTF-8"}

@@ -82,8 +82,8 @@ func TestSyntaxErrorText(t *testing.T) {
 
 func TestParseTooLarge(t *testing.T) {
 	var d Document
-	err := d.Parse(make([]byte, MaxBytes+1))
-	require.Equal(t, &SyntaxError{Offset: MaxBytes, Msg: "document too large"}, err)
+	err := d.Parse(make([]byte, MaxSourceBytes+1))
+	require.Equal(t, &SyntaxError{Offset: MaxSourceBytes, Msg: "document too large"}, err)
 }
 
 func TestParseDoesNotAllocateWhenWarm(t *testing.T) {

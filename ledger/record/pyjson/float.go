@@ -84,7 +84,7 @@ func normalise(dst, number []byte) []byte {
 }
 
 // parseExponent parses an exponent with an optional sign. To avoid an overflow, it caps the
-// magnitude at 4*MaxBytes. No document has enough digits to offset such an exponent.
+// magnitude at 4*MaxSourceBytes. No document has enough digits to offset such an exponent.
 func parseExponent(text []byte) int64 {
 	negative := text[0] == '-'
 	if negative || text[0] == '+' {
@@ -92,7 +92,7 @@ func parseExponent(text []byte) int64 {
 	}
 	var value int64
 	for _, c := range text {
-		value = min(value*10+int64(c-'0'), 4*MaxBytes)
+		value = min(value*10+int64(c-'0'), 4*MaxSourceBytes)
 	}
 	if negative {
 		return -value

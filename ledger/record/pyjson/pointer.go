@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendPointer appends one reference token to a JSON pointer (RFC 6901). Because pointers appear
+// AppendPointerToken appends one reference token to a JSON pointer (RFC 6901). Because pointers appear
 // in error messages, bytes that are not valid UTF-8 are replaced with U+FFFD: once per lone
 // surrogate and once per remaining invalid byte.
-func AppendPointer(dst []byte, token []byte) []byte {
+func AppendPointerToken(dst []byte, token []byte) []byte {
 	dst = append(dst, '/')
 	for len(token) > 0 {
 		size := 1
@@ -31,10 +31,10 @@ func AppendPointer(dst []byte, token []byte) []byte {
 	return dst
 }
 
-// LoneSurrogate finds the first string in v that contains a lone surrogate and returns its JSON
+// FindLoneSurrogate finds the first string in v that contains a lone surrogate and returns its JSON
 // pointer relative to v. If the string is a member name, it returns the pointer of the object that
 // contains the member.
-func (v Value) LoneSurrogate() (pointer string, found bool) {
+func (v Value) FindLoneSurrogate() (pointer string, found bool) {
 	if v.doc == nil || !v.doc.lone {
 		return "", false
 	}
@@ -65,7 +65,7 @@ func (d *Document) appendPath(dst []byte, from, to uint32) []byte {
 			child = d.next(child)
 		}
 		if object {
-			dst = AppendPointer(dst, d.textOf(child-1))
+			dst = AppendPointerToken(dst, d.textOf(child-1))
 		} else {
 			dst = strconv.AppendInt(append(dst, '/'), int64(position), 10)
 		}

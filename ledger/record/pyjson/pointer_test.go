@@ -17,7 +17,7 @@ func TestAppendPointer(t *testing.T) {
 		"\xff\xed\xa0":           "/\ufffd\ufffd\ufffd",
 		"\xed\x9f\xbf\ufffd\"\n": "/\ud7ff\ufffd\"\n",
 	} {
-		require.Equal(t, "p"+want, string(AppendPointer([]byte("p"), []byte(token))), "%q", token)
+		require.Equal(t, "p"+want, string(AppendPointerToken([]byte("p"), []byte(token))), "%q", token)
 	}
 }
 
@@ -37,14 +37,14 @@ func TestLoneSurrogate(t *testing.T) {
 		{`{"\ud800":1}`, "", true},
 		{`[[],[{"":[0,"\ud800x"]}]]`, "/1/0//1", true},
 	} {
-		pointer, found := parse(t, c.source).LoneSurrogate()
+		pointer, found := parse(t, c.source).FindLoneSurrogate()
 		require.Equal(t, c.found, found, c.source)
 		require.Equal(t, c.pointer, pointer, c.source)
 	}
 	root := parse(t, `{"clean":["x"],"dirty":[{"a":"\ud800"}]}`)
-	_, found := root.Member("clean").LoneSurrogate()
+	_, found := root.Member("clean").FindLoneSurrogate()
 	require.False(t, found)
-	pointer, found := root.Member("dirty").LoneSurrogate()
+	pointer, found := root.Member("dirty").FindLoneSurrogate()
 	require.True(t, found)
 	require.Equal(t, "/0/a", pointer, "relative to the value")
 }

@@ -15,8 +15,8 @@ const (
 	// MaxIntegerDigits is the maximum number of digits of an integer. It equals CPython's
 	// sys.int_max_str_digits.
 	MaxIntegerDigits = 4300
-	// MaxBytes is the maximum size of a source in bytes. Offsets into a source have 32 bits.
-	MaxBytes = 1 << 28
+	// MaxSourceBytes is the maximum size of a source in bytes. Offsets into a source have 32 bits.
+	MaxSourceBytes = 1 << 28
 )
 
 // Kind is the type of a JSON value.

@@ -72,7 +72,7 @@ func TestAbsentValue(t *testing.T) {
 	require.Equal(t, "x", string(v.AppendCanonical([]byte("x"), Spaced)))
 	_, ok := v.Float()
 	require.False(t, ok)
-	_, found := v.LoneSurrogate()
+	_, found := v.FindLoneSurrogate()
 	require.False(t, found)
 	for range v.Members() {
 		t.Fatal("no members")

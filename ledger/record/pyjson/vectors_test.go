@@ -56,13 +56,13 @@ func TestVectors(t *testing.T) {
 		require.Equal(t, value.Compact, string(compact))
 		require.Equal(t, value.SHA256Spaced, hexSHA256(spaced))
 		require.Equal(t, value.SHA256Compact, hexSHA256(compact))
-		_, found := d.Root().LoneSurrogate()
+		_, found := d.Root().FindLoneSurrogate()
 		require.False(t, found)
 	}
 	for _, value := range v.LoneSurrogates {
 		require.NoError(t, d.Parse([]byte(value.JSON)), value.JSON)
 		require.Equal(t, value.SHA256, hexSHA256(d.Root().AppendCanonical(nil, Compact)))
-		_, found := d.Root().LoneSurrogate()
+		_, found := d.Root().FindLoneSurrogate()
 		require.True(t, found, value.JSON)
 	}
 	for _, value := range v.Reject {

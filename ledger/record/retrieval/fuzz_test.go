@@ -24,7 +24,7 @@ func FuzzRetrieval(f *testing.F) {
 		}
 		require.LessOrEqual(t, len(r.Chunks), MaxChunks)
 		require.GreaterOrEqual(t, r.TopK, 0)
-		for _, hash := range r.Required {
+		for _, hash := range r.RequiredHashes {
 			require.Len(t, hash, len("sha256:")+64)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 // Request contains the arguments of a pinned retrieval. It aliases the body of the request.
 type Request struct {
 	Chunks []rules.Chunk
-	// Required is nil only if the request does not contain required_chunk_hashes.
-	Required [][]byte
-	TopK     int
+	// RequiredHashes is nil only if the request does not contain required_chunk_hashes.
+	RequiredHashes [][]byte
+	TopK           int
 }
 
 // These limits apply to a request. They are needed because a decoded chunk can take up much more
@@ -33,7 +33,7 @@ const DefaultTopK = 5
 func Decode(body []byte) (r Request, err error) {
 	var document pyjson.Document
 	if err := document.ParseLimited(body, maxValues); err != nil {
-		return r, strict.SyntaxError(err)
+		return r, strict.NewSyntaxError(err)
 	}
 	d := new(strict.Decoder)
 	o := d.Object(document.Root(), "", "sources", "required_chunk_hashes", "top_k", "query", "seed")
@@ -53,15 +53,15 @@ func Decode(body []byte) (r Request, err error) {
 		}
 		i++
 	}
-	if o.V.Member("required_chunk_hashes").Kind() != pyjson.Absent {
-		r.Required = [][]byte{}
+	if o.Value.Member("required_chunk_hashes").Kind() != pyjson.Absent {
+		r.RequiredHashes = [][]byte{}
 	}
 	for hash := range o.Array("required_chunk_hashes").Elements() {
 		if hash.Kind() != pyjson.String || !rules.IsChunkHash(hash.Text()) {
-			d.ReportInvalid(o.ElementPointer("required_chunk_hashes", len(r.Required)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
+			d.ReportInvalid(o.ElementPointer("required_chunk_hashes", len(r.RequiredHashes)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
 			break
 		}
-		r.Required = append(r.Required, hash.Text())
+		r.RequiredHashes = append(r.RequiredHashes, hash.Text())
 	}
 	r.TopK = topK(o)
 	return r, d.Err()
@@ -73,7 +73,7 @@ func object(d *strict.Decoder, v pyjson.Value, pointer string) (strict.Object, b
 	if v.Kind() != pyjson.Object {
 		d.ReportInvalid(pointer, "must be an object")
 	}
-	return strict.Object{D: d, V: v, Pointer: pointer}, v.Kind() == pyjson.Object
+	return strict.Object{Decoder: d, Value: v, Pointer: pointer}, v.Kind() == pyjson.Object
 }
 
 // decodeChunks decodes the chunks of one source. It stops after room+1 chunks, which lets the
@@ -82,13 +82,13 @@ func decodeChunks(s strict.Object, room int) (chunks []rules.Chunk) {
 	var scratch []byte
 	id := s.Text("id", maxID)
 	if len(id) == 0 {
-		id = []byte(rules.Unknown)
+		id = []byte(rules.UnknownPlaceholder)
 	}
 	for c := range s.Array("chunks").Elements() {
-		if s.D.IsFull() {
+		if s.Decoder.IsFull() {
 			break
 		}
-		chunk, ok := object(s.D, c, s.ElementPointer("chunks", len(chunks)))
+		chunk, ok := object(s.Decoder, c, s.ElementPointer("chunks", len(chunks)))
 		if !ok {
 			break
 		}

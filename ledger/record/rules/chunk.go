@@ -31,13 +31,13 @@ type Chunk struct {
 	SourceID []byte
 }
 
-// Unknown replaces a missing source ID or section.
-const Unknown = "unknown"
+// UnknownPlaceholder replaces a missing source ID or section.
+const UnknownPlaceholder = "unknown"
 
-// PinnedRetrieval selects at most topK chunks (spec: Pinned retrieval). The required chunks come
+// SelectPinnedChunks selects at most topK chunks (spec: Pinned retrieval). The required chunks come
 // first, in source order and with only one chunk for each hash. They are followed by the other
 // chunks, ordered by hash.
-func PinnedRetrieval(chunks []Chunk, required [][]byte, topK int) []Chunk {
+func SelectPinnedChunks(chunks []Chunk, required [][]byte, topK int) []Chunk {
 	wanted := make(map[string]bool, len(required)) // true until a chunk with the hash is selected
 	for _, hash := range required {
 		wanted[string(hash)] = true
@@ -68,27 +68,27 @@ type Citation struct {
 // AppendCitationsDocument appends the citations document for the given citations as canonical JSON
 // (spec: Citations document).
 func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
-	w := &pyjson.Builder{B: dst}
-	w.Open()
+	w := &pyjson.Builder{Buf: dst}
+	w.BeginObject()
 	w.BeginMember("by_section")
-	w.Open()
+	w.BeginObject()
 	for section, members := range bySection(citations) {
 		w.BeginMember(section)
 		appendCitations(w, members)
 	}
-	w.Close()
+	w.EndObject()
 	w.BeginMember("all_citations")
 	appendCitations(w, citations)
-	w.Integer("total_count", len(citations))
+	w.Int("total_count", len(citations))
 	w.BeginMember("source_ids")
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, id := range sourceIDs(citations) {
 		w.Comma(i)
-		w.B = pyjson.AppendString(w.B, id)
+		w.Buf = pyjson.AppendString(w.Buf, id)
 	}
-	w.B = append(w.B, ']')
-	w.Close()
-	return w.B
+	w.Buf = append(w.Buf, ']')
+	w.EndObject()
+	return w.Buf
 }
 
 // bySection groups citations by section. Citations whose section is null or empty are in the group
@@ -98,7 +98,7 @@ func bySection(citations []Citation) map[string][]Citation {
 	for _, c := range citations {
 		section := string(c.Section)
 		if section == "" {
-			section = Unknown
+			section = UnknownPlaceholder
 		}
 		groups[section] = append(groups[section], c)
 	}
@@ -115,16 +115,16 @@ func sourceIDs(citations []Citation) [][]byte {
 }
 
 func appendCitations(w *pyjson.Builder, list []Citation) {
-	w.B = append(w.B, '[')
+	w.Buf = append(w.Buf, '[')
 	for i, c := range list {
 		w.Comma(i)
-		w.Open()
+		w.BeginObject()
 		w.Text("chunk_hash", c.ChunkHash)
 		w.Text("source_id", c.SourceID)
 		w.NullableText("text", c.Text)
 		w.Raw("weight", c.Weight)
 		w.NullableText("section", c.Section)
-		w.Close()
+		w.EndObject()
 	}
-	w.B = append(w.B, ']')
+	w.Buf = append(w.Buf, ']')
 }

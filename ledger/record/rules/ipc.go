@@ -7,13 +7,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AxisPayload is the name of the schema whose payloads are normalised before they are hashed (spec:
+// AxisPayloadSchema is the name of the schema whose payloads are normalised before they are hashed (spec:
 // Axis payload).
-const AxisPayload = "axis-payload-1"
+const AxisPayloadSchema = "axis-payload-1"
 
-// Environment lists the members of a record's environment. The hash ipc_id_advanced covers them in
+// EnvironmentMembers lists the members of a record's environment. The hash ipc_id_advanced covers them in
 // this order (spec: IPC hashes).
-var Environment = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
+var EnvironmentMembers = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
 // IPCID returns the SHA-256 of the parts, joined by colons. The result is ipc_id or, if the last
 // parts are the values of the environment, ipc_id_advanced (spec: IPC hashes). IPCID uses scratch
@@ -76,24 +76,24 @@ type Axis struct {
 // payload exceeds the limits of package pyjson.
 func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	w.BeginMember("axes")
-	w.Open()
+	w.BeginObject()
 	for _, axis := range axes {
 		w.BeginMember(string(axis.Name))
-		w.Open()
+		w.BeginObject()
 		w.Text("label", pyjson.Strip(axis.Label))
 		w.BeginMember("score")
-		w.B = pyjson.AppendFloat(w.B, axis.Score)
-		w.Close()
+		w.Buf = pyjson.AppendFloat(w.Buf, axis.Score)
+		w.EndObject()
 	}
-	w.Close()
+	w.EndObject()
 	w.Text("policy_hash", policyHash)
 	w.Raw("seed", seed)
 	w.Text("world_id", worldID)
-	w.Close()
+	w.EndObject()
 	var document pyjson.Document
-	if err := document.Parse(w.B); err != nil {
+	if err := document.Parse(w.Buf); err != nil {
 		return Hash{}, Hash{}, err
 	}
 	whole, seedless, _ = PayloadHashes(nil, document.Root(), excludeSeed, member)

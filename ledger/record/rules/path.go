@@ -28,8 +28,8 @@ func IsFingerprint(text []byte) bool {
 	return len(text) >= FingerprintDigits && len(text) <= maxFingerprintDigits && IsHexDigits(text, len(text))
 }
 
-// IsFingerprintOf reports whether text can be a fingerprint under the given version of the rules.
-func IsFingerprintOf(version string, text []byte) bool {
+// IsFingerprintForVersion reports whether text can be a fingerprint under the given version of the rules.
+func IsFingerprintForVersion(version string, text []byte) bool {
 	if version == FingerprintVersion {
 		return IsHexDigits(text, FingerprintDigits)
 	}

@@ -32,10 +32,10 @@ func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
 // objectHash returns the JSON hash of an object. It calls members to write the object's members.
 func objectHash(members func(w *pyjson.Builder)) Hash {
 	w := new(pyjson.Builder)
-	w.Open()
+	w.BeginObject()
 	members(w)
-	w.Close()
-	return sha256.Sum256(w.B)
+	w.EndObject()
+	return sha256.Sum256(w.Buf)
 }
 
 // notHex is 0 for the lower-case hexadecimal digits and 1 for all other bytes.

@@ -15,11 +15,11 @@ var (
 	quoteStages   = []string{"question", "retrieval", "context", "prompt", "answer", "verify", "final_label"}
 	pointerStages = []string{"question", "retrieval", "evidence_map", "prompt", "raw_answer",
 		"parsed_claim_lattice", "verify", "render", "final_label"}
-	rejectStages = []string{"question", Preflight, "final_label"}
+	rejectStages = []string{"question", PreflightStage, "final_label"}
 )
 
-// Preflight is the name of the stage that a run can have after its question.
-const Preflight = "preflight"
+// PreflightStage is the name of the stage that a run can have after its question.
+const PreflightStage = "preflight"
 
 // These are the shapes of a run (spec: Run-DAG hashes).
 const (
@@ -31,7 +31,7 @@ const (
 
 // IsKnownStage reports whether runs of a known shape can have a stage with the given name.
 func IsKnownStage(stage string) bool {
-	return stage == Preflight || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
+	return stage == PreflightStage || slices.Contains(quoteStages, stage) || slices.Contains(pointerStages, stage)
 }
 
 // RunShape returns the shape of a run that has the given stages in the given order.
@@ -39,7 +39,7 @@ func RunShape(stages []string) string {
 	if slices.Equal(stages, rejectStages) {
 		return ShapeReject
 	}
-	if len(stages) > 1 && stages[1] == Preflight {
+	if len(stages) > 1 && stages[1] == PreflightStage {
 		stages = slices.Concat(stages[:1], stages[2:])
 	}
 	switch {
@@ -51,10 +51,10 @@ func RunShape(stages []string) string {
 	return ShapeUnrecognised
 }
 
-// PreflightOf returns the value of the member "preflight" in the event of a run with the given
+// PreflightStatus returns the value of the member "preflight" in the event of a run with the given
 // stages (spec: Run shapes).
-func PreflightOf(stages []string) string {
-	if slices.Contains(stages, Preflight) {
+func PreflightStatus(stages []string) string {
+	if slices.Contains(stages, PreflightStage) {
 		return "available"
 	}
 	return "unavailable_legacy_run"
@@ -86,12 +86,12 @@ func AnswerStage(stages []string) string {
 	return ""
 }
 
-// AnswerCheck is the name of the check for an answer_text that is not covered by any stage of its
+// AnswerCheckName is the name of the check for an answer_text that is not covered by any stage of its
 // run. The result of this check is always "claimed".
-const AnswerCheck = "answer_text"
+const AnswerCheckName = "answer_text"
 
-// StagePrefix is the prefix of the names of stage checks.
-const StagePrefix = "stage:"
+// StageCheckPrefix is the prefix of the names of stage checks.
+const StageCheckPrefix = "stage:"
 
 // StageCheckNames returns a distinct name for the check of each stage. A stage whose name is repeated
 // gets the first of the suffixes "#2", "#3", … that makes the name unique.
@@ -112,7 +112,7 @@ func StageCheckNames(stages []string) []string {
 			lastSuffix[stage]--
 			taken[name] = true
 		}
-		checks[i] = StagePrefix + name
+		checks[i] = StageCheckPrefix + name
 	}
 	return checks
 }
@@ -123,7 +123,7 @@ func StageCheckNames(stages []string) []string {
 // stage has it.
 var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"question_hash", "question", "question"},
-	{"preflight_hash", "", Preflight},
+	{"preflight_hash", "", PreflightStage},
 	{"context_root", "source_roots", "context"},
 	{"evidence_map_root", "evidence", "evidence_map"},
 	{"conversation_hash", "messages", "prompt"},
@@ -131,9 +131,9 @@ var BaseHashes = [...]struct{ Name, Content, Stage string }{
 	{"verifier_policy_hash", "verifier_policy", ""},
 }
 
-// Dimensions lists the dimensions of the cache key in the order that CacheKey requires (spec: Cache
+// CacheDimensions lists the dimensions of the cache key in the order that CacheKey requires (spec: Cache
 // key). The last dimension is optional.
-var Dimensions = [...]string{
+var CacheDimensions = [...]string{
 	"source_root", "question_hash", "model_profile_hash", "conversation_hash", "governance_policy_hash",
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
@@ -153,19 +153,19 @@ func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
 
-// Clauses lists the members of a preflight payload other than stage and node_version.
-var Clauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
+// PreflightClauses lists the members of a preflight payload other than stage and node_version.
+var PreflightClauses = [...]string{"classifier", "answer_contract", "prompt_contract", "evidence_contract", "policy_refs", "question_state"}
 
 // PreflightVersion is the node_version of preflight payloads in the current version of the format.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflight stands for the version of a preflight payload in another format if its
+// LegacyPreflightGeneration stands for the version of a preflight payload in another format if its
 // node_version does not identify that format.
-const LegacyPreflight = "legacy"
+const LegacyPreflightGeneration = "legacy"
 
 // PreflightGeneration returns nil if a preflight payload is in the current format (spec: Preflight
 // payload). The payload must be an object. For any other payload, PreflightGeneration returns the
-// payload's node_version, or LegacyPreflight if node_version is missing, not valid, or
+// payload's node_version, or LegacyPreflightGeneration if node_version is missing, not valid, or
 // PreflightVersion. maxVersion is the maximum length of node_version in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
@@ -174,15 +174,15 @@ func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 		return text
 	}
 	if version.IsGiven() && string(version.Text()) != PreflightVersion {
-		return []byte(LegacyPreflight)
+		return []byte(LegacyPreflightGeneration)
 	}
-	if stage := payload.Member("stage"); stage.IsGiven() && string(stage.Text()) != Preflight {
-		return []byte(LegacyPreflight)
+	if stage := payload.Member("stage"); stage.IsGiven() && string(stage.Text()) != PreflightStage {
+		return []byte(LegacyPreflightGeneration)
 	}
 	for name := range payload.Members() {
 		text := string(name.Text())
-		if text != "stage" && text != "node_version" && !slices.Contains(Clauses[:], text) {
-			return []byte(LegacyPreflight)
+		if text != "stage" && text != "node_version" && !slices.Contains(PreflightClauses[:], text) {
+			return []byte(LegacyPreflightGeneration)
 		}
 	}
 	return nil
@@ -197,9 +197,9 @@ func PreflightHash(payload pyjson.Value) Hash {
 		return sum
 	}
 	return objectHash(func(w *pyjson.Builder) {
-		w.Text("stage", []byte(Preflight))
+		w.Text("stage", []byte(PreflightStage))
 		w.Text("node_version", []byte(PreflightVersion))
-		for _, clause := range Clauses {
+		for _, clause := range PreflightClauses {
 			if c := payload.Member(clause); c.IsGiven() && !isEmpty(c) {
 				w.Value(clause, c)
 			} else {
@@ -225,18 +225,18 @@ func isEmpty(v pyjson.Value) bool {
 // sources must be objects. If plan, the hash of the retrieval plan, is not nil, the result also
 // covers plan.
 func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
-	w := &pyjson.Builder{B: []byte("[")}
+	w := &pyjson.Builder{Buf: []byte("[")}
 	i := 0
 	for source := range sources.Elements() {
 		w.Comma(i)
-		w.Open()
+		w.BeginObject()
 		for _, name := range [...]string{"chunk_idx", "document_root", "score", "source_role"} {
 			valueOrNull(w, name, source.Member(name))
 		}
-		w.Close()
+		w.EndObject()
 		i++
 	}
-	summary := sha256.Sum256(append(w.B, ']'))
+	summary := sha256.Sum256(append(w.Buf, ']'))
 	if plan == nil {
 		return summary
 	}
@@ -272,8 +272,8 @@ func VerificationHash(inputs pyjson.Value, quotes, verified, failureStage []byte
 	})
 }
 
-// LabelHash returns the hash of the stage "final_label", computed from the inputs of a run.
-func LabelHash(inputs pyjson.Value) Hash {
+// FinalLabelHash returns the hash of the stage "final_label", computed from the inputs of a run.
+func FinalLabelHash(inputs pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Value("audit_mode", inputs.Member("audit_mode"))
 		w.Value("verifier_method", inputs.Member("verifier_method"))
@@ -284,17 +284,17 @@ func LabelHash(inputs pyjson.Value) Hash {
 
 // These are the default inputs of a run that preflight rejected.
 const (
-	RejectAuditMode      = "UNGROUNDED"
-	RejectVerifierMethod = "claim_lattice_pointer"
+	RejectionAuditMode      = "UNGROUNDED"
+	RejectionVerifierMethod = "claim_lattice_pointer"
 )
 
-// RejectLabelHash returns the hash of the stage "final_label" for a run that preflight rejected. If
+// RejectionLabelHash returns the hash of the stage "final_label" for a run that preflight rejected. If
 // the run has no answer, answer is empty.
-func RejectLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
+func RejectionLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
 		w.Text("audit_mode", auditMode)
 		w.Text("verifier_method", verifierMethod)
-		w.Text("lookup_path", []byte(Preflight))
+		w.Text("lookup_path", []byte(PreflightStage))
 		w.Value("rejection_reason", inputs.Member("rejection_reason"))
 		w.Digest("answer_text_hash", sha256.Sum256(answer))
 		w.Value("violations", inputs.Member("violations"))
@@ -314,7 +314,7 @@ func LatticeHash(lattice pyjson.Value) Hash {
 // QuestionHash returns the hash of a question in canonical form (spec: Run-DAG hashes). If strict
 // is true, the mode is ModeStrict; otherwise it is ModeEquivalence.
 func QuestionHash(question []byte, strict bool) Hash {
-	return sha256.Sum256(AppendQuestion(nil, question, strict))
+	return sha256.Sum256(AppendCanonicalQuestion(nil, question, strict))
 }
 
 // These are the modes of a question (spec: Canonical question).
@@ -323,9 +323,9 @@ const (
 	ModeEquivalence = "equivalence_class"
 )
 
-// PreflightCheck is the name of the check that compares the preflight payload in dag with the
+// PreflightCheckName is the name of the check that compares the preflight payload in dag with the
 // preflight payload in inputs or reject_inputs.
-const PreflightCheck = "dag.preflight_payload"
+const PreflightCheckName = "dag.preflight_payload"
 
 // IsEvidenceID reports whether text has the form of an evidence id (spec: Hashes of other content).
 func IsEvidenceID(text []byte) bool {

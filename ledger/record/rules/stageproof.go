@@ -30,7 +30,7 @@ func ProveStage(stages []Stage, name string) (StageProof, bool, error) {
 		}
 		names[i], leaves[i] = s.Name, Hash(raw)
 	}
-	p := StageProof{Index: slices.Index(StageCheckNames(names), StagePrefix+name)}
+	p := StageProof{Index: slices.Index(StageCheckNames(names), StageCheckPrefix+name)}
 	if p.Index < 0 {
 		return StageProof{}, false, nil
 	}

@@ -7,9 +7,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AppendSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line is
+// AppendNormalisedSystemPrompt appends the normal form of a system prompt (spec: IPC hashes): each line is
 // stripped, the lines are joined with "\n", and the result is stripped.
-func AppendSystemPrompt(dst, text []byte) []byte {
+func AppendNormalisedSystemPrompt(dst, text []byte) []byte {
 	start := len(dst)
 	first := true
 	for line := range pyjson.Lines(text) {
@@ -22,9 +22,9 @@ func AppendSystemPrompt(dst, text []byte) []byte {
 	return append(dst[:start], pyjson.Strip(dst[start:])...)
 }
 
-// AppendOutput appends the normal form of an output (spec: IPC hashes), in which whitespace at both
+// AppendNormalisedOutput appends the normal form of an output (spec: IPC hashes), in which whitespace at both
 // ends is stripped and each run of spaces (U+0020) becomes one space.
-func AppendOutput(dst, text []byte) []byte {
+func AppendNormalisedOutput(dst, text []byte) []byte {
 	return appendShortened(dst, pyjson.Strip(text), " ")
 }
 
@@ -84,9 +84,9 @@ func AppendWords(dst, text []byte) []byte {
 // is strict.
 const questionEnd = ".?!,;:？！。、…"
 
-// AppendQuestion appends the canonical form of a question (spec: Canonical question). If strict is
+// AppendCanonicalQuestion appends the canonical form of a question (spec: Canonical question). If strict is
 // true, it only converts text to NFC and normalises the whitespace.
-func AppendQuestion(dst, text []byte, strict bool) []byte {
+func AppendCanonicalQuestion(dst, text []byte, strict bool) []byte {
 	composed := pyjson.AppendNFC(make([]byte, 0, len(text)), text)
 	normal := AppendWords(composed[:0], composed) // overwrites only bytes that have already been read
 	if strict {

@@ -7,8 +7,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// VerdictPrefix is the prefix of the names of verdict checks. It is followed by the name of a rule.
-const VerdictPrefix = "verdict:"
+// VerdictCheckPrefix is the prefix of the names of verdict checks. It is followed by the name of a rule.
+const VerdictCheckPrefix = "verdict:"
 
 // These are the names of the rules that every valid verdict obeys (spec: Verdicts).
 const (
@@ -47,9 +47,9 @@ func BrokenRejectionRules(auditMode []byte) []string {
 
 func isStrict(auditMode []byte) bool { return string(auditMode) == "STRICT" }
 
-// CitedEvidence returns the distinct evidence IDs that a lattice cites, sorted. These are the
+// CitedEvidenceIDs returns the distinct evidence IDs that a lattice cites, sorted. These are the
 // strings in all lists named evidence_ids, at any depth.
-func CitedEvidence(lattice pyjson.Value) [][]byte {
+func CitedEvidenceIDs(lattice pyjson.Value) [][]byte {
 	ids := appendCited(nil, lattice)
 	slices.SortFunc(ids, bytes.Compare)
 	return slices.CompactFunc(ids, bytes.Equal)

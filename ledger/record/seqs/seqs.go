@@ -17,8 +17,8 @@ import (
 // These limits apply to a List. They guarantee that an event with the longest list and the longest
 // reason still fits into a log entry.
 const (
-	Max      = 4096
-	MaxBytes = 32 << 10 // maximum length of the JSON in bytes
+	MaxLen       = 4096
+	MaxJSONBytes = 32 << 10 // maximum length of the JSON in bytes
 )
 
 // List is an ascending list of event numbers. A content_redacted event contains it as an array. In
@@ -52,7 +52,7 @@ func (l *List) Add(seq uint64) bool {
 		added = -last.bytes()
 	}
 	added += next.bytes()
-	if l.count == Max || l.bytes+added > MaxBytes {
+	if l.count == MaxLen || l.bytes+added > MaxJSONBytes {
 		return false
 	}
 	if extends {
@@ -126,14 +126,14 @@ func Parse(v pyjson.Value) (*List, error) {
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
 			return nil, fmt.Errorf("element %d must begin at least 2 above the end of the previous element", n)
 		}
-		if r.last-r.first >= Max {
-			return nil, fmt.Errorf("the list has more than %d numbers", Max)
+		if r.last-r.first >= MaxLen {
+			return nil, fmt.Errorf("the list has more than %d numbers", MaxLen)
 		}
 		l.ranges = append(l.ranges, r)
 		l.count += int(r.last-r.first) + 1
 		l.bytes += r.bytes()
-		if l.count > Max || l.bytes > MaxBytes {
-			return nil, fmt.Errorf("the list has more than %d numbers or %d bytes", Max, MaxBytes)
+		if l.count > MaxLen || l.bytes > MaxJSONBytes {
+			return nil, fmt.Errorf("the list has more than %d numbers or %d bytes", MaxLen, MaxJSONBytes)
 		}
 	}
 	if l.count == 0 {

@@ -14,8 +14,8 @@ import (
 // Object is an object in a request body. Its methods treat null as absent (spec: Given values and
 // claimed hashes). If a member is not valid, they report a problem to D and return the zero value.
 type Object struct {
-	D       *Decoder
-	V       pyjson.Value // zero if the value in the body is missing or not an object
+	Decoder *Decoder
+	Value   pyjson.Value // zero if the value in the body is missing or not an object
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request body
 }
 
@@ -25,12 +25,12 @@ func (d *Decoder) Object(v pyjson.Value, pointer string, known ...string) Object
 	o := Object{d, v, pointer}
 	if v.Kind() != pyjson.Object {
 		d.ReportInvalid(pointer, "must be an object")
-		o.V = pyjson.Value{}
+		o.Value = pyjson.Value{}
 		return o
 	}
 	for name := range v.Members() {
 		if !contains(known, name.Text()) {
-			d.unknown(string(pyjson.AppendPointer([]byte(pointer), name.Text())), string(name.Text()))
+			d.unknown(string(pyjson.AppendPointerToken([]byte(pointer), name.Text())), string(name.Text()))
 		}
 	}
 	return o
@@ -48,7 +48,7 @@ func contains(names []string, name []byte) bool {
 // InnerObject returns v, the value of the named member of o, as an Object. It does not check the
 // kind or the members of v.
 func (o Object) InnerObject(name string, v pyjson.Value) Object {
-	return Object{o.D, v, o.MemberPointer(name)}
+	return Object{o.Decoder, v, o.MemberPointer(name)}
 }
 
 // MemberPointer returns the JSON pointer to the named member. The name must not contain ~ or /,
@@ -58,13 +58,13 @@ func (o Object) MemberPointer(name string) string { return o.Pointer + "/" + nam
 // ReportInvalid reports a problem with the value of the member with the given name. format and args
 // describe the problem.
 func (o Object) ReportInvalid(name, format string, args ...any) {
-	o.D.ReportInvalid(o.MemberPointer(name), format, args...)
+	o.Decoder.ReportInvalid(o.MemberPointer(name), format, args...)
 }
 
 // Member returns the value of the member with the given name, or the absent Value if the member is
 // null or missing.
 func (o Object) Member(name string) pyjson.Value {
-	if v := o.V.Member(name); v.IsGiven() {
+	if v := o.Value.Member(name); v.IsGiven() {
 		return v
 	}
 	return pyjson.Value{}
@@ -73,7 +73,7 @@ func (o Object) Member(name string) pyjson.Value {
 // ReportMissing reports that a required member is missing. It reports nothing if o itself is
 // missing or is not an object.
 func (o Object) ReportMissing(name string) {
-	if o.V.Kind() == pyjson.Object {
+	if o.Value.Kind() == pyjson.Object {
 		o.ReportInvalid(name, "is required")
 	}
 }
@@ -101,14 +101,14 @@ func (o Object) WTF8(name string) (text []byte, given bool) {
 func (o Object) UTF8(name string) (text []byte, given bool) {
 	text, given = o.WTF8(name)
 	if given && pyjson.HasLoneSurrogate(text) {
-		o.ReportInvalid(name, LoneSurrogate)
+		o.ReportInvalid(name, LoneSurrogateDetail)
 		return nil, false
 	}
 	return text, given
 }
 
-// LoneSurrogate is the Problem.Detail for a string that contains a lone surrogate.
-const LoneSurrogate = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
+// LoneSurrogateDetail is the Problem.Detail for a string that contains a lone surrogate.
+const LoneSurrogateDetail = "has a lone surrogate (U+D800..U+DFFF); this field must be valid UTF-8"
 
 // Text returns the string in the member with the given name, or nil if the member is absent or
 // invalid. The string must be at most limit bytes long and must not contain a lone surrogate.
@@ -254,26 +254,26 @@ func (o Object) Labels(name string, maxLabels, maxBytes int) pyjson.Value {
 }
 
 func (o Object) label(name string, label []byte, value pyjson.Value, maxBytes int) {
-	pointer := string(pyjson.AppendPointer([]byte(o.MemberPointer(name)), label))
+	pointer := string(pyjson.AppendPointerToken([]byte(o.MemberPointer(name)), label))
 	switch {
 	case pyjson.HasLoneSurrogate(label):
-		o.ReportInvalid(name, "a label's name "+LoneSurrogate)
+		o.ReportInvalid(name, "a label's name "+LoneSurrogateDetail)
 	case len(label) == 0 || len(label) > maxBytes:
-		o.D.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", maxBytes)
+		o.Decoder.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", maxBytes)
 	case value.Kind() != pyjson.String:
-		o.D.ReportInvalid(pointer, "must be a string")
+		o.Decoder.ReportInvalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
-		o.D.ReportInvalid(pointer, LoneSurrogate)
+		o.Decoder.ReportInvalid(pointer, LoneSurrogateDetail)
 	case len(value.Text()) > maxBytes:
-		o.D.ReportInvalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), maxBytes)
+		o.Decoder.ReportInvalid(pointer, "is %d bytes long, but at most %d are allowed", len(value.Text()), maxBytes)
 	}
 }
 
 // CheckUTF8 reports a problem if v, the value of the member with the given name, contains a lone
 // surrogate at any depth.
 func (o Object) CheckUTF8(name string, v pyjson.Value) {
-	if pointer, found := v.LoneSurrogate(); found {
-		o.D.ReportInvalid(o.MemberPointer(name)+pointer, LoneSurrogate)
+	if pointer, found := v.FindLoneSurrogate(); found {
+		o.Decoder.ReportInvalid(o.MemberPointer(name)+pointer, LoneSurrogateDetail)
 	}
 }
 

@@ -37,8 +37,8 @@ func (e *Error) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// SyntaxError converts err, which pyjson returned for a request body, to an *Error.
-func SyntaxError(err error) *Error {
+// NewSyntaxError converts err, which pyjson returned for a request body, to an *Error.
+func NewSyntaxError(err error) *Error {
 	p := Problem{Detail: err.Error()}
 	if syntax := (*pyjson.SyntaxError)(nil); errors.As(err, &syntax) {
 		p.Pointer = boundedPointer(syntax.Pointer)

@@ -28,15 +28,15 @@ func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
 	switch e.Kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		err = c.checkIPC()
-	case record.RunDAG:
+	case record.KindRunDAG:
 		err = c.checkRunDAG()
-	case record.CitationSet:
+	case record.KindCitationSet:
 		err = c.checkCitations()
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		err = c.checkPath()
-	case record.RecordRefused:
+	case record.KindRecordRefused:
 		err = c.checkRefusal()
 	default:
 		if verb, isVerb := e.Fields.(fields.Verb); isVerb {
@@ -142,13 +142,13 @@ func (f *field) isHash(text []byte) bool {
 // correct. It returns "" if it finds nothing wrong.
 func (f *field) wrong(check *record.EventCheck) string {
 	switch check.Result {
-	case record.Mismatch:
+	case record.ResultMismatch:
 		return f.wrongMismatch(check)
-	case record.Match, record.Computed:
+	case record.ResultMatch, record.ResultComputed:
 		if f.origin == claimed {
 			return fmt.Sprintf("the result is %s, although there is no data to compute the hash from", check.Result)
 		}
-	case record.Claimed:
+	case record.ResultClaimed:
 		if f.origin == computed {
 			return fmt.Sprintf("the result is %s, although there is data to compute the hash from", check.Result)
 		}

@@ -141,7 +141,7 @@ func (d generator) run() map[string]any {
 
 func (d generator) dimensions() map[string]any {
 	dims := map[string]any{}
-	for _, name := range rules.Dimensions {
+	for _, name := range rules.CacheDimensions {
 		dims[name] = d.hash(name)
 	}
 	dims["schema_version"], dims["chunking_version"] = d.text("schema", d.rarely("wide schema")), "1"
@@ -190,8 +190,8 @@ func (d generator) path() map[string]any {
 
 // record returns a record that the ledger accepts. Some of its claimed hashes are correct.
 func (d generator) record() (record.Kind, []byte) {
-	kind := rapid.SampledFrom(record.Kinds[:]).Draw(d.t, "kind")
-	posted := map[record.Kind]func() map[string]any{record.IPCRecord: d.ipc, record.RunDAG: d.run, record.CitationSet: d.citations, record.PathFingerprint: d.path}[kind]()
+	kind := rapid.SampledFrom(record.RecordKinds[:]).Draw(d.t, "kind")
+	posted := map[record.Kind]func() map[string]any{record.KindIPCRecord: d.ipc, record.KindRunDAG: d.run, record.KindCitationSet: d.citations, record.KindPathFingerprint: d.path}[kind]()
 	body, err := json.Marshal(posted)
 	require.NoError(d.t, err)
 	r, err := record.Parse(kind, body)
@@ -199,11 +199,11 @@ func (d generator) record() (record.Kind, []byte) {
 		d.t.Skip(err.Error())
 	}
 	defer r.Release()
-	if kind != record.IPCRecord && kind != record.PathFingerprint {
+	if kind != record.KindIPCRecord && kind != record.KindPathFingerprint {
 		return kind, body
 	}
 	for _, c := range r.Checks {
-		if c.Result == record.Mismatch && d.often("claims rightly") {
+		if c.Result == record.ResultMismatch && d.often("claims rightly") {
 			posted[c.Field] = string(c.Computed)
 		}
 	}
@@ -224,9 +224,9 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	}
 	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	if r.RunID != "" {
-		e.Key = &proofs.Hash{1}
+		e.KeyDigest = &proofs.Hash{1}
 	}
-	return record.AppendSuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
+	return record.AppendBodySuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
 }
 
 // checkEvent checks an event as walks do: first the event alone, then the event with its content.
@@ -257,7 +257,7 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 		body, contents := eventOf(t, kind, posted)
 		b, err := checkEvent(body, contents)
 		require.NoError(t, err, "%s\n%s", posted, body)
-		require.EqualValues(t, 1, b.Confirmed+b.Unknown)
+		require.EqualValues(t, 1, b.Confirmed+b.Unconfirmable)
 	})
 }
 
@@ -276,7 +276,7 @@ func TestChangedChecksAreFound(t *testing.T) {
 			t.Skip("the digest covers texts that the event leaves out")
 		}
 		for name, check := range d.Root().Member("checks").Members() {
-			for _, result := range []record.Result{record.Match, record.Mismatch, record.Computed, record.Claimed} {
+			for _, result := range []record.CheckResult{record.ResultMatch, record.ResultMismatch, record.ResultComputed, record.ResultClaimed} {
 				if string(check.Member("result").Text()) == string(result) {
 					continue
 				}

@@ -14,7 +14,7 @@ import (
 func (c *Checker) checkIPC() error {
 	r := &c.IPC
 	if r.PayloadSchema != nil && c.HasContent("payload") && r.Seed == nil {
-		return malformed("the event's payload has the schema %s, but the event has no seed", rules.AxisPayload)
+		return malformed("the event's payload has the schema %s, but the event has no seed", rules.AxisPayloadSchema)
 	}
 	if c.HasContent("usage") && r.Usage.IsGiven() {
 		return malformed("the usage is both in the event and in its content")
@@ -22,7 +22,7 @@ func (c *Checker) checkIPC() error {
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
 		return wrongField("seedless_input_hash", "the hash is %.100s, although no payload can have both this hash and the run's seed", s)
 	}
-	if r.Members != nil && !r.HasPayload {
+	if r.MemberDigests != nil && !r.HasPayload {
 		return wrongField("payload_members", "the event has digests of payload members, but no payload")
 	}
 	err := c.all(
@@ -38,7 +38,7 @@ func (c *Checker) checkIPC() error {
 	if err := c.all(advanced); err != nil {
 		return err
 	}
-	if r.HasAdvanced && c.CheckOf(advanced.name) == nil {
+	if r.HasIPCIDAdvanced && c.CheckOf(advanced.name) == nil {
 		return wrongField(advanced.name, "the event has this hash, but no check for it")
 	}
 	return nil
@@ -92,14 +92,14 @@ func (c *Checker) checkCitations() error {
 func (c *Checker) checkPath() error {
 	r := &c.Path
 	id := r.PathID
-	if check := c.CheckOf("path_id"); check != nil && check.Result == record.Computed && len(id) != rules.PathIDDigits {
+	if check := c.CheckOf("path_id"); check != nil && check.Result == record.ResultComputed && len(id) != rules.PathIDDigits {
 		return wrongField("path_id", "the path_id has %d digits, although no path_id was claimed", len(id))
 	}
 	content := claimed
 	if string(r.HashVersion) == rules.FingerprintVersion {
 		content = c.originOf("content")
 	}
-	form := func(text []byte) bool { return rules.IsFingerprintOf(string(r.HashVersion), text) }
+	form := func(text []byte) bool { return rules.IsFingerprintForVersion(string(r.HashVersion), text) }
 	return c.all(
 		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: hexForm(len(id))},
 		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: form},
@@ -113,7 +113,7 @@ func (c *Checker) checkVerb(f fields.Verb) error {
 	if want := fields.VerbDigest(f); want != c.Common.Digest {
 		return wrongField("digest", "the event has the digest %x, but its request has the digest %x", c.Common.Digest, want)
 	}
-	if c.Kind == record.SourceRevoked && (c.Source.Listed || c.Source.Title != nil) {
+	if c.Kind == record.KindSourceRevoked && (c.Source.HasChunkList || c.Source.Title != nil) {
 		return malformed("the event revokes a source, but has members other than \"source_id\" and \"reason\"")
 	}
 	return nil

@@ -41,13 +41,13 @@ func (n *normalForm) append(dst []byte) ([]byte, error) {
 	n.members, n.err = n.members[:0], nil
 	n.copy("labels", "producer", "run_id", "timestamp")
 	switch n.kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		n.ipc()
-	case record.RunDAG:
+	case record.KindRunDAG:
 		n.run()
-	case record.CitationSet:
+	case record.KindCitationSet:
 		n.citations()
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		n.path()
 	}
 	slices.SortFunc(n.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
@@ -126,14 +126,14 @@ func (n *normalForm) claims(names ...string) {
 // the claim, its result tells whether effective was claimed.
 func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 	v := n.checks.Member(check)
-	result := record.Result(v.Member("result").Text())
+	result := record.CheckResult(v.Member("result").Text())
 	if n.reversed == check {
 		result = opposite(result)
 	}
 	switch shown := v.Member("claimed").Raw(); {
 	case shown != nil:
 		return shown
-	case result == record.Match || result == record.Claimed:
+	case result == record.ResultMatch || result == record.ResultClaimed:
 		return effective.Raw()
 	}
 	return nil
@@ -142,11 +142,11 @@ func (n *normalForm) claim(check string, effective pyjson.Value) []byte {
 // opposite returns computed for match, and match for every other result. The two results differ
 // only in what the writer did: match means that it claimed the hash, and computed means that it did
 // not.
-func opposite(result record.Result) record.Result {
-	if result == record.Match {
-		return record.Computed
+func opposite(result record.CheckResult) record.CheckResult {
+	if result == record.ResultMatch {
+		return record.ResultComputed
 	}
-	return record.Match
+	return record.ResultMatch
 }
 
 func (n *normalForm) ipc() {
@@ -191,7 +191,7 @@ func (n *normalForm) run() {
 		return
 	}
 	var members []member
-	for _, name := range slices.Sorted(slices.Values(rules.Dimensions[:])) {
+	for _, name := range slices.Sorted(slices.Values(rules.CacheDimensions[:])) {
 		if v := dimensions.Member(name); v.Kind() != pyjson.Absent {
 			members = append(members, member{name, n.dimension(name, v)})
 		}

@@ -25,10 +25,10 @@ type Rebuilder struct {
 	// Rebuilt counts the rebuilt records that yield exactly their original events. Confirmed counts
 	// those whose digest also equals the digest in the event. Unknown counts those whose cache key
 	// and digest cannot be compared, because both cover texts that the event leaves out.
-	Rebuilt, Confirmed, Unknown uint64
-	// Members is the secret that keys the digests of payload members. If it is nil, only the JSON
+	Rebuilt, Confirmed, Unconfirmable uint64
+	// MemberSecret is the secret that keys the digests of payload members. If it is nil, only the JSON
 	// pointers of the members are compared.
-	Members *members.Secret
+	MemberSecret *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
@@ -49,9 +49,9 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
-	n := &normalForm{kind: e.Kind, record: e.Detail, checks: e.Checks, unknown: hasUnknownText(e.Detail), secret: b.Members}
-	if n.anySecret = b.Members == nil && e.Detail.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
-		n.secret = members.Unknown
+	n := &normalForm{kind: e.Kind, record: e.Record, checks: e.Checks, unknown: hasUnknownText(e.Record), secret: b.MemberSecret}
+	if n.anySecret = b.MemberSecret == nil && e.Record.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
+		n.secret = members.UnknownSecret
 	}
 	var err error
 	if n.content, err = readContent(&e, content); err != nil {
@@ -65,7 +65,7 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	}
 	b.Rebuilt++
 	if n.unknown {
-		b.Unknown++
+		b.Unconfirmable++
 		return nil
 	}
 	return b.confirm(n)
@@ -75,7 +75,7 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 // because it is too long or not valid UTF-8. Only version dimensions are texts. All others are
 // hashes, which every event contains.
 func hasUnknownText(detail pyjson.Value) bool {
-	for _, name := range rules.Dimensions {
+	for _, name := range rules.CacheDimensions {
 		if rules.IsVersionDimension(name) && detail.Member("cache_dimensions").Member(name).Kind() == pyjson.Null {
 			return true
 		}
@@ -109,7 +109,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 	if !moment.IsEventTime(e.TimeText) {
 		return malformed("the event's time %.100q is invalid", e.TimeText)
 	}
-	if err := b.again.Parse(e.Recompute(r)); err != nil {
+	if err := b.again.Parse(e.RecomputeBody(r)); err != nil {
 		return fmt.Errorf("recomputing event %d: %w", e.Seq, err)
 	}
 	root := b.event.Root()
@@ -117,7 +117,7 @@ func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
 		return wrongField("cache_key", "the check does not match the hash")
 	}
 	if pointer, says, makes, found := event.FirstDifference(root, b.again.Root(), n.skips); found {
-		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.SourceForMessage(says), event.SourceForMessage(makes))
+		return wrongField(pointer, "the event has %.200s, but the rebuilt record gives %.200s", event.FormatValue(says), event.FormatValue(makes))
 	}
 	return nil
 }
@@ -150,10 +150,10 @@ func (n *normalForm) skips(pointer string, has, makes pyjson.Value) bool {
 func cacheKeyFits(body pyjson.Value) bool {
 	key, check := body.Member("record").Member("hashes").Member("cache_key"), body.Member("checks").Member("cache_key")
 	shown, claimed := check.Member("computed"), check.Member("claimed")
-	switch record.Result(check.Member("result").Text()) {
-	case record.Match, record.Computed:
+	switch record.CheckResult(check.Member("result").Text()) {
+	case record.ResultMatch, record.ResultComputed:
 		return rules.IsDigest(key.Text()) && check.Len() == 1
-	case record.Mismatch:
+	case record.ResultMismatch:
 		return rules.IsDigest(key.Text()) && check.Len() == 3 && bytes.Equal(shown.Raw(), key.Raw()) && rules.IsDigest(claimed.Text()) && !bytes.Equal(claimed.Raw(), key.Raw())
 	}
 	return false
@@ -174,7 +174,7 @@ func (b *Rebuilder) confirm(n *normalForm) error {
 			return err
 		}
 		if b.hasDigest(n) {
-			result := record.Result(n.checks.Member(n.reversed).Member("result").Text())
+			result := record.CheckResult(n.checks.Member(n.reversed).Member("result").Text())
 			return wrongField(n.reversed, "the result is %s, but the record with the event's digest gives %s", result, opposite(result))
 		}
 	}
@@ -193,9 +193,9 @@ func reversible(n *normalForm) []string {
 	const most = 64
 	var names []string
 	for name, check := range n.checks.Members() {
-		result := record.Result(check.Member("result").Text())
-		onlyEvent := n.kind != record.RunDAG || string(name.Text()) == "cache_key"
-		if onlyEvent && (result == record.Match || result == record.Computed) && len(names) < most {
+		result := record.CheckResult(check.Member("result").Text())
+		onlyEvent := n.kind != record.KindRunDAG || string(name.Text()) == "cache_key"
+		if onlyEvent && (result == record.ResultMatch || result == record.ResultComputed) && len(names) < most {
 			names = append(names, string(name.Text()))
 		}
 	}

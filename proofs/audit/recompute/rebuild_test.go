@@ -25,10 +25,10 @@ func TestRunsWithUnknownTexts(t *testing.T) {
 	for _, claim := range []string{"", `,"cache_key":"` + digits + `"`} {
 		posted := `{"question":"x","messages":[],"source_roots":["` + digits + `"],"inputs":{"answer_text":"TRUE ANSWER","audit_mode":"STRICT","verifier_method":"v","n_quotes":1,"n_verified":1,"sources":[]},` +
 			`"cache_dimensions":{` + dimensions + `"canonicalization_version":"1","chunking_version":"1","schema_version":"` + strings.Repeat("x", 2000) + `"}` + claim + `}`
-		body, contents := eventOf(t, record.RunDAG, []byte(posted))
+		body, contents := eventOf(t, record.KindRunDAG, []byte(posted))
 		b, err := checkEvent(body, contents)
 		require.NoError(t, err)
-		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{b.Rebuilt, b.Confirmed, b.Unknown})
+		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{b.Rebuilt, b.Confirmed, b.Unconfirmable})
 
 		var event pyjson.Document
 		require.NoError(t, event.Parse(body))

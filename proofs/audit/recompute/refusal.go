@@ -16,11 +16,11 @@ const minTruncatedSize = 16 << 10
 // checkRefusal checks the event of a refusal (spec: Refusals; Idempotency).
 func (c *Checker) checkRefusal() error {
 	r := &c.Refusal
-	if !r.Kind.IsKnown() || r.Kind == record.RecordRefused || r.Kind == record.LedgerCreated {
+	if !r.Kind.IsKnown() || r.Kind == record.KindRecordRefused || r.Kind == record.KindLedgerCreated {
 		return malformed("the event refuses a record of kind %.100q, which is not a kind that can be refused", r.Kind)
 	}
-	byKey := r.Reason == record.RefusedKey
-	if byKey && c.Common.Key == nil {
+	byKey := r.Reason == record.RefusalKeyConflict
+	if byKey && c.Common.KeyDigest == nil {
 		return malformed("the event refuses a record because of an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
@@ -32,10 +32,10 @@ func (c *Checker) checkRefusal() error {
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
-		if check.Result != record.Mismatch {
+		if check.Result != record.ResultMismatch {
 			return wrongField(check.Name, "the result is %.100s, but only failed checks are listed", check.Result)
 		}
-		if r.Kind == record.RunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
+		if r.Kind == record.KindRunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
 			c.seen++
 			if err := checkEvidenceClaim(check); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (c *Checker) checkRefusal() error {
 		if f.form, known = refusedForm(r.Kind, f.name); !known {
 			return malformed("the event refuses a record of kind %s because of a mismatch in %.100q, which records of this kind do not have", r.Kind, f.name)
 		}
-		if f.effective == nil && !strings.HasPrefix(f.name, rules.StagePrefix) || f.effective != nil && !f.isHash(f.effective) {
+		if f.effective == nil && !strings.HasPrefix(f.name, rules.StageCheckPrefix) || f.effective != nil && !f.isHash(f.effective) {
 			return wrongField(f.name, "the computed value is %.100s, which is not a valid value for this hash", orNull(f.effective))
 		}
 		if err := c.field(&f); err != nil {
@@ -63,17 +63,17 @@ var ipcHashes = [...]string{"input_hash", "system_prompt_hash", "output_hash", "
 // known is false if records of the given kind have no hash with that name.
 func refusedForm(kind record.Kind, name string) (form func([]byte) bool, known bool) {
 	switch kind {
-	case record.IPCRecord:
+	case record.KindIPCRecord:
 		return nil, slices.Contains(ipcHashes[:], name)
-	case record.RunDAG:
+	case record.KindRunDAG:
 		dimension := strings.TrimPrefix(name, "cache_dimensions.")
 		base := slices.ContainsFunc(rules.BaseHashes[:], func(b struct{ Name, Content, Stage string }) bool { return b.Name == dimension })
-		return nil, base || strings.HasPrefix(name, rules.StagePrefix) || name == "root" || name == "cache_key" || name == rules.PreflightCheck
-	case record.CitationSet:
+		return nil, base || strings.HasPrefix(name, rules.StageCheckPrefix) || name == "root" || name == "cache_key" || name == rules.PreflightCheckName
+	case record.KindCitationSet:
 		number, found := strings.CutSuffix(strings.TrimPrefix(name, "citations/"), "/chunk_hash")
 		n, err := strconv.Atoi(number)
 		return rules.IsChunkHash, found && err == nil && n >= 0 && name == "citations/"+strconv.Itoa(n)+"/chunk_hash"
-	case record.PathFingerprint:
+	case record.KindPathFingerprint:
 		if name == "path_id" {
 			return rules.IsPathID, true
 		}

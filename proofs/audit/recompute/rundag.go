@@ -62,7 +62,7 @@ func (r *runCheck) checkMembers() error {
 		value    []byte
 		rejected bool // whether a rejected run can also have the member
 	}{
-		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.Quotes, false}, {"n_sources", r.Sources, false}, {"n_verified", r.Verified, false},
+		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.QuoteCount, false}, {"n_sources", r.SourceCount, false}, {"n_verified", r.VerifiedCount, false},
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
 	} {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
@@ -75,8 +75,8 @@ func (r *runCheck) checkMembers() error {
 	if r.PreflightGeneration != nil && (r.PreflightHash == nil || string(r.PreflightGeneration) == rules.PreflightVersion) {
 		return malformed("the event's preflight_generation is %.100q, but this member is allowed only for a preflight payload that is not of the current generation", r.PreflightGeneration)
 	}
-	if r.rejected && string(r.LookupPath) != rules.Preflight {
-		return malformed("the event's lookup_path is %.100q, but must be %q for a run that preflight rejected", r.LookupPath, rules.Preflight)
+	if r.rejected && string(r.LookupPath) != rules.PreflightStage {
+		return malformed("the event's lookup_path is %.100q, but must be %q for a run that preflight rejected", r.LookupPath, rules.PreflightStage)
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
 	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
@@ -88,8 +88,8 @@ func (r *runCheck) checkMembers() error {
 // checkDerivedFields checks preflight, shape, and failure_stage, which follow from the run's stages
 // and other fields.
 func (r *runCheck) checkDerivedFields() error {
-	if preflight := rules.PreflightOf(r.stages); string(r.Preflight) != preflight {
-		return wrongField("preflight", "the event has %.100q, but the stages give %q", r.Preflight, preflight)
+	if preflight := rules.PreflightStatus(r.stages); string(r.PreflightStatus) != preflight {
+		return wrongField("preflight", "the event has %.100q, but the stages give %q", r.PreflightStatus, preflight)
 	}
 	shape := rules.RunShape(r.stages)
 	if string(r.Shape) != shape {
@@ -100,10 +100,10 @@ func (r *runCheck) checkDerivedFields() error {
 	}
 	var failed []byte
 	if r.built {
-		if r.Quotes == nil || r.Sources == nil || r.Verified == nil {
+		if r.QuoteCount == nil || r.SourceCount == nil || r.VerifiedCount == nil {
 			return malformed(`the event is a run with inputs, but lacks "n_quotes", "n_sources", or "n_verified"`)
 		}
-		failed = rules.FailureStage(r.AuditMode, r.Sources, r.Quotes)
+		failed = rules.FailureStage(r.AuditMode, r.SourceCount, r.QuoteCount)
 	}
 	if !bytes.Equal(r.FailureStage, failed) {
 		return wrongField("failure_stage", "the event has %.100s, but its other fields give %s", orNull(r.FailureStage), orNull(failed))
@@ -114,7 +114,7 @@ func (r *runCheck) checkDerivedFields() error {
 // checkRoot checks the root, which is computed from the hashes of the stages. If the record has a
 // DAG, its writer has claimed the root.
 func (r *runCheck) checkRoot() error {
-	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.Computed) {
+	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.ResultComputed) {
 		return wrongField("root", "the result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
 	}
 	hashes := make([][]byte, len(r.Stages))
@@ -134,7 +134,7 @@ func (r *runCheck) checkStageHashes() error {
 	built := make(map[string]bool, len(names))
 	answer := ""
 	if r.HasContent("answer_text") && r.adopted() {
-		answer = rules.StagePrefix + rules.AnswerStage(r.stages)
+		answer = rules.StageCheckPrefix + rules.AnswerStage(r.stages)
 	}
 	for i, name := range names {
 		built[name] = true
@@ -147,10 +147,10 @@ func (r *runCheck) checkStageHashes() error {
 		}
 	}
 	for _, check := range r.Checks {
-		if !strings.HasPrefix(check.Name, rules.StagePrefix) || built[check.Name] {
+		if !strings.HasPrefix(check.Name, rules.StageCheckPrefix) || built[check.Name] {
 			continue
 		}
-		if check.Result != record.Mismatch {
+		if check.Result != record.ResultMismatch {
 			return wrongField(check.Name, "the result is %.100s, but the run has no such stage", check.Result)
 		}
 		if err := r.all(field{name: check.Name}); err != nil {
@@ -167,20 +167,20 @@ func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 // checkAnswer verifies the check that reports an answer that no stage covers. If the run has
 // inputs, the event does not show whether a stage covers the answer.
 func (r *runCheck) checkAnswer() error {
-	check := r.CheckOf(rules.AnswerCheck)
+	check := r.CheckOf(rules.AnswerCheckName)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
 	if check == nil {
 		if uncovered {
-			return wrongField(rules.AnswerCheck, "no stage covers the answer, but no check says so")
+			return wrongField(rules.AnswerCheckName, "no stage covers the answer, but no check says so")
 		}
 		return nil
 	}
 	r.seen++
-	if check.Result != record.Claimed || check.Claimed != nil || check.Computed != nil {
-		return wrongField(rules.AnswerCheck, "the result is %.100s, but must be \"claimed\"", check.Result)
+	if check.Result != record.ResultClaimed || check.Claimed != nil || check.Computed != nil {
+		return wrongField(rules.AnswerCheckName, "the result is %.100s, but must be \"claimed\"", check.Result)
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
-		return wrongField(rules.AnswerCheck, "the result is claimed, but a stage covers the answer, or the run has no answer")
+		return wrongField(rules.AnswerCheckName, "the result is claimed, but a stage covers the answer, or the run has no answer")
 	}
 	return nil
 }
@@ -217,18 +217,18 @@ func checkEvidenceClaim(check *record.NamedCheck) error {
 	switch {
 	case member == "evidence_id":
 		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
-		if check.Result == record.Claimed {
+		if check.Result == record.ResultClaimed {
 			return wrongField(check.Name, "the result is claimed, although there is data to compute the ID from")
 		}
 	case member != "text_hash":
 		return wrongField(check.Name, "evidence has no hash with this name")
 	}
 	switch check.Result {
-	case record.Mismatch:
+	case record.ResultMismatch:
 		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
 			return wrongField(check.Name, `the result is mismatch, but "claimed" is %.100s and "computed" is %.100s`, orNull(check.Claimed), orNull(check.Computed))
 		}
-	case record.Match, record.Claimed:
+	case record.ResultMatch, record.ResultClaimed:
 		if check.Claimed != nil || check.Computed != nil {
 			return wrongField(check.Name, "the result is %s, but the check shows a claimed or computed value", check.Result)
 		}
@@ -247,18 +247,18 @@ func (r *runCheck) checkVerdict() error {
 	var broken []string
 	switch {
 	case r.built:
-		broken = rules.BrokenVerdictRules(r.AuditMode, r.Sources, r.Quotes, r.Verified)
+		broken = rules.BrokenVerdictRules(r.AuditMode, r.SourceCount, r.QuoteCount, r.VerifiedCount)
 	case r.rejected:
 		broken = rules.BrokenRejectionRules(r.AuditMode)
 	}
 	for _, rule := range broken {
-		if r.CheckOf(rules.VerdictPrefix+rule) == nil {
-			return wrongField(rules.VerdictPrefix+rule, "the verdict breaks this rule, but no check says so")
+		if r.CheckOf(rules.VerdictCheckPrefix+rule) == nil {
+			return wrongField(rules.VerdictCheckPrefix+rule, "the verdict breaks this rule, but no check says so")
 		}
 	}
 	for i := range r.Checks {
 		check := &r.Checks[i]
-		rule, is := strings.CutPrefix(check.Name, rules.VerdictPrefix)
+		rule, is := strings.CutPrefix(check.Name, rules.VerdictCheckPrefix)
 		if !is {
 			continue
 		}
@@ -267,7 +267,7 @@ func (r *runCheck) checkVerdict() error {
 		if !lattice && !slices.Contains(broken, rule) {
 			return wrongField(check.Name, "the event has this check, but the verdict does not break the rule")
 		}
-		if check.Result != record.Inconsistent || check.Claimed != nil || check.Computed != nil {
+		if check.Result != record.ResultInconsistent || check.Claimed != nil || check.Computed != nil {
 			return wrongField(check.Name, "the result is %.100q, but must be \"inconsistent\"", check.Result)
 		}
 	}
@@ -299,10 +299,10 @@ func (r *runCheck) checkBaseHashes() error {
 			return err
 		}
 	}
-	if r.CheckOf(rules.PreflightCheck) == nil {
+	if r.CheckOf(rules.PreflightCheckName) == nil {
 		return nil
 	}
-	return r.all(field{name: rules.PreflightCheck, effective: r.PreflightHash, origin: computed})
+	return r.all(field{name: rules.PreflightCheckName, effective: r.PreflightHash, origin: computed})
 }
 
 // checkDimensions checks the dimensions of the cache key. A dimension that repeats one of the
@@ -357,7 +357,7 @@ func (r *runCheck) checkDimension(name string, dimension, effective []byte, from
 		return r.all(f)
 	}
 	shown := effective // the hash that the dimension must equal
-	if check := r.CheckOf(name); check.Result == record.Mismatch {
+	if check := r.CheckOf(name); check.Result == record.ResultMismatch {
 		shown = check.Claimed
 	}
 	if !bytes.Equal(dimension, shown) {
@@ -375,7 +375,7 @@ func (r *runCheck) checkCacheKey() error {
 	}
 	f.origin = computed
 	var joined [][]byte
-	for _, name := range rules.Dimensions {
+	for _, name := range rules.CacheDimensions {
 		switch value, given := r.Dimension(name); {
 		case value != nil:
 			joined = append(joined, value)

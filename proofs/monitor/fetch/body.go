@@ -151,9 +151,9 @@ func atEnd(body io.Reader) bool {
 	return errors.Is(err, io.EOF)
 }
 
-// answerError matches client.ErrUnexpectedAnswer, so that the client returns it unchanged and does not retry
+// answerError matches client.ErrUnexpectedResponse, so that the client returns it unchanged and does not retry
 // the request.
 type answerError struct{ error }
 
 func (e *answerError) Unwrap() error        { return e.error }
-func (e *answerError) Is(target error) bool { return target == client.ErrUnexpectedAnswer }
+func (e *answerError) Is(target error) bool { return target == client.ErrUnexpectedResponse }

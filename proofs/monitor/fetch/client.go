@@ -15,7 +15,7 @@ import (
 // Limits for the responses of an untrusted server, which may respond slowly, endlessly, with
 // extreme compression, or not at all.
 const (
-	MaxNote = 1 << 20 // maximum length of a signed note, in bytes
+	MaxNoteBytes = 1 << 20 // maximum length of a signed note, in bytes
 
 	maxHeaders    = 64 << 10 // maximum length of a response's headers, in bytes
 	maxCompressed = 64 << 10 // a compressed body can exceed the decompressed limit by this many bytes
@@ -100,7 +100,7 @@ func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
 		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
 		client.WithTimeout(c.timeout),
-		client.WithRetries(client.Retries{Attempts: maxAttempts, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
+		client.WithRetries(client.RetryPolicy{MaxAttempts: maxAttempts, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
 	}
 	if token != "" {
 		options = append(options, client.WithToken(token))
@@ -123,17 +123,17 @@ type Response struct {
 
 // Request describes a request for Do to send. Path includes any query parameters.
 type Request struct {
-	Path     string // path below the ledger's URL
-	OfServer bool   // whether Path is relative to the server's URL rather than the ledger's
-	Accept   string // media type; empty accepts any
-	MaxBytes int64  // maximum length of the response body after decompression
+	Path             string // path below the ledger's URL
+	RelativeToServer bool   // whether Path is relative to the server's URL rather than the ledger's
+	Accept           string // media type; empty accepts any
+	MaxBytes         int64  // maximum length of the response body after decompression
 }
 
 // Do sends a request. It returns the response whatever its status. The error wraps
 // audit.ErrUnavailable if the server does not respond or is temporarily unable to respond,
 // ErrTooLong if the body is longer than MaxBytes, or ErrMalformed if the body cannot be decoded.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
-	if !r.OfServer {
+	if !r.RelativeToServer {
 		r.Path = c.path + r.Path
 	}
 	return c.do(ctx, c.client, r)
@@ -163,7 +163,7 @@ func (c *Client) GetURL(ctx context.Context, address string, maxBytes int64) (Re
 }
 
 func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Response, error) {
-	request := client.Request{Path: r.Path, MaxAnswer: r.MaxBytes + 1} // boundedBody enforces r.MaxBytes before this limit is reached
+	request := client.Request{Path: r.Path, MaxResponseBytes: r.MaxBytes + 1} // boundedBody enforces r.MaxBytes before this limit is reached
 	if r.Accept != "" {
 		request.Header = map[string]string{"Accept": r.Accept}
 	}
@@ -178,7 +178,7 @@ func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Response
 		return got, nil
 	case ctx.Err() != nil || errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed):
 		return Response{}, err
-	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrMisdirected):
+	case errors.As(err, &problem) && !problem.Temporary() && !errors.Is(err, client.ErrTLSMismatch):
 		return Response{Status: problem.Status, Header: problem.Header, RedactedBy: problem.RedactedBy, ReadOnly: problem.ReadOnly, Problem: c.explained(err).Error()}, nil
 	}
 	return Response{}, UnavailableError{Reason: c.explained(err)}

@@ -20,7 +20,7 @@ func TestTokenGoesOnlyToItsServer(t *testing.T) {
 	require.NoError(t, err)
 	for url, want := range map[string]string{own.URL: "Bearer secret", other.URL: ""} {
 		token = "none yet"
-		answer, err := c.GetURL(t.Context(), url+"/metrics", MaxNote)
+		answer, err := c.GetURL(t.Context(), url+"/metrics", MaxNoteBytes)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answer.Status)
 		require.Equal(t, want, token)

@@ -32,12 +32,12 @@ const keptTiles = 128
 // *audit.Damage if the response cannot be a checkpoint. parallel is the maximum number of bundles
 // that Log.Entries fetches at once.
 func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel int) (*Log, error) {
-	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNote)
+	note, err := c.GetObject(ctx, "/log/checkpoint", MaxNoteBytes)
 	if err == nil && len(note) == 0 {
 		err = fmt.Errorf("%w: the checkpoint is empty", ErrMalformed)
 	}
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
-		err = &audit.Damage{Kind: audit.KindCheckpoint, Message: err.Error()}
+		err = &audit.Damage{Kind: audit.DamageCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
@@ -74,7 +74,7 @@ func (l *Log) Tile(ctx context.Context, level uint8, index uint64) ([]byte, erro
 	}
 	// Allow the length of a full tile even for a partial tile. If a tile is too long, the walk can
 	// then report its position, which GetObject cannot do.
-	tile, err := l.client.GetObject(ctx, "/log/"+path.String(), proofs.FullTile*proofs.HashSize)
+	tile, err := l.client.GetObject(ctx, "/log/"+path.String(), proofs.FullTileWidth*proofs.HashSize)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +109,8 @@ func (l *Log) entries(ctx context.Context, from uint64, bundle bundleFunc) iter.
 		if from >= l.published.Size {
 			return
 		}
-		first := from / proofs.FullTile
-		if !yieldBundle(bundle(ctx, first), from%proofs.FullTile, yield) {
+		first := from / proofs.FullTileWidth
+		if !yieldBundle(bundle(ctx, first), from%proofs.FullTileWidth, yield) {
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -149,7 +149,7 @@ func (l *Log) ahead(ctx context.Context, from uint64, bundle bundleFunc) <-chan 
 	queue := make(chan chan entryBundle, max(0, l.parallel-1))
 	go func() {
 		defer close(queue)
-		for index := from; index*proofs.FullTile < l.published.Size; index++ {
+		for index := from; index*proofs.FullTileWidth < l.published.Size; index++ {
 			next := make(chan entryBundle, 1)
 			select {
 			case queue <- next:
@@ -176,10 +176,10 @@ func (l *Log) bundleWithTile(ctx context.Context, index uint64) entryBundle {
 // bundle fetches an entry bundle. The error in the result is an *audit.Damage if the bundle is
 // malformed or has the wrong number of entries.
 func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
-	path := proofs.TilePath{Entries: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
-	body, err := l.client.GetObject(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntry)))
+	path := proofs.TilePath{IsEntryBundle: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
+	body, err := l.client.GetObject(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntryBytes)))
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
-		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
+		return entryBundle{err: bundleDamage(audit.DamageEntry, path, 0, err)}
 	}
 	if err != nil {
 		return entryBundle{err: err}
@@ -187,11 +187,11 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	entries, err := proofs.ParseBundle(body)
 	switch {
 	case err != nil:
-		return entryBundle{err: bundleDamage(audit.KindEntry, path, 0, err)}
+		return entryBundle{err: bundleDamage(audit.DamageEntry, path, 0, err)}
 	case len(entries) < path.Width:
-		err = bundleDamage(audit.KindTruncated, path, len(entries), fmt.Errorf("the bundle has only %d of %d entries", len(entries), path.Width))
+		err = bundleDamage(audit.DamageTruncated, path, len(entries), fmt.Errorf("the bundle has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
-		err = bundleDamage(audit.KindEntry, path, path.Width, fmt.Errorf("the bundle has %d entries, but should have only %d", len(entries), path.Width))
+		err = bundleDamage(audit.DamageEntry, path, path.Width, fmt.Errorf("the bundle has %d entries, but should have only %d", len(entries), path.Width))
 		entries = entries[:path.Width-1] // also drops the last expected entry, because the walk would stop after it and never see err
 	}
 	return entryBundle{entries, err}
@@ -200,5 +200,5 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 // bundleDamage returns an *audit.Damage that reports err for one entry of a bundle. number is the
 // index of the entry in the bundle.
 func bundleDamage(kind audit.DamageKind, path proofs.TilePath, number int, err error) error {
-	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTile + uint64(number), Tile: path.String(), Message: err.Error()}
+	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTileWidth + uint64(number), Tile: path.String(), Message: err.Error()}
 }

@@ -38,9 +38,9 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	return receipt, nil
 }
 
-// StageReceipt returns the nested proof of a stage of the run-DAG at seq, in the tree of the given
+// StageProof returns the nested proof of a stage of the run-DAG at seq, in the tree of the given
 // size (spec: Nested proofs).
-func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) (*proofs.NestedProof, error) {
+func (l *Log) StageProof(ctx context.Context, seq, size uint64, stage string) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
 		nested.Stage, err = stageOf(record, stage)
@@ -48,9 +48,9 @@ func (l *Log) StageReceipt(ctx context.Context, seq, size uint64, stage string) 
 	return nested, err
 }
 
-// CitationReceipt returns the nested proof of the citation at index n of the citation set at seq,
+// CitationProof returns the nested proof of the citation at index n of the citation set at seq,
 // in the tree of the given size (spec: Nested proofs).
-func (l *Log) CitationReceipt(ctx context.Context, seq, size, n uint64) (*proofs.NestedProof, error) {
+func (l *Log) CitationProof(ctx context.Context, seq, size, n uint64) (*proofs.NestedProof, error) {
 	nested, record, err := l.nested(ctx, seq, size)
 	if err == nil {
 		nested.Citation, err = citationOf(record, n)
@@ -83,7 +83,7 @@ func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, &query.Error{Reason: query.NotFound, Detail: "the event has no such stage"}
+		return nil, &query.Error{Reason: query.ReasonNotFound, Detail: "the event has no such stage"}
 	}
 	return &proofs.NestedStage{Name: stages[proof.Index].Name, Index: uint64(proof.Index), Hash: proof.Hash, Root: proof.Root, Path: proof.Path}, nil
 }
@@ -92,7 +92,7 @@ func stageOf(record pyjson.Value, name string) (*proofs.NestedStage, error) {
 func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	citations := slices.Collect(record.Member("citations").Elements())
 	if n >= uint64(len(citations)) {
-		return nil, &query.Error{Reason: query.NotFound, Detail: "the event has no such citation"}
+		return nil, &query.Error{Reason: query.ReasonNotFound, Detail: "the event has no such citation"}
 	}
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }

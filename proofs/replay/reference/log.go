@@ -58,7 +58,7 @@ func NewLog(dir, name string) (*Log, error) {
 
 // Add appends an entry, which must be the next entry of the log.
 func (l *Log) Add(e audit.WalkedEntry) error {
-	if e.Body.Kind == record.ContentRedacted {
+	if e.Body.Kind == record.KindContentRedacted {
 		for seq := range e.Body.Redaction.Seqs.All() {
 			if _, before := l.redactedBy[seq]; !before {
 				l.redactedBy[seq] = e.Seq
@@ -88,8 +88,8 @@ func (l *Log) show(size uint64) error {
 	return nil
 }
 
-// WrittenSize returns the number of entries that have been added.
-func (l *Log) WrittenSize() uint64 { return l.written }
+// EntriesAdded returns the number of entries that have been added.
+func (l *Log) EntriesAdded() uint64 { return l.written }
 
 // RedactedBy returns the first event that redacts a record. That event may be beyond the readable
 // entries.

@@ -24,19 +24,19 @@ import (
 type Config struct {
 	Dir    string // folder for the files of the index
 	Origin string // origin of the log, which appears in the text of each checkpoint
-	// Tile reads a tile of the log's verified tree, which may cover more entries than are readable.
+	// ReadTile reads a tile of the log's verified tree, which may cover more entries than are readable.
 	// Tile must be safe for concurrent use.
-	Tile func(level uint8, index uint64) ([]byte, error)
+	ReadTile func(level uint8, index uint64) ([]byte, error)
 	// Progress is called while AdvanceTo indexes entries.
 	Progress func(indexed, size uint64)
 	Log      *slog.Logger
 }
 
-// Reference answers questions from the copy of a log as a correct server of this version would.
-// Each answer is a value that can be encoded as JSON. A *query.Error, index.ErrPosition, or
+// Answerer answers questions from the copy of a log as a correct server of this version would.
+// Each answer is a value that can be encoded as JSON. A *query.Error, index.ErrInvalidPosition, or
 // proofs.ErrRange means that a server would refuse the question, too. The methods that answer
 // questions are safe for concurrent use.
-type Reference struct {
+type Answerer struct {
 	log      *Log
 	store    *index.Store
 	index    *index.Follower
@@ -52,9 +52,9 @@ const indexMemory = 96 << 20
 
 // Open returns a Reference for a copy of a log. Closing the Reference does not close the copy. The
 // caller must call AdvanceTo before asking questions.
-func Open(log *Log, c Config) (*Reference, error) {
-	log.origin, log.tile = c.Origin, c.Tile
-	store, err := query.Open(index.Config{Dir: c.Dir, Log: c.Log, Memory: indexMemory})
+func Open(log *Log, c Config) (*Answerer, error) {
+	log.origin, log.tile = c.Origin, c.ReadTile
+	store, err := query.OpenIndex(index.Config{Dir: c.Dir, Log: c.Log, MemoryBytes: indexMemory})
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +62,13 @@ func Open(log *Log, c Config) (*Reference, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &Reference{log: log, store: store, index: follower, progress: c.Progress}, nil
+	return &Answerer{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
 // AdvanceTo makes the reference answer as of the given size, which must be at least the previous
 // size and at most the size of the copy. It waits until the index has reached that size. No
 // question may be in progress.
-func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
+func (r *Answerer) AdvanceTo(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err
 	}
@@ -87,15 +87,15 @@ func (r *Reference) AdvanceTo(ctx context.Context, size uint64) error {
 }
 
 // Close closes the index. No question may be in progress.
-func (r *Reference) Close() error { return r.store.Close() }
+func (r *Answerer) Close() error { return r.store.Close() }
 
 // Answer answers one of query.Questions from the index. path is percent-encoded and relative to the
 // ledger's path. parameters is the query part of the URL. size is the tree size that the answer
 // describes, or 0 if the question is refused before the index is read.
-func (r *Reference) Answer(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
+func (r *Answerer) Answer(ctx context.Context, path, parameters string) (answer any, size uint64, err error) {
 	asked, elements, ok := query.FindQuestion(path)
 	if !ok {
-		return nil, 0, &query.Error{Reason: query.NotFound, Detail: "no question has that path"}
+		return nil, 0, &query.Error{Reason: query.ReasonNotFound, Detail: "no question has that path"}
 	}
 	request, view, err := r.open(ctx, asked, elements, parameters)
 	if err != nil {
@@ -108,9 +108,9 @@ func (r *Reference) Answer(ctx context.Context, path, parameters string) (answer
 
 // StageProof proves a stage of a run-DAG (spec: Stage proofs). parameters is the query part of
 // the URL.
-func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters string) (any, error) {
+func (r *Answerer) StageProof(ctx context.Context, seq, stage, parameters string) (any, error) {
 	elements := query.Parameters{"seq": seq, "stage": stage}
-	_, view, err := r.open(ctx, &query.StageProof, elements, parameters)
+	_, view, err := r.open(ctx, &query.StageProofQuestion, elements, parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +130,10 @@ func (r *Reference) StageProof(ctx context.Context, seq, stage, parameters strin
 }
 
 // Event returns the event with the given hash.
-func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine, error) {
-	seq, err := r.index.Find(ctx, hash, r.log.Size())
+func (r *Answerer) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine, error) {
+	seq, err := r.index.FindByHash(ctx, hash, r.log.Size())
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, &query.Error{Reason: query.NotFound, Detail: "no event has that hash"}
+		return nil, &query.Error{Reason: query.ReasonNotFound, Detail: "no event has that hash"}
 	}
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (r *Reference) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLin
 
 // open parses a question and opens the view of the index that answers it. The caller must close the
 // view. If the index is damaged, open rebuilds it first.
-func (r *Reference) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
+func (r *Answerer) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
 	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
 	if err != nil {
 		return nil, nil, err
@@ -155,14 +155,14 @@ func (r *Reference) open(ctx context.Context, asked *query.Question, elements qu
 	if err != nil {
 		return nil, nil, err
 	}
-	view.Log, view.Totals = r.log, &r.totals
+	view.Log, view.CountCache = r.log, &r.totals
 	return request, view, nil
 }
 
 // Statistics returns the counts of the log's events, as a server would.
-func (r *Reference) Statistics() *wire.Stats {
+func (r *Answerer) Statistics() *wire.Stats {
 	t := counters.TallyOf(r.index)
-	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Incomplete: t.Incomplete, Checks: []wire.CheckCount{}}
+	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Incomplete: t.IncompleteRecords, Checks: []wire.CheckCount{}}
 	for kind, n := range t.Records {
 		stats.Records[wire.Kind(kind)] = n
 	}
@@ -173,7 +173,7 @@ func (r *Reference) Statistics() *wire.Stats {
 }
 
 // Metrics returns the metrics that are derived from the log.
-func (r *Reference) Metrics() ([]*dto.MetricFamily, error) {
+func (r *Answerer) Metrics() ([]*dto.MetricFamily, error) {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(counters.NewCollector(r.store.Followers)); err != nil {
 		return nil, err

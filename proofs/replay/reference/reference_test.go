@@ -20,7 +20,7 @@ import (
 // The reference parses the path and the query of a question into the same values as a server does.
 func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 	l := ledgertest.NewPopulated(t, 5)
-	url, stop := ledgertest.Serve(t, l.Data)
+	url, stop := ledgertest.Serve(t, l.DataDir)
 	runs := []string{"compare", ".", ".."} // names that also occur as parts of routes
 	for i, name := range []string{"", ".", "..", "a/b", "/", "a%2Fb", "%", "a b", "a+b", "a?b=c&d", "a#b", ":a", "*", "é☃", "\u0000", "<&>"} {
 		text, err := json.Marshal(name)
@@ -48,13 +48,13 @@ func TestReferenceReadsNamesAsAServerDoes(t *testing.T) {
 		}
 	}
 	stop()
-	url, stop = ledgertest.Serve(t, l.Data) // waits until the log is indexed
+	url, stop = ledgertest.Serve(t, l.DataDir) // waits until the log is indexed
 	defer stop()
 	key, err := proofs.ParseVerifier(l.Key)
 	require.NoError(t, err)
 	report, err := monitor.Run(t.Context(), monitor.Options{
 		Server: fetch.Server{URL: strings.TrimSuffix(url, "/v1/ledgers/default")}, Ledger: "default", Keys: []*proofs.Verifier{key},
-		Answers: replay.New(replay.Options{}), Content: true, Seed: 7, Parallel: 4,
+		AnswerChecker: replay.New(replay.Options{}), CheckContent: true, Seed: 7, Concurrency: 4,
 	})
 	require.NoError(t, err)
 	assert.Greater(t, report.Queries, uint64(1000))

@@ -84,7 +84,7 @@ func (t *Tamperer) DeleteTile(level uint8, index uint64) error {
 
 // SetHead replaces or adds the head.
 func (t *Tamperer) SetHead(h storage.Head) error {
-	return t.set(keys.Head(t.ledger), keys.AppendHead(nil, h))
+	return t.set(keys.Head(t.ledger), keys.AppendHeadValue(nil, h))
 }
 
 // DeleteHead deletes the head.
@@ -97,31 +97,31 @@ func (t *Tamperer) SetContent(digest storage.Hash, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.set(keys.AppendContent(nil, t.ledger, holding.Place), b)
+	return t.set(keys.AppendContent(nil, t.ledger, holding.Location), b)
 }
 
 // DeleteContent deletes the bytes stored under a digest, their place, and all references to them,
 // as if the content had never been posted. It returns storage.ErrNotFound if the ledger does not have the
 // content.
 func (t *Tamperer) DeleteContent(digest storage.Hash) error {
-	if err := t.DeleteBytes(digest); err != nil {
+	if err := t.DeleteContentBytes(digest); err != nil {
 		return err
 	}
-	start, end := keys.HoldingRange(t.ledger, digest)
+	start, end := keys.DigestRange(t.ledger, digest)
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// DeleteBytes deletes the bytes stored under a digest, but keeps their place and the references.
-func (t *Tamperer) DeleteBytes(digest storage.Hash) error {
+// DeleteContentBytes deletes the bytes stored under a digest, but keeps their place and the references.
+func (t *Tamperer) DeleteContentBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
 	}
-	return t.delete(keys.AppendContent(nil, t.ledger, holding.Place))
+	return t.delete(keys.AppendContent(nil, t.ledger, holding.Location))
 }
 
-// SetKey replaces or adds the claim of an idempotency key.
-func (t *Tamperer) SetKey(k storage.Claim) error {
+// SetClaim replaces or adds the claim of an idempotency key.
+func (t *Tamperer) SetClaim(k storage.Claim) error {
 	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
 }
 
@@ -144,22 +144,22 @@ func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 	}
 	if holding.Seq == seq {
 		holding.Withdrawn = true
-		return t.set(keys.AppendPlace(nil, t.ledger, digest), keys.AppendHolding(nil, holding))
+		return t.set(keys.AppendLocation(nil, t.ledger, digest), keys.AppendLocationValue(nil, holding))
 	}
 	return t.delete(keys.AppendReference(nil, t.ledger, digest, seq))
 }
 
 // SetFormatVersion replaces the format version of the database.
 func (t *Tamperer) SetFormatVersion(version uint32) error {
-	return t.set(keys.Format(), keys.EncodeNumber(version))
+	return t.set(keys.FormatVersionKey(), keys.EncodeNumber(version))
 }
 
-func (t *Tamperer) holding(digest storage.Hash) (keys.Holding, error) {
-	stored, err := t.get(keys.AppendPlace(nil, t.ledger, digest))
+func (t *Tamperer) holding(digest storage.Hash) (keys.LocationValue, error) {
+	stored, err := t.get(keys.AppendLocation(nil, t.ledger, digest))
 	if err != nil {
-		return keys.Holding{}, fmt.Errorf("finding content %x: %w", digest, err)
+		return keys.LocationValue{}, fmt.Errorf("finding content %x: %w", digest, err)
 	}
-	return keys.DecodeHolding(stored)
+	return keys.DecodeLocationValue(stored)
 }
 
 // silent is a logger that discards the engine's messages. It panics on a fatal message.

@@ -18,12 +18,12 @@ type Fault int
 
 // The faults. After any fault other than None, the proxy closes the client's connection.
 const (
-	None         Fault = iota
-	BeforeCommit       // the proxy drops the COMMIT and closes the connection to the server
-	DuringCommit       // the proxy forwards the COMMIT and closes the connection to the server at once
-	AfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
-	HoldCommit         // the server receives the COMMIT only when the test calls Release
-	LoseCommit         // the proxy drops the COMMIT but keeps the connection to the server open
+	FaultNone         Fault = iota
+	FaultBeforeCommit       // the proxy drops the COMMIT and closes the connection to the server
+	FaultDuringCommit       // the proxy forwards the COMMIT and closes the connection to the server at once
+	FaultAfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
+	FaultHoldCommit         // the server receives the COMMIT only when the test calls Release
+	FaultDropCommit         // the proxy drops the COMMIT but keeps the connection to the server open
 )
 
 // Proxy forwards client connections to a server.
@@ -75,9 +75,9 @@ func (p *Proxy) URL(options ...string) string {
 	return connection("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port, options)
 }
 
-// Release forwards a COMMIT that the fault HoldCommit has held back. It blocks until the proxy
+// ReleaseCommit forwards a COMMIT that the fault FaultHoldCommit has held back. It blocks until the proxy
 // holds one back.
-func (p *Proxy) Release() { p.release <- struct{}{} }
+func (p *Proxy) ReleaseCommit() { p.release <- struct{}{} }
 
 // CloseConnections closes all connections.
 func (p *Proxy) CloseConnections() {
@@ -118,7 +118,7 @@ var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
 func (p *Proxy) pass(client net.Conn) {
 	closeClient := p.keep(client)
 	defer closeClient()
-	server, err := net.Dial("unix", p.server.Socket())
+	server, err := net.Dial("unix", p.server.SocketPath())
 	if err != nil {
 		return
 	}
@@ -156,20 +156,20 @@ func (p *Proxy) pass(client net.Conn) {
 			return err
 		}
 		fault := p.fault()
-		mute.Store(fault != None)
+		mute.Store(fault != FaultNone)
 		switch fault {
-		case BeforeCommit:
+		case FaultBeforeCommit:
 			return io.EOF
-		case HoldCommit:
+		case FaultHoldCommit:
 			closeClient()
 			<-p.release
-		case LoseCommit:
+		case FaultDropCommit:
 			return errLost
 		}
-		if _, err := server.Write(message); err != nil || fault == None {
+		if _, err := server.Write(message); err != nil || fault == FaultNone {
 			return err
 		}
-		if fault != DuringCommit {
+		if fault != FaultDuringCommit {
 			<-answered
 		}
 		return io.EOF

@@ -157,8 +157,8 @@ func (s *Server) make(settings []string) error {
 	return s.Configure(lines...)
 }
 
-// Program returns the path of a program that is installed with PostgreSQL.
-func (s *Server) Program(name string) string { return filepath.Join(s.programs, name) }
+// ProgramPath returns the path of a program that is installed with PostgreSQL.
+func (s *Server) ProgramPath(name string) string { return filepath.Join(s.programs, name) }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
@@ -251,8 +251,8 @@ func (s *Server) wait(deadline time.Time) error {
 	}
 }
 
-// BecomeStandby makes the server start as a standby without a primary when it is next started.
-func (s *Server) BecomeStandby() error {
+// ConfigureStandby makes the server start as a standby without a primary when it is next started.
+func (s *Server) ConfigureStandby() error {
 	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600)
 }
 
@@ -301,8 +301,8 @@ func (s *Server) Close() error {
 // port is only used in the name of the socket: the server does not listen on TCP.
 const port = 5432
 
-// Socket returns the path of the server's socket.
-func (s *Server) Socket() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
+// SocketPath returns the path of the server's socket.
+func (s *Server) SocketPath() string { return filepath.Join(s.dir, fmt.Sprintf(".s.PGSQL.%d", port)) }
 
 // URL returns a connection string for the server's default database. options alternates between
 // names and values of connection options.

@@ -27,7 +27,7 @@ func StartStandby(t testing.TB, primary *Server) *Server {
 	s := &Server{dir: dir, programs: primary.programs}
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	require.NoError(t, give(dir))
-	command := exec.Command(s.Program("pg_basebackup"), "-D", s.data(), "-h", primary.dir, "-p", fmt.Sprint(port), "-U", "colophon", "-c", "fast", "--no-sync") // #nosec G204 -- a program of PostgreSQL, for tests
+	command := exec.Command(s.ProgramPath("pg_basebackup"), "-D", s.data(), "-h", primary.dir, "-p", fmt.Sprint(port), "-U", "colophon", "-c", "fast", "--no-sync") // #nosec G204 -- a program of PostgreSQL, for tests
 	command.Dir = dir
 	command.SysProcAttr = unprivileged()
 	out, err := command.CombinedOutput()
@@ -58,9 +58,9 @@ func (s *Server) Execute(statements ...string) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// Detach stops replication to a standby, and waits until replication has stopped. The standby keeps
+// StopReplication stops replication to a standby, and waits until replication has stopped. The standby keeps
 // the data that it has received.
-func (s *Server) Detach() error {
+func (s *Server) StopReplication() error {
 	return s.Execute(`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`,
 		`DO $$ BEGIN
 			WHILE EXISTS (SELECT FROM pg_stat_wal_receiver) LOOP PERFORM pg_sleep(0.01); PERFORM pg_stat_clear_snapshot(); END LOOP;

@@ -53,17 +53,17 @@ func version(ctx context.Context, pool *pgxpool.Pool) (v versions, err error) {
 	return v, nil
 }
 
-// check returns storage.ErrFormat if the tables require a build that supports a later version than
+// check returns storage.ErrUnknownFormat if the tables require a build that supports a later version than
 // known.
 func (v versions) check(known int) error {
 	if v.oldest > known {
 		return fmt.Errorf("%w: the tables have version %d, which requires a build that supports version %d, but this build supports only version %d; use a later build",
-			storage.ErrFormat, v.tables, v.oldest, known)
+			storage.ErrUnknownFormat, v.tables, v.oldest, known)
 	}
 	return nil
 }
 
-// Check returns storage.ErrFormat if this build cannot use the tables, and nil if there are no
+// Check returns storage.ErrUnknownFormat if this build cannot use the tables, and nil if there are no
 // tables.
 func Check(ctx context.Context, pool *pgxpool.Pool) error {
 	_, _, err := read(ctx, pool)
@@ -80,7 +80,7 @@ func CheckComplete(ctx context.Context, pool *pgxpool.Pool) error {
 	case stored.tables == 0:
 		return fmt.Errorf("%w: the database has no Colophon tables", storage.ErrNotFound)
 	case stored.tables < known:
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; to convert them, start a server of this build or run one of its writing commands", storage.ErrFormat, stored.tables, known)
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; to convert them, start a server of this build or run one of its writing commands", storage.ErrUnknownFormat, stored.tables, known)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ var errOtherHost = errors.New("not tried, because another host has accepted a co
 
 const (
 	// openTime is how long a connection may take to open before it stops counting towards
-	// maxOpening and CloseBefore may close it. On a very busy machine, opening a connection can
+	// maxOpening and CloseStartedBefore may close it. On a very busy machine, opening a connection can
 	// take longer than a request waits for it.
 	openTime = 3 * time.Second
 	// maxOpening is the maximum number of connections that are being opened at the same time.
@@ -176,10 +176,10 @@ func unwrap(conn net.Conn) (kept *socket, ok bool) {
 	return kept, ok
 }
 
-// CloseBefore closes the connections that were started before t, and returns how many it closed. A
+// CloseStartedBefore closes the connections that were started before t, and returns how many it closed. A
 // connection that is not ready yet is closed only if it was started more than openTime before t.
 // Otherwise, repeated calls could close every connection before it is ready.
-func (c *Set) CloseBefore(t time.Time) int {
+func (c *Set) CloseStartedBefore(t time.Time) int {
 	var old []*socket
 	c.mu.Lock()
 	for conn := range c.open {

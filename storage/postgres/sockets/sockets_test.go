@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// CloseBefore closes ready connections that were started before the given time. It closes a
+// CloseStartedBefore closes ready connections that were started before the given time. It closes a
 // connection that is not ready only if it was started more than openTime before that time.
 func TestCloseBefore(t *testing.T) {
 	set := New()
@@ -28,14 +28,14 @@ func TestCloseBefore(t *testing.T) {
 	require.NoError(t, err)
 	set.MarkReady(opened)
 
-	require.Zero(t, set.CloseBefore(time.Now().Add(-time.Minute)))
-	require.Equal(t, 1, set.CloseBefore(time.Now().Add(time.Second)))
+	require.Zero(t, set.CloseStartedBefore(time.Now().Add(-time.Minute)))
+	require.Equal(t, 1, set.CloseStartedBefore(time.Now().Add(time.Second)))
 	_, err = opened.Write([]byte("x"))
 	require.Error(t, err)
 	require.NoError(t, opening.SetDeadline(time.Time{}))
-	require.Equal(t, 1, set.CloseBefore(time.Now().Add(openTime+time.Second)))
+	require.Equal(t, 1, set.CloseStartedBefore(time.Now().Add(openTime+time.Second)))
 	require.Error(t, opening.SetDeadline(time.Time{}))
-	require.Zero(t, set.CloseBefore(time.Now().Add(time.Hour)))
+	require.Zero(t, set.CloseStartedBefore(time.Now().Add(time.Hour)))
 }
 
 // At most maxOpening connections are being opened at the same time. Another connection can be opened once

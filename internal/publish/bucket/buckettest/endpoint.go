@@ -55,7 +55,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(body) // the client may have disconnected
 	case errors.Is(err, bucket.ErrNotFound):
 		w.WriteHeader(http.StatusNotFound)
-	case errors.Is(err, bucket.ErrPrecondition):
+	case errors.Is(err, bucket.ErrPreconditionFailed):
 		w.WriteHeader(http.StatusPreconditionFailed)
 	case errors.Is(err, bucket.ErrUnsupported):
 		w.WriteHeader(http.StatusNotImplemented)

@@ -21,14 +21,14 @@ type Fault int
 
 // The faults that a Memory can inject.
 const (
-	NoFault    Fault = iota
-	FailBefore       // the call has no effect and returns ErrFault
-	FailAfter        // the call takes effect but returns ErrFault
-	Hang             // the call has no effect, and returns when its context is done
-	LosePut          // a Put succeeds but stores nothing; other calls work
+	NoFault         Fault = iota
+	FaultBeforeCall       // the call has no effect and returns ErrFault
+	FaultAfterCall        // the call takes effect but returns ErrFault
+	FaultHang             // the call has no effect, and returns when its context is done
+	FaultLosePut          // a Put succeeds but stores nothing; other calls work
 )
 
-// ErrFault is returned by calls with the fault FailBefore or FailAfter.
+// ErrFault is returned by calls with the fault FaultBeforeCall or FaultAfterCall.
 var ErrFault = errors.New("the bucket fails because the test requests it")
 
 // Call identifies a call to a bucket by the name of the method and the name of the object.
@@ -39,14 +39,14 @@ type Memory struct {
 	// Fault returns the fault to inject into a call. If Fault is nil, no call fails. It must be set
 	// before the bucket is used.
 	Fault func(Call) Fault
-	// Written, if set, receives all objects after each Put that takes effect. It must not call
+	// OnPut, if set, receives all objects after each Put that takes effect. It must not call
 	// methods of the Memory.
-	Written func(name string, objects map[string][]byte)
-	// IgnoresAbsent and IgnoresTag make the bucket ignore the conditions IfAbsent and IfTag.
+	OnPut func(name string, objects map[string][]byte)
+	// IgnoresIfAbsent and IgnoresIfTag make the bucket ignore the conditions IfAbsent and IfTag.
 	// Refuses makes the bucket refuse all conditions as unsupported.
-	IgnoresAbsent, IgnoresTag, Refuses bool
-	// Generations makes an object's tag change with each Put, even if the bytes stay the same.
-	Generations bool
+	IgnoresIfAbsent, IgnoresIfTag, RefusesConditions bool
+	// UniqueTags makes an object's tag change with each Put, even if the bytes stay the same.
+	UniqueTags bool
 
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -88,7 +88,7 @@ func (m *Memory) set(name string, body []byte) {
 
 // tag returns the tag of an object. It is called with mu held.
 func (m *Memory) tag(name string) string {
-	if m.Generations {
+	if m.UniqueTags {
 		return strconv.Itoa(m.puts[name])
 	}
 	return tagOf(m.objects[name])
@@ -117,15 +117,15 @@ func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 		return done()
 	}
 	switch {
-	case fault == FailBefore:
+	case fault == FaultBeforeCall:
 		return ErrFault
-	case fault == FailAfter:
+	case fault == FaultAfterCall:
 		_ = run()
 		return ErrFault
-	case fault == Hang:
+	case fault == FaultHang:
 		<-ctx.Done()
 		return ctx.Err()
-	case fault == LosePut && call.Method == "Put":
+	case fault == FaultLosePut && call.Method == "Put":
 		return nil
 	}
 	return run()
@@ -164,20 +164,20 @@ func (m *Memory) Size(ctx context.Context, name string) (size int64, err error) 
 func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Attributes, condition bucket.Condition) error {
 	return m.do(ctx, Call{"Put", name}, func() error {
 		conditional := condition != bucket.Condition{}
-		if m.Refuses && conditional {
+		if m.RefusesConditions && conditional {
 			return bucket.ErrUnsupported
 		}
 		tag := ""
 		if _, is := m.objects[name]; is {
 			tag = m.tag(name)
 		}
-		ignored := m.IgnoresAbsent && condition == bucket.IfAbsent() || m.IgnoresTag && conditional && condition != bucket.IfAbsent()
+		ignored := m.IgnoresIfAbsent && condition == bucket.IfAbsent() || m.IgnoresIfTag && conditional && condition != bucket.IfAbsent()
 		if !ignored && !condition.Holds(tag) {
-			return fmt.Errorf("writing %s: %w", name, bucket.ErrPrecondition)
+			return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
 		}
 		m.set(name, bytes.Clone(body))
-		if m.Written != nil {
-			m.Written(name, m.objects)
+		if m.OnPut != nil {
+			m.OnPut(name, m.objects)
 		}
 		return nil
 	})

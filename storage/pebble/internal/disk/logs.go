@@ -19,9 +19,9 @@ import (
 // log. LogFS can turn this reuse off and remove the kept files.
 type LogFS struct {
 	vfs.FS
-	Latest atomic.Uint64 // number of the newest log
-	fresh  atomic.Bool   // whether every new log gets a new file instead of reusing an old one
-	dropMu sync.RWMutex  // BlockDrop locks it for reading
+	LatestLogNumber atomic.Uint64 // number of the newest log
+	fresh           atomic.Bool   // whether every new log gets a new file instead of reusing an old one
+	dropMu          sync.RWMutex  // RetainLogs locks it for reading
 
 }
 
@@ -46,17 +46,17 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 	return l.FS.Create(name, category)
 }
 
-// BlockDrop keeps DropLogs from removing any log until release is called. It is used while the engine
+// RetainLogs keeps DropLogs from removing any log until release is called. It is used while the engine
 // copies its logs.
-func (l *LogFS) BlockDrop() (release func()) {
+func (l *LogFS) RetainLogs() (release func()) {
 	l.dropMu.RLock()
 	return l.dropMu.RUnlock
 }
 
 // note sets Latest if name is the name of a newer log.
 func (l *LogFS) note(name string) {
-	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.Latest.Load() {
-		l.Latest.Store(uint64(number)) // not a race, because the engine begins one log at a time
+	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.LatestLogNumber.Load() {
+		l.LatestLogNumber.Store(uint64(number)) // not a race, because the engine begins one log at a time
 	}
 }
 
@@ -69,7 +69,7 @@ func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
 	// Because l.fresh is set, every later log uses a new file with a number above latest.
-	latest := l.Latest.Load()
+	latest := l.LatestLogNumber.Load()
 	flushed, err := db.AsyncFlush()
 	if err != nil {
 		return fmt.Errorf("flushing the write-ahead logs: %w", err)

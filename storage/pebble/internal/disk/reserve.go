@@ -17,37 +17,37 @@ import (
 
 // Space measures the free space for the database in Dir.
 type Space struct {
-	FS      vfs.FS
-	Dir     string
-	MinFree uint64 // the free-space threshold in bytes; 0 means the default
+	FS           vfs.FS
+	Dir          string
+	MinFreeBytes uint64 // the free-space threshold in bytes; 0 means the default
 }
 
 const mebibyte = 1 << 20
 
-// Bounds of the default free-space threshold, in bytes. MinReserve leaves room for the write-ahead
+// Bounds of the default free-space threshold, in bytes. MinReserveBytes leaves room for the write-ahead
 // log of full memory tables.
 const (
-	MinReserve = 32 << 20
-	MaxReserve = 1 << 30
+	MinReserveBytes = 32 << 20
+	MaxReserveBytes = 1 << 30
 )
 
 // defaultMark returns the default free-space threshold, in bytes, of a file system with the given
-// total size in bytes. It is 5 % of the size, limited to the range from MinReserve to MaxReserve.
+// total size in bytes. It is 5 % of the size, limited to the range from MinReserveBytes to MaxReserveBytes.
 func defaultMark(total uint64) uint64 {
-	return min(max(total/20, MinReserve), MaxReserve)
+	return min(max(total/20, MinReserveBytes), MaxReserveBytes)
 }
 
 // Check returns nil if free space is not below the threshold, and storage.ErrNoSpace otherwise. It
 // also returns nil if the file system does not report its free space.
-func (s Space) Check() error { return s.CheckUpTo(math.MaxUint64) }
+func (s Space) Check() error { return s.CheckWithMaxThreshold(math.MaxUint64) }
 
-// CheckBeforeOpen is like Check, but with a threshold of at most MinReserve. Call it before opening
+// CheckBeforeOpen is like Check, but with a threshold of at most MinReserveBytes. Call it before opening
 // the database. Opening flushes the write-ahead log, and if there is too little space for that, the
 // engine retries forever.
-func (s Space) CheckBeforeOpen() error { return s.CheckUpTo(MinReserve) }
+func (s Space) CheckBeforeOpen() error { return s.CheckWithMaxThreshold(MinReserveBytes) }
 
-// CheckUpTo is like Check, but limits the threshold to the given number of bytes.
-func (s Space) CheckUpTo(most uint64) error {
+// CheckWithMaxThreshold is like Check, but limits the threshold to the given number of bytes.
+func (s Space) CheckWithMaxThreshold(most uint64) error {
 	free, mark, err := s.FreeSpace()
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s Space) FreeSpace() (free, mark uint64, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("checking the free space in %s: %w", s.Dir, err)
 	}
-	mark = s.MinFree
+	mark = s.MinFreeBytes
 	if mark == 0 {
 		mark = defaultMark(usage.TotalBytes)
 	}
@@ -94,16 +94,16 @@ type ReserveFS struct {
 	vfs.FS
 	Space         Space
 	WaitsForSpace atomic.Bool // false while the database is being opened or closed
-	// Erasing is the free-space threshold, in bytes, for compactions while content is being erased, and
+	// ErasureMinFreeBytes is the free-space threshold, in bytes, for compactions while content is being erased, and
 	// 0 at other times. It applies only if it is below the usual threshold. The eraser sets it.
-	Erasing atomic.Uint64
+	ErasureMinFreeBytes atomic.Uint64
 }
 
 // Create implements vfs.FS.
 func (r *ReserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if category == CompactionCategory {
 		for errors.Is(r.CheckCompactionSpace(), storage.ErrNoSpace) {
-			if !r.WaitsForSpace.Load() || r.Erasing.Load() > 0 {
+			if !r.WaitsForSpace.Load() || r.ErasureMinFreeBytes.Load() > 0 {
 				return nil, fmt.Errorf("creating %s: %w", name, syscall.ENOSPC)
 			}
 			time.Sleep(spacePause)
@@ -114,8 +114,8 @@ func (r *ReserveFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 
 // CheckCompactionSpace returns nil if there is enough space for a compaction to create a table.
 func (r *ReserveFS) CheckCompactionSpace() error {
-	if most := r.Erasing.Load(); most > 0 {
-		return r.Space.CheckUpTo(most)
+	if most := r.ErasureMinFreeBytes.Load(); most > 0 {
+		return r.Space.CheckWithMaxThreshold(most)
 	}
 	return r.Space.Check()
 }

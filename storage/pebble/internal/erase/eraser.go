@@ -26,15 +26,15 @@ type Eraser struct {
 	// deleted.
 	marked, files chan struct{}
 
-	working atomic.Bool // set while EraseMarked runs; the engine reads it concurrently
+	working atomic.Bool // set while ErasePending runs; the engine reads it concurrently
 
 	mu          sync.Mutex
 	undeleted   map[string]bool // paths of files that the engine failed to delete; guarded by mu
 	unrewritten error           // why the engine could not rewrite a value file; guarded by mu
 
-	// Patience is how long EraseMarked waits for obsolete files to be deleted before it fails. The engine
+	// DeletionTimeout is how long ErasePending waits for obsolete files to be deleted before it fails. The engine
 	// keeps such files while an iterator is open, but no iterator stays open for long.
-	Patience time.Duration
+	DeletionTimeout time.Duration
 
 	stop context.CancelFunc // stops the goroutine; set by Start
 	done chan struct{}      // closed when the goroutine has stopped; set by Start
@@ -46,7 +46,7 @@ const (
 	mostPause  = time.Minute           // longest pause after failures
 	maxWait    = 5 * time.Second       // maximum pause after a successful pass; a shorter pass leads to an equally short pause
 	filesPause = 50 * time.Millisecond // pause between two checks of whether files are gone
-	patience   = 30 * time.Second      // default of Eraser.Patience
+	patience   = 30 * time.Second      // default of Eraser.DeletionTimeout
 )
 
 // passMarks is the maximum number of marks that one pass handles.
@@ -54,13 +54,13 @@ const passMarks = 100_000
 
 // Config holds the resources of an eraser. It must not change after Start.
 type Config struct {
-	Space   disk.Space
-	Reserve *disk.ReserveFS
-	Logs    *disk.LogFS
-	// MinSeparateValue is the minimum length, in bytes, of values that the engine stores in value files.
-	MinSeparateValue int
-	Durability       *engine.WriteOptions
-	Logger           *slog.Logger
+	Space     disk.Space
+	ReserveFS *disk.ReserveFS
+	LogFS     *disk.LogFS
+	// MinSeparateValueBytes is the minimum length, in bytes, of values that the engine stores in value files.
+	MinSeparateValueBytes int
+	WriteOptions          *engine.WriteOptions
+	Logger                *slog.Logger
 	// RemoveCopies removes those copies of the database that are no longer in use. An erasure is pending
 	// until RemoveCopies returns nil. A nil RemoveCopies means that there are no copies.
 	RemoveCopies func() error
@@ -71,7 +71,7 @@ func New(config Config) *Eraser {
 	return &Eraser{
 		Config: config,
 		marked: make(chan struct{}, 1), files: make(chan struct{}, 1),
-		undeleted: make(map[string]bool), Patience: patience,
+		undeleted: make(map[string]bool), DeletionTimeout: patience,
 	}
 }
 
@@ -110,13 +110,13 @@ func (e *Eraser) Stop() {
 	<-e.done
 }
 
-// run calls EraseMarked repeatedly until ctx is done.
+// run calls ErasePending repeatedly until ctx is done.
 func (e *Eraser) run(ctx context.Context) {
 	defer close(e.done)
 	pause := leastPause
 	for ctx.Err() == nil {
 		began := time.Now()
-		worked, err := e.EraseMarked(ctx)
+		worked, err := e.ErasePending(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -147,18 +147,18 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// EraseMarked erases the content of up to passMarks marks and then removes these marks. It returns false
+// ErasePending erases the content of up to passMarks marks and then removes these marks. It returns false
 // if there were no marks.
-func (e *Eraser) EraseMarked(ctx context.Context) (bool, error) {
-	var marks []Mark
-	err := ForEachMark(e.engine, passMarks, func(m Mark) { marks = append(marks, m) })
+func (e *Eraser) ErasePending(ctx context.Context) (bool, error) {
+	var marks []PendingErasure
+	err := ForEachPending(e.engine, passMarks, func(m PendingErasure) { marks = append(marks, m) })
 	if err != nil || len(marks) == 0 {
 		return false, err
 	}
 	e.AllowValueRewrites()
 	defer e.working.Store(false)
 	files, dir := e.Config.Space.FS, e.Config.Space.Dir
-	if err := e.Config.Logs.DropLogs(ctx, dir, e.engine); err != nil {
+	if err := e.Config.LogFS.DropLogs(ctx, dir, e.engine); err != nil {
 		return true, err
 	}
 	if err := e.rewriteAll(ctx, marks); err != nil {

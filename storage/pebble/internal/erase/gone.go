@@ -16,10 +16,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckGone returns nil once no file contains the marked content. It returns an error if a table in
+// CheckErased returns nil once no file contains the marked content. It returns an error if a table in
 // use refers to the content. It waits up to e.Patience for the engine to delete all obsolete tables
 // and unreferenced values, and then returns an error.
-func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
+func (e *Eraser) CheckErased(ctx context.Context, marks []PendingErasure) error {
 	inUse, err := e.checkTables(ctx, marks)
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Patience)
+	ctx, cancel := context.WithTimeout(ctx, e.DeletionTimeout)
 	defer cancel()
 	for {
 		if old, err = e.remaining(old); err != nil {
@@ -43,16 +43,16 @@ func (e *Eraser) CheckGone(ctx context.Context, marks []Mark) error {
 		case <-time.After(filesPause): // the engine deletes some files without reporting an event
 		case <-ctx.Done():
 			if len(old) > 0 {
-				return fmt.Errorf("erased content may still be on disk: the engine did not delete the obsolete tables %v within %v", old, e.Patience)
+				return fmt.Errorf("erased content may still be on disk: the engine did not delete the obsolete tables %v within %v", old, e.DeletionTimeout)
 			}
-			return fmt.Errorf("erased content may still be on disk: the engine did not remove all unreferenced values within %v", e.Patience)
+			return fmt.Errorf("erased content may still be on disk: the engine did not remove all unreferenced values within %v", e.DeletionTimeout)
 		}
 	}
 }
 
 // checkTables returns the file numbers of the tables in use. It returns an error if one of them
 // contains marked content.
-func (e *Eraser) checkTables(ctx context.Context, marks []Mark) (map[uint64]bool, error) {
+func (e *Eraser) checkTables(ctx context.Context, marks []PendingErasure) (map[uint64]bool, error) {
 	for {
 		tables, err := e.tablesInUse()
 		if err != nil {
@@ -88,7 +88,7 @@ func numbersOf(tables []engine.SSTableInfo) map[uint64]bool {
 }
 
 // checkTable returns an error if the table contains marked content. marks must be sorted.
-func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []Mark) (err error) {
+func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, marks []PendingErasure) (err error) {
 	from, _ := slices.BinarySearchFunc(marks, table.Smallest.UserKey, compareContent)
 	name := tableName(uint64(table.BackingSSTNum))
 	if from == len(marks) || compareContent(marks[from], table.Largest.UserKey) > 0 {
@@ -121,7 +121,7 @@ func (e *Eraser) checkTable(ctx context.Context, table *engine.SSTableInfo, mark
 	return entries.Error()
 }
 
-func compareContent(m Mark, key []byte) int { return bytes.Compare(m.content, key) }
+func compareContent(m PendingErasure, key []byte) int { return bytes.Compare(m.content, key) }
 
 // OpenTable opens a table file of the engine for reading. The caller must close the reader.
 func OpenTable(ctx context.Context, files vfs.FS, path string) (*sstable.Reader, error) {

@@ -10,16 +10,16 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// Mark identifies a piece of content that has been deleted but might still be in files.
-type Mark struct {
+// PendingErasure identifies a piece of content that has been deleted but might still be in files.
+type PendingErasure struct {
 	key     []byte // database key of the mark itself
 	content []byte // database key under which the content was stored
 	ledger  keys.Ledger
 	keys.Erasure
 }
 
-// ForEachMark calls visit for up to most marks, in the order of their content keys.
-func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
+// ForEachPending calls visit for up to most marks, in the order of their content keys.
+func ForEachPending(db *engine.DB, most int, visit func(PendingErasure)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -31,8 +31,8 @@ func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 		if err != nil {
 			return fmt.Errorf("reading erasure marks: %w", err)
 		}
-		m := Mark{key: bytes.Clone(marks.Key())}
-		if m.content, m.ledger, ok = keys.ErasureContent(m.key); !ok {
+		m := PendingErasure{key: bytes.Clone(marks.Key())}
+		if m.content, m.ledger, ok = keys.ErasureContentKey(m.key); !ok {
 			return fmt.Errorf("reading erasure marks: a mark has an invalid key of %d bytes", len(m.key))
 		}
 		if m.Erasure, err = keys.DecodeErasure(value); err != nil {
@@ -45,14 +45,14 @@ func ForEachMark(db *engine.DB, most int, visit func(Mark)) (err error) {
 }
 
 // unmark removes the marks durably, in one batch.
-func (e *Eraser) unmark(marks []Mark) error {
+func (e *Eraser) unmark(marks []PendingErasure) error {
 	b := e.engine.NewBatch()
 	for _, m := range marks {
 		if err := b.Delete(m.key, nil); err != nil {
 			return fmt.Errorf("removing erasure marks: %w", errors.Join(err, b.Close()))
 		}
 	}
-	if err := b.Commit(e.Config.Durability); err != nil {
+	if err := b.Commit(e.Config.WriteOptions); err != nil {
 		return fmt.Errorf("removing erasure marks: %w", err)
 	}
 	return b.Close()

@@ -59,26 +59,26 @@ func (e *Eraser) between(start, end []byte) (uint64, error) {
 
 // rewriteAll rewrites all files that contain marked content. It returns nil once the old files are
 // gone.
-func (e *Eraser) rewriteAll(ctx context.Context, marks []Mark) error {
+func (e *Eraser) rewriteAll(ctx context.Context, marks []PendingErasure) error {
 	release, err := e.makeRoom()
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := e.Rewrite(ctx, marks); err != nil {
+	if err := e.RewriteTables(ctx, marks); err != nil {
 		return err
 	}
-	return e.CheckGone(ctx, marks)
+	return e.CheckErased(ctx, marks)
 }
 
-// Rewrite compacts, at every level, the tables that contain the marked content, refer to it, or
+// RewriteTables compacts, at every level, the tables that contain the marked content, refer to it, or
 // contain its places. Deleted data leaves a file only when a compaction merges it with its
 // tombstone.
-func (e *Eraser) Rewrite(ctx context.Context, marks []Mark) error {
+func (e *Eraser) RewriteTables(ctx context.Context, marks []PendingErasure) error {
 	var contents, places []span
 	for _, m := range marks {
 		contents = append(contents, span{m.content, append(bytes.Clone(m.content), 0)})
-		start, end := keys.HoldingRange(m.ledger, m.Digest)
+		start, end := keys.DigestRange(m.ledger, m.Digest)
 		places = append(places, span{start, end})
 	}
 	slices.SortFunc(places, func(a, b span) int { return bytes.Compare(a.start, b.start) })
@@ -105,12 +105,12 @@ func (e *Eraser) makeRoom() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	least := disk.MinReserve + 2*largest
-	if err := e.Config.Space.CheckUpTo(least); err != nil {
+	least := disk.MinReserveBytes + 2*largest
+	if err := e.Config.Space.CheckWithMaxThreshold(least); err != nil {
 		return nil, fmt.Errorf("rewriting tables: %w", err)
 	}
-	e.Config.Reserve.Erasing.Store(least)
-	return func() { e.Config.Reserve.Erasing.Store(0) }, nil
+	e.Config.ReserveFS.ErasureMinFreeBytes.Store(least)
+	return func() { e.Config.ReserveFS.ErasureMinFreeBytes.Store(0) }, nil
 }
 
 // largestFile returns the size of the largest table or value file in bytes, or 0 if there is none.
@@ -121,7 +121,7 @@ func (e *Eraser) largestFile() (uint64, error) {
 	}
 	var largest uint64
 	for _, name := range names {
-		if !strings.HasSuffix(name, TableSuffix) && !strings.HasSuffix(name, ValuesSuffix) {
+		if !strings.HasSuffix(name, TableSuffix) && !strings.HasSuffix(name, ValueFileSuffix) {
 			continue
 		}
 		info, err := e.Config.Space.FS.Stat(e.Config.Space.FS.PathJoin(e.Config.Space.Dir, name))

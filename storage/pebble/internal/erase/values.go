@@ -10,9 +10,9 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// ValuesSuffix is the suffix of the names of value files, which contain values that are stored
+// ValueFileSuffix is the suffix of the names of value files, which contain values that are stored
 // apart from their keys.
-const ValuesSuffix = ".blob"
+const ValueFileSuffix = ".blob"
 
 // ValueSeparation returns the engine's policy for value files. Values stay in the file to which
 // they were first written, even if many tables refer to the file. Only erasure leaves unreferenced
@@ -21,7 +21,7 @@ const ValuesSuffix = ".blob"
 func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
-		MinimumSize:           e.Config.MinSeparateValue,
+		MinimumSize:           e.Config.MinSeparateValueBytes,
 		MaxBlobReferenceDepth: math.MaxInt32,
 		TargetGarbageRatio:    1,
 	}
@@ -63,7 +63,7 @@ func (e *Eraser) valueFiles() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for value files: %w", err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ValuesSuffix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ValueFileSuffix) })
 	slices.Sort(names)
 	return names, nil
 }

@@ -33,8 +33,8 @@ type Ledger struct {
 	Log    *storage.LogSummary // nil if the ledger is not checked
 	// Redaction returns the seq of the event that redacted a record, or storage.ErrNotFound.
 	Redaction func(ctx context.Context, seq uint64) (uint64, error)
-	// Place returns the place of a piece of content, or storage.ErrNotFound.
-	Place func(digest storage.Hash) (keys.Place, error)
+	// Location returns the place of a piece of content, or storage.ErrNotFound.
+	Location func(digest storage.Hash) (keys.Location, error)
 }
 
 // Run returns the stray keys of a database that contains exactly the given ledgers. It returns at
@@ -82,7 +82,7 @@ type counts struct {
 
 // holding is the place of a piece of content whose references are being counted.
 type holding struct {
-	keys.Holding
+	keys.LocationValue
 	digest     storage.Hash
 	references uint64
 }
@@ -139,22 +139,22 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 // key checks everything that can be checked by looking at a single key, and counts the key.
 func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
-	case keys.FormatKey, keys.LastKey, keys.NameKey: // already checked when the caller listed the ledgers
+	case keys.FormatKey, keys.LastLedgerKey, keys.NameKey: // already checked when the caller listed the ledgers
 		return nil, nil
 	}
 	l := k.ledgers[key.Ledger]
 	switch {
-	case l == nil && key.Family == keys.Unknown:
-		k.found(nil, storage.StrayDatabase, 0, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
+	case l == nil && key.Family == keys.UnknownKey:
+		k.found(nil, storage.StrayOther, 0, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l == nil:
-		k.found(nil, storage.StrayDatabase, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		k.found(nil, storage.StrayOther, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
 		return nil, nil
-	case key.Family == keys.Unknown:
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
+	case key.Family == keys.UnknownKey:
+		k.found(l, storage.StrayOther, l.Head.Size, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
 		return nil, nil
 	case l.Log == nil && key.Family != keys.ErasureKey:
-		return keys.AfterLedger(raw, l.Number), nil
+		return keys.LedgerUpperBound(raw, l.Number), nil
 	case l.Log == nil:
 		return nil, nil
 	}
@@ -169,7 +169,7 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 		k.tile(l, key)
 	case keys.ContentKey:
 		l.contents++
-	case keys.PlaceKey, keys.ReferenceKey:
+	case keys.LocationKey, keys.ReferenceKey:
 		err = k.need(l, key, value)
 	case keys.ClaimKey:
 		l.claims++
@@ -184,7 +184,7 @@ func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)
 // tile checks that the head's tree includes the tile. The caller of Run has already checked the
 // tile's hashes.
 func (k *check) tile(l *counts, key keys.ParsedKey) {
-	const height = 8 // log2 of storage.TileHashes
+	const height = 8 // log2 of storage.HashesPerTile
 	if hashes := l.Head.Size >> min(uint(key.Level)*height, 64); key.Index > hashes>>height || key.Index<<height >= hashes {
 		k.found(l, storage.StrayTile, l.Head.Size, "tile %d/%d is stored, but a tree of %d entries has no such tile", key.Level, key.Index, l.Head.Size)
 	}
@@ -210,13 +210,13 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 		}
 		return nil
 	}
-	decoded, err := keys.DecodeHolding(stored)
+	decoded, err := keys.DecodeLocationValue(stored)
 	if err != nil {
 		k.found(l, storage.StrayContent, l.Head.Size, "cannot decode the place of content %x: %v", key.Digest, err)
 		return nil
 	}
 	k.endHolding(l)
-	l.holding = &holding{Holding: decoded, digest: key.Digest}
+	l.holding = &holding{LocationValue: decoded, digest: key.Digest}
 	l.places++
 	if !decoded.Withdrawn {
 		l.needs++
@@ -235,8 +235,8 @@ func (k *check) endHolding(l *counts) {
 }
 
 // withdrawn checks a withdrawn place. Its event must be redacted and must name the content.
-func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) error {
-	posted, err := k.couldHavePosted(l, holding.Place, digest)
+func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.LocationValue) error {
+	posted, err := k.couldHavePosted(l, holding.Location, digest)
 	if err != nil {
 		return err
 	}
@@ -254,9 +254,9 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.Holding) 
 
 // couldHavePosted reports whether the event at place.Seq names the content and has a slot with the
 // number place.Slot.
-func (k *check) couldHavePosted(l *counts, place keys.Place, digest storage.Hash) (bool, error) {
+func (k *check) couldHavePosted(l *counts, place keys.Location, digest storage.Hash) (bool, error) {
 	e, err := k.event(l, place.Seq)
-	return int(place.Slot) < len(e.Contents) && slices.Contains(e.Contents, digest), err
+	return int(place.Slot) < len(e.ContentDigests) && slices.Contains(e.ContentDigests, digest), err
 }
 
 // event reads the summary of the event at seq. It returns an empty summary if seq is at or beyond
@@ -265,7 +265,7 @@ func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
 	}
-	return l.Log.Event(k.ctx, seq)
+	return l.Log.ReadEvent(k.ctx, seq)
 }
 
 // description checks that decoding and encoding the stored description of a ledger yields the same
@@ -281,7 +281,7 @@ func (k *check) description(l *counts, value func() ([]byte, error)) error {
 	}
 	written, err := keys.EncodeInfo(info)
 	if err == nil && !bytes.Equal(stored, written) {
-		k.found(l, storage.StrayDatabase, l.Head.Size, "the stored description of the ledger is not in canonical form")
+		k.found(l, storage.StrayOther, l.Head.Size, "the stored description of the ledger is not in canonical form")
 	}
 	return err
 }
@@ -291,8 +291,8 @@ func (k *check) setting(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	if err != nil {
 		return err
 	}
-	if wrong := l.Log.Setting(key.Name, stored); wrong != nil {
-		k.found(l, storage.StrayDatabase, l.Head.Size, "setting %.100q: %v", key.Name, wrong)
+	if wrong := l.Log.CheckSetting(key.Name, stored); wrong != nil {
+		k.found(l, storage.StrayOther, l.Head.Size, "setting %.100q: %v", key.Name, wrong)
 	}
 	return nil
 }
@@ -307,28 +307,28 @@ func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	}
 	erased, err := keys.DecodeErasure(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, key.Place.Seq, "cannot decode an erasure mark of the event: %v", err)
+		k.found(l, storage.StrayContent, key.Location.Seq, "cannot decode an erasure mark of the event: %v", err)
 		return nil
 	}
-	e, err := k.event(l, key.Place.Seq)
+	e, err := k.event(l, key.Location.Seq)
 	if err != nil {
 		return err
 	}
-	_, redaction := l.Redaction(k.ctx, key.Place.Seq)
-	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Place))
+	_, redaction := l.Redaction(k.ctx, key.Location.Seq)
+	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Location))
 	switch {
-	case int(key.Place.Slot) >= len(e.Contents) || !slices.Contains(e.Contents, erased.Digest):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the event does not name that content", erased.Digest)
+	case int(key.Location.Slot) >= len(e.ContentDigests) || !slices.Contains(e.ContentDigests, erased.Digest):
+		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the event does not name that content", erased.Digest)
 	case errors.Is(redaction, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the event is not redacted", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the event is not redacted", erased.Digest)
 	case redaction != nil:
 		return redaction
 	case content == nil:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event is being erased, but the content is still stored", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the content is still stored", erased.Digest)
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
 	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Place.Seq, "a mark says that content %x of the event was erased before the event or after the head", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event was erased before the event or after the head", erased.Digest)
 	}
 	return nil
 }

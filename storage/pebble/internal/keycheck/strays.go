@@ -20,7 +20,7 @@ func (k *check) compare(l *counts) error {
 		find       func(*counts, keys.ParsedKey, func() ([]byte, error)) error
 	}
 	for _, p := range []part{
-		{l.needs, l.Log.Needs, keys.PlaceRange, storage.StrayContent, k.strayNeed},
+		{l.needs, l.Log.ContentReferences, keys.LocationRange, storage.StrayContent, k.strayNeed},
 		{l.contents, l.places, keys.ContentRange, storage.StrayContent, k.strayContent},
 		{l.claims, l.Log.Claims, keys.ClaimRange, storage.StrayClaim, k.strayClaim},
 	} {
@@ -46,12 +46,12 @@ func (k *check) compare(l *counts) error {
 // content.
 func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
-	if key.Family == keys.PlaceKey {
+	if key.Family == keys.LocationKey {
 		stored, err := value()
 		if err != nil {
 			return err
 		}
-		holding, err := keys.DecodeHolding(stored)
+		holding, err := keys.DecodeLocationValue(stored)
 		if err != nil || holding.Withdrawn { // the first pass has already checked withdrawn places
 			return err
 		}
@@ -65,7 +65,7 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	switch {
 	case seq >= l.Head.Size:
 		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", key.Digest, l.Head.Size)
-	case !slices.Contains(e.Contents, key.Digest):
+	case !slices.Contains(e.ContentDigests, key.Digest):
 		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", key.Digest)
 	case err == nil:
 		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but event %d has redacted the event", key.Digest, by)
@@ -78,13 +78,13 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 // strayContent records the key as stray if no place refers to the content that it stores, for
 // example because erased content was put back.
 func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, error)) error {
-	e, err := k.event(l, key.Place.Seq)
+	e, err := k.event(l, key.Location.Seq)
 	if err != nil {
 		return err
 	}
-	for _, digest := range e.Contents {
-		place, err := l.Place(digest)
-		if err == nil && place == key.Place {
+	for _, digest := range e.ContentDigests {
+		place, err := l.Location(digest)
+		if err == nil && place == key.Location {
 			return nil
 		}
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -92,10 +92,10 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 		}
 	}
 	what := "no record needs them"
-	if by, err := l.Redaction(k.ctx, key.Place.Seq); err == nil {
+	if by, err := l.Redaction(k.ctx, key.Location.Seq); err == nil {
 		what = fmt.Sprintf("event %d has redacted the event", by)
 	}
-	k.found(l, storage.StrayContent, key.Place.Seq, "bytes are stored as content number %d of the event, but %s", key.Place.Slot, what)
+	k.found(l, storage.StrayContent, key.Location.Seq, "bytes are stored as content number %d of the event, but %s", key.Location.Slot, what)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (k *check) strayClaim(l *counts, key keys.ParsedKey, value func() ([]byte, 
 	if err != nil {
 		return err
 	}
-	if e.Key == nil || *e.Key != key.Digest {
+	if e.IdempotencyKey == nil || *e.IdempotencyKey != key.Digest {
 		k.found(l, storage.StrayClaim, claim.Seq, "idempotency key %x refers to the event, but the event does not claim that key; a new record with this key would not be recorded", key.Digest)
 	}
 	return nil

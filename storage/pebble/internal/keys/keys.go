@@ -48,7 +48,7 @@ const (
 )
 
 // MaxLength is the length in bytes of the longest key that contains no name.
-const MaxLength = prefixLength + storage.HashBytes + seqLength
+const MaxLength = prefixLength + storage.HashSize + seqLength
 
 func prefix(dst []byte, ledger Ledger, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
@@ -81,15 +81,15 @@ func HasSeparateValues(key []byte) (separate bool, end []byte) {
 // HasDigest reports whether key is the key of a place or of a claim, which both end in a digest.
 // Writers look up such keys to check whether they exist.
 func HasDigest(key []byte) bool {
-	return len(key) == prefixLength+storage.HashBytes && (key[0] == kindPlace || key[0] == kindClaim)
+	return len(key) == prefixLength+storage.HashSize && (key[0] == kindPlace || key[0] == kindClaim)
 }
 
 // Digest returns the digest in a key for which HasDigest returns true.
 func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 
-// Format returns the key of the database's format version. This key is the same in every version,
+// FormatVersionKey returns the key of the database's format version. This key is the same in every version,
 // so that every build can read the version of any database.
-func Format() []byte { return []byte{0, 0, 0, 0, 'f'} }
+func FormatVersionKey() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
 // LastLedger returns the key of the last assigned ledger number.
 func LastLedger() []byte { return prefix(nil, database, kindLast) }
@@ -132,18 +132,18 @@ func AppendTile(dst []byte, ledger Ledger, level uint8, index uint64) []byte {
 }
 
 // AppendContent appends to dst the key of the content stored at p.
-func AppendContent(dst []byte, ledger Ledger, p Place) []byte {
+func AppendContent(dst []byte, ledger Ledger, p Location) []byte {
 	dst = binary.BigEndian.AppendUint64(prefix(dst, ledger, kindContent), p.Seq)
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
 }
 
-// AppendPlace appends to dst the key under which the place of a piece of content is stored.
-func AppendPlace(dst []byte, ledger Ledger, digest storage.Hash) []byte {
+// AppendLocation appends to dst the key under which the place of a piece of content is stored.
+func AppendLocation(dst []byte, ledger Ledger, digest storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindPlace), digest[:]...)
 }
 
-// PlaceRange returns the range of a ledger's place and reference keys. The end is excluded.
-func PlaceRange(ledger Ledger) (start, end []byte) {
+// LocationRange returns the range of a ledger's place and reference keys. The end is excluded.
+func LocationRange(ledger Ledger) (start, end []byte) {
 	return span(ledger, kindPlace)
 }
 
@@ -151,7 +151,7 @@ func PlaceRange(ledger Ledger) (start, end []byte) {
 // needs content that an earlier event posted. Reference keys sort after the place key of the
 // content, by sequence number. Their values are empty.
 func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(AppendPlace(dst, ledger, digest), seq)
+	return binary.BigEndian.AppendUint64(AppendLocation(dst, ledger, digest), seq)
 }
 
 // ReferenceSeq returns the sequence number of the record in a reference key, or false for other
@@ -163,10 +163,10 @@ func ReferenceSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
 }
 
-// HoldingRange returns the range that contains the place key and the reference keys of a piece of
+// DigestRange returns the range that contains the place key and the reference keys of a piece of
 // content. The end is excluded.
-func HoldingRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
-	start = AppendPlace(make([]byte, 0, MaxLength), ledger, digest)
+func DigestRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
+	start = AppendLocation(make([]byte, 0, MaxLength), ledger, digest)
 	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
 }
 
@@ -193,7 +193,7 @@ func RedactionSeq(key []byte) (uint64, bool) {
 
 // AppendErasure appends to dst the key of an erasure mark. The mark says that the deleted content
 // that was stored at p might still be in files.
-func AppendErasure(dst []byte, ledger Ledger, p Place) []byte {
+func AppendErasure(dst []byte, ledger Ledger, p Location) []byte {
 	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
 }
 
@@ -203,9 +203,9 @@ func ErasureRange() (start, end []byte) {
 	return span(database, kindErasure)
 }
 
-// ErasureContent returns the content key that is part of an erasure key, and the ledger of that
+// ErasureContentKey returns the content key that is part of an erasure key, and the ledger of that
 // content. ok is false for other keys.
-func ErasureContent(key []byte) (content []byte, ledger Ledger, ok bool) {
+func ErasureContentKey(key []byte) (content []byte, ledger Ledger, ok bool) {
 	const length = prefixLength + prefixLength + placeLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
 		return nil, 0, false
@@ -229,14 +229,14 @@ func ContentRange(ledger Ledger) (start, end []byte) { return span(ledger, kindC
 func InfoRange() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
 // Family says what a key is for. Keys with the same kind byte can have different families: for
-// example, PlaceKey and ReferenceKey.
+// example, LocationKey and ReferenceKey.
 type Family int
 
 // The families of keys. A key that this package did not create has the family Unknown.
 const (
-	Unknown Family = iota
+	UnknownKey Family = iota
 	FormatKey
-	LastKey
+	LastLedgerKey
 	NameKey
 	InfoKey
 	HeadKey
@@ -244,7 +244,7 @@ const (
 	EntryKey
 	TileKey
 	ContentKey
-	PlaceKey
+	LocationKey
 	ReferenceKey
 	RedactionKey
 	ClaimKey
@@ -253,14 +253,14 @@ const (
 
 // ParsedKey is a parsed key. Family determines which fields are set.
 type ParsedKey struct {
-	Family Family
-	Ledger Ledger       // set for all keys of a ledger and for erasures
-	Seq    uint64       // set for entries, references, and redactions
-	Level  uint8        // set for tiles
-	Index  uint64       // set for tiles
-	Place  Place        // set for contents and erasures
-	Digest storage.Hash // set for places, references, and claims
-	Name   string       // set for names and settings
+	Family   Family
+	Ledger   Ledger       // set for all keys of a ledger and for erasures
+	Seq      uint64       // set for entries, references, and redactions
+	Level    uint8        // set for tiles
+	Index    uint64       // set for tiles
+	Location Location     // set for contents and erasures
+	Digest   storage.Hash // set for places, references, and claims
+	Name     string       // set for names and settings
 }
 
 // Parse parses a key. It returns the family Unknown for a key that this package does not create.
@@ -268,7 +268,7 @@ func Parse(key []byte) ParsedKey {
 	if len(key) < prefixLength {
 		return ParsedKey{}
 	}
-	if bytes.Equal(key, Format()) { // would otherwise be parsed as a ledger's key
+	if bytes.Equal(key, FormatVersionKey()) { // would otherwise be parsed as a ledger's key
 		return ParsedKey{Family: FormatKey}
 	}
 	p := ParsedKey{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
@@ -288,14 +288,14 @@ func Parse(key []byte) ParsedKey {
 	case kind == kindTile && len(rest) == 1+seqLength:
 		p.Family, p.Level, p.Index = TileKey, rest[0], binary.BigEndian.Uint64(rest[1:])
 	case kind == kindContent && len(rest) == placeLength:
-		p.Family, p.Place = ContentKey, placeIn(rest)
-	case kind == kindPlace && len(rest) == storage.HashBytes:
-		p.Family, p.Digest = PlaceKey, storage.Hash(rest)
-	case kind == kindPlace && len(rest) == storage.HashBytes+seqLength:
-		p.Family, p.Digest, p.Seq = ReferenceKey, storage.Hash(rest[:storage.HashBytes]), binary.BigEndian.Uint64(rest[storage.HashBytes:])
+		p.Family, p.Location = ContentKey, placeIn(rest)
+	case kind == kindPlace && len(rest) == storage.HashSize:
+		p.Family, p.Digest = LocationKey, storage.Hash(rest)
+	case kind == kindPlace && len(rest) == storage.HashSize+seqLength:
+		p.Family, p.Digest, p.Seq = ReferenceKey, storage.Hash(rest[:storage.HashSize]), binary.BigEndian.Uint64(rest[storage.HashSize:])
 	case kind == kindRedaction && len(rest) == seqLength:
 		p.Family, p.Seq = RedactionKey, binary.BigEndian.Uint64(rest)
-	case kind == kindClaim && len(rest) == storage.HashBytes:
+	case kind == kindClaim && len(rest) == storage.HashSize:
 		p.Family, p.Digest = ClaimKey, storage.Hash(rest)
 	}
 	return p
@@ -305,23 +305,23 @@ func Parse(key []byte) ParsedKey {
 func (p ParsedKey) ofDatabase(key, rest []byte) ParsedKey {
 	switch {
 	case bytes.Equal(key, LastLedger()):
-		p.Family = LastKey
+		p.Family = LastLedgerKey
 	case key[0] == kindName:
 		p.Family, p.Name = NameKey, string(rest)
 	default:
-		if content, ledger, ok := ErasureContent(key); ok {
-			p.Family, p.Ledger, p.Place = ErasureKey, ledger, placeIn(content[prefixLength:])
+		if content, ledger, ok := ErasureContentKey(key); ok {
+			p.Family, p.Ledger, p.Location = ErasureKey, ledger, placeIn(content[prefixLength:])
 		}
 	}
 	return p
 }
 
-func placeIn(b []byte) Place {
-	return Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
+func placeIn(b []byte) Location {
+	return Location{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
-// AfterLedger returns the exclusive upper bound of the ledger's keys of the same kind as key.
-func AfterLedger(key []byte, ledger Ledger) []byte {
+// LedgerUpperBound returns the exclusive upper bound of the ledger's keys of the same kind as key.
+func LedgerUpperBound(key []byte, ledger Ledger) []byte {
 	_, end := span(ledger, key[0])
 	return end
 }

@@ -15,16 +15,16 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashBytes)) }
+func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, storage.HashSize)) }
 
 // TestLayout pins the encoding on disk. If it changes, FormatVersion must change.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
-	place := keys.Place{Seq: 1, Slot: 2}
-	claim := storage.Claim{Record: digest(0xab), Seq: 3}
+	place := keys.Location{Seq: 1, Slot: 2}
+	claim := storage.Claim{RecordDigest: digest(0xab), Seq: 3}
 	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
-		"00000000" + "66":                               keys.Format(),
+		"00000000" + "66":                               keys.FormatVersionKey(),
 		"6c" + "00000000":                               keys.LastLedger(),
 		"6e" + "00000000" + "6162":                      keys.Name("ab"),
 		"69" + "00000102":                               keys.Info(0x102),
@@ -33,17 +33,17 @@ func TestLayout(t *testing.T) {
 		"45" + "00000102" + "0000000000000003":          keys.AppendEntry(nil, 0x102, 3),
 		"74" + "00000102" + "04" + "0000000000000003":   keys.AppendTile(nil, 0x102, 4, 3),
 		"43" + "00000102" + "0000000000000001" + "0002": keys.AppendContent(nil, 0x102, place),
-		"64" + "00000102" + d:                           keys.AppendPlace(nil, 0x102, digest(0xab)),
+		"64" + "00000102" + d:                           keys.AppendLocation(nil, 0x102, digest(0xab)),
 		"6b" + "00000102" + d:                           keys.AppendClaim(nil, 0x102, digest(0xab)),
 		"64" + "00000102" + d + "0000000000000003":      keys.AppendReference(nil, 0x102, digest(0xab), 3),
 		"72" + "00000102" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
-		"0000000000000001" + "0002":                     keys.AppendHolding(nil, keys.Holding{Place: place}),
-		"0000000000000001" + "0002" + "00":              keys.AppendHolding(nil, keys.Holding{Place: place, Withdrawn: true}),
+		"0000000000000001" + "0002":                     keys.AppendLocationValue(nil, keys.LocationValue{Location: place}),
+		"0000000000000001" + "0002" + "00":              keys.AppendLocationValue(nil, keys.LocationValue{Location: place, Withdrawn: true}),
 		"0000000000000003":                              keys.EncodeSeq(3),
 		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{Time: -1, Digest: digest(0xab)}),
 		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
-		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHead(nil, head),
+		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHeadValue(nil, head),
 		"00000004": keys.EncodeNumber(keys.FormatVersion),
 	} {
 		require.Equal(t, want, hex.EncodeToString(got))
@@ -51,22 +51,22 @@ func TestLayout(t *testing.T) {
 }
 
 func TestRanges(t *testing.T) {
-	start, end := keys.PlaceRange(7)
-	for _, key := range [][]byte{keys.AppendPlace(nil, 7, digest(0)), keys.AppendPlace(nil, 7, digest(0xff))} {
+	start, end := keys.LocationRange(7)
+	for _, key := range [][]byte{keys.AppendLocation(nil, 7, digest(0)), keys.AppendLocation(nil, 7, digest(0xff))} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 		require.LessOrEqual(t, len(key), keys.MaxLength)
 	}
-	for _, key := range [][]byte{keys.AppendPlace(nil, 6, digest(0xff)), keys.AppendPlace(nil, 8, digest(0)), keys.AppendEntry(nil, 7, 0)} {
+	for _, key := range [][]byte{keys.AppendLocation(nil, 6, digest(0xff)), keys.AppendLocation(nil, 8, digest(0)), keys.AppendEntry(nil, 7, 0)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
-	start, end = keys.HoldingRange(7, digest(1))
-	for _, key := range [][]byte{keys.AppendPlace(nil, 7, digest(1)), keys.AppendReference(nil, 7, digest(1), 0), keys.AppendReference(nil, 7, digest(1), math.MaxUint64)} {
+	start, end = keys.DigestRange(7, digest(1))
+	for _, key := range [][]byte{keys.AppendLocation(nil, 7, digest(1)), keys.AppendReference(nil, 7, digest(1), 0), keys.AppendReference(nil, 7, digest(1), math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 		require.LessOrEqual(t, len(key), keys.MaxLength)
 	}
 	next := digest(1)
-	next[storage.HashBytes-1]++
-	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendPlace(nil, 7, next)} {
+	next[storage.HashSize-1]++
+	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendLocation(nil, 7, next)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.ClaimRange(math.MaxUint32)
@@ -81,7 +81,7 @@ func TestRanges(t *testing.T) {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.ErasureRange()
-	key := keys.AppendErasure(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64, Slot: math.MaxUint16})
+	key := keys.AppendErasure(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64, Slot: math.MaxUint16})
 	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	start, end = keys.NameRange()
 	for _, name := range []string{"", "a", "\xff\xff"} {
@@ -94,7 +94,7 @@ func TestRanges(t *testing.T) {
 // HasSeparateValues returns true only for the keys of entries and content. Its second result is a
 // greater key for which the first result can differ. It is nil if there is no such key.
 func TestHasSeparateValues(t *testing.T) {
-	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Place{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
+	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
 		separate, end := keys.HasSeparateValues(key)
 		require.True(t, separate)
@@ -105,14 +105,14 @@ func TestHasSeparateValues(t *testing.T) {
 	_, end := keys.HasSeparateValues(content)
 	require.LessOrEqual(t, string(end), string(entry))
 	for key, follows := range map[string][]byte{
-		"": content, string(keys.Format()): content, string(end): entry,
+		"": content, string(keys.FormatVersionKey()): content, string(end): entry,
 	} {
 		separate, end := keys.HasSeparateValues([]byte(key))
 		require.False(t, separate)
 		require.LessOrEqual(t, string(end), string(follows))
 		require.Greater(t, string(end), key)
 	}
-	for _, key := range [][]byte{keys.AppendPlace(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Place{})} {
+	for _, key := range [][]byte{keys.AppendLocation(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Location{})} {
 		separate, end := keys.HasSeparateValues(key)
 		require.False(t, separate)
 		require.Nil(t, end)
@@ -120,9 +120,9 @@ func TestHasSeparateValues(t *testing.T) {
 }
 
 func TestHasDigest(t *testing.T) {
-	require.True(t, keys.HasDigest(keys.AppendPlace(nil, 1, digest(2))))
+	require.True(t, keys.HasDigest(keys.AppendLocation(nil, 1, digest(2))))
 	require.True(t, keys.HasDigest(keys.AppendClaim(nil, 1, digest(2))))
-	require.Equal(t, digest(2), keys.Digest(keys.AppendPlace(nil, 1, digest(2))))
+	require.Equal(t, digest(2), keys.Digest(keys.AppendLocation(nil, 1, digest(2))))
 	require.Equal(t, digest(2), keys.Digest(keys.AppendClaim(nil, 1, digest(2))))
 	for _, key := range [][]byte{nil, keys.AppendReference(nil, 1, digest(2), 3), keys.AppendEntry(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
 		require.False(t, keys.HasDigest(key))
@@ -145,7 +145,7 @@ func TestEntryOrder(t *testing.T) {
 			require.Equal(r, seqs[i], seq)
 		}
 	})
-	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTile(nil, 1, 0, 0), keys.AppendContent(nil, 1, keys.Place{}), keys.AppendEntry(nil, 1, 5)[:12]} {
+	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTile(nil, 1, 0, 0), keys.AppendContent(nil, 1, keys.Location{}), keys.AppendEntry(nil, 1, 5)[:12]} {
 		_, ok := keys.EntrySeq(other)
 		require.False(t, ok)
 	}
@@ -160,17 +160,17 @@ func TestKeyParts(t *testing.T) {
 	seq, ok = keys.RedactionSeq(keys.AppendRedaction(nil, 1, 7))
 	require.True(t, ok)
 	require.Equal(t, uint64(7), seq)
-	place := keys.Place{Seq: 4, Slot: 5}
-	content, ledger, ok := keys.ErasureContent(keys.AppendErasure(nil, 6, place))
+	place := keys.Location{Seq: 4, Slot: 5}
+	content, ledger, ok := keys.ErasureContentKey(keys.AppendErasure(nil, 6, place))
 	require.True(t, ok)
 	require.Equal(t, keys.Ledger(6), ledger)
 	require.Equal(t, keys.AppendContent(nil, 6, place), content)
-	for _, other := range [][]byte{nil, keys.AppendPlace(nil, 1, digest(2)), keys.AppendClaim(nil, 1, digest(2)), keys.AppendErasure(nil, 1, place)[:18]} {
+	for _, other := range [][]byte{nil, keys.AppendLocation(nil, 1, digest(2)), keys.AppendClaim(nil, 1, digest(2)), keys.AppendErasure(nil, 1, place)[:18]} {
 		_, ok := keys.ReferenceSeq(other)
 		require.False(t, ok)
 		_, ok = keys.RedactionSeq(other)
 		require.False(t, ok)
-		_, _, ok = keys.ErasureContent(other)
+		_, _, ok = keys.ErasureContentKey(other)
 		require.False(t, ok)
 	}
 }
@@ -191,19 +191,19 @@ func TestInfo(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(keys.EncodeNumber(1))
-	f.Add(keys.AppendHolding(nil, keys.Holding{Place: keys.Place{Seq: 1, Slot: 2}}))
-	f.Add(keys.AppendHolding(nil, keys.Holding{Withdrawn: true}))
+	f.Add(keys.AppendLocationValue(nil, keys.LocationValue{Location: keys.Location{Seq: 1, Slot: 2}}))
+	f.Add(keys.AppendLocationValue(nil, keys.LocationValue{Withdrawn: true}))
 	f.Add(keys.AppendErasureValue(nil, keys.Erasure{Time: 1}))
 	f.Add(keys.EncodeSeq(5))
 	f.Add(keys.AppendClaimValue(nil, storage.Claim{Seq: 3}))
-	f.Add(keys.AppendHead(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
+	f.Add(keys.AppendHeadValue(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
 	f.Add([]byte(`{"name":"a","origin":"o","created":"2025-01-02T03:04:05Z","frozen":true}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if head, err := keys.DecodeHead(b); err == nil {
-			require.Equal(t, b, keys.AppendHead(nil, head))
+			require.Equal(t, b, keys.AppendHeadValue(nil, head))
 		}
-		if holding, err := keys.DecodeHolding(b); err == nil {
-			require.Equal(t, b, keys.AppendHolding(nil, holding))
+		if holding, err := keys.DecodeLocationValue(b); err == nil {
+			require.Equal(t, b, keys.AppendLocationValue(nil, holding))
 		}
 		if erasure, err := keys.DecodeErasure(b); err == nil {
 			require.Equal(t, b, keys.AppendErasureValue(nil, erasure))
@@ -235,32 +235,32 @@ func FuzzDecode(f *testing.F) {
 // Parse recognises every key of this package and returns Unknown for others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
-	place := keys.Place{Seq: 5, Slot: 6}
+	place := keys.Location{Seq: 5, Slot: 6}
 	for _, c := range []struct {
 		key  []byte
 		want keys.ParsedKey
 	}{
-		{keys.Format(), keys.ParsedKey{Family: keys.FormatKey}},
-		{keys.LastLedger(), keys.ParsedKey{Family: keys.LastKey}},
+		{keys.FormatVersionKey(), keys.ParsedKey{Family: keys.FormatKey}},
+		{keys.LastLedger(), keys.ParsedKey{Family: keys.LastLedgerKey}},
 		{keys.Name("default"), keys.ParsedKey{Family: keys.NameKey, Name: "default"}},
 		{keys.Info(7), keys.ParsedKey{Family: keys.InfoKey, Ledger: 7}},
 		{keys.Head(7), keys.ParsedKey{Family: keys.HeadKey, Ledger: 7}},
 		{keys.Setting(7, "log"), keys.ParsedKey{Family: keys.SettingKey, Ledger: 7, Name: "log"}},
 		{keys.AppendEntry(nil, 7, 9), keys.ParsedKey{Family: keys.EntryKey, Ledger: 7, Seq: 9}},
 		{keys.AppendTile(nil, 7, 1, 9), keys.ParsedKey{Family: keys.TileKey, Ledger: 7, Level: 1, Index: 9}},
-		{keys.AppendContent(nil, 7, place), keys.ParsedKey{Family: keys.ContentKey, Ledger: 7, Place: place}},
-		{keys.AppendPlace(nil, 7, digest), keys.ParsedKey{Family: keys.PlaceKey, Ledger: 7, Digest: digest}},
+		{keys.AppendContent(nil, 7, place), keys.ParsedKey{Family: keys.ContentKey, Ledger: 7, Location: place}},
+		{keys.AppendLocation(nil, 7, digest), keys.ParsedKey{Family: keys.LocationKey, Ledger: 7, Digest: digest}},
 		{keys.AppendReference(nil, 7, digest, 9), keys.ParsedKey{Family: keys.ReferenceKey, Ledger: 7, Digest: digest, Seq: 9}},
 		{keys.AppendRedaction(nil, 7, 9), keys.ParsedKey{Family: keys.RedactionKey, Ledger: 7, Seq: 9}},
 		{keys.AppendClaim(nil, 7, digest), keys.ParsedKey{Family: keys.ClaimKey, Ledger: 7, Digest: digest}},
-		{keys.AppendErasure(nil, 7, place), keys.ParsedKey{Family: keys.ErasureKey, Ledger: 7, Place: place}},
+		{keys.AppendErasure(nil, 7, place), keys.ParsedKey{Family: keys.ErasureKey, Ledger: 7, Location: place}},
 	} {
 		require.Equal(t, c.want, keys.Parse(c.key), "%x", c.key)
 		if f := c.want.Family; f != keys.NameKey && f != keys.SettingKey {
-			require.Equal(t, keys.Unknown, keys.Parse(append(bytes.Clone(c.key), 0)).Family, "%x and a byte", c.key)
+			require.Equal(t, keys.UnknownKey, keys.Parse(append(bytes.Clone(c.key), 0)).Family, "%x and a byte", c.key)
 		}
 	}
 	for _, key := range [][]byte{nil, {0}, {'h', 0, 0, 0, 0}, {'i', 0, 0, 0, 0}, {'z', 0, 0, 0, 1}, {'x', 0, 0, 0, 0, 'C'}} {
-		require.Equal(t, keys.Unknown, keys.Parse(key).Family, "%x", key)
+		require.Equal(t, keys.UnknownKey, keys.Parse(key).Family, "%x", key)
 	}
 }

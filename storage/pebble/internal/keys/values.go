@@ -11,25 +11,25 @@ import (
 
 // Lengths of values in bytes. headLength does not include the checkpoint.
 const (
-	headLength  = 8 + storage.HashBytes + 8
+	headLength  = 8 + storage.HashSize + 8
 	placeLength = 8 + 2
-	claimLength = storage.HashBytes + 8
+	claimLength = storage.HashSize + 8
 
-	erasureLength = 8 + storage.HashBytes
+	erasureLength = 8 + storage.HashSize
 )
 
-// Place says where a piece of content is stored: the event that posted it, and its slot in that
+// Location says where a piece of content is stored: the event that posted it, and its slot in that
 // event.
-type Place struct {
+type Location struct {
 	Seq  uint64
 	Slot uint16
 }
 
-// Holding is the value of a place key. It says where a piece of content is stored. The record that
+// LocationValue is the value of a place key. It says where a piece of content is stored. The record that
 // posted the content needs it until that record is redacted. After that, only the records that
 // refer to the content need it.
-type Holding struct {
-	Place
+type LocationValue struct {
+	Location
 	Withdrawn bool // whether the event that posted the content is redacted
 }
 
@@ -39,15 +39,15 @@ type Erasure struct {
 	Digest storage.Hash
 }
 
-// AppendHead appends h to dst, encoded as size, tip, time, and checkpoint.
-func AppendHead(dst []byte, h storage.Head) []byte {
+// AppendHeadValue appends h to dst, encoded as size, tip, time, and checkpoint.
+func AppendHeadValue(dst []byte, h storage.Head) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, h.Size)
 	dst = append(dst, h.Tip[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Time))
 	return append(dst, h.Checkpoint...)
 }
 
-// DecodeHead reads what AppendHead wrote. The checkpoint is a copy of the bytes in b, or nil if it
+// DecodeHead reads what AppendHeadValue wrote. The checkpoint is a copy of the bytes in b, or nil if it
 // is empty.
 func DecodeHead(b []byte) (storage.Head, error) {
 	if len(b) < headLength {
@@ -64,8 +64,8 @@ func DecodeHead(b []byte) (storage.Head, error) {
 	return h, nil
 }
 
-// AppendHolding appends a holding to dst. A withdrawn holding has an additional zero byte.
-func AppendHolding(dst []byte, h Holding) []byte {
+// AppendLocationValue appends a holding to dst. A withdrawn holding has an additional zero byte.
+func AppendLocationValue(dst []byte, h LocationValue) []byte {
 	dst = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, h.Seq), h.Slot)
 	if h.Withdrawn {
 		dst = append(dst, 0)
@@ -73,14 +73,14 @@ func AppendHolding(dst []byte, h Holding) []byte {
 	return dst
 }
 
-// DecodeHolding reads what AppendHolding wrote.
-func DecodeHolding(b []byte) (Holding, error) {
+// DecodeLocationValue reads what AppendLocationValue wrote.
+func DecodeLocationValue(b []byte) (LocationValue, error) {
 	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
 	if len(b) != placeLength && !withdrawn {
-		return Holding{}, fmt.Errorf("%w: a content place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
+		return LocationValue{}, fmt.Errorf("%w: a content place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
 	}
-	place := Place{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
-	return Holding{Place: place, Withdrawn: withdrawn}, nil
+	place := Location{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
+	return LocationValue{Location: place, Withdrawn: withdrawn}, nil
 }
 
 // AppendErasureValue appends to dst the value of an erasure key: the time and the digest.
@@ -110,7 +110,7 @@ func DecodeSeq(b []byte) (uint64, error) {
 // AppendClaimValue appends to dst the value of a claim key: the digest and the sequence number of
 // the record that has the idempotency key.
 func AppendClaimValue(dst []byte, k storage.Claim) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, k.Record[:]...), k.Seq)
+	return binary.BigEndian.AppendUint64(append(dst, k.RecordDigest[:]...), k.Seq)
 }
 
 // DecodeClaim reads what AppendClaimValue wrote. The value does not contain the idempotency key, so
@@ -120,9 +120,9 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
 	}
 	return storage.Claim{
-		Key:    key,
-		Record: storage.Hash(b[:storage.HashBytes]),
-		Seq:    binary.BigEndian.Uint64(b[storage.HashBytes:]),
+		Key:          key,
+		RecordDigest: storage.Hash(b[:storage.HashSize]),
+		Seq:          binary.BigEndian.Uint64(b[storage.HashSize:]),
 	}, nil
 }
 
