@@ -354,7 +354,7 @@ var neverEmpty = []string{
 	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "CreateLedgerRequest.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
 	"PathFingerprintEvent.run_id", "RecordRefusedEvent.run_id",
-	"ProblemPlace.field", "ProblemPlace.claimed", "ProblemPlace.computed",
+	"FieldProblem.field", "FieldProblem.claimed", "FieldProblem.computed",
 }
 
 // resolve follows references and single-element allOfs, and marks every component along the way as
