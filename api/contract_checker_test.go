@@ -210,7 +210,7 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	derived, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
-		IndexWait: time.Minute, BadRequestRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRate: tests send many bad requests
+		IndexWait: time.Minute, BadRequestRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRequestRate: tests send many bad requests
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
 	t.Cleanup(func() {

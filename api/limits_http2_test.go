@@ -49,7 +49,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, line, want)
 	}
-	line, err := answers.ReadString('\n') // arrives after BatchIdle, which is longer than the other timeouts
+	line, err := answers.ReadString('\n') // arrives after BatchIdleTimeout, which is longer than the other timeouts
 	require.NoError(t, err)
 	require.Contains(t, line, `"status":408`)
 	_, err = answers.ReadByte()

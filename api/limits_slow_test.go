@@ -53,7 +53,7 @@ func TestBodyTimeoutEndsWithTheBody(t *testing.T) {
 	require.Contains(t, string((<-answered).want(http.StatusCreated).body), `"checkpoint"`)
 }
 
-// A batch whose client sends nothing for BatchIdle ends with 408. Its complete lines are answered.
+// A batch whose client sends nothing for BatchIdleTimeout ends with 408. Its complete lines are answered.
 func TestIdleBatches(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.BatchIdleTimeout = soon })
 	for _, half := range []string{"", strings.TrimSuffix(ipcLine("", "2"), "\n")} {

@@ -70,7 +70,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 	}
 }
 
-// MaxSelected limits how many records a filter can select.
+// MaxSelectedRecords limits how many records a filter can select.
 func TestFiltersSelectABoundedNumber(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.MaxSelectedRecords = 2 })
 	for _, at := range []string{"1", "2", "3"} {

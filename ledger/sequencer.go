@@ -72,7 +72,7 @@ func (s *sequencer) run() {
 	}
 }
 
-// notHeld returns storage.ErrLeaseNotHeld if err wraps it, and nil otherwise. ErrNotHeld means that
+// notHeld returns storage.ErrLeaseNotHeld if err wraps it, and nil otherwise. ErrLeaseNotHeld means that
 // nothing was written, because this server does not hold the lease.
 func notHeld(err error) error {
 	if errors.Is(err, storage.ErrLeaseNotHeld) {

@@ -225,7 +225,7 @@ func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Contex
 
 // BeginDecoding waits until the request can decode body, for which it already holds memory. It must
 // be called before decoding. A request that records nothing waits for a turn. A write that holds at
-// least HeavyMemory waits for a slot for heavy work. The slot is released when the response begins
+// least HeavyThresholdBytes waits for a slot for heavy work. The slot is released when the response begins
 // or when EndHeavyWork is called.
 func (c *Call) BeginDecoding(body *Body) error {
 	if body.share.Budget == c.shared.Limits.ReadMemory {

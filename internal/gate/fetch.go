@@ -185,7 +185,7 @@ func (c *collector) match() *ComparedRuns {
 const readers = 4
 
 // measure reads and compares the texts of the outputs, input by input. If the token does not permit reading
-// content, measure sets d.NoTexts instead.
+// content, measure sets d.NoTextsReason instead.
 func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 	stored := make(map[uint64]bool)
 	for _, runs := range c.runs {

@@ -56,7 +56,7 @@ const tries = 5
 const otherTag = "00000000000000000000000000000000"
 
 // refused reports whether err, the result of a Put, means that the condition did not hold. It
-// returns err if err is neither ErrPrecondition nor ErrUnsupported.
+// returns err if err is neither ErrPreconditionFailed nor ErrUnsupported.
 func refused(err error) (bool, error) {
 	switch {
 	case err == nil, errors.Is(err, bucket.ErrUnsupported):

@@ -17,7 +17,7 @@ import (
 )
 
 // Question describes a question about one ledger that its index can answer (spec: Index and as_of; Pages and
-// cursors). Every question accepts the parameter after and, unless AtHead reports true, as_of.
+// cursors). Every question accepts the parameter after and, unless RequiresHead reports true, as_of.
 type Question struct {
 	// Path is relative to the ledger's path. An element that begins with a colon stands for the parameter with that
 	// name.

@@ -66,7 +66,7 @@ type comparedLedger struct {
 	questions *questionBuilder
 }
 
-// probe is an AnswerCheck that does not compare answers. It sends the walk to the test and waits
+// probe is an AnswerChecker that does not compare answers. It sends the walk to the test and waits
 // until the test has finished.
 type probe struct {
 	*check

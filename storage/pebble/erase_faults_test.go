@@ -22,7 +22,7 @@ import (
 )
 
 // marked creates a database whose last level contains redacted secrets that have not been erased
-// yet. Its eraser is stopped, so that the test can call EraseMarked itself.
+// yet. Its eraser is stopped, so that the test can call ErasePending itself.
 func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	db, l := newLedger(t, files)
 	db.eraser.Stop()
@@ -94,7 +94,7 @@ func TestErasingWaitsForCopies(t *testing.T) {
 	require.Equal(t, 2, calls, "RemoveCopies is not called if nothing is erased")
 }
 
-// CheckGone finds erased content in tables that have not been rewritten yet.
+// CheckErased finds erased content in tables that have not been rewritten yet.
 func TestCheckFindsErasedContent(t *testing.T) {
 	db, _, _ := marked(t, vfs.NewMem())
 	var marks []erase.PendingErasure

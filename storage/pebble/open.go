@@ -25,7 +25,7 @@ const engineFormat = engine.FormatValueSeparation
 
 // Open opens the database in cfg.Dir. If the folder does not exist or is empty, Open creates an
 // empty database. It fails if the folder contains other files but no database. It returns ErrInUse
-// if this process or another one has the database open, and ErrFormat if the database has another
+// if this process or another one has the database open, and ErrUnknownFormat if the database has another
 // format version. If files were changed after they were written, it returns ErrDamaged and changes
 // nothing.
 func Open(ctx context.Context, cfg Config) (*Database, error) {

@@ -155,7 +155,7 @@ func (e *walk) rows() rowstore.Dimension {
 }
 
 // before returns the next older combination in a list, or 0 if the given combination is the oldest.
-// It returns ErrPosition if the list does not contain the given combination.
+// It returns ErrInvalidPosition if the list does not contain the given combination.
 func (e *walk) before(of int, combination uint64) (uint64, error) {
 	id := e.lists[of].id
 	if records.FormsRunGroups(e.query.Variable) {
@@ -213,7 +213,7 @@ func (p *position) append(dst []byte) []byte {
 	return append(dst, byte(p.turn))
 }
 
-// decodePosition decodes the position of a page. It returns ErrPosition if the position belongs
+// decodePosition decodes the position of a page. It returns ErrInvalidPosition if the position belongs
 // to another query.
 func (e *walk) decodePosition(after []byte) (position, error) {
 	if len(after) != positionBytes || after[positionBytes-1] > 1 {

@@ -61,7 +61,7 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 	return rows, nil, nil
 }
 
-// groupAtVersion returns the version of a group that the event at seq wrote. It returns ErrPosition
+// groupAtVersion returns the version of a group that the event at seq wrote. It returns ErrInvalidPosition
 // if that event wrote no version with these flags. The seqs of successive calls must decrease.
 func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version, error) {
 	found, ok, err := w.Seek(seq)
@@ -71,7 +71,7 @@ func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version,
 	return groupOf(seq, flags, found, ok)
 }
 
-// VersionAt returns the version of a group that the event at seq wrote, or ErrPosition if it wrote
+// VersionAt returns the version of a group that the event at seq wrote, or ErrInvalidPosition if it wrote
 // no version with these flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
 	at, value, found, err := v.NewestVersionBelow(records.Postings, id[:], seq+1)
@@ -81,7 +81,7 @@ func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Ver
 	return groupOf(seq, flags, rowstore.Version{Seq: at, Value: value}, found)
 }
 
-// groupOf decodes a version of a group. It returns ErrPosition if the version was not found, was
+// groupOf decodes a version of a group. It returns ErrInvalidPosition if the version was not found, was
 // not written by the event at seq, or lacks any of the flags.
 func groupOf(seq uint64, flags byte, r rowstore.Version, found bool) (Version, error) {
 	if !found || r.Seq != seq {

@@ -304,7 +304,7 @@ func (n *naiveStaleness) supersede(p naivePair, how string, by, below uint64) {
 	}
 }
 
-// sortStale sorts stale citations in the order of ListStaleOfSource, except that chunks superseded by
+// sortStale sorts stale citations in the order of ListStaleCitationsOfSource, except that chunks superseded by
 // the same event are sorted by hash.
 func sortStale(list []citations.StaleCitation) []citations.StaleCitation {
 	slices.SortFunc(list, func(a, b citations.StaleCitation) int {

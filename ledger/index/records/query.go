@@ -22,7 +22,7 @@ const MaxFilterValues = 8
 
 // Filter selects records (spec: Requests). The zero Filter selects all records.
 type Filter struct {
-	Kind            record.Kind  // one of record.RecordKinds, ContentRedacted, or Note; empty means all of record.RecordKinds
+	Kind            record.Kind  // one of record.RecordKinds, KindContentRedacted, or KindNote; empty means all of record.RecordKinds
 	State           record.State // if not empty, only IPC records and run-DAGs in this state are selected
 	Values          []Value      // a selected record has all of these values; there must be at most MaxFilterValues
 	index.TimeRange              // when records were recorded (for List) or occurred (for ListByOccurrence)
