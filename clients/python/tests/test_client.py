@@ -732,6 +732,20 @@ class Generations(Scratch):
         self.assertEqual(first["payload"], {"question": "q", "model": "small-1", "max_tokens": None, "stream": False})
         self.assertEqual((second.get("temperature"), second["payload"]["temperature"]), (None, True))
 
+    def test_decorated_chats(self):
+        @self.ledger.recorded()
+        def chat(messages, model, temperature=0.5):
+            return messages[-1]["content"]
+
+        system, question = {"role": "system", "content": "be brief"}, {"role": "user", "content": "q"}
+        chat([system, {"role": "developer", "content": [{"type": "text", "text": "no lists"}]}, question, system], "m")
+        chat([question, system], "m")
+        chat((system, question), "m")
+        first, second, third = self.records()
+        self.assertEqual((first["system_prompt"], first["payload"]), ("be brief\n\nno lists", {"messages": [question, system]}))
+        self.assertEqual((second.get("system_prompt"), second["payload"]), (None, {"messages": [question, system]}))
+        self.assertEqual((third.get("system_prompt"), third["payload"]["messages"]), (None, [system, question]))
+
     def test_decorated_generators(self):
         @self.ledger.recorded(model="m")
         def words(text):

@@ -19,7 +19,7 @@ func field(name string) string {
 }
 
 // groupingHelp lists the fields by which runs can be grouped.
-const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME"
+const groupingHelp = "ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME; prompt is short for system_prompt_hash"
 
 func (d *commands) newGroups() *cobra.Command {
 	var by string
@@ -39,7 +39,8 @@ outputs, the model is not deterministic.`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
-			query.Set("by", field(by))
+			by = field(by)
+			query.Set("by", by)
 			query.Set("names", "true")
 			t := cli.NewTable(d.Out, groupColumns(by)...)
 			return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string { return d.groupCells(command, by, &g) })

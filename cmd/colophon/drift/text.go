@@ -94,7 +94,9 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	query.Set(label, text)
 	var hashes []string
 	var seqs []uint64 // seqs[i] is the seq of a record that has hashes[i]
+	labelled := false // whether any record has the label
 	err := forEachRow(d, command, "/records", query, func(r wire.ListedRecord) bool {
+		labelled = true
 		if hash := r.Hashes.Get(variable); hash != "" && !slices.Contains(hashes, hash) {
 			hashes = append(hashes, hash)
 			seqs = append(seqs, r.Seq)
@@ -104,12 +106,18 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	switch {
 	case err != nil:
 		return "", err
+	case labelled && len(hashes) == 0:
+		advice := ""
+		if variable == "system_prompt_hash" {
+			advice = "; record the prompt as system_prompt, apart from the payload"
+		}
+		return "", cli.Exitf(cli.ExitFailed, "the IPC records with %s have no %s%s", cli.QuoteCell(value), variable, advice)
 	case len(hashes) == 0:
 		values, err := valuesOf(d, command, label)
 		if err != nil {
 			return "", err
 		}
-		return "", cli.Exitf(cli.ExitFailed, "no IPC record with %s has a value for %s%s", cli.QuoteCell(value), variable, values)
+		return "", cli.Exitf(cli.ExitFailed, "no IPC record has %s%s", cli.QuoteCell(value), values)
 	case len(hashes) == 1:
 		return hashes[0], nil
 	}

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._encode import Copy, copy_leniently, restore_json
+from .chat import split_instructions
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -214,6 +215,13 @@ def recorded(ledger: Ledger, fields: Mapping[str, Any]) -> Callable[[F], F]:
                 for name, kinds in _CONDITIONS.items():
                     if name in payload and name not in given and isinstance(payload[name], kinds) and not isinstance(payload[name], bool):
                         given[name] = payload.pop(name)
+                if "system_prompt" not in given and isinstance(payload.get("messages"), list):
+                    try:
+                        system_prompt, others = split_instructions(payload["messages"])
+                    except Exception:  # not a chat; the payload stays as it is
+                        system_prompt = None
+                    if system_prompt is not None:
+                        given["system_prompt"], payload["messages"] = system_prompt, others
             return Generation(ledger, given)
 
         def finish(generation: Generation, result: Any) -> None:

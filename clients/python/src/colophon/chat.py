@@ -130,6 +130,16 @@ def _read_request(request: Mapping[str, Json], system: list[str], given: Json, n
     return fields
 
 
+def split_instructions(messages: list[Any]) -> tuple[str | None, list[Any]]:
+    """Splits a chat into its system prompt (None if it has none) and the other messages, which stay as they are."""
+    texts: list[str] = []
+    for message in messages:
+        if not isinstance(message, dict) or message.get("role") not in _INSTRUCTION_ROLES:
+            break
+        texts.extend(_plain_text(part) for part in _messages(message, "system"))
+    return ("\n\n".join(texts) if texts else None), messages[len(texts):]
+
+
 def _instructions(given: Json) -> list[str]:
     return [] if given is None else [_plain_text(m) for m in _messages({"role": "system", "content": given}, "system")]
 

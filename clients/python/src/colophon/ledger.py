@@ -177,7 +177,8 @@ class Ledger:
             def answer(question): ...
 
         Arguments named system_prompt, model, temperature, max_tokens, or seed become these fields, unless fields has them. The
-        payload is the other arguments by name, unless fields has a payload. The output is the result, if it is a text."""
+        payload is the other arguments by name, unless fields has a payload. If an argument named messages is a chat that begins with
+        system messages, these become the system prompt. The output is the result, if it is a text."""
         return _generation.recorded(self, fields)
 
     def sync(self, timeout: float | None = None) -> bool:
