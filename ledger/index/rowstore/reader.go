@@ -16,7 +16,7 @@ type Reader struct {
 	schema   *Schema
 	size     uint64
 	points   *engine.Iterator // for point reads; nil until the first read
-	rows     *engine.Iterator // for reading short rows; nil until the first read
+	rows     *engine.Iterator // for reading short rows, so that values from points stay valid; nil until the first read
 	key      []byte           // scratch
 	// touched counts the keys that were read from the index and from the log. bytes counts the
 	// bytes of the events that were read.

@@ -133,11 +133,14 @@ def _read_request(request: Mapping[str, Json], system: list[str], given: Json, n
 def split_instructions(messages: list[Any]) -> tuple[str | None, list[Any]]:
     """Splits a chat into its system prompt (None if it has none) and the other messages, which stay as they are."""
     texts: list[str] = []
+    instructions = 0
     for message in messages:
-        if not isinstance(message, dict) or message.get("role") not in _INSTRUCTION_ROLES:
+        read = _messages(message, "user")  # a message with answers of tools reads as several
+        if not read or any(part.role not in _INSTRUCTION_ROLES for part in read):
             break
-        texts.extend(_plain_text(part) for part in _messages(message, "system"))
-    return ("\n\n".join(texts) if texts else None), messages[len(texts):]
+        texts.extend(map(_plain_text, read))
+        instructions += 1
+    return ("\n\n".join(texts) if texts else None), messages[instructions:]
 
 
 def _instructions(given: Json) -> list[str]:
