@@ -25,7 +25,7 @@ VALUE is the value that the runs of the group have in common, as drift groups sh
 		Example: `  colophon drift show model claude-2
   colophon drift show label:step dialogue --all`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(command *cobra.Command, args []string) error { return d.show(command, args[0], args[1]) },
+		RunE: func(command *cobra.Command, args []string) error { return d.show(command, field(args[0]), args[1]) },
 	}
 	command.ValidArgsFunction = d.completeNames(completion.Groupings, 2)
 	d.pageFlags(command.Flags())

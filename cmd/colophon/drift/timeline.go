@@ -21,7 +21,7 @@ BY is ` + groupingHelp + `.`,
 		Example: `  colophon drift timeline label:step dialogue
   colophon drift timeline input_hash 73d89cd8242b13df7b3c58219a3ee3bb5a5bbb4d7c83de717d911b829e2f9583 --all`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, args[0], args[1]) },
+		RunE: func(command *cobra.Command, args []string) error { return d.timeline(command, field(args[0]), args[1]) },
 	}
 	command.ValidArgsFunction = d.completeNames(completion.Groupings, 2)
 	d.pageFlags(command.Flags())
