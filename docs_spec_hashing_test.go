@@ -32,21 +32,21 @@ func canonicalForm(t *testing.T, text string, form pyjson.Form) string {
 }
 
 func exampleLoneSurrogate(e *example) {
-	text := canonicalForm(e.t, e.value("json"), pyjson.Compact)
+	text := canonicalForm(e.t, e.value("json"), pyjson.CompactForm)
 	e.computed("bytes", hex.EncodeToString([]byte(text)))
 	e.computed("sha256", sha256Hex([]byte(text)))
 }
 
 func exampleCanonicalJSON(e *example) {
-	compact := canonicalForm(e.t, e.value("json"), pyjson.Compact)
+	compact := canonicalForm(e.t, e.value("json"), pyjson.CompactForm)
 	e.computed("compact", compact)
-	e.computed("spaced", canonicalForm(e.t, e.value("json"), pyjson.Spaced))
+	e.computed("spaced", canonicalForm(e.t, e.value("json"), pyjson.SpacedForm))
 	e.computed("sha256", sha256Hex([]byte(compact)))
 }
 
 func exampleNumbers(e *example) {
 	for _, number := range e.keys {
-		e.computed(number, canonicalForm(e.t, number, pyjson.Compact))
+		e.computed(number, canonicalForm(e.t, number, pyjson.CompactForm))
 	}
 }
 
@@ -76,7 +76,7 @@ func exampleIPC(e *example) {
 	}
 	prompt := string(pyjson.Strip(bytes.Join(lines, []byte("\n"))))
 	output := regexp.MustCompile(`  +`).ReplaceAllString(string(pyjson.Strip([]byte(e.text("output")))), " ")
-	payload := canonicalForm(e.t, e.value("payload"), pyjson.Spaced)
+	payload := canonicalForm(e.t, e.value("payload"), pyjson.SpacedForm)
 	e.computedText("prompt_form", prompt)
 	e.computedText("output_form", output)
 	e.computed("payload_form", payload)
@@ -202,7 +202,7 @@ func exampleCitationsDocument(e *example) {
 	for c := range document.Root().Elements() {
 		citations = append(citations, rules.Citation{
 			ChunkHash: c.Member("chunk_hash").Text(), SourceID: c.Member("source_id").Text(), Text: c.Member("text").Text(),
-			Weight: c.Member("weight").AppendCanonical(nil, pyjson.Compact),
+			Weight: c.Member("weight").AppendCanonical(nil, pyjson.CompactForm),
 		})
 	}
 	e.computed("document", string(rules.AppendCitationsDocument(nil, citations)))

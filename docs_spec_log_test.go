@@ -32,7 +32,7 @@ func exampleEvent(e *example) {
 	seq, err := strconv.ParseUint(e.value("seq"), 10, 64)
 	require.NoError(e.t, err)
 	key := sha256.Sum256([]byte("run_id\x00" + e.value("kind") + "\x00" + r.RunID)) // computed in the same way as in exampleIdempotency
-	body := r.AppendBody(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), KeyDigest: &key})
+	body := r.AppendBodyPrefix(nil, record.EventContext{Actor: e.value("actor"), Ledger: e.value("ledger"), IdempotencyKeyDigest: &key})
 	e.computed("body", string(record.AppendBodySuffix(body, seq, at)))
 }
 
@@ -50,10 +50,10 @@ func exampleMembers(e *example) {
 	}
 	e.computed("digest", digest(e.text("pointer"), e.value("value")))
 	e.computed("payload_members", `{"/axes":"`+e.value("digest")+`","/a~1b":"`+digest("/a~1b", "null")+`","/policy_hash":"`+digest("/policy_hash", `"p1"`)+`"}`)
-	r, err := record.DefaultLimits().WithMemberSecret(secret).Parse(record.KindIPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(secret).ParseRecord(record.KindIPCRecord, []byte(`{"model":"m","payload":`+e.value("payload")+`}`))
 	require.NoError(e.t, err)
 	defer r.Release()
-	require.Contains(e.t, string(r.AppendBody(nil, record.EventContext{})), `"payload_members":`+e.value("payload_members"))
+	require.Contains(e.t, string(r.AppendBodyPrefix(nil, record.EventContext{})), `"payload_members":`+e.value("payload_members"))
 }
 
 func exampleIdempotency(e *example) {
@@ -77,7 +77,7 @@ func exampleIdempotency(e *example) {
 	require.Equal(e.t, sha256Hex([]byte(e.value("normalised"))), e.value("digest"))
 	e.computed("digest", e.post(record.KindIPCRecord, e.value("record")).Record.Digest)
 	ipc := e.all["event"].value("record")
-	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.Compact))), e.post(record.KindIPCRecord, ipc).Record.Digest)
+	require.Equal(e.t, sha256Hex([]byte(canonicalForm(e.t, ipc, pyjson.CompactForm))), e.post(record.KindIPCRecord, ipc).Record.Digest)
 }
 
 func exampleStateChange(e *example) {
@@ -106,7 +106,7 @@ func exampleSeqs(e *example) {
 	e.decode("records", &records)
 	list := new(seqs.List)
 	for _, seq := range records {
-		require.True(e.t, list.Add(seq))
+		require.True(e.t, list.Append(seq))
 	}
 	e.computed("seqs", string(list.AppendJSON(nil)))
 	v := record.NewRedaction(e.text("reason"), list)
@@ -119,18 +119,18 @@ func exampleSeqs(e *example) {
 func exampleLog(e *example) (entries [][]byte, links []proofs.LinkedEntry) {
 	frame := record.EventContext{Actor: "anonymous", Ledger: "texts"}
 	signer := exampleSigner(e, "key", "seed")
-	registration, err := record.ParseRegistration("s", []byte(`{}`))
+	registration, err := record.ParseSourceRegistration("s", []byte(`{}`))
 	require.NoError(e.t, err)
-	revocation, err := record.ParseRevocation("s", []byte(`{"reason":"old"}`))
+	revocation, err := record.ParseSourceRevocation("s", []byte(`{"reason":"old"}`))
 	require.NoError(e.t, err)
 	var c proofs.Chain
 	for seq, body := range [][]byte{
 		record.AppendLedgerCreated(nil, frame, signer.Origin(), signer.Verifier().String(), nil),
-		registration.AppendBody(nil, frame), revocation.AppendBody(nil, frame),
+		registration.AppendBodyPrefix(nil, frame), revocation.AppendBodyPrefix(nil, frame),
 	} {
 		body = record.AppendBodySuffix(body, uint64(seq), time.Date(2026, 1, 2, 3, 4, 5, 1000*seq, time.UTC))
 		entry := proofs.AppendEntry(nil, c.Tip, body)
-		link, err := c.Next(entry)
+		link, err := c.Advance(entry)
 		require.NoError(e.t, err)
 		entries, links = append(entries, entry), append(links, link)
 	}
@@ -212,7 +212,7 @@ func exampleSigned(e *example) []byte {
 
 func exampleHandover(e *example) {
 	previous, next := exampleSigner(e, "key", "seed"), exampleSigner(e, "handover", "next_seed")
-	handover, err := proofs.NewHandover(previous, next)
+	handover, err := proofs.SignHandover(previous, next)
 	require.NoError(e.t, err)
 	text, _, found := strings.Cut(string(handover), "\n\n")
 	require.True(e.t, found)
@@ -222,21 +222,21 @@ func exampleHandover(e *example) {
 
 func exampleProofs(e *example) {
 	prover := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil)
-	inclusion, err := prover.Inclusion(1, 3)
+	inclusion, err := prover.InclusionProof(1, 3)
 	require.NoError(e.t, err)
-	e.computed("inclusion_1_of_3", string(proofs.AppendHashes(nil, inclusion)))
-	consistency, err := prover.Consistency(2, 3)
+	e.computed("inclusion_1_of_3", string(proofs.AppendHashesJSON(nil, inclusion)))
+	consistency, err := prover.ConsistencyProof(2, 3)
 	require.NoError(e.t, err)
-	e.computed("consistency_2_to_3", string(proofs.AppendHashes(nil, consistency)))
+	e.computed("consistency_2_to_3", string(proofs.AppendHashesJSON(nil, consistency)))
 }
 
 func exampleReceipt(e *example) {
 	entries, _ := exampleLog(e)
 	r, err := proofs.NewReceipt(entries[1])
 	require.NoError(e.t, err)
-	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).Inclusion(1, 3)
+	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).InclusionProof(1, 3)
 	require.NoError(e.t, err)
-	r.Proof = &proofs.Proof{
+	r.Proof = &proofs.ReceiptProof{
 		Event: entries[1][proofs.HashSize:], Inclusion: proofs.InclusionProof{LeafIndex: 1, TreeSize: 3, Hashes: inclusion}, Checkpoint: exampleSigned(e),
 	}
 	require.NoError(e.t, r.Verify(exampleSigner(e, "key", "seed").Verifier()))
@@ -245,7 +245,7 @@ func exampleReceipt(e *example) {
 
 func exampleTlogProof(e *example) {
 	entries, _ := exampleLog(e)
-	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).Inclusion(1, 3)
+	inclusion, err := proofs.NewProver(exampleTreeOf(e).Snapshot(), nil, nil).InclusionProof(1, 3)
 	require.NoError(e.t, err)
 	p := proofs.TlogProof{Extra: entries[1], Index: 1, Hashes: inclusion, Checkpoint: exampleSigned(e)}
 	e.computedText("file", string(p.Append(nil)))
@@ -263,7 +263,7 @@ func exampleStagePath(e *example) {
 		if i > 0 {
 			path = append(path, ',')
 		}
-		path = fmt.Appendf(path, `{"sibling":"%x","is_left":%t}`, step.Sibling, step.IsLeft)
+		path = fmt.Appendf(path, `{"sibling":"%x","is_left":%t}`, step.Sibling, step.SiblingIsLeft)
 	}
 	e.computed("path", string(append(path, ']')))
 }

@@ -37,7 +37,7 @@ func newServer(t *testing.T) *server {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
@@ -189,8 +189,8 @@ func exampleStageComparison(e *example) {
 	}
 	change := drift.CompareStages(read("a"), read("b"))
 	e.computed("differing", compactJSON(e.t, change.DifferingStages))
-	e.computed("only_in_a", compactJSON(e.t, change.OnlyInA))
-	e.computed("only_in_b", compactJSON(e.t, change.OnlyInB))
+	e.computed("only_in_a", compactJSON(e.t, change.StagesOnlyInA))
+	e.computed("only_in_b", compactJSON(e.t, change.StagesOnlyInB))
 }
 
 func exampleCitationDrift(e *example) {
@@ -209,14 +209,14 @@ func exampleEvidence(e *example) {
 		var list [][2]string
 		e.decode(key, &list)
 		for _, c := range list {
-			citations = append(citations, drift.Citation{Chunk: c[0], Source: c[1]})
+			citations = append(citations, drift.Citation{ChunkHash: c[0], SourceID: c[1]})
 		}
 		return citations
 	}
 	change := drift.CompareCitations(read("a"), read("b"))
 	var other []string
 	for _, c := range change.SourceChanges {
-		other = append(other, c.Chunk)
+		other = append(other, c.ChunkHash)
 	}
 	e.computed("added", compactJSON(e.t, change.Added))
 	e.computed("removed", compactJSON(e.t, change.Removed))

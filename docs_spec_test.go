@@ -198,7 +198,7 @@ func (e *example) post(kind record.Kind, body string) (p postedRecord) {
 	r, err := record.Parse(kind, []byte(body))
 	require.NoError(e.t, err)
 	defer r.Release()
-	require.NoError(e.t, json.Unmarshal(r.AppendComputed(nil), &p))
+	require.NoError(e.t, json.Unmarshal(r.AppendComputedJSON(nil), &p))
 	return p
 }
 
@@ -292,7 +292,7 @@ func TestSpecProgramsAgree(t *testing.T) {
 	}
 	keys, err := proofs.ParseKeyHistory(s.get("/log/key"))
 	require.NoError(t, err)
-	key, before := keys.Current().String(), keys.OverlapKey().String()
+	key, before := keys.CurrentKey().String(), keys.OverlappingKey().String()
 	run := func(program string, arguments ...string) (string, error) {
 		command := exec.Command(python, append([]string{"docs/spec/" + program}, arguments...)...)
 		out, err := command.CombinedOutput()

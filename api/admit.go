@@ -16,7 +16,7 @@ import (
 // LimitListener returns a listener that limits the number of connections that l accepts. A TLS
 // listener must wrap the returned listener, not the other way round.
 func (s *Server) LimitListener(l net.Listener) net.Listener {
-	return s.shared.Limits.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.RefusedConnections) })
+	return s.shared.Limits.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.ReasonConnections) })
 }
 
 // admit refuses a request before authentication if its connection exceeds the connection limit, its
@@ -31,8 +31,8 @@ func (s *Server) admit(c *call.Call) error {
 		return nil
 	}
 	if beyond {
-		return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, 0,
-			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Config.Connections)
+		return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, 0,
+			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Config.MaxConnections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
 		return err
@@ -40,12 +40,12 @@ func (s *Server) admit(c *call.Call) error {
 	if r.ProtoMajor > 1 {
 		from, taken := s.shared.Limits.TakeStreamSlot(r)
 		if !taken {
-			return limits.NewRejectedError(limits.RefusedConnections, http.StatusServiceUnavailable, time.Second,
-				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Config.Connections)
+			return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, time.Second,
+				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Config.MaxConnections)
 		}
 		c.HoldStreamSlot(from)
 	}
-	return s.shared.Limits.Rates.TakeAddressToken(c.Address)
+	return s.shared.Limits.Rates.TakeAddressToken(c.ClientAddress)
 }
 
 // isMonitoringRoute reports whether a route is used for monitoring. admit does not refuse requests for
@@ -63,7 +63,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	if !s.shared.Access.RequiresIdentity() {
 		return s.shared.UnrestrictedIdentity, nil
 	}
-	address, verified := c.Address(), false
+	address, verified := c.ClientAddress(), false
 	identity, err := s.shared.Access.AuthenticateLimited(c.Request(), func() bool {
 		verified = s.shared.Limits.Rates.MayVerifySignature(address)
 		return verified
@@ -73,7 +73,7 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 		return identity, nil
 	case errors.Is(err, access.ErrStaleTokens):
 		return nil, call.StaleTokensProblem()
-	case errors.Is(err, access.ErrUnverified):
+	case errors.Is(err, access.ErrVerificationSkipped):
 		return nil, s.shared.Limits.Rates.SignatureRefusal(address)
 	case errors.Is(err, access.ErrInvalidCredentials):
 		if err := s.shared.Limits.Rates.CountFailure(address, verified); err != nil {

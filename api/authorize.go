@@ -36,7 +36,7 @@ func (s *Server) guard(r route) call.Handler {
 		if err := s.shared.Limits.Rates.TakeIdentityToken(c.LimitKey); err != nil {
 			return err
 		}
-		if r.needs.Target == call.TargetPathLog && s.host.IsPublicLog(c.Param("ledger")) {
+		if r.needs.Target == call.TargetPrivateLog && s.host.HasPublicLog(c.Param("ledger")) {
 			allowOrigins(c)
 			return handler(c)
 		}
@@ -46,7 +46,7 @@ func (s *Server) guard(r route) call.Handler {
 		if err := r.needs.Check(identity, c.Param("ledger")); err != nil {
 			return err
 		}
-		if r.needs.ShowsContent() {
+		if r.needs.AllowsContent() {
 			c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 		}
 		return handler(c)
@@ -80,7 +80,7 @@ func allowOrigins(c *call.Call) {
 func (s *Server) preflight(c *call.Call) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderAllow, "OPTIONS, GET, HEAD")
-	if s.host.IsPublicLog(c.Param("ledger")) {
+	if s.host.HasPublicLog(c.Param("ledger")) {
 		allowOrigins(c)
 		h.Set(echo.HeaderAccessControlAllowMethods, "GET, HEAD")
 		h.Set(echo.HeaderAccessControlAllowHeaders, "*")

@@ -159,7 +159,7 @@ func TestOpenServerNamesNoCaller(t *testing.T) {
 // After the first token has been created, requests without a token are refused, even if that token
 // is revoked later.
 func TestFirstTokenClosesTheServer(t *testing.T) {
-	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t), Now: time.Now}}
+	g := &gated{service: &service{t: t}, tokens: access.TokenStore{Dir: accessDir(t), Now: time.Now}}
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
@@ -254,8 +254,8 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(colophon.OpenAPI, &contract))
 	require.Len(t, contract.Security, 2)
 	require.Contains(t, string(colophon.OpenAPI), "\n        detail: \""+call.UnauthorizedProblem().Detail+"\"\n", "the example of a 401")
-	places := map[call.Target]string{call.TargetPathLedger: "ledger", call.TargetPathLog: "log", call.TargetAnyLedger: "any ledger", call.TargetAllLedgers: "all ledgers"}
-	sentences := map[call.Target]string{call.TargetPathLedger: " on the ledger.", call.TargetPathLog: " on the ledger, unless its log is public.",
+	places := map[call.Target]string{call.TargetPathLedger: "ledger", call.TargetPrivateLog: "log", call.TargetAnyLedger: "any ledger", call.TargetAllLedgers: "all ledgers"}
+	sentences := map[call.Target]string{call.TargetPathLedger: " on the ledger.", call.TargetPrivateLog: " on the ledger, unless its log is public.",
 		call.TargetAnyLedger: " on any ledger.", call.TargetAllLedgers: " on all ledgers."}
 	for _, r := range start(t).http.Config.Handler.(*Server).routes() {
 		method, path, _ := strings.Cut(r.name(), " ")
@@ -273,7 +273,7 @@ func TestContractSaysWhatRoutesNeed(t *testing.T) {
 		require.ElementsMatch(t, r.needs.AnyOf.Names(), slices.Concat(o.Scopes.Any), r.name())
 		require.ElementsMatch(t, r.needs.AllOf.Names(), slices.Concat(o.Scopes.All), r.name())
 		require.True(t, strings.HasSuffix(strings.TrimSpace(o.Description), sentence(o.Scopes.Any, o.Scopes.All)+sentences[r.needs.Target]), "%s: %s", r.name(), o.Description)
-		require.Equal(t, r.needs.Target == call.TargetPathLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
+		require.Equal(t, r.needs.Target == call.TargetPrivateLog, o.Security != nil, "%s: only the routes of a log can be used without a token", r.name())
 		for _, status := range []string{"401", "403"} {
 			require.Contains(t, o.Responses, status, r.name())
 		}

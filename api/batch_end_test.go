@@ -24,7 +24,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			logged := new(locked.Buffer)
 			s := start(t, func(c *Config) {
-				c.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				c.Logger = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			})
 			server := s.http
 			if !listen {
@@ -32,7 +32,7 @@ func TestBatchThatEndsBeforeItsBody(t *testing.T) {
 				server.Config = s.server().HTTPServer()
 				server.Start()
 			}
-			body := strings.Repeat("x", limits.DrainBytes+64<<10)
+			body := strings.Repeat("x", limits.MaxDrainBytes+64<<10)
 			for range 20 {
 				request, err := http.NewRequest(http.MethodPost, server.URL+"/v1/ledgers/default/batch", strings.NewReader(body))
 				require.NoError(t, err)

@@ -80,7 +80,7 @@ func TestBatchAcceptsNativeLines(t *testing.T) {
 				changes++
 			}
 		}
-		require.Equal(t, f == formats.ValidationCache || f == formats.Providence, changes > 0, f)
+		require.Equal(t, f == formats.ValidationCache || f == formats.ProvidenceCache, changes > 0, f)
 		for i, l := range s.batch(body.String()).imported() {
 			require.Equal(t, first[i].Seq, l.Seq)
 			require.True(t, l.Replayed)

@@ -51,7 +51,7 @@ func (a answer) parsed() (list []lineAnswer) {
 }
 
 func TestBatchAnswersLineForLine(t *testing.T) {
-	s := start(t, func(c *Config) { c.MaxLine = 4096 })
+	s := start(t, func(c *Config) { c.MaxLineSize = 4096 })
 	body := ipcLine("a", "1") +
 		"{broken\n" +
 		"\n" +

@@ -204,7 +204,7 @@ func TestSignedNotesAreVerified(t *testing.T) {
 		"MUST have key names without spaces and plus":              {open(text, strings.Replace(ours, name, name+"+", 1)), proofs.ErrMalformed},
 		"a signature line ends with a newline":                     {open(text, strings.TrimSuffix(ours, "\n")), proofs.ErrMalformed},
 		"a note has a blank line between text and signatures":      {open(strings.TrimSuffix(text, "\n"), ours), proofs.ErrMalformed},
-		"the signature of one log does not make a note of another": {openSigned(t, "example.com/other", "3", ""), proofs.ErrOrigin},
+		"the signature of one log does not make a note of another": {openSigned(t, "example.com/other", "3", ""), proofs.ErrWrongOrigin},
 	} {
 		t.Run(gist, func(t *testing.T) { require.ErrorIs(t, c.err, c.want) })
 	}

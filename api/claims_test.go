@@ -21,7 +21,7 @@ func TestPlantedClaimsAreReported(t *testing.T) {
 	require.NoError(t, err)
 	x, err := s.database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
-	require.NoError(t, x.SetClaim(storage.Claim{Key: record.RunIdempotencyKey(record.KindIPCRecord, "lost"), RecordDigest: record.DigestWithKind(r.Kind, r.Digest), Seq: 1}))
+	require.NoError(t, x.SetClaim(storage.Claim{KeyDigest: record.RunIdempotencyKeyDigest(record.KindIPCRecord, "lost"), RecordDigest: record.DigestWithKind(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
 	require.Contains(t, p.Detail, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it")

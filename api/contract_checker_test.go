@@ -207,9 +207,9 @@ func newServerFor(t testing.TB, maxBody int) *server {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	derived, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	derived, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBody: size.Bytes(maxBody), MaxLine: size.Bytes(maxBody),
+	s.api, err = api.New(api.Config{Host: host, Index: derived, Version: "v0", ServerLimits: limits.ServerLimits{MaxBodySize: size.Bytes(maxBody), MaxLineSize: size.Bytes(maxBody),
 		IndexWait: time.Minute, BadRequestRate: 1e6}}) // IndexWait: the index can lag on a busy machine; BadRequestRate: tests send many bad requests
 	require.NoError(t, err)
 	listener := httptest.NewServer(s.api)
@@ -261,8 +261,8 @@ func (d *disk) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	return faultyStore{s, d}, err
 }
 
-func (d *disk) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
-	s, err := d.Database.Create(ctx, info)
+func (d *disk) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+	s, err := d.Database.CreateLedger(ctx, info)
 	return faultyStore{s, d}, err
 }
 

@@ -46,22 +46,22 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
 	require.Equal(t, wire.DerivedMembers{}, s.derived("/run-dags", filled))
-	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.RunDAGCauseIdentical}, s.derived("/run-dags", filled).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.DivergenceCauseIdentical}, s.derived("/run-dags", filled).Divergence)
 	other := strings.Replace(filled, `"11`, `"22`, 1)
-	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.RunDAGCauseUnknown}, s.derived("/run-dags", other).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseUnknown}, s.derived("/run-dags", other).Divergence)
 	keyed := func(body, schema, chunking string) string {
 		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
 	}
 	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
-	require.Equal(t, wire.RunDAGCauseUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
-	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.RunDAGCauseNoDimension, DifferingDimensions: []string{}},
+	require.Equal(t, wire.DivergenceCauseUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
+	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseNoDimension, DifferingDimensions: []string{}},
 		cause(keyed(other, `"1"`, `"1"`)))
 	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
 		cause(keyed(filled, `"1"`, `"2"`)))
-	require.Equal(t, wire.RunDAGCauseConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
-	var again wire.RecordRow
+	require.Equal(t, wire.DivergenceCauseConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
+	var again wire.RecordAnswer
 	s.get("/records/6?derive=true").want(http.StatusOK).json(&again)
-	require.Equal(t, wire.RunDAGCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")
+	require.Equal(t, wire.DivergenceCause("chunking_version"), again.Divergence.Cause, "a later query must give the same cause")
 }
 
 func TestDerivedFactsOfPaths(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDerivedFactsOfCitationSets(t *testing.T) {
 	set := func(source string) string {
 		return `{"subject":"s","citations":[{"text":"words","source_id":"` + source + `","weight":1}]}`
 	}
-	require.Equal(t, wire.DerivedMembers{Conflicts: []wire.DerivedConflict{}}, s.derived("/citation-sets", set("a")))
+	require.Equal(t, wire.DerivedMembers{Conflicts: []wire.DerivedChunkConflict{}}, s.derived("/citation-sets", set("a")))
 	s.do(http.MethodPut, "/sources/a", `{}`, "Content-Type", "application/json").want(http.StatusCreated)
 	facts := s.derived("/citation-sets", set("b"))
 	require.Equal(t, []string{"b"}, facts.UnregisteredSources)

@@ -94,9 +94,9 @@ func TestDocsInABrowser(t *testing.T) {
 		require.Contains(t, shown[id], strings.SplitN(command, "\n", 2)[0], name)
 	}
 	notes := p.Activity()
-	notes.Requests = slices.DeleteFunc(notes.Requests, func(address string) bool { return strings.HasPrefix(address, "data:") })
-	slices.Sort(notes.Requests)
-	require.Equal(t, []string{s.url + "/docs", s.url + "/docs/openapi.json", s.url + "/docs/rapidoc-min.js", s.url + "/docs/theme.js"}, notes.Requests)
+	notes.RequestedURLs = slices.DeleteFunc(notes.RequestedURLs, func(address string) bool { return strings.HasPrefix(address, "data:") })
+	slices.Sort(notes.RequestedURLs)
+	require.Equal(t, []string{s.url + "/docs", s.url + "/docs/openapi.json", s.url + "/docs/rapidoc-min.js", s.url + "/docs/theme.js"}, notes.RequestedURLs)
 	require.Empty(t, notes.Errors)
 	require.Empty(t, notes.Dialogs)
 }

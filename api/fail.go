@@ -34,7 +34,7 @@ func (s *Server) fail(err error, c *call.Call) {
 		panic(http.ErrAbortHandler)
 	}
 	if internal {
-		s.config.Log.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
+		s.config.Logger.Error("request failed", "method", c.Request().Method, "route", c.Path(), "error", err)
 	}
 	s.config.Metrics.load.CountRefusal(p.Reason)
 	if c.Response().Committed {
@@ -44,7 +44,7 @@ func (s *Server) fail(err error, c *call.Call) {
 	h := c.Response().Header()
 	text := call.NewBuffer()
 	defer text.Release()
-	media := appendFailure(text, c, p)
+	media := appendErrorResponse(text, c, p)
 	if full := c.HoldReadMemory(text.MemoryBytes()); full != nil {
 		if c.Request().Context().Err() != nil {
 			c.Response().Status = statusClientGone
@@ -52,7 +52,7 @@ func (s *Server) fail(err error, c *call.Call) {
 		}
 		p, _ = problem.FromError(full)
 		text.Text = text.Text[:0]
-		media = appendFailure(text, c, p)
+		media = appendErrorResponse(text, c, p)
 	}
 	h.Set(echo.HeaderContentType, media)
 	switch p.Status {
@@ -65,10 +65,10 @@ func (s *Server) fail(err error, c *call.Call) {
 	_, _ = c.Response().Write(text.Text) // an error means that the client has disconnected
 }
 
-// appendFailure appends the response body for a call that failed, and returns its media type.
+// appendErrorResponse appends the response body for a call that failed, and returns its media type.
 // The body is a problem or, for OTLP, a google.rpc.Status.
-func appendFailure(to *call.Buffer, c *call.Call, p *problem.Problem) (media string) {
-	if text, media, ok := otlp.AppendFailure(to.Text, c.Path(), c.Request(), p); ok {
+func appendErrorResponse(to *call.Buffer, c *call.Call, p *problem.Problem) (media string) {
+	if text, media, ok := otlp.AppendErrorResponse(to.Text, c.Path(), c.Request(), p); ok {
 		to.Text = text
 		return media
 	}

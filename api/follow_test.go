@@ -252,7 +252,7 @@ func TestStreamsSayWhyTheyEnd(t *testing.T) {
 // After a token is revoked, its follower is disconnected, and the next line of its batch is
 // refused.
 func TestRevocationEndsStreamsAndBatches(t *testing.T) {
-	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	store := access.TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.DefaultName}, Scopes: access.ScopeWrite | access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
@@ -294,7 +294,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 
 // A stream also ends if its token is still valid but has lost the required scope.
 func TestLostScopesEndStreamsAndBatches(t *testing.T) {
-	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	store := access.TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "service", Grants: []access.Grant{{Ledgers: []string{ledger.DefaultName}, Scopes: access.ScopeLog}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
@@ -316,7 +316,7 @@ func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 }
 
 func TestFollowersAtOnce(t *testing.T) {
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.Followers = 4 }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.MaxFollowers = 4 }))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
 	s.listenUntil(ctx, "", "X-Forwarded-For", "192.0.2.1")
@@ -331,7 +331,7 @@ func TestFollowersAtOnce(t *testing.T) {
 	refused("192.0.2.2")
 	s.listen("", "X-Forwarded-For", "192.0.2.3")
 	refused("192.0.2.4")
-	require.EqualValues(t, 3, s.refusals(limits.RefusedFollowers))
+	require.EqualValues(t, 3, s.refusals(limits.ReasonFollowers))
 	leave()
 	require.Eventually(t, func() bool { return s.server().shared.Limits.FollowerSlots.InUse() == 3 }, patience, time.Millisecond)
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
@@ -351,7 +351,7 @@ func TestSlowFollowerIsDropped(t *testing.T) {
 	deaf.say("GET {ledger}/events?from=0 HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
 	const events = 200 // more than the socket buffers hold
 	s.batch(strings.Repeat(wide(), events))
-	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) >= 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.ReasonSlowReader) >= 1 }, patience, time.Millisecond)
 	deaf.ended()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

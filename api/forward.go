@@ -95,14 +95,14 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 		if !errors.Is(err, storage.ErrLeaseNotHeld) || c.Response().Committed {
 			return err
 		}
-		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
+		writerURL, elsewhere := f.config.WriterURL(c.Param("ledger"))
 		if !elsewhere {
 			return err
 		}
 		c.AbandonResponse()
-		sent, err := f.send(c, address, false)
+		sent, err := f.send(c, writerURL, false)
 		if !sent {
-			return f.unsent(c, address, err)
+			return f.unsent(c, writerURL, err)
 		}
 		return err
 	}
@@ -114,16 +114,16 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 	ctx := c.Request().Context()
 	deadline := time.Now().Add(f.shared.Limits.Config.MaxWait)
 	for {
-		address, elsewhere := f.config.WriterAddress(c.Param("ledger"))
+		writerURL, elsewhere := f.config.WriterURL(c.Param("ledger"))
 		if !elsewhere {
 			return handler(c)
 		}
-		sent, err := f.send(c, address, batch)
+		sent, err := f.send(c, writerURL, batch)
 		if sent {
 			return err
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return f.unsent(c, address, err)
+			return f.unsent(c, writerURL, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -134,26 +134,27 @@ func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error 
 
 // unsent returns the error to report for a request that reached no server. err is the error that
 // send returned.
-func (f *forwarder) unsent(c *call.Call, address string, err error) error {
+func (f *forwarder) unsent(c *call.Call, writerURL string, err error) error {
 	if errors.Is(err, storage.ErrLeaseNotHeld) {
 		f.requests.WithLabelValues("no_holder").Inc()
 		return storage.ErrLeaseNotHeld
 	}
 	f.requests.WithLabelValues("broken").Inc()
-	f.config.Log.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", address, "error", err)
-	return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger does not answer; nothing was written; try again")
+	f.config.Logger.Warn("the server that writes the ledger cannot be reached", "ledger", c.Param("ledger"), "server", writerURL, "error", err)
+	return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "the server that writes the ledger is not responding; nothing was written; try again")
 }
 
-// send forwards a call to the server at address and relays its response. An empty address means that no server
-// writes the ledger. batch means that the request and the response are streamed at the same time. sent is
-// false if the server received no part of the request, which can then be sent elsewhere.
-func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, err error) {
+// send forwards a call to the server at writerURL and relays its response. An empty URL means that
+// no server writes the ledger. batch means that the request and the response are streamed at the
+// same time. sent is false if the server received no part of the request, which can then be sent
+// elsewhere.
+func (f *forwarder) send(c *call.Call, writerURL string, batch bool) (sent bool, err error) {
 	r := c.Request()
 	forwarded, ok := forwardedNext(r.Header.Get(forwardedHeader))
-	if !ok || address == "" {
+	if !ok || writerURL == "" {
 		return false, storage.ErrLeaseNotHeld
 	}
-	target, err := url.Parse(address)
+	target, err := url.Parse(writerURL)
 	if err != nil {
 		return true, err
 	}
@@ -183,7 +184,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	out.Header.Set(echo.HeaderXForwardedFor, f.shared.ClientAddress(r))
 	out.Header.Set(forwardedHeader, forwarded)
 	w.moved.Store(time.Now().UnixNano())
-	go f.watch(ctx, cancel, c.Param("ledger"), address, &w.moved)
+	go f.watch(ctx, cancel, c.Param("ledger"), writerURL, &w.moved)
 	answer, err := f.transport.RoundTrip(out)
 	if err == nil {
 		defer answer.Body.Close()
@@ -200,7 +201,7 @@ func (f *forwarder) send(c *call.Call, address string, batch bool) (sent bool, e
 	if problem := w.unreadable(f.shared.Limits.Config.BodyTimeout); problem != nil {
 		return true, problem
 	}
-	f.config.Log.Warn("the server that writes the ledger did not answer a request", "ledger", c.Param("ledger"), "server", address, "error", err)
+	f.config.Logger.Warn("the server that writes the ledger did not answer a request", "ledger", c.Param("ledger"), "server", writerURL, "error", err)
 	return true, limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second,
 		"the server that writes the ledger has not answered, and it is unknown whether anything was written; try again with the same idempotency key")
 }
@@ -215,7 +216,7 @@ var perConnection = []string{
 // watch cancels a forwarded request if the server that received it no longer writes the ledger and
 // no data has been transferred for silenceTimeout. Such a server might be suspended, in which case
 // its connections would stay open.
-func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, address string, moved *atomic.Int64) {
+func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, writerURL string, moved *atomic.Int64) {
 	tick := time.NewTicker(silenceTimeout / 8)
 	defer tick.Stop()
 	for {
@@ -223,7 +224,7 @@ func (f *forwarder) watch(ctx context.Context, cancel context.CancelFunc, name, 
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if to, elsewhere := f.config.WriterAddress(name); elsewhere && to == address {
+			if to, elsewhere := f.config.WriterURL(name); elsewhere && to == writerURL {
 				moved.Store(now.UnixNano())
 			} else if now.Sub(time.Unix(0, moved.Load())) > silenceTimeout {
 				cancel()
@@ -247,8 +248,8 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 		// the connection to that server, which could lose the response, so the response is read first.
 		var text io.Reader = answer.Body
 		if !w.ended() {
-			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.DrainBytes+1))
-			if err == nil && len(kept) > limits.DrainBytes {
+			kept, err := io.ReadAll(io.LimitReader(answer.Body, limits.MaxDrainBytes+1))
+			if err == nil && len(kept) > limits.MaxDrainBytes {
 				err = errors.New("the server that writes the ledger sent a long response before it had received the whole request body")
 			}
 			if err != nil {
@@ -267,7 +268,7 @@ func (f *forwarder) relay(c *call.Call, w *forwarding, answer *http.Response, ba
 	if err := w.controller.Flush(); err != nil {
 		return err
 	}
-	piece := make([]byte, limits.MaxWrite)
+	piece := make([]byte, limits.MaxWriteBytes)
 	for {
 		n, err := answer.Body.Read(piece)
 		w.progress()
@@ -293,7 +294,7 @@ func (f *forwarder) catchUp(c *call.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), catchUpTime)
 	defer cancel()
 	if err := f.host.Refresh(ctx, c.Param("ledger")); err != nil {
-		f.config.Log.Warn("a response was forwarded, but this server does not yet show the events that the response confirms", "ledger", c.Param("ledger"), "error", err)
+		f.config.Logger.Warn("a response was forwarded, but this server does not yet show the events that the response confirms", "ledger", c.Param("ledger"), "error", err)
 	}
 }
 
@@ -320,7 +321,7 @@ type forwarding struct {
 func (w *forwarding) stream(idle time.Duration) error {
 	w.idle = idle
 	if err := w.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("enabling full duplex: %w", err)
+		return fmt.Errorf("enabling full-duplex mode: %w", err)
 	}
 	w.call.Writer().BeginStream(2 * idle)
 	return nil
@@ -393,9 +394,9 @@ func (w *forwarding) end() {
 	if w.idle == 0 {
 		return // limits.Writer drains the body unless the request is a batch
 	}
-	_ = w.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
-	n, err := io.CopyN(io.Discard, r.Body, limits.DrainBytes)
-	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
+	_ = w.controller.SetReadDeadline(time.Now().Add(limits.MaxDrainTime))
+	n, err := io.CopyN(io.Discard, r.Body, limits.MaxDrainBytes)
+	if n == limits.MaxDrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnectionAfter(r)
 		if r.ProtoMajor == 1 {
 			_ = r.Body.Close() // see batch.exchange

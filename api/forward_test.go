@@ -23,13 +23,13 @@ import (
 	"colophon/storage"
 )
 
-// startForwarding starts a server that forwards writes to the address that holder returns.
+// startForwarding starts a server that forwards writes to the URL that holder returns.
 func startForwarding(t *testing.T, holder func(string) (string, bool)) *service {
-	return start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.MaxWait = holder, 100*time.Millisecond })
+	return start(t, func(c *Config) { c.WriterURL, c.ServerLimits.MaxWait = holder, 100*time.Millisecond })
 }
 
-// holderOf starts another server with the given handler, and returns a Config.WriterAddress that
-// names this server as the writer of every ledger.
+// holderOf starts another server with the given handler, and returns a Config.WriterURL that names
+// this server as the writer of every ledger.
 func holderOf(t *testing.T, answer http.HandlerFunc) func(string) (string, bool) {
 	other := httptest.NewServer(answer)
 	t.Cleanup(other.Close)
@@ -80,11 +80,11 @@ func TestForward(t *testing.T) {
 // reached.
 func TestForwardWaits(t *testing.T) {
 	var seen []string
-	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+	writerURL := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		seen = append(seen, r.Header.Get(forwardedHeader)+" "+string(body))
 	})
-	dead := deadAddress()
+	dead := deadURL()
 	var asked atomic.Int64
 	holder := func(name string) (string, bool) {
 		switch asked.Add(1) % 6 {
@@ -93,9 +93,9 @@ func TestForwardWaits(t *testing.T) {
 		case 3, 4:
 			return dead, true
 		}
-		return address(name)
+		return writerURL(name)
 	}
-	s := start(t, func(c *Config) { c.WriterAddress, c.ServerLimits.MaxWait = holder, time.Hour })
+	s := start(t, func(c *Config) { c.WriterURL, c.ServerLimits.MaxWait = holder, time.Hour })
 	s.post("/ipc-records", "{}").want(http.StatusOK)
 	asked.Store(0)
 	s.do(http.MethodPost, "/ipc-records", "{}", forwardedHeader, "1").want(http.StatusOK)
@@ -104,8 +104,8 @@ func TestForwardWaits(t *testing.T) {
 	require.Equal(t, []string{"1 {}", "2 {}", "1 {}\n"}, seen)
 }
 
-// deadAddress returns a URL at which no server listens.
-func deadAddress() string { return "http://127.0.0.1:1" }
+// deadURL returns a URL at which no server listens.
+func deadURL() string { return "http://127.0.0.1:1" }
 
 // A write gets 503, and nothing is written, if servers forward it in a loop, if no server writes
 // the ledger, or if the server that writes it cannot be reached.
@@ -114,7 +114,7 @@ func TestForwardRefuses(t *testing.T) {
 	first = startForwarding(t, func(string) (string, bool) { return second.http.URL, true })
 	second = startForwarding(t, func(string) (string, bool) { return first.http.URL, true })
 	none := startForwarding(t, func(string) (string, bool) { return "", true })
-	dead := deadAddress()
+	dead := deadURL()
 	gone := startForwarding(t, func(string) (string, bool) { return dead, true })
 	for name, s := range map[string]*service{"circle": first, "no holder": none, "dead holder": gone} {
 		a := s.post("/ipc-records", ipcBody("", "o"))
@@ -128,12 +128,12 @@ func TestForwardRefuses(t *testing.T) {
 // A read that needs the ledger's writer gets 503 and is counted, just like a write, if no server
 // writes the ledger or if its writer does not answer.
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
-	dead := deadAddress()
-	for outcome, c := range map[string]struct{ address, detail string }{
+	dead := deadURL()
+	for outcome, c := range map[string]struct{ writerURL, detail string }{
 		"broken":    {dead, "the server that writes the ledger does not answer"},
 		"no_holder": {"", "no server writes the ledger at this moment"},
 	} {
-		s := startForwarding(t, func(string) (string, bool) { return c.address, true })
+		s := startForwarding(t, func(string) (string, bool) { return c.writerURL, true })
 		server := s.http.Config.Handler.(*Server)
 		read := server.forward.wrap(route{method: http.MethodGet}, func(*call.Call) error { return fmt.Errorf("signing: %w", storage.ErrLeaseNotHeld) })
 		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
@@ -150,7 +150,7 @@ func TestForwardedReadsWithoutAnswer(t *testing.T) {
 func TestForwardToASilentServer(t *testing.T) {
 	silent := make(chan struct{})
 	var moved atomic.Bool
-	address := holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
+	writerURL := holderOf(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		moved.Store(true)
 		<-silent
@@ -160,7 +160,7 @@ func TestForwardToASilentServer(t *testing.T) {
 		if moved.Load() {
 			return "", true
 		}
-		return address(name)
+		return writerURL(name)
 	})
 	p := s.post("/ipc-records", ipcBody("", "o")).problem(http.StatusServiceUnavailable)
 	require.Contains(t, p.Detail, "it is unknown whether anything was written")
@@ -170,7 +170,7 @@ func TestForwardToASilentServer(t *testing.T) {
 // the client keeps the body open while it waits for results.
 func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 	var moved atomic.Bool
-	address := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
+	writerURL := holderOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_, err := bufio.NewReader(r.Body).ReadString('\n')
 		assert.NoError(t, err)
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -182,7 +182,7 @@ func TestForwardOfABatchToAServerThatDies(t *testing.T) {
 		if moved.Load() {
 			return "", true
 		}
-		return address(name)
+		return writerURL(name)
 	})
 	body, line := io.Pipe()
 	defer line.Close()

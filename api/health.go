@@ -23,7 +23,7 @@ func (s *Server) indexHealth() (detail string, stopped bool) {
 			detail = "the index of a ledger is behind"
 		}
 	}
-	if detail != "" && s.config.Index.Rebuilds() > 0 {
+	if detail != "" && s.config.Index.RebuildCount() > 0 {
 		detail = "the index was damaged and is being rebuilt"
 	}
 	return detail, false

@@ -40,7 +40,7 @@ func start(t testing.TB, change ...func(*Config)) *service {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	config := Config{Host: host, Index: folded, Version: "test"}
 	config.ServerLimits.BadRequestRate = 1e6 // tests send many bad requests

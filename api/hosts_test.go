@@ -46,7 +46,7 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 		r.Host = "" // HTTP/1.0 does not require a Host header
 		require.NoError(t, AllowedHosts(nil).Check(r))
 	}
-	g := &gated{service: &service{t: t}, tokens: access.Store{Dir: accessDir(t)}}
+	g := &gated{service: &service{t: t}, tokens: access.TokenStore{Dir: accessDir(t)}}
 	made := g.token("reader", []string{"default"}, []string{"read"})
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
 	require.NoError(t, err)

@@ -80,7 +80,7 @@ func TestIndexPartsHaveNoSecret(t *testing.T) {
 	s, part := indexed(t)
 	l, err := s.host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	secret := l.MemberSecret().Bytes()
+	secret := l.PayloadMemberSecret().Bytes()
 	require.Len(t, secret, 32)
 	require.NotContains(t, string(part.Rows), string(secret))
 	require.NotContains(t, string(part.Rows), fmt.Sprintf("%x", secret))

@@ -21,7 +21,7 @@ func TestKeysRotateAndRetire(t *testing.T) {
 		require.NoError(t, err)
 		return h
 	}
-	first := history().Current()
+	first := history().CurrentKey()
 	s.do(t, step("retire"), http.StatusConflict)
 	var receipts [][]byte
 	for i, name := range []string{"rotate", "retire", "rotate", "retire"} {
@@ -29,13 +29,13 @@ func TestKeysRotateAndRetire(t *testing.T) {
 		require.Equal(t, "key_rotated", results(t, answer)[0].Kind)
 		receipts = append(receipts, answer)
 		s.do(t, step(name), http.StatusConflict)
-		require.Equal(t, name == "rotate", history().OverlapKey() != nil)
+		require.Equal(t, name == "rotate", history().OverlappingKey() != nil)
 		require.Len(t, history().Verifiers(), 2+i/2)
 	}
 	s.send(t, step("turn"), http.StatusUnprocessableEntity)
 	h := history()
 	require.True(t, h.Contains(first))
-	require.NotEqual(t, first.String(), h.Current().String())
+	require.NotEqual(t, first.String(), h.CurrentKey().String())
 	for i, text := range receipts {
 		r, err := proofs.ParseReceipt(text)
 		require.NoError(t, err)
@@ -50,5 +50,5 @@ func TestKeysRotateAndRetire(t *testing.T) {
 	r, err := proofs.ParseReceipt(receipts[0])
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(r.Proof.Event, &event))
-	require.Equal(t, string(h.ReplacedKeys()[1].Handover), event.Record.Handover)
+	require.Equal(t, string(h.ReplacedKeys()[1].HandoverNote), event.Record.Handover)
 }

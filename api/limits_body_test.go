@@ -9,7 +9,7 @@ import (
 // If a response does not depend on the body, the server sends the response without waiting for the
 // body, and then closes the connection.
 func TestAnswersDoNotWaitForBodies(t *testing.T) {
-	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBody = 10*patience, 10 })
+	s := start(t, func(c *Config) { c.BodyTimeout, c.MaxBodySize = 10*patience, 10 })
 	for _, c := range []struct {
 		path, headers string
 		status        int
@@ -28,7 +28,7 @@ func TestAnswersDoNotWaitForBodies(t *testing.T) {
 		slow.hear().want(c.status)
 		slow.ended()
 	}
-	long := s.dial() // the body exceeds MaxBody, and the client never sends the rest of it
+	long := s.dial() // the body exceeds MaxBodySize, and the client never sends the rest of it
 	long.say("POST {ledger}/ipc-records HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n%s", strings.Repeat(" ", 20))
 	long.hear().want(http.StatusRequestEntityTooLarge)
 	long.ended()

@@ -34,7 +34,7 @@ const hog = "127.0.0.2"
 // except for those to the monitoring endpoints. Other addresses are served. Once the address has
 // closed its connections, its new connections are served again.
 func TestConnectionsOfAnAddress(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxConnections = 4 })
 	first, second := s.dialFrom(hog), s.dialFrom(hog)
 	first.ask("/version").want(http.StatusOK)
 	second.ask("/version").want(http.StatusOK)
@@ -58,7 +58,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 // The number of connections on which requests are refused is itself limited for each address. The
 // server closes any further connections immediately and counts them in its metrics.
 func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Connections = 4 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxConnections = 4 })
 	for range 2 + 8 {
 		s.dialFrom(hog).say("GET /version HTTP/1.1\r\n") // half a header
 	}
@@ -66,14 +66,14 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	other := s.dial()
 	other.ask("/healthz").want(http.StatusOK)
 	other.ask("/version").want(http.StatusOK)
-	require.EqualValues(t, 1, counterOf(t, s, limits.RefusedConnections))
+	require.EqualValues(t, 1, counterOf(t, s, limits.ReasonConnections))
 	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Config))
 }
 
 // A trusted proxy can use all connections. While few connections remain, each connection is closed
 // after its next response.
 func TestConnectionsOfAProxy(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.TrustedProxies = 4, trusted(hog+"/32") })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxConnections, c.ServerLimits.TrustedProxies = 4, trusted(hog+"/32") })
 	var all []*raw
 	for range 3 {
 		all = append(all, s.dialFrom(hog))

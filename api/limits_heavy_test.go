@@ -59,7 +59,7 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	}
 	release()
 	require.Len(t, (<-answered).lines(), 2)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadScheduler.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadScheduler.RunningTurns() == 0 }, patience, time.Millisecond)
 }
 
 // heavyBody returns a record that needs a slot for heavy work.
@@ -102,7 +102,7 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 		require.Regexp(t, "^too many (large requests are|requests are waiting)", refused.problem(http.StatusServiceUnavailable).Detail, name)
 		require.NotEmpty(t, refused.header.Get("Retry-After"), name)
 	}
-	require.EqualValues(t, len(heavy), s.refusals(limits.RefusedHeavyWork))
+	require.EqualValues(t, len(heavy), s.refusals(limits.ReasonHeavyWork))
 	s.post("/ipc-records", ipcBody("c", "small")).want(http.StatusCreated)
 	s.batch(ipcLine("d", "1"))
 	release()
@@ -110,37 +110,37 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
 	work := &s.server().shared.Limits.HeavyWork
-	require.Eventually(t, func() bool { return len(work.Slots) == 0 && s.server().shared.Limits.ReadScheduler.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(work.Slots) == 0 && s.server().shared.Limits.ReadScheduler.RunningTurns() == 0 }, patience, time.Millisecond)
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.ReadMemory.InUse() == 0 && s.server().shared.Limits.WriteMemory.InUse() == 0
+		return s.server().shared.Limits.ReadMemory.BytesInUse() == 0 && s.server().shared.Limits.WriteMemory.BytesInUse() == 0
 	}, patience, time.Millisecond)
 }
 
 // A request whose client does not read the response holds no read turn, and neither does a request
 // that waits for memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
-	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 12<<20, 12<<20 })
+	s := start(t, func(c *Config) { c.MaxBodySize, c.MaxLineSize = 12<<20, 12<<20 })
 	work := s.server().shared.Limits.ReadScheduler
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == size }, patience, time.Millisecond)
-	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return work.RunningTurns() == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
-	require.Eventually(t, func() bool { return work.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return work.RunningTurns() == 0 }, patience, time.Millisecond)
 
 	c := contextFrom(s, hog+":1")
 	require.NoError(t, c.BeginAnswer(limits.HeavyThresholdBytes))
-	require.Equal(t, 1, work.InUse())
+	require.Equal(t, 1, work.RunningTurns())
 	require.NoError(t, c.HoldReadMemory(limits.HeavyThresholdBytes/2))
-	require.Equal(t, 1, work.InUse(), "the request keeps its turn")
+	require.Equal(t, 1, work.RunningTurns(), "the request keeps its turn")
 	require.NoError(t, c.HoldReadMemory(2*limits.HeavyThresholdBytes))
-	require.Zero(t, work.InUse(), "a request that might wait for memory holds no turn")
+	require.Zero(t, work.RunningTurns(), "a request that might wait for memory holds no turn")
 	require.NoError(t, c.BeginAnswer(2*limits.HeavyThresholdBytes))
 	_, err := io.WriteString(c.Writer(), "x")
 	require.NoError(t, err)
-	require.Zero(t, work.InUse(), "a request that might wait for its client holds no turn")
+	require.Zero(t, work.RunningTurns(), "a request that might wait for its client holds no turn")
 	c.End()
 }
 

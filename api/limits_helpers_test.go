@@ -91,7 +91,7 @@ func (s *service) quiet() {
 	l := s.server().shared.Limits
 	require.Eventually(s.t, func() bool {
 		return l.Connections.Open.Load() == 0 && l.BatchSlots.InUse() == 0 && l.FollowerSlots.InUse() == 0 &&
-			l.WriteMemory.InUse() == 0 && l.ReadMemory.InUse() == 0 && l.SpoolSpace.TakenBytes.Load() == 0 &&
+			l.WriteMemory.BytesInUse() == 0 && l.ReadMemory.BytesInUse() == 0 && l.SpoolSpace.TakenBytes.Load() == 0 &&
 			!isRunning("net/http.(*conn).serve(") && !isRunning("colophon/api/batch.(*batch)")
 	}, patience, time.Millisecond)
 }

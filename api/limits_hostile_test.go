@@ -19,7 +19,7 @@ import (
 
 func TestDecompressionBombs(t *testing.T) {
 	s := start(t)
-	bomb := strings.Repeat("\x00", limits.UncheckedOutputBytes+16<<20)
+	bomb := strings.Repeat("\x00", limits.UncheckedExpansionBytes+16<<20)
 	for encoding, body := range map[string]string{
 		"gzip": bodies.Gzip(t, ipcLine("", "1"), bomb, ipcLine("", "2")),
 		"zstd": bodies.Zstandard(t, nil, ipcLine("", "1"), bomb, ipcLine("", "2")),
@@ -31,14 +31,14 @@ func TestDecompressionBombs(t *testing.T) {
 		require.Contains(t, last.Detail, "more than 250 times")
 	}
 	require.EqualValues(t, 3, s.size(), "nothing after the bomb may be read")
-	require.EqualValues(t, 2, s.refusals(limits.RefusedExpansion))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonExpansion))
 }
 
 func TestZstdWindows(t *testing.T) {
 	s := start(t)
-	wide := bodies.Zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxZstdWindow), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
+	wide := bodies.Zstandard(t, []zstd.EOption{zstd.WithWindowSize(2 * limits.MaxZstdWindowBytes), zstd.WithSingleSegment(false)}, strings.Repeat(ipcLine("", "1"), 100_000))
 	require.Contains(t, s.batch(wide, "Content-Encoding", "zstd").parsed()[0].Detail, "window is larger")
-	require.EqualValues(t, 1, s.refusals(limits.RefusedExpansion))
+	require.EqualValues(t, 1, s.refusals(limits.ReasonExpansion))
 }
 
 // If a batch ends early, the bytes that follow it on the connection are not read as a request.
@@ -61,9 +61,9 @@ func TestDeepAndWideRecords(t *testing.T) {
 	refused := func(payload string) string {
 		body := []byte(`{"payload":{"a":` + payload + `},"model":"m","temperature":0,"max_tokens":9}`)
 		var err error
-		cost := bodies.AllocatedBytes(func() { _, err = bounds.Parse(record.KindIPCRecord, body) })
+		cost := bodies.AllocatedBytes(func() { _, err = bounds.ParseRecord(record.KindIPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*limits.ValueBytes*bounds.JSONValues), "the cost must be at most proportional to the limit on values")
+		require.Less(t, cost, uint64(8*limits.BytesPerValue*bounds.JSONValues), "the cost must be at most proportional to the limit on values")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")
@@ -79,10 +79,10 @@ func TestDeepAndWideRecords(t *testing.T) {
 
 func TestURLs(t *testing.T) {
 	s := start(t)
-	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", limits.MaxURL)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
-	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", limits.MaxURL/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/records?run_id="+strings.Repeat("x", limits.MaxURLBytes)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
+	require.Contains(t, s.get("/runs/"+strings.Repeat("%2F", limits.MaxURLBytes/3)).problem(http.StatusRequestURITooLong).Detail, "16384 bytes")
 	require.Contains(t, s.get("/records?"+strings.Repeat("a&", limits.MaxQueryParameters)).problem(http.StatusRequestURITooLong).Detail, "64 parameters")
-	require.EqualValues(t, 3, s.refusals(limits.RefusedURL))
+	require.EqualValues(t, 3, s.refusals(limits.ReasonURL))
 	require.Contains(t, s.get("/records?limit=1;x").problem(http.StatusBadRequest).Detail, "malformed")
 	require.Contains(t, s.get("/records?limit=%zz").problem(http.StatusBadRequest).Detail, "malformed")
 	for _, query := range []string{"/records?run_id=%ff", "/records?%ff=1", "/records?label:a=%c0%af", "/events?from=%ed%a0%80"} {
@@ -98,7 +98,7 @@ func TestURLs(t *testing.T) {
 
 // Refusals of bodies and batch lines that are too long are counted.
 func TestSizesAreCounted(t *testing.T) {
-	s := start(t, func(c *Config) { c.MaxBody, c.MaxLine = 1000, 1000 })
+	s := start(t, func(c *Config) { c.MaxBodySize, c.MaxLineSize = 1000, 1000 })
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 1000))).problem(http.StatusRequestEntityTooLarge)
 	s.batch(ipcLine("", strings.Repeat("x", 1000)) + ipcLine("", "1") + ipcLine("a", "1") + ipcLine("a", "1") + ipcLine("a", "2"))
 	m := s.metrics()
@@ -107,7 +107,7 @@ func TestSizesAreCounted(t *testing.T) {
 		m.require(t, count, "colophon_batch_lines_total", "status", status)
 	}
 	for _, why := range limits.RefusalReasons {
-		if why != limits.RefusedSize {
+		if why != limits.ReasonSize {
 			m.require(t, 0, "colophon_refusals_total", "reason", string(why))
 		}
 	}
@@ -118,7 +118,7 @@ func TestSizesAreCounted(t *testing.T) {
 func TestWindowsAreCounted(t *testing.T) {
 	s := start(t, small(40<<20))
 	line := bodies.Zstandard(t, nil, ipcLine("", "1"))
-	for held := int64(limits.MaxZstdWindow); held <= 2*limits.MaxZstdWindow; held += limits.MaxZstdWindow {
+	for held := int64(limits.MaxZstdWindowBytes); held <= 2*limits.MaxZstdWindowBytes; held += limits.MaxZstdWindowBytes {
 		s.dial().say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: zstd\r\nContent-Length: 100000\r\n\r\n%s", call.NDJSONMediaType, line)
 		s.underWay(held)
 	}

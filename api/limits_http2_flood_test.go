@@ -129,7 +129,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	<-ended
 	s.http.Client().CloseIdleConnections()
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.StreamSlots.InUse() == 0 && s.server().shared.Limits.ReadMemory.InUse() == 0
+		return s.server().shared.Limits.StreamSlots.InUse() == 0 && s.server().shared.Limits.ReadMemory.BytesInUse() == 0
 	}, patience, time.Millisecond)
 }
 
@@ -153,7 +153,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 // All HTTP/2 connections of an address together can use at most half of the request slots that
 // other addresses leave free.
 func TestRequestsOverHTTP2AreShared(t *testing.T) {
-	plain := start(t, func(c *Config) { c.ServerLimits.Connections, c.ServerLimits.HeartbeatInterval = 8, time.Hour })
+	plain := start(t, func(c *Config) { c.ServerLimits.MaxConnections, c.ServerLimits.HeartbeatInterval = 8, time.Hour })
 	s := plain.secured()
 	f := s.frames()
 	for range 4 {
@@ -166,7 +166,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Equal(t, "503", f.status(f.stream))
 	require.NoError(t, f.get("/healthz"))
 	require.Equal(t, "200", f.status(f.stream), "monitoring requests are still answered")
-	require.EqualValues(t, 1, plain.refusals(limits.RefusedConnections))
+	require.EqualValues(t, 1, plain.refusals(limits.ReasonConnections))
 	_ = f.conn.Close()
 	require.Eventually(t, func() bool { return s.server().shared.Limits.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
 }
@@ -213,14 +213,14 @@ func TestHeadersOverHTTP2AreBounded(t *testing.T) {
 func TestSlowStreamsOverHTTP2(t *testing.T) {
 	const size = 4 << 20
 	s := start(t, func(c *Config) {
-		c.ServerLimits.WriteTimeout, c.ServerLimits.MaxWait, c.ServerLimits.AnswerMemory = 10*soon, time.Millisecond, 48<<20
-		c.MaxBody, c.MaxLine = size+64<<10, size+64<<10
+		c.ServerLimits.WriteTimeout, c.ServerLimits.MaxWait, c.ServerLimits.MaxAnswerMemory = 10*soon, time.Millisecond, 48<<20
+		c.MaxBodySize, c.MaxLineSize = size+64<<10, size+64<<10
 	})
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	plain := s
 	s = s.secured()
 	f := s.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	read := func() int64 { return s.server().shared.Limits.ReadMemory.InUse() }
+	read := func() int64 { return s.server().shared.Limits.ReadMemory.BytesInUse() }
 	for range 50 {
 		require.NoError(t, f.get("/v1/ledgers/default/records/1/content/output"))
 	}
@@ -231,5 +231,5 @@ func TestSlowStreamsOverHTTP2(t *testing.T) {
 	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)
 	require.Eventually(t, func() bool { return read() == 0 }, patience, time.Millisecond)
-	require.Positive(t, plain.refusals(limits.RefusedSlowReader))
+	require.Positive(t, plain.refusals(limits.ReasonSlowReader))
 }

@@ -17,7 +17,7 @@ import (
 // of bytes. Requests do not wait for memory to become free.
 func small(bytes int64) func(*Config) {
 	return func(c *Config) {
-		c.ServerLimits.BodyMemory, c.ServerLimits.MaxWait = size.Bytes(bytes), time.Millisecond
+		c.ServerLimits.MaxBodyMemory, c.ServerLimits.MaxWait = size.Bytes(bytes), time.Millisecond
 	}
 }
 
@@ -25,7 +25,7 @@ func small(bytes int64) func(*Config) {
 // memory for their bodies.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.server().shared.Limits.WriteMemory.InUse() >= bytes }, patience, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.server().shared.Limits.WriteMemory.BytesInUse() >= bytes }, patience, time.Millisecond)
 }
 
 // The memory for bodies in progress is limited. If too little memory is free, a request is refused with a
@@ -42,12 +42,12 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
 	lines := s.batch(ipcLine("a", "1") + ipcLine("b", strings.Repeat("x", 15_000)) + ipcLine("c", "2")).parsed()
 	require.Equal(t, []int{0, http.StatusServiceUnavailable, 0}, []int{lines[0].Status, lines[1].Status, lines[2].Status})
-	require.EqualValues(t, 2, s.refusals(limits.RefusedBodyMemory))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonBodyMemory))
 
 	slow.say("%s", body[14_000:])
 	slow.hear().want(http.StatusCreated)
 	s.post("/ipc-records", body).want(http.StatusCreated)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.WriteMemory.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.WriteMemory.BytesInUse() == 0 }, patience, time.Millisecond)
 }
 
 // A body with many values reserves more memory than its length in bytes.
@@ -62,22 +62,24 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	}
 	s.post("/ipc-records", ipcBody("", strings.Repeat("y", 5_000))).want(http.StatusCreated)
 	s.post("/ipc-records", wide).problem(http.StatusServiceUnavailable)
-	require.EqualValues(t, 1, s.refusals(limits.RefusedBodyMemory))
+	require.EqualValues(t, 1, s.refusals(limits.ReasonBodyMemory))
 }
 
 // Responses that clients have not read yet are charged to a separate memory budget, so that writes
 // are still accepted.
 func TestMemoryOfAnswersIsBounded(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.MaxWait, c.MaxBody, c.MaxLine = time.Millisecond, 12<<20, 12<<20 })
+	s := start(t, func(c *Config) {
+		c.ServerLimits.MaxWait, c.MaxBodySize, c.MaxLineSize = time.Millisecond, 12<<20, 12<<20
+	})
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
-	s.server().shared.Limits.ReadMemory = limits.NewBudget(36<<20, time.Millisecond, limits.RefusedAnswerMemory, "answers")
+	s.server().shared.Limits.ReadMemory = limits.NewMemoryBudget(36<<20, time.Millisecond, limits.ReasonAnswerMemory, "answers")
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
 	s.get("/records/1/content/output").problem(http.StatusServiceUnavailable)
 	s.get("/records?events=true").problem(http.StatusServiceUnavailable)
-	require.EqualValues(t, 2, s.refusals(limits.RefusedAnswerMemory))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonAnswerMemory))
 	s.post("/ipc-records", ipcBody("", strings.Repeat("y", size))).want(http.StatusCreated)
 	require.Len(t, slow.hear().want(http.StatusOK).body, size)
 	s.get("/records?events=true").want(http.StatusOK)
@@ -94,14 +96,14 @@ func (s *service) fillReading() (release func()) {
 	var shares []*limits.MemoryShare
 	for i := range 64 {
 		one := &limits.MemoryShare{Budget: reading, Holder: limits.Holder{Name: string(rune('A' + i))}}
-		left := reading.MaxBytes - reading.InUse()
+		left := reading.MaxBytes - reading.BytesInUse()
 		if left == 0 {
 			break
 		}
 		require.NoError(s.t, one.Take(s.t.Context(), max(left/2, 1)))
 		shares = append(shares, one)
 	}
-	require.Equal(s.t, reading.MaxBytes, reading.InUse())
+	require.Equal(s.t, reading.MaxBytes, reading.BytesInUse())
 	return func() {
 		for _, one := range shares {
 			one.Release()
@@ -143,7 +145,7 @@ func TestRefusalsHoldNoMemory(t *testing.T) {
 		s.post("/ipc-records", "{}", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site").want(http.StatusForbidden)
 		s.get("/records", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
 	}
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == 0 }, patience, time.Millisecond)
 	release := s.fillReading()
 	defer release()
 	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // a response this small reserves no memory

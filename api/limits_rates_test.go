@@ -52,7 +52,7 @@ func TestRateOfAnIdentity(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, wait, 1)
 	s.get("/stats", "X-Forwarded-For", "192.0.2.2").want(http.StatusOK)
-	require.EqualValues(t, 1, s.refusals(limits.RefusedRate))
+	require.EqualValues(t, 1, s.refusals(limits.ReasonRate))
 }
 
 // The rate limit of an address applies to the requests of all its identities combined. If a trusted
@@ -72,7 +72,7 @@ func TestRateOfAnAddress(t *testing.T) {
 	require.Equal(t, http.StatusOK, seen("not an address"), "without a valid address, the proxy's address is used")
 	require.Equal(t, http.StatusTooManyRequests, seen("not an address either"))
 	s.get(s.http.URL + "/healthz").want(http.StatusOK)
-	require.EqualValues(t, 6, s.refusals(limits.RefusedAddressRate))
+	require.EqualValues(t, 6, s.refusals(limits.ReasonAddressRate))
 
 	direct := start(t, func(c *Config) { c.ServerLimits.AddressRate = negligibleRate })
 	direct.get(direct.http.URL+"/version", "X-Forwarded-For", "192.0.2.1").want(http.StatusOK)
@@ -82,7 +82,7 @@ func TestRateOfAnAddress(t *testing.T) {
 // An address that sends too many invalid credentials gets 429 for further ones. Valid credentials
 // are accepted even from that address, and other addresses are not affected.
 func TestFailedAuthentications(t *testing.T) {
-	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	store := access.TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: store.Dir})
@@ -100,7 +100,7 @@ func TestFailedAuthentications(t *testing.T) {
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
 		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // missing credentials do not count as invalid ones
 	}
-	require.EqualValues(t, 2*limits.AuthFailureBurst, counterOf(t, s, limits.RefusedCredentials))
+	require.EqualValues(t, 2*limits.AuthFailureBurst, counterOf(t, s, limits.ReasonCredentials))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
@@ -108,7 +108,7 @@ func TestFailedAuthentications(t *testing.T) {
 // tokens from that address are still accepted, and other addresses are not affected.
 func TestFailedSignatures(t *testing.T) {
 	i := newIssuer(t)
-	store := access.Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	store := access.TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
 	all := []string{access.AllLedgers}
 	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: all, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestFailedSignatures(t *testing.T) {
 	ask("192.0.2.2", good).problem(http.StatusTooManyRequests)
 	ask("192.0.2.2", made.Text).want(http.StatusOK)
 	ask("192.0.2.3", good).want(http.StatusOK)
-	require.EqualValues(t, 3, counterOf(t, s, limits.RefusedCredentials))
+	require.EqualValues(t, 3, counterOf(t, s, limits.ReasonCredentials))
 }
 
 // counterOf returns the number of refusals for the given reason. It works even if /metrics requires
@@ -187,7 +187,7 @@ func TestCallers(t *testing.T) {
 		c.SetIdentity(&access.Identity{Actor: ledger.AnonymousActor})
 		require.Equal(t, name, c.LimitKey())
 	}
-	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").Address())
+	require.Equal(t, netip.MustParsePrefix("2001:db8::/64"), contextFrom(s, "[2001:db8::1%eth0]:1").ClientAddress())
 }
 
 // If an address sends too many bad requests, the responses to them are delayed. The responses to

@@ -13,7 +13,7 @@ import (
 )
 
 func TestBatchesAtOnce(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Batches = 1 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxBatches = 1 })
 	body, send := io.Pipe()
 	request, err := http.NewRequest(http.MethodPost, s.url+"/batch", body)
 	require.NoError(t, err)
@@ -24,7 +24,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	refused := s.do(http.MethodPost, "/batch", "", "Content-Type", call.NDJSONMediaType)
 	require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "too many batches are open")
 	require.NotEmpty(t, refused.header.Get("Retry-After"))
-	require.EqualValues(t, 1, s.refusals(limits.RefusedBatches))
+	require.EqualValues(t, 1, s.refusals(limits.ReasonBatches))
 	s.metrics().require(t, 1, "colophon_batches")
 	require.NoError(t, send.Close())
 	_, err = io.Copy(io.Discard, response.Body)
@@ -35,7 +35,7 @@ func TestBatchesAtOnce(t *testing.T) {
 
 // However many batches one caller has open, another caller can still open one.
 func TestBatchesAreShared(t *testing.T) {
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.Batches = 2 }))
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.MaxBatches = 2 }))
 	body, send := io.Pipe()
 	defer send.Close()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/batch", body)
@@ -50,5 +50,5 @@ func TestBatchesAreShared(t *testing.T) {
 	}
 	from("192.0.2.1").problem(http.StatusServiceUnavailable)
 	from("192.0.2.2").want(http.StatusOK)
-	require.Equal(t, 128, limits.ServerLimits{}.WithDefaults().Batches, "one caller can open 64 batches")
+	require.Equal(t, 128, limits.ServerLimits{}.WithDefaults().MaxBatches, "one caller can open 64 batches")
 }

@@ -31,7 +31,7 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 		slow.hear().want(status)
 		slow.ended()
 	}
-	require.EqualValues(t, 1, s.refusals(limits.RefusedSlowSender))
+	require.EqualValues(t, 1, s.refusals(limits.ReasonSlowSender))
 	s.quiet()
 }
 
@@ -67,7 +67,7 @@ func TestIdleBatches(t *testing.T) {
 		idle.ended()
 	}
 	require.EqualValues(t, 3, s.size())
-	require.EqualValues(t, 2, s.refusals(limits.RefusedSlowSender))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonSlowSender))
 	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "201")
 	s.metrics().require(t, 2, "colophon_batch_lines_total", "status", "408")
 	s.quiet()
@@ -76,12 +76,12 @@ func TestIdleBatches(t *testing.T) {
 // A client that does not read its response is disconnected. A client that reads gets even a long
 // response.
 func TestAnswersThatAreNotRead(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.MaxBody = soon, 32<<20 })
+	s := start(t, func(c *Config) { c.ServerLimits.WriteTimeout, c.MaxBodySize = soon, 32<<20 })
 	const size = 16 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.ReasonSlowReader) == 1 }, patience, time.Millisecond)
 	slow.ended()
 	s.quiet()
 	require.Len(t, s.get("/records/1/content/output").want(http.StatusOK).body, size)
@@ -95,7 +95,7 @@ func TestResultsThatAreNotRead(t *testing.T) {
 	deaf := s.dial()
 	deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSONMediaType)
 	deaf.say("%s", strings.Repeat("{bad}\n", 100_000)) // 25 MB of results
-	require.Eventually(t, func() bool { return s.refusals(limits.RefusedSlowReader) == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.refusals(limits.ReasonSlowReader) == 1 }, patience, time.Millisecond)
 	deaf.ended()
 	s.quiet()
 	left, err := os.ReadDir(dir)
@@ -116,7 +116,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSONMediaType)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
 			require.Eventually(t, func() bool { // if the socket buffers absorb all spooled results, the refusal follows at once
-				return s.server().shared.Limits.SpoolSpace.TakenBytes.Load() > 1<<19 || s.refusals(limits.RefusedSpool) == 1
+				return s.server().shared.Limits.SpoolSpace.TakenBytes.Load() > 1<<19 || s.refusals(limits.ReasonSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")
 			// The client reads what was sent, and sees that the answer is incomplete.
@@ -125,7 +125,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, response.Body)
 			require.Error(t, err)
-			require.Eventually(t, func() bool { return s.refusals(limits.RefusedSpool) == 1 }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return s.refusals(limits.ReasonSpool) == 1 }, patience, time.Millisecond)
 			_ = deaf.Close()
 			s.quiet()
 			left, err := os.ReadDir(dir)

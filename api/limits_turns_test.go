@@ -25,7 +25,7 @@ func TestRedactionsTakeTurns(t *testing.T) {
 		require.Contains(t, refused.problem(http.StatusServiceUnavailable).Detail, "another redaction of this ledger")
 		require.NotEmpty(t, refused.header.Get("Retry-After"))
 	}
-	require.EqualValues(t, 2, s.refusals(limits.RefusedRedactions))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonRedactions))
 	s.post(s.http.URL+"/v1/ledgers/other/redactions", body).want(http.StatusOK)
 	done()
 	s.redacting(body)
@@ -56,7 +56,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 				for i := range taken {
 					taken[i].Release()
 				}
-				require.Eventually(t, func() bool { return turns.InUse() == 0 }, patience, time.Millisecond)
+				require.Eventually(t, func() bool { return turns.RunningTurns() == 0 }, patience, time.Millisecond)
 			}
 		}
 		for _, mode := range []string{"", `,"dry_run":false,"as_of":` + decimal(size)} {

@@ -64,7 +64,7 @@ func TestLiveSummaries(t *testing.T) {
 
 // A stream of summaries needs a follower slot.
 func TestLiveIsLimited(t *testing.T) {
-	s := start(t, func(c *Config) { c.ServerLimits.Followers = 1 })
+	s := start(t, func(c *Config) { c.ServerLimits.MaxFollowers = 1 })
 	first := s.listen("")
 	defer first.leave()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/live", nil)

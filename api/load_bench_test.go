@@ -82,7 +82,7 @@ func newLoaded(b *testing.B) *loaded {
 	require.NoError(b, err)
 	l, err := host.Create(b.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(b, err)
-	folded, err := questions.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(b, err)

@@ -154,7 +154,7 @@ type gated struct {
 	tls       *httptest.Server
 	authority *authority
 	issuer    *issuer
-	tokens    access.Store
+	tokens    access.TokenStore
 	root      string // a token with all scopes on all ledgers
 	log       *lockedLog
 	secrets   []string // texts that must not appear in the log
@@ -174,7 +174,7 @@ func (g *gated) tokenAt(now time.Time, name string, ledgers, scopes []string, ex
 	g.t.Helper()
 	set, err := access.ParseScopes(scopes...)
 	require.NoError(g.t, err)
-	store := access.Store{Dir: g.tokens.Dir, Now: func() time.Time { return now }}
+	store := access.TokenStore{Dir: g.tokens.Dir, Now: func() time.Time { return now }}
 	made, err := store.Create(access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: set}}, Expires: expires})
 	require.NoError(g.t, err)
 	g.secrets = append(g.secrets, made.Text)

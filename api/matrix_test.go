@@ -47,13 +47,13 @@ func startGated(t testing.TB) *gated {
 	g := &gated{authority: newAuthority(t), issuer: newIssuer(t), log: new(lockedLog), clients: make(map[*tls.Certificate]*http.Client)}
 	log := slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	g.service = &service{t: t}
-	g.tokens = access.Store{Dir: accessDir(t), Now: time.Now}
+	g.tokens = access.TokenStore{Dir: accessDir(t), Now: time.Now}
 	g.root = g.token("root", []string{access.AllLedgers}, scopeNames).Text
-	who, err := access.Open(access.Config{Dir: g.tokens.Dir, Rules: g.rules(), Log: log})
+	who, err := access.Open(access.Config{Dir: g.tokens.Dir, Rules: g.rules(), Logger: log})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
 	g.service = start(t, func(c *Config) {
-		c.Access, c.Log = who, log
+		c.Access, c.Logger = who, log
 		c.ServerLimits.AuthFailureRate = 1e9 // the matrix sends many invalid credentials
 	})
 	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)

@@ -52,8 +52,8 @@ func (s *Server) readyz(c *call.Call) error {
 			return err
 		}
 	}
-	if s.config.FollowError != nil {
-		if err := s.config.FollowError(); err != nil {
+	if s.config.StalenessError != nil {
+		if err := s.config.StalenessError(); err != nil {
 			return problem.New(http.StatusServiceUnavailable, "%v", err)
 		}
 	}

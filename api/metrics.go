@@ -53,7 +53,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 		}, []string{"route", "method"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "colophon_http_request_duration_seconds",
-			Help:    "Time from the first byte of a request to the last of its answer; for writes it includes the commit.",
+			Help:    "Time from the first byte of a request to the last of its response; for writes it includes the commit.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, []string{"route", "method"}),
 		appended: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -83,7 +83,7 @@ func NewMetrics(registry *prometheus.Registry) *Metrics {
 
 // observeCommit records the size and duration of a commit.
 func (m *Metrics) observeCommit(name string, c ledger.Commit) {
-	m.events.WithLabelValues(name).Observe(float64(c.Events))
+	m.events.WithLabelValues(name).Observe(float64(c.EventCount))
 	m.commit.WithLabelValues(name).Observe(c.Duration.Seconds())
 }
 
@@ -97,7 +97,7 @@ func (m *Metrics) Handler() http.Handler {
 func (s *Server) metrics(c *call.Call) error {
 	who := c.LimitKey()
 	if !s.shared.Limits.ScrapeSlots.TakeShare(who) {
-		return limits.NewRejectedError(limits.RefusedAnswerMemory, http.StatusServiceUnavailable, time.Second,
+		return limits.NewRejectedError(limits.ReasonAnswerMemory, http.StatusServiceUnavailable, time.Second,
 			"too many metrics requests are in progress, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
 	defer s.shared.Limits.ScrapeSlots.Release(who)
@@ -138,7 +138,7 @@ func (h hostCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(rebuilds, prometheus.CounterValue, float64(h.index.Rebuilds()))
+	ch <- prometheus.MustNewConstMetric(rebuilds, prometheus.CounterValue, float64(h.index.RebuildCount()))
 	for _, l := range h.host.Ledgers() {
 		gauge := func(d *prometheus.Desc, value float64) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, l.Name())
@@ -146,7 +146,7 @@ func (h hostCollector) Collect(ch chan<- prometheus.Metric) {
 		head, follower := l.Head(), h.index.Follower(l.Name())
 		gauge(treeSize, float64(head.Size))
 		gauge(queue, float64(l.QueueLength()))
-		gauge(age, time.Since(time.UnixMicro(head.Time)).Seconds())
+		gauge(age, time.Since(time.UnixMicro(head.TimeMicros)).Seconds())
 		// The index may already be ahead of the head, which was read earlier.
 		gauge(lag, float64(head.Size-min(head.Size, follower.Size())))
 		gauge(running, gaugeOf(follower.Err() == nil))

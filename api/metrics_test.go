@@ -228,7 +228,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	require.NoError(t, tamper.DeleteEntry(1)) // the first and the last event remain, because a ledger cannot be opened without them
 	host, err = ledger.OpenHost(t.Context(), full{database}, keys, defaults)
 	require.NoError(t, err)
-	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

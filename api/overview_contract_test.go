@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 			MostChanged []struct{ Name *name } `json:"most_changed"`
 		}
 	}
-	var change wire.Attribution
+	var change wire.DriftAttribution
 	s.do(t, get(attributionOf).asking("?a=2&b=3&names=true"), http.StatusOK).decode(t, &change)
 	require.Equal(t, "The output changed because the system prompt differs (“Answer briefly, and do not guess. Be kind. Be ki…”, then “Answer.”); no other variable differs.", change.Summary)
 	s.do(t, get(attributionOf).asking("?a=2&b=3"), http.StatusOK).decode(t, &change)

@@ -34,10 +34,10 @@ func (s *Server) readOnly(r route, handler call.Handler) call.Handler {
 			return err
 		}
 		if errors.Is(err, storage.ErrLeaseNotHeld) {
-			return elsewhere(http.StatusNotFound, "this server is read-only and cannot sign the checkpoint of that tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
+			return elsewhere(http.StatusNotFound, "this server is read-only and cannot sign a checkpoint for the requested tree size; omit the size, or ask %s", s.writer(c.Param("ledger")))
 		}
-		if errors.Is(err, ledger.ErrUnknownLedger) && s.config.FollowError != nil {
-			if behind := s.config.FollowError(); behind != nil {
+		if errors.Is(err, ledger.ErrUnknownLedger) && s.config.StalenessError != nil {
+			if behind := s.config.StalenessError(); behind != nil {
 				return limits.NewRejectedError("", http.StatusServiceUnavailable, time.Second, "this server might not have received the ledger yet: %v", behind)
 			}
 		}
@@ -52,12 +52,12 @@ func elsewhere(status int, format, server string) *problem.Problem {
 	return p
 }
 
-// writer returns the address of the server that writes the named ledger, or a phrase that describes
-// that server if its address is unknown.
+// writer returns the URL of the server that writes the named ledger, or a phrase that describes
+// that server if its URL is unknown.
 func (s *Server) writer(name string) string {
-	if s.config.WriterAddress != nil {
-		if address, _ := s.config.WriterAddress(name); address != "" {
-			return address
+	if s.config.WriterURL != nil {
+		if writerURL, _ := s.config.WriterURL(name); writerURL != "" {
+			return writerURL
 		}
 	}
 	return "the server that writes the ledger"

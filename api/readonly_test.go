@@ -18,10 +18,10 @@ func TestReadOnly(t *testing.T) {
 	var following error
 	s := start(t, func(c *Config) {
 		c.ReadOnly = true
-		c.WriterAddress = func(ledger string) (string, bool) {
+		c.WriterURL = func(ledger string) (string, bool) {
 			return map[string]string{"default": "https://writer"}[ledger], true
 		}
-		c.FollowError = func() error { return following }
+		c.StalenessError = func() error { return following }
 	})
 	// These routes do not use GET, but they change nothing.
 	reads := map[string]bool{

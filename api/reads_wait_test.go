@@ -35,8 +35,8 @@ func (d stuckDatabase) Ledger(ctx context.Context, name string) (storage.Store, 
 	return stuckStore{store, d}, err
 }
 
-func (d stuckDatabase) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
-	store, err := d.Database.Create(ctx, info)
+func (d stuckDatabase) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+	store, err := d.Database.CreateLedger(ctx, info)
 	return stuckStore{store, d}, err
 }
 
@@ -70,7 +70,7 @@ func startStuck(t *testing.T) (*service, *Server, stuckDatabase) {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := New(Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)

@@ -67,11 +67,11 @@ func (s *Server) ledgerRoutes() []route {
 		{http.MethodGet, "/v1/ledgers", call.RequiredScopes{Target: call.TargetAnyLedger, AnyOf: access.AllScopes}, s.admin.ListLedgers},
 		{http.MethodPost, "/v1/ledgers", call.RequiredScopes{Target: call.TargetAllLedgers, AnyOf: access.ScopeAdmin}, s.admin.CreateLedger},
 		{http.MethodGet, ofLedger, call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.AllScopes}, s.admin.DescribeLedger},
-		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.questions.Stats},
+		{http.MethodGet, ofLedger + "/stats", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.questions.ServeStats},
 		// Reading the whole index reveals the same data as queries, but costs more than a query.
-		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeAdmin | access.ScopeRead}, s.admin.IndexPart},
-		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.Freeze},
-		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.ChangeVisibility},
+		{http.MethodGet, ofLedger + "/index", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeAdmin | access.ScopeRead}, s.admin.ServeIndexPart},
+		{http.MethodPost, ofLedger + "/freeze", admin, s.admin.FreezeLedger},
+		{http.MethodPut, ofLedger + "/visibility", admin, s.admin.SetLogVisibility},
 		{http.MethodPut, ofLedger + "/unregistered-sources", admin, s.admin.SetUnregisteredSourcePolicy},
 		{http.MethodPut, ofLedger + "/otlp-content", admin, s.admin.SetOTLPContentPolicy},
 		{http.MethodPost, ofLedger + "/keys", admin, s.admin.ChangeKeys},
@@ -85,8 +85,8 @@ func (s *Server) writeRoutes() []route {
 	write := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeWrite}
 	list := []route{
 		{http.MethodPost, ofLedger + "/batch", write, s.batch.PostBatch},
-		{http.MethodPost, ofLedger + otlp.Traces.Path(), write, s.otlp.ExportHandler(otlp.Traces)},
-		{http.MethodPost, ofLedger + otlp.Logs.Path(), write, s.otlp.ExportHandler(otlp.Logs)},
+		{http.MethodPost, ofLedger + otlp.SignalTraces.Path(), write, s.otlp.ExportHandler(otlp.SignalTraces)},
+		{http.MethodPost, ofLedger + otlp.SignalLogs.Path(), write, s.otlp.ExportHandler(otlp.SignalLogs)},
 		{http.MethodPost, ofLedger + "/records/:seq/state", write, s.records.ChangeState},
 		// The response reveals how many records a filter selects.
 		{http.MethodPost, ofLedger + "/state-changes", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeWrite | access.ScopeRead}, s.admin.ChangeStates},
@@ -98,7 +98,7 @@ func (s *Server) writeRoutes() []route {
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}
 	for _, kind := range record.RecordKinds {
-		list = append(list, route{http.MethodPost, ofLedger + records.WritePaths[kind], write, s.records.WriteHandler(kind)})
+		list = append(list, route{http.MethodPost, ofLedger + records.WriteRoutes[kind], write, s.records.WriteHandler(kind)})
 	}
 	return list
 }
@@ -107,13 +107,13 @@ func (s *Server) writeRoutes() []route {
 func (s *Server) recordRoutes() []route {
 	follow := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeLog | access.ScopeRead}
 	return []route{
-		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.Receipt},
-		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.NestedProof},
-		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.Content},
-		{http.MethodGet, ofLedger + "/member-secret", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.MemberSecret},
-		{http.MethodGet, ofLedger + "/live", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.log.LiveSummary},
-		{http.MethodGet, ofLedger + "/events", follow, s.log.Events},
-		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.EventByHash},
+		{http.MethodGet, ofLedger + "/records/:seq/receipt", follow, s.log.ServeReceipt},
+		{http.MethodGet, ofLedger + "/records/:seq/proof", follow, s.log.ServeNestedProof},
+		{http.MethodGet, ofLedger + "/records/:seq/content/*", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.ServeContent},
+		{http.MethodGet, ofLedger + "/member-secret", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeContent}, s.questions.ServePayloadMemberSecret},
+		{http.MethodGet, ofLedger + "/live", call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeRead}, s.log.ServeLiveSummary},
+		{http.MethodGet, ofLedger + "/events", follow, s.log.ServeEvents},
+		{http.MethodGet, ofLedger + "/events/:hash", follow, s.log.ServeEventByHash},
 	}
 }
 
@@ -124,13 +124,13 @@ func (s *Server) queryRoutes() []route {
 	// weights and sources.
 	document := call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeRead | access.ScopeContent}
 	list := []route{
-		{http.MethodGet, ofLedger + "/export", read, s.questions.Export},
+		{http.MethodGet, ofLedger + "/export", read, s.questions.ServeExport},
 		{http.MethodPost, ofLedger + "/drift/reproduce", read, s.questions.CompareRerun},
-		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.StageProof},
-		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.CitationsDocument},
-		{http.MethodGet, ofLedger + "/diff", document, s.questions.Diff},
+		{http.MethodGet, ofLedger + "/run-dags/:seq/stage-proof/:stage", read, s.questions.ServeStageProof},
+		{http.MethodGet, ofLedger + "/citation-sets/:seq/document", document, s.questions.ServeCitationsDocument},
+		{http.MethodGet, ofLedger + "/diff", document, s.questions.ServeDiff},
 		{http.MethodPost, ofLedger + "/run-dags/lookup", document, s.questions.LookUpRunDAG},
-		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.PinnedRetrieval},
+		{http.MethodPost, ofLedger + "/citation-sets/:seq/pinned-retrieval", read, s.questions.ServePinnedRetrieval},
 	}
 	for _, q := range query.Questions() {
 		list = append(list, route{http.MethodGet, ofLedger + q.Path, read, s.questions.QueryHandler(&q)})
@@ -144,13 +144,13 @@ func (s *Server) queryRoutes() []route {
 // and the tiles contain all entries.
 func (s *Server) logRoutes() []route {
 	follow := call.RequiredScopes{Target: call.TargetPathLedger, AnyOf: access.ScopeLog | access.ScopeRead}
-	public := call.RequiredScopes{Target: call.TargetPathLog, AnyOf: access.ScopeLog | access.ScopeRead}
+	public := call.RequiredScopes{Target: call.TargetPrivateLog, AnyOf: access.ScopeLog | access.ScopeRead}
 	return []route{
-		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.InclusionProof},
-		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.ConsistencyProof},
-		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.log.Checkpoint},
-		{http.MethodGet, ofLedger + "/log/key", public, s.log.VerifierKeys},
-		{http.MethodGet, ofLedger + "/log/tile/*", public, s.log.Tile},
+		{http.MethodGet, ofLedger + "/proofs/inclusion", follow, s.log.ServeInclusionProof},
+		{http.MethodGet, ofLedger + "/proofs/consistency", follow, s.log.ServeConsistencyProof},
+		{http.MethodGet, ofLedger + "/log/checkpoint", public, s.log.ServeCheckpoint},
+		{http.MethodGet, ofLedger + "/log/key", public, s.log.ServeVerifierKeys},
+		{http.MethodGet, ofLedger + "/log/tile/*", public, s.log.ServeTile},
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *Server) logRoutes() []route {
 func (s *Server) register() {
 	for _, r := range s.routes() {
 		s.echo.Add(r.method, r.path, handlerFunc(s.guard(r)))
-		if r.needs.Target == call.TargetPathLog {
+		if r.needs.Target == call.TargetPrivateLog {
 			s.echo.OPTIONS(r.path, handlerFunc(s.preflight))
 		}
 	}

@@ -71,7 +71,7 @@ func (s *server) compareRuns(t *testing.T, query string) (x wire.RunsComparison)
 func TestEvidenceIsACause(t *testing.T) {
 	s := serverWithEvidence(t)
 	x := s.compareRuns(t, "?a=a&b=b&after=4&proofs=true")
-	require.Equal(t, wire.CauseEvidence, *x.Cause)
+	require.Equal(t, wire.DriftCauseEvidence, *x.Cause)
 	require.Equal(t, []wire.VariableDifference{{Variable: "evidence", A: []byte("1"), B: []byte("3")}}, x.IPCRecords.Differences)
 	require.Nil(t, x.RunDAGs)
 	require.Equal(t, []string{chunkOf("three")}, x.CitationSets.Added)
@@ -83,17 +83,17 @@ func TestEvidenceIsACause(t *testing.T) {
 	require.Equal(t, "The output changed because the citation set differs (event 1, then event 3); no other variable differs. "+
 		"The citation sets differ. Chunks added: 1, removed: 1, kept: 1, kept from other sources: 0.", x.Summary)
 
-	cause := func(query string) (cause wire.Cause) {
-		var a wire.Attribution
+	cause := func(query string) (cause wire.DriftCause) {
+		var a wire.DriftAttribution
 		s.do(t, get(prefix+"/drift/attribution").asking(query), http.StatusOK).decode(t, &a)
 		return a.Cause
 	}
-	require.Equal(t, wire.CauseEvidence, cause("?a=2&b=4"))
+	require.Equal(t, wire.DriftCauseEvidence, cause("?a=2&b=4"))
 	var timeline wire.RunPage[wire.TimelineRow]
 	s.do(t, get(prefix+"/drift/timeline").asking("?model=m"), http.StatusOK).decode(t, &timeline)
-	require.Equal(t, wire.CauseEvidence, *timeline.Rows[1].Cause)
+	require.Equal(t, wire.DriftCauseEvidence, *timeline.Rows[1].Cause)
 	derived := func() string {
-		var r wire.RecordRow
+		var r wire.RecordAnswer
 		s.do(t, get(prefix+"/records/{seq}", "seq", "4").asking("?derive=true"), http.StatusOK).decode(t, &r)
 		return string(r.Drift.Cause)
 	}
@@ -106,8 +106,8 @@ func TestEvidenceIsACause(t *testing.T) {
 	// A citation set that arrives later becomes the latest one of its run, but it changes neither
 	// the derived drift nor the metric.
 	s.do(t, post(prefix+"/citation-sets", cite("a", "s two", "s three")).with("Idempotency-Key", "late"), http.StatusCreated)
-	require.Equal(t, wire.CauseStochasticOrModelInternal, cause("?a=2&b=4&after=5"))
-	require.Equal(t, wire.CauseEvidence, cause("?a=2&b=4&as_of=5"))
+	require.Equal(t, wire.DriftCauseStochasticOrModelInternal, cause("?a=2&b=4&after=5"))
+	require.Equal(t, wire.DriftCauseEvidence, cause("?a=2&b=4&as_of=5"))
 	require.Equal(t, "evidence", derived())
 	require.Contains(t, counted(), `colophon_ledger_drift_total{cause="evidence",ledger="default"} 1`)
 	x = s.compareRuns(t, "?a=a&b=b")
@@ -117,10 +117,10 @@ func TestEvidenceIsACause(t *testing.T) {
 	s.do(t, post(prefix+"/citation-sets", cite("c", "t two", "s three")), http.StatusCreated)
 	s.do(t, post(ipc, runRecord("c", "n", "never")), http.StatusCreated)
 	x = s.compareRuns(t, "?a=b&b=c&after=7")
-	require.Equal(t, wire.CauseConfounded, *x.Cause)
+	require.Equal(t, wire.DriftCauseConfounded, *x.Cause)
 	require.Equal(t, "evidence", x.IPCRecords.Differences[1].Variable)
 	require.Equal(t, []wire.ChunkSources{{ChunkHash: chunkOf("two"), A: []string{"s"}, B: []string{"t"}}}, x.CitationSets.OtherSources)
-	require.Equal(t, wire.CauseIdentical, *s.compareRuns(t, "?a=b&b=b").Cause)
+	require.Equal(t, wire.DriftCauseIdentical, *s.compareRuns(t, "?a=b&b=b").Cause)
 }
 
 // A comparison reports a changed source if the current registration lacks a cited chunk, or if a
@@ -164,7 +164,7 @@ func TestWhichRecordsOfRunsAreCompared(t *testing.T) {
 	x := s.compareRuns(t, "?a=a&b=compare&after=7")
 	require.Equal(t, uint64(2), *x.A.IPCRecord)
 	require.Equal(t, []wire.Kind{wire.KindIPCRecord}, x.A.More)
-	require.Equal(t, wire.CauseIdentical, *x.Cause)
+	require.Equal(t, wire.DriftCauseIdentical, *x.Cause)
 	require.Empty(t, x.B.More)
 	require.Equal(t, uint64(5), *x.B.RunDAG)
 	require.Nil(t, x.RunDAGs)

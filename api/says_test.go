@@ -28,7 +28,7 @@ func TestConflictsNameTheKey(t *testing.T) {
 func TestParametersAreExplained(t *testing.T) {
 	s := start(t)
 	for query, want := range map[string]string{
-		"/drift/groups?by=model&sort=runs&as_of=1": `as_of: cannot be combined with "sort", because rankings exist only for the head`,
+		"/drift/groups?by=model&sort=runs&as_of=1": `as_of: cannot be combined with "sort", because rankings exist only at the latest tree size`,
 		"/drift/attribution?c=1":                   "c: unknown query parameter; the known parameters are a, after, as_of, b, names, proofs, text",
 		"/drift/timeline?seed=1": "seed: unknown query parameter; the known parameters are after, as_of, cursor, input, input_hash, ipc_id, label:<name>, " +
 			"limit, model, names, ollama_build_hash, output_hash, proofs, seeded, state, system_prompt_hash, text",
@@ -48,8 +48,8 @@ func TestParametersAreExplained(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"output":"x"}`:           "is required; use the seq of the IPC record that was re-run",
 		`{"seq":null}`:             "is required; use the seq of the IPC record that was re-run",
-		`{"seq":"1","output":"x"}`: "must be a number, the seq of the IPC record that was re-run",
-		`{"seq":1.5,"output":"x"}`: "must be a number, the seq of the IPC record that was re-run",
+		`{"seq":"1","output":"x"}`: "must be a number: the seq of the IPC record that was re-run",
+		`{"seq":1.5,"output":"x"}`: "must be a number: the seq of the IPC record that was re-run",
 	} {
 		require.Contains(t, s.post("/drift/reproduce", body).problem(http.StatusUnprocessableEntity).Detail, want, body)
 	}

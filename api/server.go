@@ -30,7 +30,7 @@ import (
 type Config struct {
 	Host    *ledger.Host
 	Index   *index.Store
-	Log     *slog.Logger
+	Logger  *slog.Logger
 	Metrics *Metrics
 	Version string
 
@@ -49,23 +49,23 @@ type Config struct {
 	SpoolDir string
 	// ServerLimits holds the limits for clients.
 	limits.ServerLimits
-	// WriterAddress returns the URL of the server that writes a ledger. ok is false if this server
+	// WriterURL returns the URL of the server that writes a ledger. ok is false if this server
 	// writes the ledger or does not know it. The URL is empty if no server currently writes the
-	// ledger. A nil WriterAddress means that this server writes all ledgers.
-	WriterAddress func(ledger string) (address string, ok bool)
+	// ledger. A nil WriterURL means that this server writes all ledgers.
+	WriterURL func(ledger string) (url string, ok bool)
 	// ReadOnly makes the server refuse requests that change a ledger, instead of forwarding them.
 	ReadOnly bool
-	// FollowError returns an error while this server is not up to date with the ledgers that it
-	// follows. Callers without credentials can see the text of the error. A nil FollowError means
-	// that the server does not follow any ledgers.
-	FollowError func() error
+	// StalenessError returns an error while this server is not up to date with the ledgers that it
+	// follows. Callers without credentials can see the text of the error. A nil StalenessError
+	// means that the server does not follow any ledgers.
+	StalenessError func() error
 	// Snapshot copies the database for a backup. It is nil if the storage cannot make copies.
 	Snapshot admin.SnapshotFunc
 }
 
 func (c Config) withDefaults() Config {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Metrics == nil {
 		c.Metrics = NewMetrics(prometheus.NewRegistry())
@@ -104,7 +104,7 @@ func New(config Config) (*Server, error) {
 	s.log = log.New(s.shared)
 	s.questions = &questions.Handlers{ServerState: s.shared, FiguresCache: figures.NewCache()}
 	s.admin = &admin.Handlers{ServerState: s.shared, OnFrozen: s.log.NotifyFrozen, Snapshot: config.Snapshot}
-	if config.WriterAddress != nil && !config.ReadOnly {
+	if config.WriterURL != nil && !config.ReadOnly {
 		s.forward = newForwarder(s)
 		config.Metrics.Register(s.forward.requests)
 	}
@@ -121,7 +121,7 @@ func New(config Config) (*Server, error) {
 func (c Config) shared() *call.ServerState {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	return &call.ServerState{
-		Host: c.Host, Index: c.Index, Log: c.Log, Limits: limits.New(c.ServerLimits), LimitMetrics: c.Metrics.load,
+		Host: c.Host, Index: c.Index, Logger: c.Logger, Limits: limits.New(c.ServerLimits), LimitMetrics: c.Metrics.load,
 		Access:               c.Access,
 		UnrestrictedIdentity: &access.Identity{Actor: ledger.AnonymousActor, Grants: []access.Grant{everything}},
 		ClientAddress:        limits.AddressExtractor(c.ServerLimits.TrustedProxies),
@@ -214,6 +214,6 @@ func (s *Server) serverOf(handler http.Handler) *http.Server {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ConnContext:       limits.WithConnection,
 		ConnState:         limits.OnConnStateChange,
-		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 }

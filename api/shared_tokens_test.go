@@ -45,7 +45,7 @@ func (v *oneValue) SetValue(_ context.Context, _ string, _ int64, value []byte) 
 // 503, and not 401, because the token might be valid.
 func TestUnreadableSharedTokens(t *testing.T) {
 	tokens := new(oneValue)
-	made, err := access.Store{SharedStore: tokens, Now: time.Now}.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
+	made, err := access.TokenStore{SharedStore: tokens, Now: time.Now}.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
 	who, err := access.Open(access.Config{Dir: t.TempDir(), SharedStore: &tokensOnly{tokens}})
 	require.NoError(t, err)

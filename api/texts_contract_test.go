@@ -46,7 +46,7 @@ func TestFiguresOfTexts(t *testing.T) {
 	change := wire.TextChange{A: length(18, 4), B: length(15, 3), Similarity: decimal(0.444444), LengthChange: decimal(-0.25)}
 	same := wire.TextChange{A: length(18, 4), B: length(18, 4), Similarity: decimal(1), LengthChange: decimal(0)}
 
-	var attribution wire.Attribution
+	var attribution wire.DriftAttribution
 	s.do(t, get(attributionOf).asking("?a=1&b=3&text=true"), http.StatusOK).decode(t, &attribution)
 	require.Equal(t, change, attribution.Text.Output)
 	require.Equal(t, decimal(1), attribution.Text.Prompt.Similarity)
@@ -81,7 +81,7 @@ func TestFiguresOfTexts(t *testing.T) {
 	}
 	s.do(t, get(diffOf).asking("?a=1&b=3"), http.StatusGone).decode(t, &p)
 	require.Equal(t, uint64(8), p.RedactedBy)
-	attribution = wire.Attribution{}
+	attribution = wire.DriftAttribution{}
 	s.do(t, get(attributionOf).asking("?a=1&b=3&text=true"), http.StatusOK).decode(t, &attribution)
 	require.Equal(t, wire.TextChange{Unavailable: wire.UnavailableRedacted}, attribution.Text.Output)
 	effects = wire.EffectsAnswer{}

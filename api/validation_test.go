@@ -54,7 +54,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	s := &storyLine{service: start(t)}
 	s.build("main", "main", "", "A door.")
 	s.build("pr7", "pr-7", "main", "A wall.")
-	var door, wall wire.Page[wire.Path]
+	var door, wall wire.Page[wire.PathRow]
 	s.get("/paths/p?build=main").want(http.StatusOK).json(&door)
 	s.get("/paths/p?build=pr7").want(http.StatusOK).json(&wall)
 	require.Len(t, door.Rows, 1, "main still has the path after a different build has recorded it")
@@ -73,7 +73,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	a.json(&receipt)
 	main := "main"
 	require.Equal(t, uint64(3), receipt.Seq)
-	require.Equal(t, wire.PathValidatedEvent{RequestMembers: receipt.Event.Record.RequestMembers, Project: "p", PathID: s.id, Validated: true,
+	require.Equal(t, wire.PathValidatedEvent{RequestEventMembers: receipt.Event.Record.RequestEventMembers, Project: "p", PathID: s.id, Validated: true,
 		Build: &main, ContentFingerprint: &fingerprint, RecordSeq: 1, Names: []string{"build", "content_fingerprint"}}, receipt.Event.Record)
 
 	s.get("/paths/p?build=main&validated=true&after=3").want(http.StatusOK).json(&door)

@@ -36,7 +36,7 @@ func TestManyPathsAreValidatedAtOnce(t *testing.T) {
 	require.Equal(t, []wire.ValidatedPath{
 		{PathID: b, RecordSeq: 2, ContentFingerprint: plan.Paths[1].ContentFingerprint, Seq: 5},
 		{PathID: a, RecordSeq: 1, ContentFingerprint: plan.Paths[2].ContentFingerprint, Seq: 6}}, done.Paths)
-	var list wire.Page[wire.Path]
+	var list wire.Page[wire.PathRow]
 	s.get("/paths/p?build=b1&validated=true").want(http.StatusOK).json(&list)
 	require.Len(t, list.Rows, 2)
 

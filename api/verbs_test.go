@@ -199,7 +199,7 @@ func TestNamesInPaths(t *testing.T) {
 }
 
 func TestBadVerbsRecordNothing(t *testing.T) {
-	s := start(t, func(c *Config) { c.MaxBody = 200 << 10 })
+	s := start(t, func(c *Config) { c.MaxBodySize = 200 << 10 })
 	s.post("/ipc-records", ipcBody("", "o")).want(http.StatusCreated)
 	s.put("/sources/x", `{}`).want(http.StatusCreated)
 	chunks := make([]string, 1000)

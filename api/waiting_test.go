@@ -33,8 +33,8 @@ func (h held) Ledger(ctx context.Context, name string) (storage.Store, error) {
 	return heldStore{store, h.walks}, err
 }
 
-func (h held) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
-	store, err := h.Database.Create(ctx, info)
+func (h held) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+	store, err := h.Database.CreateLedger(ctx, info)
 	return heldStore{store, h.walks}, err
 }
 
@@ -59,7 +59,7 @@ func TestQueriesWaitForTheIndex(t *testing.T) {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := questions.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	handler, err := New(Config{Host: host, Index: folded, Version: "test", ServerLimits: limits.ServerLimits{IndexWait: time.Millisecond}})
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ func TestMinimalReceipt(t *testing.T) {
 }
 
 func TestBadRequestsRecordNothing(t *testing.T) {
-	s := start(t, func(c *Config) { c.MaxBody = 4096 })
+	s := start(t, func(c *Config) { c.MaxBodySize = 4096 })
 	good := ipcBody("r", "o")
 	for _, c := range []struct {
 		name, path, body, contentType string

@@ -19,15 +19,16 @@ import (
 	"colophon/client/wire"
 )
 
-// BatchLine is one line of a batch: either a Record with its key, or a Text.
+// BatchLine is one line of a batch: either a Record with its key, or RawJSON.
 type BatchLine struct {
 	Record wire.Record
 	// IdempotencyKey has the same meaning as in [PostOptions]. The default is the record's run_id or, without one, a
 	// random key.
 	IdempotencyKey string
-	// RawJSON, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST /batch expects it. It must
-	// contain an idempotency_key or a run_id, because PostBatch sends it again after a failed connection. The server
-	// validates it; the client does not. The caller must not change Text before the result of the line arrives.
+	// RawJSON, if it is not nil, is sent in place of Record. It is one line of NDJSON as POST
+	// /batch expects it. It must contain an idempotency_key or a run_id, because PostBatch sends it
+	// again after a failed connection. The server validates it; the client does not. The caller
+	// must not change RawJSON before the result of the line arrives.
 	RawJSON []byte
 	// Tag is not sent to the server. It is returned in the Line of the result, and can contain, for example,
 	// the line's position in a file.
@@ -39,8 +40,8 @@ type BatchLineResult struct {
 	Index   int // index of the line, from 0
 	Line    BatchLine
 	Receipt *wire.Receipt
-	// RawReceipt is the receipt exactly as the server sent it. With BatchOptions.RawReceipts, it is set instead of Receipt.
-	// It is valid only until the next result.
+	// RawReceipt is the receipt exactly as the server sent it. With BatchOptions.KeepRawReceipts,
+	// it is set instead of Receipt. It is valid only until the next result.
 	RawReceipt []byte
 	// Err is an *[Error] if the server refused the line, a [ReceiptError], [ErrLineUnanswered], or an error from
 	// encoding the line. It is nil if the line succeeded.
@@ -49,14 +50,15 @@ type BatchLineResult struct {
 
 // BatchOptions are the options of [RecordsService.PostBatch]. A nil pointer means the defaults.
 type BatchOptions struct {
-	OnMismatch   string // see [PostOptions]
-	Derive       bool   // see [PostOptions]
-	FullReceipts bool   // request full receipts instead of minimal ones; implied if the client verifies receipts
-	Gzip         bool   // compress the lines
-	// RawReceipts makes PostBatch set BatchLineResult.RawReceipt instead of BatchLineResult.Receipt. Use it if you need only
-	// a few members of each receipt, because decoding a receipt costs more than sending a line. It has no effect if
-	// the client verifies receipts.
-	RawReceipts bool
+	OnMismatch            string // see [PostOptions]
+	IncludeDerivedMembers bool   // see [PostOptions]
+	RequestFullReceipts   bool   // request full receipts instead of minimal ones; implied if the client verifies receipts
+	Gzip                  bool   // compress the lines
+	// KeepRawReceipts makes PostBatch set BatchLineResult.RawReceipt instead of
+	// BatchLineResult.Receipt. Use it if you need only a few members of each receipt, because
+	// decoding a receipt costs more than sending a line. It has no effect if the client verifies
+	// receipts.
+	KeepRawReceipts bool
 	// MaxPendingLines and MaxPendingBytes limit the lines that PostBatch has read but that the server has not yet answered, and
 	// therefore the memory that a batch needs. The defaults are 8,192 lines and 16 MiB. A single line can always be
 	// sent, whatever its length.
@@ -479,11 +481,11 @@ type batchAnswer struct {
 func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLineResult, error) bool) (answered bool, err error) {
 	c := b.ledger.client
 	r := request{method: http.MethodPost, path: b.ledger.path + "/batch", header: map[string]string{"Content-Type": "application/x-ndjson"},
-		query: (&PostOptions{OnMismatch: b.options.OnMismatch, IncludeDerived: b.options.Derive}).values()}
+		query: (&PostOptions{OnMismatch: b.options.OnMismatch, IncludeDerivedMembers: b.options.IncludeDerivedMembers}).values()}
 	if b.options.Gzip {
 		r.header["Content-Encoding"] = "gzip"
 	}
-	if b.options.FullReceipts || b.ledger.hasVerifiers() {
+	if b.options.RequestFullReceipts || b.ledger.hasVerifiers() {
 		r.header["Prefer"] = "return=representation"
 	}
 	response, err := c.send(ctx, r, body)
@@ -526,7 +528,7 @@ func (b *batch) receive(ctx context.Context, body io.Reader, yield func(*BatchLi
 
 // decode parses one line of the response. If the caller wants raw receipts, it returns receipts undecoded.
 func (b *batch) decode(text []byte) (a batchAnswer, err error) {
-	if b.options.RawReceipts && !b.ledger.hasVerifiers() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
+	if b.options.KeepRawReceipts && !b.ledger.hasVerifiers() && bytes.HasPrefix(text, []byte(`{"ledger":`)) {
 		return batchAnswer{text: text}, nil // a receipt, because a problem has no member "ledger"
 	}
 	// The line is either a receipt or a problem. They share no member, so one struct can decode both.
@@ -540,7 +542,7 @@ func (b *batch) decode(text []byte) (a batchAnswer, err error) {
 	switch {
 	case line.Status != 0:
 		return batchAnswer{problem: &Error{Problem: line.Problem, Request: "line of a batch"}}, nil
-	case b.options.RawReceipts && !b.ledger.hasVerifiers():
+	case b.options.KeepRawReceipts && !b.ledger.hasVerifiers():
 		return batchAnswer{text: text}, nil
 	}
 	return batchAnswer{receipt: &line.Receipt}, nil

@@ -209,7 +209,7 @@ func answersLines(most int) (server *http.Client, requests *atomic.Int32) {
 func TestBatchEndsIfTheServerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, requests := answersLines(1)
-		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
 		receipts := 0
 		var last error
 		for result, err := range l.Records.PostBatch(t.Context(), numbered(3), nil) {

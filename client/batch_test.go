@@ -54,7 +54,7 @@ func outputs(t *testing.T, l *client.Ledger, n int) {
 
 func TestBatchAnswersEachLineInOrder(t *testing.T) {
 	for name, o := range map[string]*client.BatchOptions{
-		"default": nil, "gzip": {Gzip: true, Derive: true}, "many bodies": {MaxPendingLines: 7, FullReceipts: true}, "one line": {MaxPendingBytes: 1, Gzip: true},
+		"default": nil, "gzip": {Gzip: true, IncludeDerivedMembers: true}, "many bodies": {MaxPendingLines: 7, RequestFullReceipts: true}, "one line": {MaxPendingBytes: 1, Gzip: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
@@ -92,7 +92,7 @@ func TestBatchAnswersEachLineInOrder(t *testing.T) {
 					require.ErrorContains(t, result.Err, "not a single JSON value")
 				default:
 					require.NoError(t, result.Err)
-					require.NoError(t, l.Verify(result.Receipt))
+					require.NoError(t, l.VerifyReceipt(result.Receipt))
 					if text := odd[n].Record; text == nil {
 						record := result.Line.Record.(*wire.IPCRecord)
 						require.Equal(t, fmt.Sprint("Text ", n), *record.Output)
@@ -134,7 +134,8 @@ func TestBatchSendsEachLineAtOnce(t *testing.T) {
 	}
 }
 
-// A line with Text is sent unchanged, and with RawReceipts its receipt is returned unchanged.
+// A line with RawJSON is sent unchanged, and with KeepRawReceipts its receipt is returned
+// unchanged.
 func TestBatchOfTexts(t *testing.T) {
 	s := serve(t)
 	texts := []string{
@@ -155,7 +156,7 @@ func TestBatchOfTexts(t *testing.T) {
 			options = append(options, client.WithVerifierKeys("default", s.key()))
 		}
 		n := 0
-		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{RawReceipts: true}) {
+		for result, err := range connect(t, s.URL, options...).Ledger("default").Records.PostBatch(t.Context(), lines, &client.BatchOptions{KeepRawReceipts: true}) {
 			require.NoError(t, err)
 			require.Equal(t, texts[n], string(result.Line.RawJSON))
 			if n++; n == 3 {
@@ -332,7 +333,7 @@ func TestBatchWaitsForItsInputAndItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause = 10 * time.Minute
 		server, requests := answersLines(10)
-		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
+		l := connect(t, "http://ledger.example", client.WithHTTPClient(server), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
 		lines := func(yield func(client.BatchLine) bool) {
 			for i := range 6 {
 				if i == 1 {
@@ -422,7 +423,7 @@ func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 // PostBatch continues after the server has ended a request because the input paused.
 func TestBatchSurvivesPauses(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, strings.Replace(busyLine, "503", "408", 1)))
-	l := connect(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
+	l := connect(t, server.URL, client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1})).Ledger("default")
 	for result, err := range l.Records.PostBatch(t.Context(), numbered(3), &client.BatchOptions{MaxPendingLines: 1}) {
 		require.NoError(t, err)
 		require.NoError(t, result.Err)

@@ -83,7 +83,8 @@ func (c *Client) unreachable(err error) error {
 	return &unreachableError{c.base, err}
 }
 
-// call makes a request and returns the response body. It repeats the request according to [Retries].
+// call makes a request and returns the response body. It repeats the request according to
+// [RetryPolicy].
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	answer, err := c.do(ctx, r)
 	if err != nil {
@@ -128,7 +129,7 @@ func (c *Client) attempt(ctx context.Context, r request) (*Response, error) {
 		return nil, c.unreachable(err)
 	}
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%w to %s %s: the answer is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedResponse, r.method, r.path, limit)
+		return nil, fmt.Errorf("%w to %s %s: the body is longer than %d bytes; WithMaxResponseBytes sets the limit", ErrUnexpectedResponse, r.method, r.path, limit)
 	}
 	return &Response{Status: response.StatusCode, Header: response.Header, Body: text}, nil
 }
@@ -169,8 +170,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Do makes a request for which this package has no method, or whose response the caller needs byte for byte. It
-// repeats a GET according to [Retries], and never repeats other methods.
+// Do makes a request for which this package has no method, or whose response the caller needs byte
+// for byte. It repeats a GET according to [RetryPolicy], and never repeats other methods.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if !strings.HasPrefix(r.Path, "/") {
 		return nil, fmt.Errorf("client: the path %.100q does not begin with a slash", r.Path)
@@ -261,8 +262,8 @@ type QueryOptions struct {
 	AfterSeq           uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
 	IncludeProofs      bool   // add an inclusion proof to each row, and the checkpoint to the answer
 	Limit              int    // rows per page, 1 to 1,000; 0 means 100; for lists only
-	IncludeTextFigures bool   // add figures about texts; only for Attribution, Timeline and Effects, and only if the token has the content scope
-	IncludeNames       bool   // add readable names for hashes; only for groups, Attribution, Timeline, Effects, and lists of records and run-DAGs
+	IncludeTextFigures bool   // add figures about texts; only for ChangeAttribution, Timeline and Effects, and only if the token has the content scope
+	IncludeNames       bool   // add readable names for hashes; only for groups, ChangeAttribution, Timeline, Effects, and lists of records and run-DAGs
 }
 
 func (o *QueryOptions) values() url.Values {
@@ -282,7 +283,7 @@ func (o *QueryOptions) values() url.Values {
 // StateOptions are options of queries that, by default, leave out failed, stale and quarantined records.
 type StateOptions struct {
 	QueryOptions
-	AnyState bool // include records of all states
+	IncludeAllStates bool // include records of all states
 }
 
 func (o *StateOptions) values() url.Values {
@@ -290,19 +291,19 @@ func (o *StateOptions) values() url.Values {
 		return make(url.Values)
 	}
 	q := o.QueryOptions.values()
-	if o.AnyState {
+	if o.IncludeAllStates {
 		q.Set("state", "any")
 	}
 	return q
 }
 
-// GenerationOptions are options of queries about runs.
-type GenerationOptions struct {
+// RunQueryOptions are options of queries about runs.
+type RunQueryOptions struct {
 	StateOptions
 	SeededOnly bool // leave out runs without a seed
 }
 
-func (o *GenerationOptions) values() url.Values {
+func (o *RunQueryOptions) values() url.Values {
 	if o == nil {
 		return make(url.Values)
 	}
@@ -381,14 +382,14 @@ type CursorCycleDetector struct {
 	steps, distance int
 }
 
-// Repeats reports whether the cursors form a cycle. Call it with the Next cursor of each page, in order. It returns
-// false for the empty cursor, which ends a list.
-func (t *CursorCycleDetector) Repeats(cursor string) bool {
-	repeats := cursor != "" && cursor == t.mark
+// ClosesCycle reports whether the cursors form a cycle. Call it with the Next cursor of each page,
+// in order. It returns false for the empty cursor, which ends a list.
+func (t *CursorCycleDetector) ClosesCycle(cursor string) bool {
+	closes := cursor != "" && cursor == t.mark
 	if t.steps++; t.steps >= t.distance {
 		t.mark, t.steps, t.distance = cursor, 0, max(1, 2*t.distance)
 	}
-	return repeats
+	return closes
 }
 
 // pages iterates over pages until one has no next cursor. It stops with an error if the cursors form a cycle.
@@ -400,7 +401,7 @@ func pages[P any](page func(cursor string) (*P, error), next func(*P) string) it
 			if err == nil {
 				cursor = next(p)
 			}
-			if err == nil && trail.Repeats(cursor) {
+			if err == nil && trail.ClosesCycle(cursor) {
 				err = fmt.Errorf("%w: the page cursors form a cycle", ErrUnexpectedResponse)
 			}
 			if err != nil {

@@ -57,7 +57,7 @@ func newWorld(t *testing.T, l *client.Ledger) *world {
 
 	run := func(name, answer, context string) *wire.RunDAG {
 		return &wire.RunDAG{
-			CommonMembers: wire.CommonMembers{RunID: name}, Question: new("Who keeps the light?"), Messages: json.RawMessage(`[{"role":"user","content":"x"}]`),
+			CommonRecordMembers: wire.CommonRecordMembers{RunID: name}, Question: new("Who keeps the light?"), Messages: json.RawMessage(`[{"role":"user","content":"x"}]`),
 			Inputs: &wire.RunInputs{ContextRoot: context, AnswerText: new(answer), AuditMode: "HYBRID", VerifierMethod: "v", NQuotes: wire.IntNumber(1),
 				NVerified: wire.IntNumber(1), Sources: []wire.RunSource{{Score: json.RawMessage(`0.5`)}}},
 			CacheDimensions: &wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
@@ -129,8 +129,8 @@ func TestEveryCall(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t, l)
 	all := &client.QueryOptions{AfterSeq: w.at["path"], IncludeProofs: true, Limit: 50}
-	state := &client.StateOptions{QueryOptions: *all, AnyState: true}
-	seeded := &client.GenerationOptions{StateOptions: *state, SeededOnly: true}
+	state := &client.StateOptions{QueryOptions: *all, IncludeAllStates: true}
+	seeded := &client.RunQueryOptions{StateOptions: *state, SeededOnly: true}
 	point := &client.QueryOptions{AfterSeq: w.at["path"], IncludeProofs: true}
 	bare := &client.QueryOptions{AfterSeq: w.at["path"]}
 
@@ -163,9 +163,9 @@ func TestEveryCall(t *testing.T) {
 			wire.KindCitationSet:     &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("Ana  Varga."), Weight: 1}}},
 			wire.KindPathFingerprint: &wire.PathFingerprint{Project: "p", Build: new("2"), Route: []string{"End"}, Content: new("The end.")},
 		}[kind]
-		receipt, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerived: true})
+		receipt, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerivedMembers: true})
 		call(operation, receipt, err)
-		again, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerived: true})
+		again, err := l.Records.Post(ctx, record, &client.PostOptions{IdempotencyKey: string(kind), OnMismatch: "accept", IncludeDerivedMembers: true})
 		call(operation, again, err)
 		require.True(t, again.Replayed)
 		require.Equal(t, receipt.Seq, again.Seq)
@@ -176,7 +176,7 @@ func TestEveryCall(t *testing.T) {
 		key, err := c.Server.CacheKey(ctx, wire.CacheDimensions{SourceRoot: zeroHash, QuestionHash: zeroHash, ModelProfileHash: zeroHash, ConversationHash: zeroHash,
 			GovernancePolicyHash: zeroHash, SchemaVersion: "1", CanonicalizationVersion: "1", ChunkingVersion: "1"})
 		call("computeCacheKey", key, err)
-		question, err := c.Server.QuestionHash(ctx, wire.QuestionRequest{Question: "Who?"})
+		question, err := c.Server.QuestionHash(ctx, wire.QuestionHashRequest{Question: "Who?"})
 		call("computeQuestionHash", question, err)
 	}
 	receipt, err := l.Records.SetState(ctx, w.at["secret"], wire.StateChange{State: wire.StateLive, Reason: "r"}, &client.ChangeOptions{IdempotencyKey: "k"})
@@ -204,12 +204,12 @@ func TestEveryCall(t *testing.T) {
 	require.NotZero(t, validated.Paths[0].Seq)
 	require.Equal(t, []wire.RefusedPath{{PathID: "00000000", Reason: wire.ReasonPathUnknown}}, validated.Refused)
 
-	secret, err := l.MemberSecret(ctx)
+	secret, err := l.PayloadMemberSecret(ctx)
 	call("getMemberSecret", secret, err)
-	part, err := l.IndexPage(ctx, client.IndexPageQuery{})
+	part, err := l.IndexPart(ctx, client.IndexPartQuery{})
 	call("getIndexPart", part, err)
 	require.Empty(t, part.Next)
-	again, err := l.IndexPage(ctx, client.IndexPageQuery{AsOf: part.AsOf, DigestOnly: true})
+	again, err := l.IndexPart(ctx, client.IndexPartQuery{AsOf: part.AsOf, DigestOnly: true})
 	call("getIndexPart", again, err)
 	require.Equal(t, part.Digest, again.Digest)
 	content, err := l.Records.Content(ctx, w.at["secret"], "output")
@@ -233,9 +233,9 @@ func TestEveryCall(t *testing.T) {
 	records := l.Records.List(&client.RecordFilter{QueryOptions: *all, Clock: "recorded", State: "", IncludeEvents: true})
 	do("listRecords")(first(t, records))
 	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.StateLive, Where: map[string]string{"run_id": "run/1"}})))
-	do("listRun")(first(t, l.Records.ByRun("run/1", &client.ByRunOptions{QueryOptions: *all, State: wire.StateLive})))
+	do("listRun")(first(t, l.Records.ListByRun("run/1", &client.ListByRunOptions{QueryOptions: *all, State: wire.StateLive})))
 	for name, seq := range w.at {
-		row, err := l.Records.Get(ctx, seq, &client.RecordGetOptions{QueryOptions: *point, IncludeDerived: true})
+		row, err := l.Records.Get(ctx, seq, &client.RecordGetOptions{QueryOptions: *point, IncludeDerivedMembers: true})
 		call("getRecord", row, err)
 		event, err := wire.ParseEvent(row.Event)
 		require.NoError(t, err, name)
@@ -254,9 +254,9 @@ func TestEveryCall(t *testing.T) {
 	nested, err = l.Records.CitationProof(ctx, w.at["set"], 0, 0)
 	call("getNestedProof", nested, err)
 
-	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
-	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.GroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
-	do("listValues")(first(t, l.Drift.RunValues("label", all)))
+	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.RunGroupFilter{StateOptions: *state, MinRuns: 1, MinOutputs: 1})))
+	do("listGroups")(first(t, l.Drift.ListGroups("model", &client.RunGroupFilter{Sort: "runs", Since: time.Unix(0, 1), Until: time.Now().Add(time.Hour)})))
+	do("listValues")(first(t, l.Drift.FieldValues("label", all)))
 	hits, err := l.Search(ctx, "m1", point)
 	call("search", hits, err)
 	require.NotEmpty(t, hits.Rows)
@@ -265,10 +265,10 @@ func TestEveryCall(t *testing.T) {
 	group := l.Drift.Group("label:step", "one", seeded)
 	one, err := group.Get(ctx)
 	call("getGroup", one, err)
-	attribution, err := l.Drift.Attribution(ctx, w.at["first"], w.at["second"], point)
+	attribution, err := l.Drift.ChangeAttribution(ctx, w.at["first"], w.at["second"], point)
 	call("attributeChange", attribution, err)
-	require.Equal(t, wire.Cause("model"), attribution.Cause)
-	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["third"], &client.QueryOptions{AsOf: last})
+	require.Equal(t, wire.DriftCause("model"), attribution.Cause)
+	attribution, err = l.Drift.ChangeAttribution(ctx, w.at["first"], w.at["third"], &client.QueryOptions{AsOf: last})
 	call("attributeChange", attribution, err)
 	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", seeded)))
 	effects := l.Drift.Effects("model", "m1", "m2", seeded)
@@ -277,8 +277,8 @@ func TestEveryCall(t *testing.T) {
 	few, err := effects.GetWithPartialCount(ctx)
 	call("listEffects", few, err)
 	require.Equal(t, changed, few, "GetFirst must return all pairs if there are fewer than 1,000")
-	texts := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{IncludeTextFigures: true, IncludeNames: true}}}
-	attribution, err = l.Drift.Attribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
+	texts := &client.RunQueryOptions{StateOptions: client.StateOptions{QueryOptions: client.QueryOptions{IncludeTextFigures: true, IncludeNames: true}}}
+	attribution, err = l.Drift.ChangeAttribution(ctx, w.at["first"], w.at["second"], &texts.StateOptions.QueryOptions)
 	call("attributeChange", attribution, err)
 	require.Equal(t, uint64(2), attribution.Text.Output.B.Words)
 	do("listTimeline")(first(t, l.Drift.Timeline("label:step", "one", texts)))
@@ -292,11 +292,11 @@ func TestEveryCall(t *testing.T) {
 
 	comparison, err := l.RunDAGs.Compare(ctx, w.at["dag"], w.at["dag2"], point)
 	call("compareRunDAGs", comparison, err)
-	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, AnyState: true})
+	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, IncludeAllStates: true})
 	call("compareRuns", runs, err)
-	do("listDivergence")(first(t, l.RunDAGs.Divergence(w.q, state)))
+	do("listDivergence")(first(t, l.RunDAGs.ListDivergence(w.q, state)))
 	do("listRunGroups")(first(t, l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *state, MinRuns: 1})))
-	cached, err := l.RunDAGs.ByCacheKey(ctx, w.dag, point)
+	cached, err := l.RunDAGs.FindByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
 	do("listRunDAGs")(first(t, l.RunDAGs.List(&client.RunDAGFilter{StateOptions: *state, Where: map[string]string{"verifier_method": "v"}})))
 	dimensions, err := json.Marshal(cached.CacheDimensions)
@@ -306,11 +306,11 @@ func TestEveryCall(t *testing.T) {
 	require.Equal(t, "equivalence_class", found.QuestionMode)
 	stage, err := l.RunDAGs.StageProof(ctx, w.at["dag"], "answer", bare)
 	call("getStageProof", stage, err)
-	require.NoError(t, l.Verify(&stage.Receipt))
-	failures, err := l.RunDAGs.Failures(ctx, &client.FailuresOptions{StateOptions: client.StateOptions{QueryOptions: *bare, AnyState: true}})
+	require.NoError(t, l.VerifyReceipt(&stage.Receipt))
+	failures, err := l.RunDAGs.FailureCounts(ctx, &client.FailuresOptions{StateOptions: client.StateOptions{QueryOptions: *bare, IncludeAllStates: true}})
 	call("countFailures", failures, err)
 	require.Empty(t, failures.Periods)
-	failures, err = l.RunDAGs.Failures(ctx, &client.FailuresOptions{IncludePeriods: true, Step: 24 * time.Hour})
+	failures, err = l.RunDAGs.FailureCounts(ctx, &client.FailuresOptions{IncludePeriods: true, Step: 24 * time.Hour})
 	require.NoError(t, err)
 	require.Equal(t, uint64(86400), failures.Step)
 	require.NotEmpty(t, failures.Periods)
@@ -348,16 +348,16 @@ func TestEveryCall(t *testing.T) {
 
 	// Every list yields rows even if it is read in pages of one row.
 	single := client.QueryOptions{Limit: 1}
-	singleAny := &client.StateOptions{QueryOptions: single, AnyState: true}
-	anyGeneration := &client.GenerationOptions{StateOptions: *singleAny}
+	singleAny := &client.StateOptions{QueryOptions: single, IncludeAllStates: true}
+	anyGeneration := &client.RunQueryOptions{StateOptions: *singleAny}
 	requireRows(t, "records", l.Records.List(&client.RecordFilter{QueryOptions: single}).All(ctx))
-	requireRows(t, "run", l.Records.ByRun("run/1", nil).All(ctx))
-	requireRows(t, "groups", l.Drift.ListGroups("model", &client.GroupFilter{StateOptions: *singleAny}).All(ctx))
+	requireRows(t, "run", l.Records.ListByRun("run/1", nil).All(ctx))
+	requireRows(t, "groups", l.Drift.ListGroups("model", &client.RunGroupFilter{StateOptions: *singleAny}).All(ctx))
 	requireRows(t, "group's runs", l.Drift.Group("label:step", "one", anyGeneration).Runs(ctx))
 	requireRows(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
 	requireRows(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
 	requireRows(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
-	requireRows(t, "divergence", l.RunDAGs.Divergence(w.q, singleAny).All(ctx))
+	requireRows(t, "divergence", l.RunDAGs.ListDivergence(w.q, singleAny).All(ctx))
 	requireRows(t, "groups of run-DAGs", l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *singleAny}).All(ctx))
 	requireRows(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	requireRows(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))
@@ -443,7 +443,7 @@ func TestEveryCall(t *testing.T) {
 	notes := c.Ledger("other")
 	description, err := notes.Describe(ctx)
 	call("getLedger", description, err)
-	description, err = notes.SetVisibility(ctx, "public")
+	description, err = notes.SetLogVisibility(ctx, "public")
 	call("putVisibility", description, err)
 	description, err = notes.SetUnregisteredSourcePolicy(ctx, "reject")
 	call("putUnregistered", description, err)

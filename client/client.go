@@ -77,12 +77,12 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithTLS sets certificate authorities and client certificates. It replaces the transport, so it cannot be used after
-// [WithHTTPClient].
-func WithTLS(config *tls.Config) Option {
+// WithTLSConfig sets certificate authorities and client certificates. It replaces the transport, so
+// it cannot be used after [WithHTTPClient].
+func WithTLSConfig(config *tls.Config) Option {
 	return func(c *Client) error {
 		if c.http.Transport != nil {
-			return errors.New("client: WithTLS cannot follow WithHTTPClient; set TLSClientConfig in the transport of that HTTP client")
+			return errors.New("client: WithTLSConfig cannot be used after WithHTTPClient; set TLSClientConfig in the transport of that HTTP client")
 		}
 		c.http.Transport = transport(config.Clone())
 		return nil
@@ -120,8 +120,8 @@ func WithMaxResponseBytes(bytes int64) Option {
 	}
 }
 
-// WithRetries replaces the default retries. Zero fields of r keep their defaults.
-func WithRetries(r RetryPolicy) Option {
+// WithRetryPolicy replaces the default retries. Zero fields of r keep their defaults.
+func WithRetryPolicy(r RetryPolicy) Option {
 	return func(c *Client) error {
 		if r.MaxAttempts != 0 {
 			c.retries.MaxAttempts = r.MaxAttempts

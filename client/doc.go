@@ -19,27 +19,29 @@
 // After [ErrUnreachable], the client does not know whether the event was recorded. To find out, make the same call
 // with the same key or run_id: it returns the first receipt.
 //
-// A record whose claimed hashes do not match its content is recorded and flagged, unless OnMismatch or the ledger's
-// setting is reject. Check the receipt with CheckMap.HasMismatch.
+// A record whose claimed hashes do not match its content is recorded and flagged, unless OnMismatch
+// or the ledger's setting is reject. Check the receipt with Checks.HasMismatch.
 //
 // # Retries
 //
-// Reads, and writes that have a key or a run_id, are repeated after a failed connection or a response with status
-// 408, 429, 502, 503, or 504. [Retries] sets how often. The first pause is 250 ms, and each further pause is twice as
-// long, with random jitter. The client honors the server's Retry-After header, whether it contains seconds or a date.
-// If a call is never repeated, its documentation says so. The context limits the whole call; [WithTimeout] limits
-// each attempt.
+// Reads, and writes that have a key or a run_id, are repeated after a failed connection or a
+// response with status 408, 429, 502, 503, or 504. [WithRetryPolicy] sets how often. The first
+// pause is 250 ms, and each further pause is twice as long, with random jitter. The client honors
+// the server's Retry-After header, whether it contains seconds or a date. If a call is never
+// repeated, its documentation says so. The context limits the whole call; [WithTimeout] limits each
+// attempt.
 //
 // # Many records
 //
-// [RecordsService.PostBatch] takes a sequence of records and returns a sequence of results. It streams in both
-// directions, needs bounded memory, and continues after a failed connection. To send a line that is already encoded
-// as JSON without changing it, set Text in its [BatchLine].
+// [RecordsService.PostBatch] takes a sequence of records and returns a sequence of results. It
+// streams in both directions, needs bounded memory, and continues after a failed connection. To
+// send a line that is already encoded as JSON without changing it, set RawJSON in its [BatchLine].
 //
 // # Lists and streams
 //
-// A [PagedList] reads one page, or iterates over the rows of all pages. All pages refer to the same tree size, so the
-// list stays consistent while others write. To see your own writes, set After to the seq of the receipt.
+// A [PagedList] reads one page, or iterates over the rows of all pages. All pages refer to the same
+// tree size, so the list stays consistent while others write. To see your own writes, set AfterSeq
+// to the seq of the receipt.
 //
 // [EventsService.All] iterates over the log up to its head. [EventsService.Follow] continues as events are recorded.
 // After a failed connection, it reconnects and continues with the next event.

@@ -14,8 +14,8 @@ import (
 // DriftService provides the queries about what caused outputs to change.
 type DriftService struct{ ledger *Ledger }
 
-// GroupFilter selects groups of runs. A nil pointer selects all groups of live runs.
-type GroupFilter struct {
+// RunGroupFilter selects groups of runs. A nil pointer selects all groups of live runs.
+type RunGroupFilter struct {
 	StateOptions
 	MinRuns, MinOutputs uint64
 	Since, Until        time.Time // time range of a group's last run; Since is inclusive, Until is exclusive, and zero means no limit
@@ -24,9 +24,9 @@ type GroupFilter struct {
 
 // ListGroups groups runs by the value of a field and lists the groups: GET /drift/groups. by is the name of the field:
 // ipc_id, input, input_hash, system_prompt_hash, output_hash, model, ollama_build_hash or label:NAME.
-func (s *DriftService) ListGroups(by string, f *GroupFilter) *PagedList[wire.Group] {
+func (s *DriftService) ListGroups(by string, f *RunGroupFilter) *PagedList[wire.RunGroup] {
 	if f == nil {
-		f = new(GroupFilter)
+		f = new(RunGroupFilter)
 	}
 	q := f.StateOptions.values()
 	q.Set("by", by)
@@ -35,11 +35,11 @@ func (s *DriftService) ListGroups(by string, f *GroupFilter) *PagedList[wire.Gro
 	setTime(q, "since", f.Since)
 	setTime(q, "until", f.Until)
 	setText(q, "sort", f.Sort)
-	return list[wire.Group](s.ledger, "/drift/groups", q)
+	return list[wire.RunGroup](s.ledger, "/drift/groups", q)
 }
 
-// Group gives access to one group of runs. Creating a Group sends no request.
-type Group struct {
+// RunGroup gives access to one group of runs. Creating a RunGroup sends no request.
+type RunGroup struct {
 	client *Client
 	path   string
 	query  url.Values
@@ -47,42 +47,44 @@ type Group struct {
 
 // Group returns the group of runs whose field by has the given value. For example, Group("model", "m1",
 // nil) is the group of all runs of model m1.
-func (s *DriftService) Group(by, value string, o *GenerationOptions) *Group {
-	return &Group{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
+func (s *DriftService) Group(by, value string, o *RunQueryOptions) *RunGroup {
+	return &RunGroup{client: s.ledger.client, path: s.ledger.path + join("drift", "groups", by, value), query: o.values()}
 }
 
 // Get reads the group with the first page of its outputs and the first page of its runs: GET
 // /drift/groups/{by}/{value}.
-func (g *Group) Get(ctx context.Context) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", "") }
+func (g *RunGroup) Get(ctx context.Context) (*wire.GroupAnswer, error) {
+	return g.page(ctx, "cursor", "")
+}
 
 // Runs iterates over all runs in the group, newest first.
-func (g *Group) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
+func (g *RunGroup) Runs(ctx context.Context) iter.Seq2[*wire.GroupMember, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.Next }), func(page *wire.GroupAnswer) []wire.GroupMember { return page.Rows })
 }
 
 // Outputs iterates over the distinct outputs of the group, ordered by first appearance, most recent first.
-func (g *Group) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
+func (g *RunGroup) Outputs(ctx context.Context) iter.Seq2[*wire.GroupOutput, error] {
 	return rows(pages(func(cursor string) (*wire.GroupAnswer, error) { return g.page(ctx, "outputs_cursor", cursor) },
 		func(page *wire.GroupAnswer) string { return page.OutputsNext }), func(page *wire.GroupAnswer) []wire.GroupOutput { return page.Outputs })
 }
 
-func (g *Group) page(ctx context.Context, name, cursor string) (*wire.GroupAnswer, error) {
+func (g *RunGroup) page(ctx context.Context, name, cursor string) (*wire.GroupAnswer, error) {
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// RunValues lists the distinct values of a field over all runs: GET /drift/values. The argument "of" is temperature,
-// max_tokens, or label. For label, the values are the names of the labels that runs have. The values are ordered by
-// first appearance, most recent first.
-func (s *DriftService) RunValues(of string, o *QueryOptions) *PagedList[wire.RunValue] {
+// FieldValues lists the distinct values of a field over all runs: GET /drift/values. The argument
+// "of" is temperature, max_tokens, or label. For label, the values are the names of the labels that
+// runs have. The values are ordered by first appearance, most recent first.
+func (s *DriftService) FieldValues(of string, o *QueryOptions) *PagedList[wire.RunValue] {
 	q := o.values()
 	q.Set("of", of)
 	return list[wire.RunValue](s.ledger, "/drift/values", q)
 }
 
-// Attribution returns what caused the change from event a to event b: GET /drift/attribution.
-func (s *DriftService) Attribution(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.Attribution, error) {
-	return answer[wire.Attribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", setPair(o.values(), decimal(a), decimal(b))))
+// ChangeAttribution returns what caused the change from event a to event b: GET /drift/attribution.
+func (s *DriftService) ChangeAttribution(ctx context.Context, a, b uint64, o *QueryOptions) (*wire.DriftAttribution, error) {
+	return answer[wire.DriftAttribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", setPair(o.values(), decimal(a), decimal(b))))
 }
 
 // Diff compares one text of event b, word by word, with the same text of event a: GET /diff. The argument "of" names
@@ -103,14 +105,14 @@ func setPair(q url.Values, a, b string) url.Values {
 // Timeline lists the runs that have the given value in a field, each with the cause of the change since the
 // previous run: GET /drift/timeline. by is the name of the field: input, input_hash, ipc_id, system_prompt_hash,
 // output_hash, model, ollama_build_hash or label:NAME.
-func (s *DriftService) Timeline(by, value string, o *GenerationOptions) *PagedList[wire.TimelineRow] {
+func (s *DriftService) Timeline(by, value string, o *RunQueryOptions) *PagedList[wire.TimelineRow] {
 	q := o.values()
 	q.Set(by, value)
 	return list[wire.TimelineRow](s.ledger, "/drift/timeline", q)
 }
 
-// EffectsQuery is a query for pairs of runs that differ in only one variable. Creating an Effects sends no
-// request.
+// EffectsQuery is a query for pairs of runs that differ in only one variable. Creating an
+// EffectsQuery sends no request.
 type EffectsQuery struct {
 	client *Client
 	path   string
@@ -120,7 +122,7 @@ type EffectsQuery struct {
 // Effects returns a query for pairs of runs that differ only in the given variable, whose value is a in one run
 // and b in the other. The variable is input, input_hash, system_prompt_hash, model, temperature, max_tokens,
 // seed, ollama_build_hash, label:NAME, or the JSON pointer of a payload member.
-func (s *DriftService) Effects(variable, a, b string, o *GenerationOptions) *EffectsQuery {
+func (s *DriftService) Effects(variable, a, b string, o *RunQueryOptions) *EffectsQuery {
 	q := setPair(o.values(), a, b)
 	q.Set("variable", variable)
 	return &EffectsQuery{client: s.ledger.client, path: s.ledger.path + "/drift/effects", query: q}

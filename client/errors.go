@@ -34,13 +34,13 @@ var (
 var (
 	// ErrUnreachable means that the server could not be reached, or that the connection broke before the response was
 	// complete. A write might have been recorded.
-	ErrUnreachable = errors.New("client: no answer from the server")
+	ErrUnreachable = errors.New("client: no response from the server")
 	// ErrTLSMismatch means that every connection will fail until the URL or a certificate changes: the server does
 	// not speak TLS, the URL lacks https, or the server's certificate is not valid. The call is not repeated.
 	ErrTLSMismatch = errors.New("client: the URL or the certificate does not match the server")
 	// ErrUnexpectedResponse means that a response does not conform to the API, or is longer than
 	// [WithMaxResponseBytes] allows. A write might have been recorded.
-	ErrUnexpectedResponse = errors.New("client: unexpected answer")
+	ErrUnexpectedResponse = errors.New("client: unexpected response")
 	// ErrLineUnanswered means that the connection broke before the server answered a line of a batch, and that the
 	// line cannot safely be sent again because it has neither an idempotency key nor a run_id. The record might
 	// have been recorded.

@@ -156,7 +156,7 @@ func (r *eventReader) readPage(lines *lineScanner, more bool) error {
 	case !more:
 		return errComplete
 	case r.next == first:
-		return fmt.Errorf("%w: an empty page links to a next page", ErrUnexpectedResponse)
+		return fmt.Errorf("%w: an empty page links to another page", ErrUnexpectedResponse)
 	}
 	return nil
 }

@@ -39,14 +39,14 @@ func Example() {
 		log.Fatal(err)
 	}
 	receipt, err := c.Ledger("default").Records.Post(ctx, &wire.IPCRecord{
-		CommonMembers: wire.CommonMembers{RunID: "run/1"},
-		Payload:       json.RawMessage(`{"question": "Who keeps the light?"}`),
-		SystemPrompt:  new("Be brief."),
-		Output:        new("Ana Varga."),
-		Model:         "m1",
-		Temperature:   new(0.7),
-		MaxTokens:     wire.IntNumber(256),
-		Seed:          wire.IntNumber(7),
+		CommonRecordMembers: wire.CommonRecordMembers{RunID: "run/1"},
+		Payload:             json.RawMessage(`{"question": "Who keeps the light?"}`),
+		SystemPrompt:        new("Be brief."),
+		Output:              new("Ana Varga."),
+		Model:               "m1",
+		Temperature:         new(0.7),
+		MaxTokens:           wire.IntNumber(256),
+		Seed:                wire.IntNumber(7),
 	}, nil)
 	if err != nil {
 		log.Fatal(err)

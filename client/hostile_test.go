@@ -109,7 +109,7 @@ func TestSlowServers(t *testing.T) {
 		<-r.Context().Done()
 	}
 	server, requests := answering(t, hang)
-	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetries(client.RetryPolicy{MaxAttempts: 2})).Ledger("default")
+	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 2})).Ledger("default")
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Equal(t, int32(2), requests.Load())
@@ -209,7 +209,7 @@ func TestDoIsBounded(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, long)
 	})
-	c := connect(t, server.URL, client.WithMaxResponseBytes(1<<40), client.WithRetries(client.RetryPolicy{MaxAttempts: 1}))
+	c := connect(t, server.URL, client.WithMaxResponseBytes(1<<40), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1}))
 	answer, err := c.Do(t.Context(), client.Request{Path: "/long"})
 	require.NoError(t, err)
 	require.Equal(t, long, string(answer.Body))
@@ -234,9 +234,9 @@ func TestNewRefuses(t *testing.T) {
 		_, err := client.New("https://ledger.example", option)
 		require.Error(t, err, name)
 	}
-	_, err := client.New("https://ledger.example", client.WithHTTPClient(http.DefaultClient), client.WithTLS(&tls.Config{}))
+	_, err := client.New("https://ledger.example", client.WithHTTPClient(http.DefaultClient), client.WithTLSConfig(&tls.Config{}))
 	require.NoError(t, err)
-	_, err = client.New("https://ledger.example", client.WithHTTPClient(&http.Client{Transport: http.DefaultTransport}), client.WithTLS(&tls.Config{}))
+	_, err = client.New("https://ledger.example", client.WithHTTPClient(&http.Client{Transport: http.DefaultTransport}), client.WithTLSConfig(&tls.Config{}))
 	require.Error(t, err)
 }
 
@@ -257,8 +257,8 @@ func TestHeaders(t *testing.T) {
 	defer server.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate())
-	c := connect(t, server.URL, client.WithToken("t"), client.WithUserAgent("test/1"), client.WithTLS(&tls.Config{RootCAs: roots}))
-	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.PostOptions{MinimalReceipt: true})
+	c := connect(t, server.URL, client.WithToken("t"), client.WithUserAgent("test/1"), client.WithTLSConfig(&tls.Config{RootCAs: roots}))
+	_, err := c.Ledger("default").Records.Post(t.Context(), generation("x"), &client.PostOptions{MinimizeReceipt: true})
 	require.NoError(t, err)
 	header := headers.all()[0]
 	require.Equal(t, "Bearer t", header.Get("Authorization"))
@@ -339,7 +339,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 		*r = wire.Receipt{}
 		require.NoError(t, json.Unmarshal(text, r))
 	}
-	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").Verify(earlier), proofs.ErrFieldMismatch, "a receipt of another ledger")
+	require.ErrorIs(t, connect(t, s.URL, client.WithVerifierKeys("other", s.key())).Ledger("other").VerifyReceipt(earlier), proofs.ErrFieldMismatch, "a receipt of another ledger")
 	for name, test := range map[string]struct {
 		change func(*wire.Receipt)
 		err    error
@@ -349,7 +349,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 		"event hash":   {func(r *wire.Receipt) { r.EventHash = zeroHash }, proofs.ErrChainLink},
 		"no proof":     {func(r *wire.Receipt) { r.Event, r.Inclusion, r.Checkpoint = nil, nil, "" }, proofs.ErrNoProof},
 		"hashes":       {func(r *wire.Receipt) { r.Hashes["output_hash"] = new(zeroHash) }, proofs.ErrFieldMismatch},
-		"checks":       {func(r *wire.Receipt) { r.Checks = wire.CheckMap{} }, proofs.ErrFieldMismatch},
+		"checks":       {func(r *wire.Receipt) { r.Checks = wire.Checks{} }, proofs.ErrFieldMismatch},
 		"time":         {func(r *wire.Receipt) { r.Time = "2026-01-02T03:04:05.000000Z" }, proofs.ErrFieldMismatch},
 		"ledger":       {func(r *wire.Receipt) { r.Ledger = "other" }, proofs.ErrFieldMismatch},
 		"other record": {func(r *wire.Receipt) { replace(earlierText, r) }, proofs.ErrFieldMismatch},
@@ -371,7 +371,7 @@ func TestReceiptsAreVerified(t *testing.T) {
 				return response, nil
 			})
 			l := connect(t, s.URL, client.WithVerifierKeys("default", s.key()), client.WithHTTPClient(&http.Client{Transport: lying})).Ledger("default")
-			receipt, err := l.Records.Post(t.Context(), generation(name), &client.PostOptions{MinimalReceipt: true})
+			receipt, err := l.Records.Post(t.Context(), generation(name), &client.PostOptions{MinimizeReceipt: true})
 			unverified := (*client.ReceiptError)(nil)
 			require.ErrorAs(t, err, &unverified)
 			require.ErrorIs(t, err, test.err)
@@ -405,8 +405,8 @@ func TestNewerReceipts(t *testing.T) {
 	l := connect(t, s.URL, client.WithVerifierKeys("default", s.key()), client.WithHTTPClient(&http.Client{Transport: newer})).Ledger("default")
 	receipt, err := l.Records.Post(t.Context(), generation("x"), nil)
 	require.NoError(t, err)
-	require.NoError(t, l.Verify(receipt))
-	require.ErrorIs(t, connect(t, s.URL).Ledger("default").Verify(receipt), client.ErrNoVerifierKeys)
+	require.NoError(t, l.VerifyReceipt(receipt))
+	require.ErrorIs(t, connect(t, s.URL).Ledger("default").VerifyReceipt(receipt), client.ErrNoVerifierKeys)
 }
 
 func TestReceiptsOfOtherEvents(t *testing.T) {

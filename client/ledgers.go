@@ -81,24 +81,24 @@ func (l *Ledger) Rates(ctx context.Context, since, until time.Time, step time.Du
 	return answer[wire.Rates](ctx, l.client, get(l.path+"/rates", q))
 }
 
-// MemberSecret returns the secret with which the ledger computes the digests of payload members: GET /member-secret.
-// It requires the content scope.
-func (l *Ledger) MemberSecret(ctx context.Context) (*wire.MemberSecret, error) {
-	return answer[wire.MemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
+// PayloadMemberSecret returns the secret with which the ledger computes the digests of payload
+// members: GET /member-secret. It requires the content scope.
+func (l *Ledger) PayloadMemberSecret(ctx context.Context) (*wire.PayloadMemberSecret, error) {
+	return answer[wire.PayloadMemberSecret](ctx, l.client, get(l.path+"/member-secret", nil))
 }
 
-// IndexPageQuery selects one part of the index. The zero value selects the first part at the current tree
-// size.
-type IndexPageQuery struct {
+// IndexPartQuery selects one part of the index. The zero value selects the first part at the
+// current tree size.
+type IndexPartQuery struct {
 	AsOf   uint64
 	Cursor string // Next from the previous part; if set, AsOf must equal the AsOf of that part
 	// DigestOnly requests the digest of the rows without the rows.
 	DigestOnly bool
 }
 
-// IndexPage returns one part of the server's index: GET /index. It requires the admin and read
+// IndexPart returns one part of the server's index: GET /index. It requires the admin and read
 // scopes.
-func (l *Ledger) IndexPage(ctx context.Context, q IndexPageQuery) (*wire.IndexPart, error) {
+func (l *Ledger) IndexPart(ctx context.Context, q IndexPartQuery) (*wire.IndexPart, error) {
 	query := make(url.Values)
 	setCount(query, "as_of", q.AsOf)
 	setText(query, "cursor", q.Cursor)
@@ -114,9 +114,9 @@ func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetVisibility makes the log public or private: PUT /visibility. The argument is "public" or "private". The call
-// is not repeated after a failure.
-func (l *Ledger) SetVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
+// SetLogVisibility makes the log public or private: PUT /visibility. The argument is "public" or
+// "private". The call is not repeated after a failure.
+func (l *Ledger) SetLogVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
 	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
 }
 
@@ -174,13 +174,13 @@ func (s *ServerService) ComputeHashes(ctx context.Context, record wire.Record) (
 }
 
 // CacheKey returns the cache key for the given dimensions: POST /v1/compute/cache-key.
-func (s *ServerService) CacheKey(ctx context.Context, dimensions wire.CacheDimensions) (*wire.CacheKey, error) {
-	return exchange[wire.CacheKey](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/cache-key", repeat: true}, dimensions)
+func (s *ServerService) CacheKey(ctx context.Context, dimensions wire.CacheDimensions) (*wire.CacheKeyAnswer, error) {
+	return exchange[wire.CacheKeyAnswer](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/cache-key", repeat: true}, dimensions)
 }
 
 // QuestionHash returns the hash of a question: POST /v1/compute/question-hash.
-func (s *ServerService) QuestionHash(ctx context.Context, question wire.QuestionRequest) (*wire.QuestionHash, error) {
-	return exchange[wire.QuestionHash](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
+func (s *ServerService) QuestionHash(ctx context.Context, question wire.QuestionHashRequest) (*wire.QuestionHashAnswer, error) {
+	return exchange[wire.QuestionHashAnswer](ctx, s.client, request{method: http.MethodPost, path: "/v1/compute/question-hash", repeat: true}, question)
 }
 
 // MakeSnapshot makes the server write a copy of its database to its data folder, for use in a backup: POST

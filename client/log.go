@@ -36,7 +36,7 @@ func (s *LogService) Keys(ctx context.Context) (*proofs.KeyHistory, error) {
 	}
 	history, err := proofs.ParseKeyHistory(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing log/key: %w", ErrUnexpectedResponse, err)
+		return nil, fmt.Errorf("%w: parsing the keys from log/key: %w", ErrUnexpectedResponse, err)
 	}
 	return history, nil
 }
@@ -60,10 +60,10 @@ func (s *LogService) Entries(ctx context.Context, index uint64, width int) ([][]
 	}
 	entries, err := proofs.ParseBundle(bundle)
 	if err != nil {
-		return nil, fmt.Errorf("%w: parsing bundle %d: %w", ErrUnexpectedResponse, index, err)
+		return nil, fmt.Errorf("%w: parsing entry bundle %d: %w", ErrUnexpectedResponse, index, err)
 	}
 	if len(entries) != width {
-		return nil, fmt.Errorf("%w: bundle %d has %d entries instead of %d", ErrUnexpectedResponse, index, len(entries), width)
+		return nil, fmt.Errorf("%w: entry bundle %d has %d entries instead of %d", ErrUnexpectedResponse, index, len(entries), width)
 	}
 	return entries, nil
 }

@@ -26,7 +26,7 @@ type PathFilter struct {
 }
 
 // List lists the paths of a project: GET /paths/{project}.
-func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.Path] {
+func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.PathRow] {
 	if f == nil {
 		f = new(PathFilter)
 	}
@@ -36,7 +36,7 @@ func (s *PathsService) List(project string, f *PathFilter) *PagedList[wire.Path]
 	if f.Validated != nil {
 		q.Set("validated", map[bool]string{false: "false", true: "true"}[*f.Validated])
 	}
-	return list[wire.Path](s.ledger, join("paths", project), q)
+	return list[wire.PathRow](s.ledger, join("paths", project), q)
 }
 
 // History lists the versions of a path: GET /paths/{project}/{path_id}. Each record or validation of
@@ -46,14 +46,14 @@ func (s *PathsService) History(project, pathID string, o *QueryOptions) *PagedLi
 }
 
 // Builds lists the builds of a project: GET /paths/{project}/builds.
-func (s *PathsService) Builds(project string, o *QueryOptions) *PagedList[wire.Build] {
-	return list[wire.Build](s.ledger, join("paths", project, "builds"), o.values())
+func (s *PathsService) Builds(project string, o *QueryOptions) *PagedList[wire.BuildRow] {
+	return list[wire.BuildRow](s.ledger, join("paths", project, "builds"), o.values())
 }
 
 // GonePaths lists the paths that exist in the build's base but not in the build: GET
 // /paths/{project}/builds/{build}/gone.
-func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedList[wire.Path] {
-	return list[wire.Path](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
+func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedList[wire.PathRow] {
+	return list[wire.PathRow](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
 
 // CompareBuilds compares the paths of build b with those of build a: GET /paths/{project}/compare.

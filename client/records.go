@@ -25,18 +25,18 @@ type PostOptions struct {
 	// OnMismatch determines what the ledger does with a record whose claims do not match its content: accept or
 	// reject. The default is the ledger's setting.
 	OnMismatch string
-	// IncludeDerived adds to the receipt the members that the server derives from earlier events. The server
-	// waits for its index before it responds.
-	IncludeDerived bool
-	// MinimalReceipt omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
-	// receipts.
-	MinimalReceipt bool
+	// IncludeDerivedMembers adds to the receipt the members that the server derives from earlier
+	// events. The server waits for its index before it responds.
+	IncludeDerivedMembers bool
+	// MinimizeReceipt makes the server omit the event, the proof and the checkpoint from the
+	// receipt. It has no effect if the client verifies receipts.
+	MinimizeReceipt bool
 }
 
 func (o *PostOptions) values() url.Values {
 	q := make(url.Values)
 	setText(q, "on_mismatch", o.OnMismatch)
-	setFlag(q, "derive", o.IncludeDerived)
+	setFlag(q, "derive", o.IncludeDerivedMembers)
 	return q
 }
 
@@ -46,9 +46,9 @@ type ChangeOptions struct {
 	// IdempotencyKey identifies the request, just as [PostOptions.IdempotencyKey] identifies a record. The
 	// default is a random key.
 	IdempotencyKey string
-	// MinimalReceipt omits the event, the proof and the checkpoint from the receipt. It has no effect if the client verifies
-	// receipts.
-	MinimalReceipt bool
+	// MinimizeReceipt makes the server omit the event, the proof and the checkpoint from the
+	// receipt. It has no effect if the client verifies receipts.
+	MinimizeReceipt bool
 }
 
 // change describes a write and the kind of event that it creates.
@@ -87,7 +87,7 @@ func (l *Ledger) write(ctx context.Context, w change) (*wire.Receipt, error) {
 
 func (w change) with(o *ChangeOptions) change {
 	if o != nil {
-		w.key, w.minimal = o.IdempotencyKey, o.MinimalReceipt
+		w.key, w.minimal = o.IdempotencyKey, o.MinimizeReceipt
 	}
 	return w
 }
@@ -111,7 +111,7 @@ func (s *RecordsService) Post(ctx context.Context, record wire.Record, o *PostOp
 		return nil, fmt.Errorf("client: %.60q is not a kind of record; use wire.KindIPCRecord, wire.KindRunDAG, wire.KindCitationSet, or wire.KindPathFingerprint", kind)
 	}
 	return s.ledger.write(ctx, change{method: http.MethodPost, path: route, query: o.values(), body: record,
-		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.MinimalReceipt})
+		kind: kind, run: record.RecordRunID(), key: o.IdempotencyKey, minimal: o.MinimizeReceipt})
 }
 
 // SetState sets the state of an IPC record or a run-DAG: POST /records/{seq}/state. The reason is stored in the
@@ -205,16 +205,16 @@ func (s *RecordsService) List(f *RecordFilter) *PagedList[wire.ListedRecord] {
 	return list[wire.ListedRecord](s.ledger, "/records", f.values())
 }
 
-// ByRunOptions are the options of [RecordsService.ByRun].
-type ByRunOptions struct {
+// ListByRunOptions are the options of [RecordsService.ListByRun].
+type ListByRunOptions struct {
 	QueryOptions
 	State wire.State // "" means any
 }
 
-// ByRun lists the records of all kinds that belong to one run: GET /runs/{run_id}.
-func (s *RecordsService) ByRun(runID string, o *ByRunOptions) *PagedList[wire.ListedRecord] {
+// ListByRun lists the records of all kinds that belong to one run: GET /runs/{run_id}.
+func (s *RecordsService) ListByRun(runID string, o *ListByRunOptions) *PagedList[wire.ListedRecord] {
 	if o == nil {
-		o = new(ByRunOptions)
+		o = new(ListByRunOptions)
 	}
 	q := o.QueryOptions.values()
 	setText(q, "state", string(o.State))
@@ -229,17 +229,17 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 // RecordGetOptions are the options of [RecordsService.Get].
 type RecordGetOptions struct {
 	QueryOptions
-	IncludeDerived bool // include the members that the server derives from earlier events
+	IncludeDerivedMembers bool // include the members that the server derives from earlier events
 }
 
 // Get reads a record or any other event: GET /records/{seq}.
-func (s *RecordsService) Get(ctx context.Context, seq uint64, o *RecordGetOptions) (*wire.RecordRow, error) {
+func (s *RecordsService) Get(ctx context.Context, seq uint64, o *RecordGetOptions) (*wire.RecordAnswer, error) {
 	if o == nil {
 		o = new(RecordGetOptions)
 	}
 	q := o.QueryOptions.values()
-	setFlag(q, "derive", o.IncludeDerived)
-	return answer[wire.RecordRow](ctx, s.ledger.client, get(s.path(seq, ""), q))
+	setFlag(q, "derive", o.IncludeDerivedMembers)
+	return answer[wire.RecordAnswer](ctx, s.ledger.client, get(s.path(seq, ""), q))
 }
 
 // Content reads one piece of a record's content, byte for byte: GET /records/{seq}/content/{name}. The event lists

@@ -142,7 +142,7 @@ func TestPausesGrow(t *testing.T) {
 		noticed = append(noticed, pause)
 		require.Len(t, noticed, failures)
 	}
-	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 8, FirstPause: time.Second, LongestPause: 10 * time.Second, Notify: notify}))
 	_, err := l.Describe(t.Context())
 	require.Equal(t, *pauses, noticed)
 	require.ErrorIs(t, err, client.ErrUnavailable)
@@ -199,9 +199,9 @@ func TestNoPauseBeyondTheDeadline(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(ok)
 	server.Close()
-	l, pauses := withRecordedPauses(t, server.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 2}))
+	l, pauses := withRecordedPauses(t, server.URL, client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 2}))
 	_, err := l.Describe(t.Context())
 	require.ErrorIs(t, err, client.ErrUnreachable)
 	require.Len(t, *pauses, 1)
-	require.True(t, strings.HasPrefix(err.Error(), "client: no answer from the server at "+server.URL), err.Error())
+	require.True(t, strings.HasPrefix(err.Error(), "client: no response from the server at "+server.URL), err.Error())
 }

@@ -75,23 +75,23 @@ func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptio
 	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", setPair(o.values(), decimal(a), decimal(b))))
 }
 
-// Divergence lists the run-DAGs for a question and, for each, the first stage in which it differs from the
-// previous run-DAG: GET /run-dags/divergence.
-func (s *RunDAGsService) Divergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
+// ListDivergence lists the run-DAGs for a question and, for each, the first stage in which it
+// differs from the previous run-DAG: GET /run-dags/divergence.
+func (s *RunDAGsService) ListDivergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
 	q := o.values()
 	q.Set("question_hash", questionHash)
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
 }
 
-// ByCacheKey reads the live run-DAG with the given cache key: GET /run-dags/by-cache-key/{key}. An error that
-// matches [ErrNotFound] means that no run-DAG has the key.
-func (s *RunDAGsService) ByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRunDAG, error) {
+// FindByCacheKey reads the live run-DAG with the given cache key: GET /run-dags/by-cache-key/{key}.
+// An error that matches [ErrNotFound] means that no run-DAG has the key.
+func (s *RunDAGsService) FindByCacheKey(ctx context.Context, key string, o *QueryOptions) (*wire.CachedRunDAG, error) {
 	return answer[wire.CachedRunDAG](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", "by-cache-key", key), o.values()))
 }
 
-// StageProof reads the Merkle path from a stage to the root of its run-DAG, with the run-DAG's receipt: GET
-// /run-dags/{seq}/stage-proof/{stage}. StageProof does not verify the receipt; use [Ledger.Verify] for
-// that.
+// StageProof reads the Merkle path from a stage to the root of its run-DAG, with the run-DAG's
+// receipt: GET /run-dags/{seq}/stage-proof/{stage}. StageProof does not verify the receipt; use
+// [Ledger.VerifyReceipt] for that.
 func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage string, o *QueryOptions) (*wire.StageProof, error) {
 	return answer[wire.StageProof](ctx, s.ledger.client, get(s.ledger.path+join("run-dags", decimal(seq), "stage-proof", stage), o.values()))
 }
@@ -106,9 +106,9 @@ type FailuresOptions struct {
 	Step           time.Duration
 }
 
-// Failures counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A nil f selects all live
-// run-DAGs.
-func (s *RunDAGsService) Failures(ctx context.Context, f *FailuresOptions) (*wire.FailuresAnswer, error) {
+// FailureCounts counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A
+// nil f selects all live run-DAGs.
+func (s *RunDAGsService) FailureCounts(ctx context.Context, f *FailuresOptions) (*wire.FailuresAnswer, error) {
 	q := make(url.Values)
 	if f != nil {
 		q = f.StateOptions.values()

@@ -41,7 +41,7 @@ func start(dir string, change ...func(*api.Config)) (*testServer, func(), error)
 	if _, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName, Origin: "ledger.example/default"}); err != nil {
 		return nil, nil, err
 	}
-	folded, err := query.OpenIndex(index.Config{Dir: dir + "/index", Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: dir + "/index", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}

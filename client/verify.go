@@ -49,11 +49,12 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Verify verifies the signature, inclusion proof, chain link and members of a receipt with the client's verifier
-// keys. It sends no request. If the client has no keys for the ledger, it returns [ErrNoVerifierKeys]. Its other
-// errors are like those of proofs.Receipt.Verify. If Verify returns nil, the signed event confirms all fields of the
-// receipt except Replayed, Imported and the DerivedMembers other than Incomplete.
-func (l *Ledger) Verify(receipt *wire.Receipt) error {
+// VerifyReceipt verifies the signature, inclusion proof, chain link and members of a receipt with
+// the client's verifier keys. It sends no request. If the client has no keys for the ledger, it
+// returns [ErrNoVerifierKeys]. Its other errors are like those of proofs.Receipt.Verify. If
+// VerifyReceipt returns nil, the signed event confirms all fields of the receipt except Replayed,
+// Imported and the DerivedMembers other than Incomplete.
+func (l *Ledger) VerifyReceipt(receipt *wire.Receipt) error {
 	verifiers := l.client.verifiers[l.name]
 	if len(verifiers) == 0 {
 		return ErrNoVerifierKeys
@@ -80,7 +81,7 @@ func (l *Ledger) accept(receipt *wire.Receipt, want expected) error {
 	if !l.hasVerifiers() {
 		return nil
 	}
-	err := l.Verify(receipt)
+	err := l.VerifyReceipt(receipt)
 	if err == nil {
 		err = want.match(receipt)
 	}

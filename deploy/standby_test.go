@@ -75,7 +75,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	out, err := setup.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	primary.Stop()
-	require.NoError(t, primary.StartProcess())
+	require.NoError(t, primary.Start())
 	startStandby(t, dir, environ)
 
 	// The URL lists both databases. The server uses the one that accepts writes.

@@ -49,37 +49,37 @@ func TestDamageIsReported(t *testing.T) {
 		seq    uint64
 		change func(t *testing.T, x *memory.Tamperer, s storage.Store)
 	}{
-		{"changed entry", audit.DamageEntry, 100, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed entry", audit.DamageKindEntry, 100, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := entry(t, s, 100)
 			b[len(b)/2] ^= 1
 			require.NoError(t, x.SetEntry(100, b))
 		}},
-		{"changed tile", audit.DamageTile, 7, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed tile", audit.DamageKindTile, 7, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 0, 0)
 			b[32*7] ^= 1
 			require.NoError(t, x.SetTile(0, 0, b))
 		}},
-		{"changed upper tile", audit.DamageTile, 0, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed upper tile", audit.DamageKindTile, 0, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			b := tile(t, s, 1, 0)
 			b[0] ^= 1
 			require.NoError(t, x.SetTile(1, 0, b))
 		}},
-		{"swapped pair", audit.DamageEntry, 50, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"swapped pair", audit.DamageKindEntry, 50, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			a, b := entry(t, s, 50), entry(t, s, 51)
 			require.NoError(t, x.SetEntry(50, b))
 			require.NoError(t, x.SetEntry(51, a))
 		}},
-		{"truncated log", audit.DamageTruncated, 299, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"truncated log", audit.DamageKindTruncation, 299, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteEntry(300))
 			require.NoError(t, x.DeleteEntry(299))
 		}},
-		{"older checkpoint", audit.DamageCheckpoint, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"older checkpoint", audit.DamageKindCheckpoint, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			head.Checkpoint = checkpointAt(t, s, 200)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"other key's checkpoint", audit.DamageSignature, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"other key's checkpoint", audit.DamageKindSignature, 301, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			head, err := s.Head(t.Context())
 			require.NoError(t, err)
 			other, err := proofs.NewKey([32]byte{9}).Signer("test.invalid/default")
@@ -88,17 +88,17 @@ func TestDamageIsReported(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, x.SetHead(head))
 		}},
-		{"changed content", audit.DamageContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"changed content", audit.DamageKindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.SetContent(contentOf(t, s, 30), []byte("forged")))
 		}},
-		{"key of another record", audit.DamageKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
-			k, err := s.Key(t.Context(), record.RunIdempotencyKey(record.KindIPCRecord, "run/29"))
+		{"key of another record", audit.DamageKindKey, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+			k, err := s.KeyClaim(t.Context(), record.RunIdempotencyKeyDigest(record.KindIPCRecord, "run/29"))
 			require.NoError(t, err)
 			require.EqualValues(t, 30, k.Seq)
 			k.RecordDigest[0] ^= 1
 			require.NoError(t, x.SetClaim(k))
 		}},
-		{"missing content", audit.DamageContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
+		{"missing content", audit.DamageKindContent, 30, func(t *testing.T, x *memory.Tamperer, s storage.Store) {
 			require.NoError(t, x.DeleteContent(contentOf(t, s, 30)))
 		}},
 	} {
@@ -188,16 +188,16 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("missing reference", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.DeleteReference(contentOf(t, l.Reader(), 3), 3))
-		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: the content is stored, but no reference keeps it for this record`)
+		require.ErrorContains(t, walk(t, l), `content: "output", at entry 3: the content is stored, but the record has no stored reference to it`)
 	})
 	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts this record, but the head has only 8 events")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 900 redacts this record, but the head has only 8 events")
 		var of seqs.Set
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.AnonymousActor, func(ledger.Ack, int) error { return nil }))
-		by, err := l.Reader().Redaction(t.Context(), 1)
+		by, err := l.Reader().RedactingSeq(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, uint64(8), by)
 		require.NoError(t, walk(t, l))
@@ -205,7 +205,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("of a record beyond the head", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(8, 5))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: storage says that event 5 redacts this record, but that event does not come after the record")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: according to storage, event 5 redacts this record, but that event does not come after the record")
 	})
 }
 

@@ -12,9 +12,9 @@ import (
 
 var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 
-// checkClaim checks that the event at claim.Seq claims the key claim.Key for the record
-// claim.Record, and returns the event's entry. If the event does not claim it, the error wraps
-// ErrClaimMismatch.
+// checkClaim checks that the event at claim.Seq claims the key with the digest claim.KeyDigest for
+// the record with the digest claim.RecordDigest. It returns the event's entry. If the event does
+// not claim the key for that record, the error wraps ErrKeyClaimMismatch.
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	entry, err := r.Entry(context.Background(), claim.Seq)
 	if err != nil {
@@ -24,11 +24,11 @@ func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
 	defer decoders.Put(decoder)
 	e, err := decoder.Decode(entry)
 	if err != nil {
-		return nil, fmt.Errorf("%w: key %x refers to event %d, which cannot be decoded: %w", ErrClaimMismatch, claim.Key, claim.Seq, err)
+		return nil, fmt.Errorf("%w: key %x refers to event %d, which cannot be decoded: %w", ErrKeyClaimMismatch, claim.KeyDigest, claim.Seq, err)
 	}
 	key := e.ClaimedIdempotencyKey()
-	if key == nil || *key != claim.Key || record.DigestWithKind(e.Kind, e.RecordDigest()) != claim.RecordDigest {
-		return nil, fmt.Errorf("%w: key %x refers to event %d, so nothing was recorded; stop the server and run \"colophon fsck\"", ErrClaimMismatch, claim.Key, claim.Seq)
+	if key == nil || *key != claim.KeyDigest || record.DigestWithKind(e.Kind, e.RecordDigest()) != claim.RecordDigest {
+		return nil, fmt.Errorf("%w: key %x refers to event %d, so nothing was recorded; stop the server and run \"colophon fsck\"", ErrKeyClaimMismatch, claim.KeyDigest, claim.Seq)
 	}
 	return entry, nil
 }

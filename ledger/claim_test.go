@@ -27,21 +27,21 @@ func TestPlantedClaimsAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
 	for name, claim := range map[string]storage.Claim{
-		"of the same record, leads to another":   {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: other.Seq},
-		"of the same record, leads to a refusal": {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: refused.Seq},
-		"of the same record, leads to the first": {Key: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: 0},
-		"of another record, leads to that":       {Key: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "run/other", "other"), "").RecordDigest, Seq: other.Seq},
-		"of a record without key":                {Key: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "", "keyless"), "").RecordDigest, Seq: keyless.Seq},
-		"of no record":                           {Key: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: other.Seq},
+		"of the same record, leads to another":   {KeyDigest: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: other.Seq},
+		"of the same record, leads to a refusal": {KeyDigest: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: refused.Seq},
+		"of the same record, leads to the first": {KeyDigest: *lost.KeyDigest, RecordDigest: lost.RecordDigest, Seq: 0},
+		"of another record, leads to that":       {KeyDigest: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "run/other", "other"), "").RecordDigest, Seq: other.Seq},
+		"of a record without key":                {KeyDigest: *lost.KeyDigest, RecordDigest: submission(t, l, ipc(t, "", "keyless"), "").RecordDigest, Seq: keyless.Seq},
+		"of no record":                           {KeyDigest: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: other.Seq},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, x.SetClaim(claim))
 			size := l.Head().Size
 			_, err := l.Submit(lost)
-			require.ErrorIs(t, err, ledger.ErrClaimMismatch)
+			require.ErrorIs(t, err, ledger.ErrKeyClaimMismatch)
 			require.ErrorContains(t, err, fmt.Sprintf("refers to event %d, so nothing was recorded", claim.Seq))
 			_, err = l.Submit(l.PrepareRefusal(ipc(t, "run/lost", "lost"), ledger.AnonymousActor, ""))
-			require.ErrorIs(t, err, ledger.ErrClaimMismatch)
+			require.ErrorIs(t, err, ledger.ErrKeyClaimMismatch)
 			require.Equal(t, size, l.Head().Size, "nothing is appended")
 		})
 	}
@@ -58,7 +58,7 @@ func TestPlantedClaimRefusesOnlyItsRecord(t *testing.T) {
 	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	lost := submission(t, l, ipc(t, "run/lost", "lost"), "")
-	require.NoError(t, x.SetClaim(storage.Claim{Key: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: 0}))
+	require.NoError(t, x.SetClaim(storage.Claim{KeyDigest: *lost.KeyDigest, RecordDigest: storage.Hash{1}, Seq: 0}))
 	first := make(chan error, 1)
 	go func() { // blocks the sequencer, so that the other submissions share one batch
 		_, err := l.Submit(submission(t, l, ipc(t, "run/first", "first"), ""))
@@ -92,7 +92,7 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 		t.Helper()
 		ack := post(t, l, ipc(t, "run/1", "secret"), "")
 		require.Equal(t, ledger.OutcomeReplayed, ack.Outcome)
-		require.Equal(t, first.Seq, ack.FirstSeq)
+		require.Equal(t, first.Seq, ack.KeyHolderSeq)
 		require.Equal(t, first.Entry, ack.Entry)
 		require.Empty(t, content(t, l, "secret"), "a replay restores no content")
 	}
@@ -107,8 +107,8 @@ func TestReplaysOutliveRedactionsAndRotations(t *testing.T) {
 	replayed()
 }
 
-// An idempotency key identifies one record of one kind. Records and verbs share a single key space.
-// A run_id acts as a key only among records of the same kind.
+// An idempotency key identifies one record of one kind. Records and actions share a single key
+// space. A run_id acts as a key only among records of the same kind.
 func TestKeysBelongToOneKind(t *testing.T) {
 	l := memoryLedger(t)
 	path := func(run string) *record.Record {
@@ -119,10 +119,10 @@ func TestKeysBelongToOneKind(t *testing.T) {
 	first := post(t, l, ipc(t, "run/1", "a"), "key")
 	ack := post(t, l, path("run/1"), "key")
 	require.Equal(t, ledger.OutcomeConflicted, ack.Outcome)
-	require.Equal(t, first.Seq, ack.FirstSeq)
-	verb, err := record.ParseRegistration("x", []byte(`{}`))
+	require.Equal(t, first.Seq, ack.KeyHolderSeq)
+	action, err := record.ParseSourceRegistration("x", []byte(`{}`))
 	require.NoError(t, err)
-	s, err := l.PrepareVerb(verb, ledger.AnonymousActor, "key")
+	s, err := l.PrepareAction(action, ledger.AnonymousActor, "key")
 	require.NoError(t, err)
 	ack, err = l.Submit(s)
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ type counted struct {
 // count returns a counter for the given calls on files that match path. It injects zero-length
 // pauses, which have no effect except that they are counted.
 func count(path string, calls ...string) *faulty.Injector {
-	return faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, Path: path, Count: -1})
+	return faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, FilePattern: path, FailCount: -1})
 }
 
 func openCounted(t *testing.T) *counted {
@@ -37,7 +37,7 @@ func openCounted(t *testing.T) *counted {
 	var err error
 	c.database, err = pebble.Open(t.Context(), pebble.Config{Dir: "db", FS: files, Logger: discard()})
 	require.NoError(t, err)
-	s, err := c.database.Create(t.Context(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
+	s, err := c.database.CreateLedger(t.Context(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
 	require.NoError(t, err)
 	c.ledger, err = ledger.Open(t.Context(), s, config(t))
 	require.NoError(t, err)

@@ -39,8 +39,8 @@ func (a *acknowledged) all() []ledger.Ack {
 	return a.acks[:len(a.acks):len(a.acks)]
 }
 
-// If a commit fails, its records are not acknowledged, and the ledger calls Config.Fatal to stop the
-// process. After a restart the ledger continues, with or without these records.
+// If a commit fails, its records are not acknowledged, and the ledger calls Config.OnFatal to stop
+// the process. After a restart the ledger continues, with or without these records.
 func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{"nothing written": storagetest.FaultBeforeWrite, "all written": storagetest.FaultAfterWrite} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestUnknownOutcomeStopsTheLedger(t *testing.T) {
 			f := storagetest.NewFaultyStore(inner)
 			fatal := make(chan error, 1)
 			c := config(t)
-			c.Fatal = func(err error) {
+			c.OnFatal = func(err error) {
 				fatal <- err
 				runtime.Goexit()
 			}
@@ -107,7 +107,7 @@ func TestPowerCut(t *testing.T) {
 	require.NoError(t, err)
 	for i := range 12 {
 		parallel(1+i%4, func(w int) {
-			r := ipcOf(t, l.MemberSecret(), fmt.Sprintf("run/%d/%d", i, w), fmt.Sprint("output ", i, w))
+			r := ipcOf(t, l.PayloadMemberSecret(), fmt.Sprintf("run/%d/%d", i, w), fmt.Sprint("output ", i, w))
 			ack, err := l.Submit(submission(t, l, r, ""))
 			if err == nil {
 				acks.add(ack)
@@ -134,7 +134,7 @@ func openOn(t testing.TB, files *pebbletest.CrashFS) (storage.Database, *ledger.
 	}
 	s, err := database.Ledger(ctx, ledger.DefaultName)
 	if errors.Is(err, storage.ErrNotFound) {
-		s, err = database.Create(ctx, storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
+		s, err = database.CreateLedger(ctx, storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default"})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, database.Close())
@@ -172,7 +172,7 @@ func checkNoStrayData(t testing.TB, database storage.Database, log storage.Reade
 	if report.Damage != nil {
 		return report.Damage
 	}
-	strays, err := storeaudit.CheckKeys(t.Context(), database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
+	strays, err := storeaudit.FindStrayKeys(t.Context(), database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
 	if err == nil && len(strays) > 0 {
 		err = strays[0]
 	}
@@ -212,7 +212,7 @@ func (c cut) checkLedger(t testing.TB, l *ledger.Ledger) error {
 			return err
 		}
 	}
-	if _, err := l.Submit(submission(t, l, ipcOf(t, l.MemberSecret(), "after", "the cut"), "")); err != nil {
+	if _, err := l.Submit(submission(t, l, ipcOf(t, l.PayloadMemberSecret(), "after", "the cut"), "")); err != nil {
 		return err
 	}
 	return walk(t, l)
@@ -236,7 +236,7 @@ func survived(l *ledger.Ledger, ack ledger.Ack) error {
 	if err := verify(l, ack); err != nil { // verifies the receipt against its checkpoint
 		return err
 	}
-	path, err := l.Prover(ctx, head).Consistency(ack.Head.Size, head.Size)
+	path, err := l.Prover(ctx, head).ConsistencyProof(ack.Head.Size, head.Size)
 	if err != nil {
 		return err
 	}

@@ -29,17 +29,17 @@ func signer(t testing.TB) *proofs.Signer {
 // store creates an empty ledger named "default" in a database.
 func store(t testing.TB, database storage.Database) storage.Store {
 	t.Helper()
-	s, err := database.Create(context.Background(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
+	s, err := database.CreateLedger(context.Background(), storage.LedgerInfo{Name: ledger.DefaultName, Origin: "test.invalid/default", Created: time.Unix(0, 0).UTC()})
 	require.NoError(t, err)
 	require.NoError(t, s.SetSetting(context.Background(), "member_secret", memberSecret.Bytes())) // as if an interrupted creation had already stored the secret
 	return s
 }
 
-// memberSecret is the secret for payload members in the ledgers that store creates.
+// memberSecret is the payload-member secret in the ledgers that store creates.
 var memberSecret = members.NewSecret()
 
 func config(t testing.TB) ledger.Config {
-	return ledger.Config{Signer: signer(t), Fatal: func(err error) { panic(err) }}
+	return ledger.Config{Signer: signer(t), OnFatal: func(err error) { panic(err) }}
 }
 
 func open(t testing.TB, s storage.Store, c ledger.Config) *ledger.Ledger {
@@ -70,7 +70,7 @@ func ipcOf(t testing.TB, members *members.Secret, runID, output string) *record.
 	}
 	body, err := json.Marshal(fields)
 	require.NoError(t, err)
-	r, err := record.DefaultLimits().WithMemberSecret(members).Parse(record.KindIPCRecord, body)
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(members).ParseRecord(record.KindIPCRecord, body)
 	require.NoError(t, err)
 	return r
 }
@@ -100,11 +100,11 @@ func verify(l *ledger.Ledger, ack ledger.Ack) error {
 	if err != nil {
 		return err
 	}
-	path, err := l.Prover(context.Background(), ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	path, err := l.Prover(context.Background(), ack.Head).InclusionProof(ack.Seq, ack.Head.Size)
 	if err != nil {
 		return err
 	}
-	r.Proof = &proofs.Proof{
+	r.Proof = &proofs.ReceiptProof{
 		Event:      ack.Entry[proofs.HashSize:],
 		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,

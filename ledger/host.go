@@ -76,8 +76,8 @@ type KeyStore interface {
 // afterwards.
 type RotatingKeyStore interface {
 	KeyStore
-	// LoadOthers returns the stored signers of a ledger except the one that Load returns.
-	LoadOthers(ledger string) ([]*proofs.Signer, error)
+	// LoadOtherSigners returns the stored signers of a ledger except the one that Load returns.
+	LoadOtherSigners(ledger string) ([]*proofs.Signer, error)
 	// LoadNext returns a stored signer that the ledger's history does not contain yet, or
 	// storage.ErrNotFound.
 	LoadNext(ledger string, keys *proofs.KeyHistory) (*proofs.Signer, error)
@@ -193,18 +193,18 @@ func (h *Host) open(ctx context.Context, name, creator string) (*Ledger, error) 
 	return l, nil
 }
 
-// Reopen opens a ledger in a shared database. It opens the ledger for writing if this server holds
-// the lease on the ledger (storage.LeasedStore), and otherwise for reading. If the ledger is already
-// open, Reopen first commits the records that the ledger has accepted. Functions registered with
-// Ledger.OnCommit remain registered.
-func (h *Host) Reopen(ctx context.Context, name string) (*Ledger, error) {
+// OpenLedger opens a ledger in a shared database. It opens the ledger for writing if this server
+// holds the lease on the ledger (storage.LeasedStore), and otherwise for reading. If the ledger is
+// already open, OpenLedger first commits the records that the ledger has accepted. Functions
+// registered with Ledger.OnCommit remain registered.
+func (h *Host) OpenLedger(ctx context.Context, name string) (*Ledger, error) {
 	before, _ := h.Ledger(name)
 	h.StepDown(name)
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	l, err := h.open(ctx, name, AnonymousActor)
 	if err == nil && before != nil {
-		l.sequencer.notify(Commit{Time: time.UnixMicro(l.Head().Time), ByOtherServer: true})
+		l.sequencer.notify(Commit{Time: time.UnixMicro(l.Head().TimeMicros), ByOtherServer: true})
 	}
 	return l, err
 }
@@ -262,7 +262,7 @@ func (h *Host) CheckSigningKeys(ctx context.Context, name string) error {
 		return err
 	}
 	if rotating, ok := h.keys.(RotatingKeyStore); ok {
-		if config.OtherSigners, err = rotating.LoadOthers(name); err != nil {
+		if config.OtherSigners, err = rotating.LoadOtherSigners(name); err != nil {
 			return err
 		}
 	}
@@ -278,7 +278,7 @@ func (h *Host) CheckSigningKeys(ctx context.Context, name string) error {
 		return err
 	}
 	s := &signing{config: &config, name: name}
-	for _, key := range []*proofs.Verifier{history.Current(), history.OverlapKey()} {
+	for _, key := range []*proofs.Verifier{history.CurrentKey(), history.OverlappingKey()} {
 		if key != nil && s.signerFor(key) == nil {
 			return fmt.Errorf("%w: %s", ErrPreviousKeyMissing, key)
 		}
@@ -287,11 +287,11 @@ func (h *Host) CheckSigningKeys(ctx context.Context, name string) error {
 }
 
 // loadKeys loads the stored keys of a ledger into config. It records a wrong or missing key in
-// config.KeyFault instead of returning an error, so that the fault affects only this ledger.
+// config.KeyErr instead of returning an error, so that the fault affects only this ledger.
 func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, config *Config) (err error) {
 	config.Signer, err = h.loadOrConfirm(ctx, name, store)
 	if errors.Is(err, ErrBadKey) || errors.Is(err, storage.ErrNotFound) {
-		config.KeyFault, err = err, nil
+		config.KeyErr, err = err, nil
 	}
 	if err != nil {
 		return fmt.Errorf("loading the signing key of ledger %q: %w", name, err)
@@ -300,9 +300,9 @@ func (h *Host) loadKeys(ctx context.Context, store storage.Store, name string, c
 	if !ok {
 		return nil
 	}
-	config.OtherSigners, err = rotating.LoadOthers(name)
+	config.OtherSigners, err = rotating.LoadOtherSigners(name)
 	if errors.Is(err, ErrBadKey) {
-		config.KeyFault, err = errors.Join(config.KeyFault, err), nil
+		config.KeyErr, err = errors.Join(config.KeyErr, err), nil
 	}
 	if err != nil {
 		return fmt.Errorf("loading the signing keys of ledger %q: %w", name, err)
@@ -340,15 +340,16 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 // CreateOptions describes a ledger to create.
 type CreateOptions struct {
 	Name string
-	// Origin is the origin of the ledger's checkpoints, and can never be changed. If it is empty,
+	// Origin is the origin of the ledger's checkpoints. It can never be changed. If it is empty,
 	// Create chooses an origin that contains the key's fingerprint and is therefore unique (spec:
 	// Origin and keys).
 	Origin string
-	// OnMismatch is MismatchPolicyAccept or MismatchPolicyReject. The default is MismatchPolicyAccept.
-	OnMismatch string
-	// Actor is the actor of the first event. The default is Anonymous. If the creation is
-	// interrupted before the event is written, the next start writes the event with Anonymous as
-	// the actor.
+	// MismatchPolicy is the ledger's mismatch policy, MismatchPolicyAccept or MismatchPolicyReject.
+	// The default is MismatchPolicyAccept.
+	MismatchPolicy string
+	// Actor is the actor of the first event. The default is AnonymousActor. If the creation is
+	// interrupted before the event is written, the next start writes the event with AnonymousActor
+	// as the actor.
 	Actor string
 }
 
@@ -421,8 +422,8 @@ func (h *Host) create(ctx context.Context, n CreateOptions) error {
 	if err := h.checkUnique(n.Name, signer.Origin(), signer.Verifier()); err != nil {
 		return err
 	}
-	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.OnMismatch == MismatchPolicyReject}
-	_, err = h.database.Create(ctx, info)
+	info := storage.LedgerInfo{Name: n.Name, Origin: signer.Origin(), Created: config.Clock().UTC(), RejectMismatch: n.MismatchPolicy == MismatchPolicyReject}
+	_, err = h.database.CreateLedger(ctx, info)
 	switch {
 	case errors.Is(err, storage.ErrConflict): // another server has just created the ledger in this database
 		return fmt.Errorf("creating ledger %q: %w", n.Name, ErrExists)

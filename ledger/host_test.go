@@ -27,7 +27,7 @@ func TestHostKeepsLedgersAndKeys(t *testing.T) {
 	h := host(t, database, keys)
 	a, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	b, err := h.Create(t.Context(), ledger.CreateOptions{Name: "b", Origin: "log.example/b", OnMismatch: ledger.MismatchPolicyReject})
+	b, err := h.Create(t.Context(), ledger.CreateOptions{Name: "b", Origin: "log.example/b", MismatchPolicy: ledger.MismatchPolicyReject})
 	require.NoError(t, err)
 	require.NotEqual(t, a.VerifierKey(), b.VerifierKey())
 	_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
@@ -84,7 +84,7 @@ func TestInterruptedCreation(t *testing.T) {
 	t.Run("before the key is confirmed", func(t *testing.T) {
 		database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 		require.NoError(t, keys.Stage("a", signer))
-		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
+		_, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
 		l, err := host(t, database, keys).Ledger("a")
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestInterruptedCreation(t *testing.T) {
 		database, keys := memory.New(), keystore.KeyFiles{Dir: t.TempDir()}
 		h := host(t, database, keys)
 		require.NoError(t, keys.Stage("a", signer))
-		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
+		_, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
 		_, err = h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 		require.ErrorIs(t, err, ledger.ErrExists)
@@ -111,7 +111,7 @@ func TestInterruptedCreation(t *testing.T) {
 	})
 	t.Run("key lost", func(t *testing.T) {
 		database := memory.New()
-		_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
+		_, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "a", Origin: "log.example/a"})
 		require.NoError(t, err)
 		h := host(t, database, keystore.KeyFiles{Dir: t.TempDir()})
 		require.Empty(t, h.Ledgers(), "a ledger without an event is left out")
@@ -133,12 +133,12 @@ func (d *raced) Ledger(ctx context.Context, name string) (storage.Store, error) 
 	return d.Database.Ledger(ctx, name)
 }
 
-func (d *raced) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+func (d *raced) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	d.created = true
-	if _, err := d.Database.Create(ctx, info); err != nil {
+	if _, err := d.Database.CreateLedger(ctx, info); err != nil {
 		return nil, err
 	}
-	return d.Database.Create(ctx, info)
+	return d.Database.CreateLedger(ctx, info)
 }
 
 // If another server creates the same ledger concurrently, Create opens the ledger and returns ErrExists.

@@ -42,7 +42,7 @@ func (h *Host) keysOf(l *Ledger) ([]*proofs.Verifier, error) {
 	if !ok {
 		return keys, nil
 	}
-	kept, err := rotating.LoadOthers(l.Name())
+	kept, err := rotating.LoadOtherSigners(l.Name())
 	if err != nil && !errors.Is(err, ErrBadKey) { // a key that cannot be read cannot sign
 		return nil, fmt.Errorf("reading the signing keys of ledger %q: %w", l.Name(), err)
 	}

@@ -45,7 +45,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 
 	_, err = h.Create(ctx, ledger.CreateOptions{Name: "clone", Origin: origin})
 	require.ErrorIs(t, err, ledger.ErrOriginInUse)
-	require.NoFileExists(t, keys.StagedPath("clone"), "no key is generated")
+	require.NoFileExists(t, keys.StagedKeyPath("clone"), "no key is generated")
 	for seed := byte(1); seed <= 4; seed++ {
 		for _, name := range []string{origin, other} {
 			require.NoError(t, keys.Stage("clone", signer(seed, name)))
@@ -57,7 +57,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 			}
 			_, err = database.Ledger(ctx, "clone")
 			require.ErrorIs(t, err, storage.ErrNotFound)
-			require.NoError(t, os.Remove(keys.StagedPath("clone")))
+			require.NoError(t, os.Remove(keys.StagedKeyPath("clone")))
 		}
 	}
 
@@ -68,7 +68,7 @@ func TestLedgersShareNoKeyAndNoOrigin(t *testing.T) {
 		require.NoError(t, keys.StageNext("b", signer(seed, other)))
 		_, err = h.RotateKey(ctx, "b", "operator")
 		require.ErrorIs(t, err, ledger.ErrKeyInUse, "seed %d", seed)
-		require.NoError(t, os.Remove(keys.NextPath("b")))
+		require.NoError(t, os.Remove(keys.NextKeyPath("b")))
 	}
 	require.Equal(t, size, b.Head().Size)
 }
@@ -96,7 +96,7 @@ func TestHostsRefuseSharedKeysAndOrigins(t *testing.T) {
 			second, err := proofs.NewKey([32]byte{c.seed}).Signer(c.origin)
 			require.NoError(t, err)
 			require.NoError(t, keys.Stage("clone", second))
-			clone, err := database.Create(t.Context(), storage.LedgerInfo{Name: "clone", Origin: c.origin})
+			clone, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "clone", Origin: c.origin})
 			require.NoError(t, err)
 			_, err = ledger.OpenHost(t.Context(), database, keys, func(string) ledger.Config { return ledger.Config{} })
 			require.ErrorIs(t, err, c.want)
@@ -143,7 +143,7 @@ func TestLedgersWithoutEventsOnAFullDisk(t *testing.T) {
 	signer, err := proofs.GenerateKey().Signer("log.example/b")
 	require.NoError(t, err)
 	require.NoError(t, keys.Stage("b", signer))
-	_, err = database.Create(t.Context(), storage.LedgerInfo{Name: "b", Origin: "log.example/b"})
+	_, err = database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "b", Origin: "log.example/b"})
 	require.NoError(t, err)
 
 	full.Store(true)

@@ -23,7 +23,7 @@ var (
 	ErrPreviousKeyMissing = errors.New("ledger: writes are refused because the previous and the newest key must both sign, and the previous key is missing")
 	// ErrExternalKeys means that the server cannot write the ledger's keys, because they come from
 	// outside its data folder.
-	ErrExternalKeys = errors.New("ledger: this ledger's signing keys come from outside the data folder, so the server cannot write them; add the next key at their source, restart the server, and rotate")
+	ErrExternalKeys = errors.New("ledger: this ledger's signing keys come from outside the data folder, so the server cannot write them; add the next key at their source, restart the server, and rotate the key")
 )
 
 // SigningError reports that a ledger refuses writes because a signing key is missing or does not
@@ -55,7 +55,7 @@ func KeyEnvVar(ledger string) string {
 func (l *Ledger) KeyHistory() *proofs.KeyHistory { return l.signing.keys.Load().history }
 
 // VerifierKey returns the newest key that verifies checkpoints, as a verifier key string.
-func (l *Ledger) VerifierKey() string { return l.KeyHistory().Current().String() }
+func (l *Ledger) VerifierKey() string { return l.KeyHistory().CurrentKey().String() }
 
 // ReadKeyHistory reads the history of a log's keys from its events. It returns nil for a log
 // without events. The error wraps ErrDamaged if the events do not form a history.
@@ -72,7 +72,7 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 		return nil, fmt.Errorf("%w: reading the key in entry 0: %w", ErrDamaged, err)
 	}
 	for {
-		claim, err := log.Key(ctx, rotationKey(history.NumChanges()+1))
+		claim, err := log.KeyClaim(ctx, rotationKey(history.NumChanges()+1))
 		if errors.Is(err, storage.ErrNotFound) {
 			return history, nil
 		}
@@ -92,7 +92,7 @@ func ReadKeyHistory(ctx context.Context, log storage.Reader) (*proofs.KeyHistory
 // rotationKey returns the digest of the idempotency key of a log's nth key change, counted from 1.
 // With this key, each change can be found quickly and cannot be logged twice.
 func rotationKey(n int) proofs.Hash {
-	return record.RotationIdempotencyKey(n)
+	return record.RotationIdempotencyKeyDigest(n)
 }
 
 // RotateKey logs an event that introduces next as a signing key. Starting with the checkpoint of
@@ -106,14 +106,14 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, err)
 	}
 	now := l.signing.keys.Load()
-	if now.history.OverlapKey() != nil {
+	if now.history.OverlappingKey() != nil {
 		return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", l.info.Name, ErrKeyOverlap)
 	}
-	handover, err := proofs.NewHandover(now.signers[0], next)
+	handover, err := proofs.SignHandover(now.signers[0], next)
 	if err != nil {
 		return Ack{}, err
 	}
-	change := proofs.KeyChange{Step: proofs.KeyIntroduced, Previous: now.history.Current(), Next: next.Verifier(), Handover: handover}
+	change := proofs.KeyChange{Step: proofs.KeyStepIntroduced, Previous: now.history.CurrentKey(), Next: next.Verifier(), HandoverNote: handover}
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
@@ -127,10 +127,10 @@ func (l *Ledger) RetireKey(actor string) (Ack, error) {
 		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, l.signing.refusal)
 	}
 	now := l.signing.keys.Load()
-	if now.history.OverlapKey() == nil {
+	if now.history.OverlappingKey() == nil {
 		return Ack{}, fmt.Errorf("retiring the key of ledger %q: %w", l.info.Name, ErrNoKeyOverlap)
 	}
-	change := proofs.KeyChange{Step: proofs.KeyRetired, Previous: now.history.OverlapKey(), Next: now.history.Current()}
+	change := proofs.KeyChange{Step: proofs.KeyStepRetired, Previous: now.history.OverlappingKey(), Next: now.history.CurrentKey()}
 	return l.changeKeys(now, change, now.signers[:1:1], actor)
 }
 
@@ -148,16 +148,16 @@ func (l *Ledger) changeKeys(now *keyring, change proofs.KeyChange, signers []*pr
 	if _, err := rekey(l.Head().Size); err != nil {
 		return Ack{}, err
 	}
-	v := record.NewKeyRotation(string(change.Step), change.Previous.String(), change.Next.String(), change.Handover)
+	v := record.NewKeyRotation(string(change.Step), change.Previous.String(), change.Next.String(), change.HandoverNote)
 	key := rotationKey(now.history.NumChanges() + 1)
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: &key}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, IdempotencyKeyDigest: &key}
 	ack, err := l.Submit(Submission{
-		Body: v.AppendBody(nil, e), KeyDigest: &key, RecordDigest: record.DigestWithKind(v.Kind, v.Digest),
+		Body: v.AppendBodyPrefix(nil, e), KeyDigest: &key, RecordDigest: record.DigestWithKind(v.Kind, v.Digest),
 		RefusalBody: func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
 		rekey:       rekey,
 	})
 	if err == nil && ack.Outcome != OutcomeAppended {
-		err = fmt.Errorf("%w: event %d already claims the idempotency key of the next rotation", ErrDamaged, ack.FirstSeq)
+		err = fmt.Errorf("%w: event %d already claims the idempotency key of the next rotation", ErrDamaged, ack.KeyHolderSeq)
 	}
 	return ack, err
 }

@@ -56,7 +56,7 @@ func TestAuditFollowsTheKeys(t *testing.T) {
 		require.NoError(t, err)
 		damage := check(forged, unbounded...)
 		require.NotNil(t, damage)
-		require.Equal(t, audit.DamageSignature, damage.Kind)
+		require.Equal(t, audit.DamageKindSignature, damage.Kind)
 		damage = check(forged, l.KeyHistory().Verifiers()...)
 		require.NotNil(t, damage)
 	}

@@ -23,11 +23,11 @@ func verifyBy(l *ledger.Ledger, ack ledger.Ack, keys ...*proofs.Verifier) error 
 	if err != nil {
 		return err
 	}
-	path, err := l.Prover(context.Background(), ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	path, err := l.Prover(context.Background(), ack.Head).InclusionProof(ack.Seq, ack.Head.Size)
 	if err != nil {
 		return err
 	}
-	r.Proof = &proofs.Proof{
+	r.Proof = &proofs.ReceiptProof{
 		Event:      ack.Entry[proofs.HashSize:],
 		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,
@@ -121,20 +121,20 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.Equal(t, mine.Verifier().String(), l.VerifierKey(), "the rotation uses the key that the operator has staged")
 	_, err = h.RotateKey(ctx, "a", "operator")
 	require.ErrorIs(t, err, ledger.ErrKeyOverlap)
-	require.NoFileExists(t, keys.NextPath("a"), "no key is generated for a rotation that is refused")
+	require.NoFileExists(t, keys.NextKeyPath("a"), "no key is generated for a rotation that is refused")
 
 	require.NoError(t, h.Close())
 	h = host(t, database, keys)
 	l, err = h.Ledger("a")
 	require.NoError(t, err)
-	require.Equal(t, first, l.KeyHistory().OverlapKey().String())
+	require.Equal(t, first, l.KeyHistory().OverlappingKey().String())
 	head := l.Head()
-	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().OverlapKey())
+	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().OverlappingKey())
 	require.NoError(t, err)
 
 	_, err = h.RetireKey(ctx, "a", "operator")
 	require.NoError(t, err)
-	require.NoFileExists(t, keys.PreviousPath("a"))
+	require.NoFileExists(t, keys.PreviousKeyPath("a"))
 	_, err = proofs.OpenCheckpoint(l.Head().Checkpoint, l.KeyHistory().Verifiers()[1])
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
 	_, err = proofs.OpenCheckpoint(head.Checkpoint, l.KeyHistory().Verifiers()[1])
@@ -144,7 +144,7 @@ func TestKeysAreRotatedInTurn(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, keys.StageNext("a", foreign))
 	_, err = h.RotateKey(ctx, "a", "operator")
-	require.ErrorIs(t, err, proofs.ErrOrigin)
+	require.ErrorIs(t, err, proofs.ErrWrongOrigin)
 }
 
 // If a rotation is interrupted at any step, the next start continues with the keys that the log
@@ -177,12 +177,12 @@ func TestInterruptedRotations(t *testing.T) {
 		"event logged": rotate,
 		"old key kept": func(s *state) {
 			rotate(s)
-			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousPath("a")))
+			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousKeyPath("a")))
 		},
 		"new key in its place": func(s *state) {
 			rotate(s)
-			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousPath("a")))
-			require.NoError(s, os.Rename(s.keys.NextPath("a"), s.keys.Path("a")))
+			require.NoError(s, os.Link(s.keys.Path("a"), s.keys.PreviousKeyPath("a")))
+			require.NoError(s, os.Rename(s.keys.NextKeyPath("a"), s.keys.Path("a")))
 		},
 		"retired": func(s *state) {
 			_, err := s.h.RotateKey(s.Context(), "a", "operator")
@@ -212,21 +212,21 @@ func TestInterruptedRotations(t *testing.T) {
 			h := host(t, database, s.keys)
 			l, err := h.Ledger("a")
 			require.NoError(t, err)
-			require.Equal(t, before.Current().String(), l.VerifierKey())
+			require.Equal(t, before.CurrentKey().String(), l.VerifierKey())
 			require.Equal(t, s.rotated, l.VerifierKey() != first)
 			ack, err := l.Submit(submission(t, l, ipc(t, "after", "x"), ""))
 			require.NoError(t, err)
 			require.NoError(t, verifyBy(l, ack, l.KeyHistory().Verifiers()...))
-			overlapping := l.KeyHistory().OverlapKey()
+			overlapping := l.KeyHistory().OverlappingKey()
 			require.Equal(t, overlapping != nil, verifyBy(l, ack, before.Verifiers()[len(before.Verifiers())-1]) == nil && s.rotated)
 			if overlapping != nil {
-				require.FileExists(t, s.keys.PreviousPath("a"))
+				require.FileExists(t, s.keys.PreviousKeyPath("a"))
 				_, err := h.RetireKey(t.Context(), "a", "operator")
 				require.NoError(t, err)
 			}
 			_, err = h.RotateKey(t.Context(), "a", "operator")
 			require.NoError(t, err)
-			require.NoFileExists(t, s.keys.NextPath("a"))
+			require.NoFileExists(t, s.keys.NextKeyPath("a"))
 			loaded, err := s.keys.Load("a")
 			require.NoError(t, err)
 			require.Equal(t, l.VerifierKey(), loaded.Verifier().String())
@@ -241,7 +241,7 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 		inner := store(t, memory.New())
 		f := storagetest.NewFaultyStore(inner)
 		c := config(t)
-		c.Fatal = func(error) { runtime.Goexit() }
+		c.OnFatal = func(error) { runtime.Goexit() }
 		l, err := ledger.Open(t.Context(), f, c)
 		require.NoError(t, err)
 		next, err := proofs.NewKey([32]byte{9}).Signer(l.Info().Origin)
@@ -259,6 +259,6 @@ func TestRotationOfUnknownOutcome(t *testing.T) {
 			_, err = again.RotateKey(next, "operator")
 			require.NoError(t, err)
 		}
-		require.NotNil(t, again.KeyHistory().OverlapKey())
+		require.NotNil(t, again.KeyHistory().OverlappingKey())
 	}
 }

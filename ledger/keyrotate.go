@@ -20,7 +20,7 @@ func (h *Host) RotateKey(ctx context.Context, name, actor string) (Ack, error) {
 		if err := l.CheckWritable(ctx); err != nil {
 			return Ack{}, fmt.Errorf("changing the keys of ledger %q: %w", name, err)
 		}
-		if l.KeyHistory().OverlapKey() != nil {
+		if l.KeyHistory().OverlappingKey() != nil {
 			return Ack{}, fmt.Errorf("rotating the key of ledger %q: %w", name, ErrKeyOverlap)
 		}
 		next, err := nextKey(keys, l)

@@ -223,12 +223,12 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 	}
 	histories := []*proofs.KeyHistory{proofs.NewKeyHistory(signers[0].Verifier())}
 	for i, seq := range []uint64{3, 5, 7} { // key 0 is replaced, then retired; then key 1 is replaced
-		from, step := i/2, proofs.KeyRetired
+		from, step := i/2, proofs.KeyStepRetired
 		c := proofs.KeyChange{Previous: signers[from].Verifier(), Next: signers[from+1].Verifier()}
 		if i%2 == 0 {
-			step = proofs.KeyIntroduced
+			step = proofs.KeyStepIntroduced
 			var err error
-			c.Handover, err = proofs.NewHandover(signers[from], signers[from+1])
+			c.HandoverNote, err = proofs.SignHandover(signers[from], signers[from+1])
 			require.NoError(t, err)
 		}
 		c.Step = step
@@ -240,7 +240,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 		dir := t.TempDir()
 		keys := keystore.KeyFiles{Dir: dir}
 		held := make(map[int]bool)
-		for i, path := range []string{keys.Path("a"), keys.PreviousPath("a"), keys.NextPath("a")} {
+		for i, path := range []string{keys.Path("a"), keys.PreviousKeyPath("a"), keys.NextKeyPath("a")} {
 			which := states
 			for range i {
 				which /= 5
@@ -268,7 +268,7 @@ func TestKeysThatSignAreNeverRemoved(t *testing.T) {
 			if err == nil {
 				loaded, err := keys.Load("a")
 				require.NoError(t, err)
-				require.Equal(t, history.Current().String(), loaded.Verifier().String())
+				require.Equal(t, history.CurrentKey().String(), loaded.Verifier().String())
 			}
 		}
 	}
@@ -295,14 +295,14 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		"of another origin": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), foreign.Secret()) }, "restore it to keys/a.key"},
 		"damaged":           {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.Path("a"), "PRIVATE+KEY+x") }, "restore it to keys/a.key"},
 		"a foreign previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
-			return put(keys.PreviousPath("a"), foreign.Secret())
+			return put(keys.PreviousKeyPath("a"), foreign.Secret())
 		}, "keys/a.key.previous does not belong to the ledger; remove the file"},
-		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
-		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
+		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
+		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
 		"lost, a foreign key staged": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))
-				put(keys.StagedPath("a"), newer.Secret())(t)
+				put(keys.StagedKeyPath("a"), newer.Secret())(t)
 			}
 		}, "the store does not contain this key"},
 	} {

@@ -39,7 +39,7 @@ func TestKeysFromVariables(t *testing.T) {
 	require.FileExists(t, keys.Path("other"), "a ledger without a variable has its key in a file")
 	_, err = h.RotateKey(ctx, "other", "operator")
 	require.NoError(t, err)
-	require.NotNil(t, other.KeyHistory().OverlapKey())
+	require.NotNil(t, other.KeyHistory().OverlappingKey())
 	_, err = h.RotateKey(ctx, "a-b", "operator")
 	require.ErrorIs(t, err, ledger.ErrExternalKeys)
 	require.NoError(t, h.Close())

@@ -25,7 +25,7 @@ import (
 // be in the log. With any other error, nothing was appended.
 var (
 	// ErrQueueFull means that the queue is full. The caller may try again later.
-	ErrQueueFull = errors.New("ledger: the queue is full")
+	ErrQueueFull = errors.New("ledger: the queue of pending records is full; try again later")
 	// ErrFrozen means that the ledger refuses all writes for good.
 	ErrFrozen = errors.New("ledger: the ledger is frozen and accepts no writes")
 	// ErrClosed means that the ledger is shutting down.
@@ -33,9 +33,10 @@ var (
 	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
 	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
-	// ErrClaimMismatch means that the database is damaged: it maps an idempotency key to an event that does not
-	// claim the key, or that claims it for another record. Nothing was recorded.
-	ErrClaimMismatch = errors.New("ledger: an idempotency key refers to an event that does not claim it")
+	// ErrKeyClaimMismatch means that the database is damaged because it maps an idempotency key to
+	// an event that does not claim the key, or that claims it for another record. Nothing was
+	// recorded.
+	ErrKeyClaimMismatch = errors.New("ledger: an idempotency key refers to an event that does not claim it")
 	// ErrDamaged means that the stored data is inconsistent or does not match the signing key.
 	ErrDamaged = errors.New("ledger: the stored data is damaged")
 )
@@ -46,30 +47,30 @@ var errNoFirstEvent = errors.New("ledger: the first event has not been written")
 
 // Config configures a ledger. A zero field selects the default.
 type Config struct {
-	// Signer is the newest available key. If it is nil, KeyFault says why, and the ledger does not
+	// Signer is the newest available key. If it is nil, KeyErr says why, and the ledger does not
 	// sign anything.
 	Signer *proofs.Signer
-	// KeyFault describes stored keys that are missing or wrong. If it is set, the ledger does not
+	// KeyErr says which stored keys are missing or wrong. If it is not nil, the ledger does not
 	// sign anything.
-	KeyFault error
+	KeyErr error
 	// OtherSigners holds further available keys: the previous key during an overlap, and the key for the
 	// next rotation. The log determines which of the available keys sign.
 	OtherSigners []*proofs.Signer
 	// HighWaterMarks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
 	HighWaterMarks highwater.Store
-	// MarkOnStandby enables a high-water mark for a ledger that this server only reads. The mark is the
-	// checkpoint of the last head that the server published. Open returns highwater.ErrRollback if the
-	// stored log does not extend that checkpoint.
-	MarkOnStandby bool
-	// Creator is the actor of the first event. The default is Anonymous.
+	// If EnableStandbyMark is true, the ledger keeps a high-water mark even while this server only
+	// reads it. The mark is the checkpoint of the last head that the server published. Open returns
+	// highwater.ErrRollback if the stored log does not extend that checkpoint.
+	EnableStandbyMark bool
+	// Creator is the actor of the first event. The default is AnonymousActor.
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
 	Clock  func() time.Time
 	Logger *slog.Logger
-	// Fatal is called if continuing could lose or fork the log, or if another server has taken over the
-	// ledger. The default logs the error and exits with status 1. If Fatal returns, the ledger refuses
-	// writes until Host.Reopen is called.
-	Fatal func(error)
+	// OnFatal is called if continuing could lose or fork the log, or if another server has taken
+	// over the ledger. The default logs the error and exits with status 1. If OnFatal returns, the
+	// ledger refuses writes until Host.OpenLedger is called.
+	OnFatal func(error)
 	// MaxPendingRecords limits the records in the sequencer's queue. MaxPendingBytes limits the bytes of their
 	// events and content. Both also limit a commit, but a single record can exceed MaxPendingBytes. The
 	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
@@ -92,9 +93,9 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes a durable commit to the functions registered with OnCommit.
 type Commit struct {
-	Events   int
-	Duration time.Duration // duration of storage.Store.Commit
-	Time     time.Time     // time of the commit's events
+	EventCount int
+	Duration   time.Duration // duration of storage.Store.Commit
+	Time       time.Time     // time of the commit's events
 	// ByOtherServer means that another server made this commit or froze the ledger. Several commits by
 	// that server may be reported as one. Duration is 0.
 	ByOtherServer bool
@@ -110,9 +111,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Fatal == nil {
+	if c.OnFatal == nil {
 		log := c.Logger
-		c.Fatal = func(err error) {
+		c.OnFatal = func(err error) {
 			log.Error("stopping, because continuing could lose data or fork the ledger", "error", err)
 			os.Exit(1)
 		}

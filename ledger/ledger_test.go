@@ -63,7 +63,7 @@ func TestSameKeySameRecordIsReplayed(t *testing.T) {
 	first := post(t, l, ipc(t, "run/1", "a"), "")
 	again := post(t, l, ipc(t, "run/1", "a"), "")
 	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
-	require.Equal(t, first.Seq, again.FirstSeq)
+	require.Equal(t, first.Seq, again.KeyHolderSeq)
 	require.EqualValues(t, 2, l.Head().Size)
 
 	chosen := post(t, l, ipc(t, "run/1", "a"), "key")
@@ -75,7 +75,7 @@ func TestSameKeyOtherRecordIsRefusedAndLogged(t *testing.T) {
 	first := post(t, l, ipc(t, "", "a"), "key")
 	conflict := post(t, l, ipc(t, "", "b"), "key")
 	require.Equal(t, ledger.OutcomeConflicted, conflict.Outcome)
-	require.Equal(t, first.Seq, conflict.FirstSeq)
+	require.Equal(t, first.Seq, conflict.KeyHolderSeq)
 	r, err := proofs.NewReceipt(conflict.Entry)
 	require.NoError(t, err)
 	require.Equal(t, string(record.KindRecordRefused), r.Kind)
@@ -98,7 +98,7 @@ func TestOnceUnderAKey(t *testing.T) {
 	for _, output := range []string{"a", "b"} {
 		again := once(output)
 		require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
-		require.Equal(t, first.Seq, again.FirstSeq)
+		require.Equal(t, first.Seq, again.KeyHolderSeq)
 		require.Equal(t, first.Entry, again.Entry)
 	}
 	require.EqualValues(t, 2, l.Head().Size)
@@ -108,7 +108,7 @@ func TestOnceUnderAKey(t *testing.T) {
 func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	l := memoryLedger(t)
 	mistaken := func(output string) *record.Record { // returns a record with a claim that does not match
-		r, err := record.DefaultLimits().WithMemberSecret(memberSecret).Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
+		r, err := record.DefaultLimits().WithPayloadMemberSecret(memberSecret).ParseRecord(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run/1","payload":{"seed":1},"output":%q,"output_hash":"%064d","model":"m","temperature":0.5,"max_tokens":10}`, output, 0))
 		require.NoError(t, err)
 		return r
 	}
@@ -123,7 +123,7 @@ func TestRefusalClaimsNoKeyAndYieldsToAReplay(t *testing.T) {
 	require.Equal(t, ledger.OutcomeAppended, first.Outcome)
 	replay := refuse("a")
 	require.Equal(t, ledger.OutcomeReplayed, replay.Outcome)
-	require.Equal(t, first.Seq, replay.FirstSeq)
+	require.Equal(t, first.Seq, replay.KeyHolderSeq)
 	require.Equal(t, ledger.OutcomeConflicted, refuse("b").Outcome)
 	require.NoError(t, walk(t, l))
 }

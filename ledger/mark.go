@@ -11,7 +11,7 @@ import (
 
 // markKeeper returns the keeper of the ledger's high-water mark.
 func markKeeper(l *Ledger) *highwater.Keeper {
-	return &highwater.Keeper{Store: l.config.HighWaterMarks, Ledger: l.info.Name, Log: l.config.Logger, Head: func() (uint64, []byte) {
+	return &highwater.Keeper{Store: l.config.HighWaterMarks, Ledger: l.info.Name, Logger: l.config.Logger, Head: func() (uint64, []byte) {
 		head := l.sequencer.head.Load()
 		return head.Size, head.Checkpoint
 	}}
@@ -45,7 +45,7 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 // recoverShown checks that the stored log extends the ledger's mark, if there is one. It is for
 // ledgers that this server only reads.
 func recoverShown(ctx context.Context, l *Ledger) error {
-	if !l.config.MarkOnStandby || l.config.HighWaterMarks == nil {
+	if !l.config.EnableStandbyMark || l.config.HighWaterMarks == nil {
 		return nil
 	}
 	if err := markKeeper(l).Check(ctx, l.store, l.KeyHistory().Verifiers()...); err != nil {
@@ -56,10 +56,10 @@ func recoverShown(ctx context.Context, l *Ledger) error {
 }
 
 // markShown stores the published head as the mark of a ledger that this server only reads. Unless
-// last is true, it writes at most once per highwater.WriteInterval. Even an outdated mark reveals a
-// rollback to a head before the mark.
+// last is true, it writes at most once per highwater.MinWriteInterval. Even an outdated mark
+// reveals a rollback to a head before the mark.
 func markShown(l *Ledger, last bool) {
-	if !l.config.MarkOnStandby || l.config.HighWaterMarks == nil || !last && time.Since(l.marked) < highwater.WriteInterval {
+	if !l.config.EnableStandbyMark || l.config.HighWaterMarks == nil || !last && time.Since(l.marked) < highwater.MinWriteInterval {
 		return
 	}
 	l.marked = time.Now()

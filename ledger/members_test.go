@@ -22,15 +22,15 @@ import (
 func TestMemberSecretIsKept(t *testing.T) {
 	database := memory.New()
 	empty := func(name string) storage.Store {
-		s, err := database.Create(t.Context(), storage.LedgerInfo{Name: name, Origin: signer(t).Origin(), Created: time.Unix(0, 0).UTC()})
+		s, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: name, Origin: signer(t).Origin(), Created: time.Unix(0, 0).UTC()})
 		require.NoError(t, err)
 		return s
 	}
 	s := empty("a")
 	l := open(t, s, config(t))
-	secret := l.MemberSecret()
+	secret := l.PayloadMemberSecret()
 	require.NotNil(t, secret)
-	require.NotEqual(t, open(t, empty("b"), config(t)).MemberSecret().Bytes(), secret.Bytes(), "each ledger has its own secret")
+	require.NotEqual(t, open(t, empty("b"), config(t)).PayloadMemberSecret().Bytes(), secret.Bytes(), "each ledger has its own secret")
 	first, err := s.Entry(t.Context(), 0)
 	require.NoError(t, err)
 	require.Contains(t, string(first), `"member_secret_hash":"`+string(rules.AppendHex(nil, secret.Commitment()))+`"`)
@@ -38,8 +38,8 @@ func TestMemberSecretIsKept(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	l = open(t, s, config(t))
-	require.Equal(t, secret.Bytes(), l.MemberSecret().Bytes())
-	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+	require.Equal(t, secret.Bytes(), l.PayloadMemberSecret().Bytes())
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(l.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 	require.NoError(t, err)
 	require.Contains(t, string(post(t, l, r, "").Entry), `"payload_members":{"/a":"`)
 	require.NoError(t, l.Close())
@@ -55,7 +55,7 @@ func TestMemberSecretOfAnInterruptedCreation(t *testing.T) {
 	s := store(t, memory.New())
 	secret := members.NewSecret()
 	require.NoError(t, s.SetSetting(t.Context(), "member_secret", secret.Bytes()))
-	require.Equal(t, secret.Bytes(), open(t, s, config(t)).MemberSecret().Bytes())
+	require.Equal(t, secret.Bytes(), open(t, s, config(t)).PayloadMemberSecret().Bytes())
 }
 
 // A ledger cannot be opened if its secret is missing or is not the one that its first event commits
@@ -111,7 +111,7 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 	tree, err := proofs.OpenTree(0, nil, nil)
 	require.NoError(t, err)
 	tree.Append(proofs.LeafHash(entry))
-	b := storage.Batch{Entries: [][]byte{entry}, Head: storage.Head{Size: 1, Tip: proofs.EventHash(proofs.Hash{}, body), Time: at.UnixMicro()}}
+	b := storage.Batch{Entries: [][]byte{entry}, Head: storage.Head{Size: 1, Tip: proofs.EventHash(proofs.Hash{}, body), TimeMicros: at.UnixMicro()}}
 	b.Head.Checkpoint, err = signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: tree.Root()})
 	require.NoError(t, err)
 	for _, d := range tree.TakeDirtyTiles() {
@@ -121,8 +121,8 @@ func TestLedgersOfEarlierVersionsHaveNoMembers(t *testing.T) {
 
 	for range 2 { // before and after a restart
 		l := open(t, s, config(t))
-		require.Nil(t, l.MemberSecret())
-		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
+		require.Nil(t, l.PayloadMemberSecret())
+		r, err := record.DefaultLimits().WithPayloadMemberSecret(l.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, []byte(`{"payload":{"a":1},"model":"m"}`))
 		require.NoError(t, err)
 		require.NotContains(t, string(post(t, l, r, "").Entry), "payload_members")
 		require.NoError(t, l.Close())

@@ -10,8 +10,8 @@ import (
 // run_id together act as the key. The error is a *strict.Error if the entry would be too large. The
 // submission shares memory with r.
 func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission, error) {
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: keyDigest(r, key)}
-	body := r.Body(e)
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, IdempotencyKeyDigest: keyDigest(r, key)}
+	body := r.BodyPrefix(e)
 	if err := record.CheckEntrySize(body); err != nil {
 		return Submission{}, err
 	}
@@ -22,39 +22,39 @@ func (l *Ledger) PrepareRecord(r *record.Record, actor, key string) (Submission,
 
 // PrepareRefusal returns the submission that logs the refusal of a record whose claims do not match
 // (spec: Refusals). If the log already contains the record under key, the outcome of the submission
-// is Replayed instead.
+// is OutcomeReplayed instead.
 func (l *Ledger) PrepareRefusal(r *record.Record, actor, key string) Submission {
-	e := record.EventContext{Actor: actor, Ledger: l.info.Name, KeyDigest: keyDigest(r, key)}
+	e := record.EventContext{Actor: actor, Ledger: l.info.Name, IdempotencyKeyDigest: keyDigest(r, key)}
 	s := keyed(r, e)
 	s.Body, s.IsRefusal = r.AppendRefusal(nil, e, record.RefusalMismatch, 0), true
 	return s
 }
 
-// PrepareVerb returns the submission that appends a verb (spec: States; Path validation; Sources;
-// Redactions). key is the client's idempotency key. Without a key, every request appends an event.
-// The error is a *strict.Error if the entry would be too large.
-func (l *Ledger) PrepareVerb(v *record.Verb, actor, key string) (Submission, error) {
+// PrepareAction returns the submission that appends an action (spec: States; Path validation;
+// Sources; Redactions). key is the client's idempotency key. Without a key, every request appends
+// an event. The error is a *strict.Error if the entry would be too large.
+func (l *Ledger) PrepareAction(action *record.Action, actor, key string) (Submission, error) {
 	e := record.EventContext{Actor: actor, Ledger: l.info.Name}
 	if key != "" {
 		digest := IdempotencyKeyDigest(key)
-		e.KeyDigest = &digest
+		e.IdempotencyKeyDigest = &digest
 	}
-	body := v.AppendBody(nil, e)
-	if err := v.CheckSize(body); err != nil {
+	body := action.AppendBodyPrefix(nil, e)
+	if err := action.CheckEntrySize(body); err != nil {
 		return Submission{}, err
 	}
 	return Submission{
 		Body:         body,
-		KeyDigest:    e.KeyDigest,
-		RecordDigest: record.DigestWithKind(v.Kind, v.Digest),
-		RefusalBody:  func(first uint64) []byte { return v.AppendRefusal(nil, e, first) },
+		KeyDigest:    e.IdempotencyKeyDigest,
+		RecordDigest: record.DigestWithKind(action.Kind, action.Digest),
+		RefusalBody:  func(first uint64) []byte { return action.AppendRefusal(nil, e, first) },
 	}, nil
 }
 
 // keyed returns a submission that has only the fields that depend on the idempotency key.
 func keyed(r *record.Record, e record.EventContext) Submission {
 	return Submission{
-		KeyDigest:    e.KeyDigest,
+		KeyDigest:    e.IdempotencyKeyDigest,
 		RecordDigest: record.DigestWithKind(r.Kind, r.Digest),
 		RefusalBody: func(first uint64) []byte {
 			return r.AppendRefusal(nil, e, record.RefusalKeyConflict, first)
@@ -68,7 +68,7 @@ func keyDigest(r *record.Record, key string) *proofs.Hash {
 	case key != "":
 		digest = IdempotencyKeyDigest(key)
 	case r.RunID != "":
-		digest = record.RunIdempotencyKey(r.Kind, r.RunID)
+		digest = record.RunIdempotencyKeyDigest(r.Kind, r.RunID)
 	default:
 		return nil
 	}

@@ -96,15 +96,15 @@ func (l *Ledger) Checkpoint(ctx context.Context, head *Head, size uint64) ([]byt
 	return proofs.SignCheckpoint(proofs.Checkpoint{Origin: l.info.Origin, Size: size, Root: root}, l.signing.keys.Load().signers...)
 }
 
-// CheckSigningKeys returns nil if this server currently signs for the ledger. Otherwise, it returns
-// storage.ErrLeaseNotHeld if another server writes the ledger, or an error that explains why this server
+// CheckSigningKeys returns nil if this server currently signs for the ledger. It returns
+// storage.ErrLeaseNotHeld if another server writes the ledger. Any other error says why this server
 // cannot sign.
-func (p PublishedLog) CheckSigning() error { return p.ledger.signing.check() }
+func (p PublishedLog) CheckSigningKeys() error { return p.ledger.signing.check() }
 
 // SignExport returns the export manifest as a note signed with the keys that will sign the next
 // checkpoint. If this server does not sign for the ledger, it returns the error from CheckSigningKeys.
 func (p PublishedLog) SignExport(m *proofs.ExportManifest) ([]byte, error) {
-	if err := p.CheckSigning(); err != nil {
+	if err := p.CheckSigningKeys(); err != nil {
 		return nil, fmt.Errorf("signing an export: %w", err)
 	}
 	return proofs.SignExport(m, p.ledger.signing.keys.Load().signers...)

@@ -34,9 +34,9 @@ func (s *sequencer) load(ctx context.Context) (*Head, error) {
 	}
 	s.tree, err = proofs.OpenTree(stored.Size, s.reader.tiles(ctx), s.reader.cache)
 	if err != nil {
-		return nil, fmt.Errorf("%w: reading the tree edge at size %d: %w", ErrDamaged, stored.Size, err)
+		return nil, fmt.Errorf("%w: reading the right edge of the tree at size %d: %w", ErrDamaged, stored.Size, err)
 	}
-	s.tip, s.time = stored.Tip, stored.Time
+	s.tip, s.time = stored.Tip, stored.TimeMicros
 	view := s.tree.Snapshot()
 	head := &Head{Head: stored, Root: view.Root(), view: view}
 	if s.ring, err = s.signing.recover(ctx, s.reader); err != nil {
@@ -68,12 +68,12 @@ func (s *sequencer) verifyTip(ctx context.Context, head *Head) error {
 	last := head.Size - 1
 	entry, err := s.reader.Entry(ctx, last)
 	if err != nil {
-		return fmt.Errorf("%w: reading the last entry, %d: %w", ErrDamaged, last, err)
+		return fmt.Errorf("%w: reading entry %d, the last entry: %w", ErrDamaged, last, err)
 	}
 	if sha256.Sum256(entry) != head.Tip {
 		return fmt.Errorf("%w: entry %d does not hash to the stored chain tip", ErrDamaged, last)
 	}
-	path, err := s.reader.prover(ctx, head).Inclusion(last, head.Size)
+	path, err := s.reader.prover(ctx, head).InclusionProof(last, head.Size)
 	if err != nil {
 		return fmt.Errorf("%w: computing the inclusion path of leaf %d: %w", ErrDamaged, last, err)
 	}
@@ -105,11 +105,11 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 		err = l.reader.checkExtends(ctx, head, before)
 	}
 	if err != nil {
-		return fmt.Errorf("following ledger %q: %w", name, err)
+		return fmt.Errorf("loading the changes to ledger %q that another server made: %w", name, err)
 	}
 	info, err := l.store.Info(ctx)
 	if err := errors.Join(err, recoverSettings(ctx, l)); err != nil {
-		return fmt.Errorf("following ledger %q: %w", name, err)
+		return fmt.Errorf("loading the changes to ledger %q that another server made: %w", name, err)
 	}
 	froze := info.Frozen && l.queue.setFrozen(true)
 	if head.Size > before.Size {
@@ -119,7 +119,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	l.refreshed = number
 	markShown(l, false)
 	if froze || head.Size > before.Size {
-		l.sequencer.notify(Commit{Events: int(head.Size - before.Size), Time: time.UnixMicro(head.Time), ByOtherServer: true})
+		l.sequencer.notify(Commit{EventCount: int(head.Size - before.Size), Time: time.UnixMicro(head.TimeMicros), ByOtherServer: true})
 	}
 	return nil
 }
@@ -155,16 +155,16 @@ func (l *Ledger) appendFirstEvent(ctx context.Context) error {
 // AnonymousActor is the actor of events from requests without authentication.
 const AnonymousActor = "anonymous"
 
-// MemberSecretSetting is the name of the setting that stores the secret for the digests of payload
-// members. The secret is stored in the database, so that neither it nor the ledger can be lost
-// alone. Backups of the database contain the secret, just as they contain the payloads.
-const MemberSecretSetting = "member_secret"
+// PayloadMemberSecretSetting names the setting that stores the secret from which the digests of
+// payload members are computed. The database stores it, so that neither the secret nor the ledger
+// can be lost alone. Backups of the database contain the secret, just as they contain the payloads.
+const PayloadMemberSecretSetting = "member_secret"
 
-// MemberSecret returns the secret for payload members (spec: Payload members). It is nil if an
-// earlier version of the program created the ledger, or if the store is a copy without secrets.
-func (l *Ledger) MemberSecret() *members.Secret { return l.members }
+// PayloadMemberSecret returns the payload-member secret (spec: Payload members). It is nil if
+// an earlier version of the program created the ledger, or if the store is a copy without secrets.
+func (l *Ledger) PayloadMemberSecret() *members.Secret { return l.members }
 
-// recoverMemberSecret loads the secret for payload members and checks it against the first event.
+// recoverMemberSecret loads the payload-member secret and checks it against the first event.
 func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	if l.Head() == nil || l.Head().Size == 0 {
 		return nil
@@ -187,35 +187,35 @@ func (l *Ledger) recoverMemberSecret(ctx context.Context) error {
 	case errors.Is(err, storage.ErrLogOnly):
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
-		return fmt.Errorf("%w: the first event commits to a secret of payload members, but the secret is missing", ErrDamaged)
+		return fmt.Errorf("%w: the first event commits to a payload-member secret, but the secret is missing", ErrDamaged)
 	case err != nil:
 		return err
 	case string(rules.AppendHex(nil, secret.Commitment())) != string(commitment):
-		return fmt.Errorf("%w: the secret of payload members does not match the commitment in the first event", ErrDamaged)
+		return fmt.Errorf("%w: the payload-member secret does not match the commitment in the first event", ErrDamaged)
 	}
 	l.members = secret
 	return nil
 }
 
-// makeMemberSecret generates a random secret for payload members and stores it durably, before the
+// makeMemberSecret generates a random payload-member secret and stores it durably, before the
 // first event commits to it. If an interrupted creation of the ledger has already stored a secret,
 // makeMemberSecret returns that secret.
 func makeMemberSecret(ctx context.Context, store storage.Store) (*members.Secret, error) {
 	secret, err := readMemberSecret(ctx, store)
 	if errors.Is(err, storage.ErrNotFound) {
 		secret = members.NewSecret()
-		err = store.SetSetting(ctx, MemberSecretSetting, secret.Bytes())
+		err = store.SetSetting(ctx, PayloadMemberSecretSetting, secret.Bytes())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("preparing the secret of payload members: %w", err)
+		return nil, fmt.Errorf("reading or creating the payload-member secret: %w", err)
 	}
 	return secret, nil
 }
 
 func readMemberSecret(ctx context.Context, store storage.Reader) (*members.Secret, error) {
-	stored, err := store.Setting(ctx, MemberSecretSetting)
+	stored, err := store.Setting(ctx, PayloadMemberSecretSetting)
 	if err != nil {
-		return nil, fmt.Errorf("reading the secret of payload members: %w", err)
+		return nil, fmt.Errorf("reading the payload-member secret: %w", err)
 	}
 	secret, err := members.ParseSecret(stored)
 	if err != nil {

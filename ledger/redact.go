@@ -20,9 +20,9 @@ const maxRedactedPieces = 4 << 10
 // Each piece of content that it deletes adds the same number again.
 const redactedPieceBytes = 128
 
-// PrepareRedaction returns the redaction of the record at seq, including the digests of its content. The
-// sequencer sets its By field later. Digests is empty if the event at seq does not refer to
-// content, which is the case for all events other than records.
+// PrepareRedaction returns the redaction of the record at seq, including the digests of its
+// content. The sequencer sets its RedactingSeq later. Its Digests is empty if the event at seq does
+// not refer to content, which is the case for all events other than records.
 func (l *Ledger) PrepareRedaction(ctx context.Context, seq uint64) (storage.Redaction, error) {
 	contents, err := l.reader.contents(ctx, new(event.Decoder), seq)
 	if err != nil {
@@ -61,7 +61,7 @@ func redactionOf(seq uint64, contents []event.Content) storage.Redaction {
 // redactedBy returns the seq of the event that redacted the record at seq. redacted is false if no
 // event has redacted it.
 func (r reader) redactedBy(ctx context.Context, seq uint64) (by uint64, redacted bool, err error) {
-	by, err = r.Redaction(ctx, seq)
+	by, err = r.RedactingSeq(ctx, seq)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return 0, false, nil
@@ -123,7 +123,7 @@ type redaction struct {
 // add adds a record to the event. It returns false, and does not add the record, if the event is
 // full.
 func (r *redaction) add(seq uint64, contents []event.Content) bool {
-	if r.pieces > 0 && r.pieces+len(contents) > maxRedactedPieces || !r.seqs.Add(seq) {
+	if r.pieces > 0 && r.pieces+len(contents) > maxRedactedPieces || !r.seqs.Append(seq) {
 		return false
 	}
 	r.redactions = append(r.redactions, redactionOf(seq, contents))
@@ -132,7 +132,7 @@ func (r *redaction) add(seq uint64, contents []event.Content) bool {
 }
 
 func (l *Ledger) redact(ctx context.Context, r *redaction, reason, actor string, done func(Ack, int) error) error {
-	s, err := l.PrepareVerb(record.NewRedaction(reason, &r.seqs), actor, "")
+	s, err := l.PrepareAction(record.NewRedaction(reason, &r.seqs), actor, "")
 	if err != nil {
 		return err
 	}

@@ -11,27 +11,27 @@ import (
 
 // RedactionPlan describes the effect of redacting a set of records.
 type RedactionPlan struct {
-	Records              uint64     // number of records whose content would be redacted
-	AlreadyRedacted      uint64     // number of records that an earlier event redacted
-	EventsWithoutContent uint64     // number of events that refer to no content
-	ErasedContent        PieceCount // content that Redact would erase
-	KeptContent          PieceCount // content that Redact would keep, because records outside the set need it
-	RecordsNeedingKept   uint64     // number of records outside the set that need the content in Kept
-	// FirstSeqs lists the seqs of the first records to redact, and FirstAlreadyRedacted lists the first records
-	// that are already redacted. Each list has at most MaxListedRecords elements.
-	FirstSeqs            []uint64
-	FirstAlreadyRedacted []EarlierRedaction
+	RecordCount               uint64        // number of records whose content would be redacted
+	AlreadyRedactedCount      uint64        // number of records that an earlier event redacted
+	EventsWithoutContent      uint64        // number of events that refer to no content
+	ErasedContent             ContentTotals // content that Redact would erase
+	KeptContent               ContentTotals // content that Redact would keep, because records outside the set need it
+	RecordsNeedingKeptContent uint64        // number of records outside the set that need KeptContent
+	// FirstRecordSeqs lists the seqs of the first records to redact. EarlierRedactions lists the
+	// first records that are already redacted. Each list has at most MaxListedRecords elements.
+	FirstRecordSeqs   []uint64
+	EarlierRedactions []EarlierRedaction
 }
 
 // MaxListedRecords is the maximum length of each list in a RedactionPlan.
 const MaxListedRecords = 100
 
-// PieceCount counts pieces of content. Each piece is counted once, even if several records refer to
-// it.
-type PieceCount struct{ Pieces, Bytes uint64 }
+// ContentTotals holds the number of pieces of content and their total length in bytes. Each piece
+// is counted once, even if several records refer to it.
+type ContentTotals struct{ Pieces, Bytes uint64 }
 
 // EarlierRedaction holds the seqs of an already redacted record and of the event that redacted it.
-type EarlierRedaction struct{ RecordSeq, RedactedBy uint64 }
+type EarlierRedaction struct{ RecordSeq, RedactionSeq uint64 }
 
 // PlanRedaction returns what Redact would currently do to a set of records. For each piece of
 // content, it reads all records that need it. It calls rest between steps, so that the caller can
@@ -46,7 +46,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() er
 			return nil, err
 		}
 	}
-	p.plan.RecordsNeedingKept = p.others.Len()
+	p.plan.RecordsNeedingKeptContent = p.others.Len()
 	return &p.plan, nil
 }
 
@@ -79,9 +79,9 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 		return err
 	}
 	if redacted {
-		p.plan.AlreadyRedacted++
-		if len(p.plan.FirstAlreadyRedacted) < MaxListedRecords {
-			p.plan.FirstAlreadyRedacted = append(p.plan.FirstAlreadyRedacted, EarlierRedaction{seq, by})
+		p.plan.AlreadyRedactedCount++
+		if len(p.plan.EarlierRedactions) < MaxListedRecords {
+			p.plan.EarlierRedactions = append(p.plan.EarlierRedactions, EarlierRedaction{seq, by})
 		}
 		return nil
 	}
@@ -93,9 +93,9 @@ func (p *planning) record(ctx context.Context, seq uint64) error {
 		p.plan.EventsWithoutContent++
 		return nil
 	}
-	p.plan.Records++
-	if len(p.plan.FirstSeqs) < MaxListedRecords {
-		p.plan.FirstSeqs = append(p.plan.FirstSeqs, seq)
+	p.plan.RecordCount++
+	if len(p.plan.FirstRecordSeqs) < MaxListedRecords {
+		p.plan.FirstRecordSeqs = append(p.plan.FirstRecordSeqs, seq)
 	}
 	for _, c := range contents {
 		if err := p.piece(ctx, seq, c); err != nil {

@@ -58,9 +58,9 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{
-		Records: 2, EventsWithoutContent: 1, FirstSeqs: []uint64{1, 3}, RecordsNeedingKept: 2,
-		ErasedContent: ledger.PieceCount{Pieces: 2, Bytes: plan.ErasedContent.Bytes},
-		KeptContent:   ledger.PieceCount{Pieces: 3, Bytes: plan.KeptContent.Bytes},
+		RecordCount: 2, EventsWithoutContent: 1, FirstRecordSeqs: []uint64{1, 3}, RecordsNeedingKeptContent: 2,
+		ErasedContent: ledger.ContentTotals{Pieces: 2, Bytes: plan.ErasedContent.Bytes},
+		KeptContent:   ledger.ContentTotals{Pieces: 3, Bytes: plan.KeptContent.Bytes},
 	}, plan, "the first record's own payload and output are erased")
 	require.Greater(t, plan.ErasedContent.Bytes, uint64(len("output 0")))
 
@@ -72,7 +72,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	require.NotEmpty(t, content(t, l, "output 2"), "another record needs it")
 	require.NotEmpty(t, content(t, l, "Be brief."))
 	for seq, want := range map[uint64]uint64{1: 5, 3: 5} {
-		by, err := l.Reader().Redaction(t.Context(), seq)
+		by, err := l.Reader().RedactingSeq(t.Context(), seq)
 		require.NoError(t, err)
 		require.Equal(t, want, by)
 	}
@@ -86,8 +86,8 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	}
 	plan, err = l.PlanRedaction(t.Context(), setOf(1, 2, 3, 4), noRest)
 	require.NoError(t, err)
-	require.Equal(t, &ledger.RedactionPlan{AlreadyRedacted: 4,
-		FirstAlreadyRedacted: []ledger.EarlierRedaction{{RecordSeq: 1, RedactedBy: 5}, {RecordSeq: 2, RedactedBy: 6}, {RecordSeq: 3, RedactedBy: 5}, {RecordSeq: 4, RedactedBy: 6}}}, plan)
+	require.Equal(t, &ledger.RedactionPlan{AlreadyRedactedCount: 4,
+		EarlierRedactions: []ledger.EarlierRedaction{{RecordSeq: 1, RedactionSeq: 5}, {RecordSeq: 2, RedactionSeq: 6}, {RecordSeq: 3, RedactionSeq: 5}, {RecordSeq: 4, RedactionSeq: 6}}}, plan)
 	events, _ = redact(t, l, 0, 1, 2, 3, 4, 5)
 	require.Zero(t, events, "there is nothing left to erase")
 	require.NoError(t, walk(t, l))
@@ -125,7 +125,7 @@ func TestRedactedRecordIsReplayed(t *testing.T) {
 	redact(t, l, 1)
 	again := post(t, l, ipc(t, "run", "text"), "")
 	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
-	require.EqualValues(t, 1, again.FirstSeq)
+	require.EqualValues(t, 1, again.KeyHolderSeq)
 	require.Empty(t, content(t, l, "text"))
 	require.NoError(t, walk(t, l))
 
@@ -141,7 +141,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	withdraw := func(reason, key string) ledger.Ack {
 		v, err := record.ParseRedaction(1, []byte(`{"reason":"`+reason+`"}`))
 		require.NoError(t, err)
-		s, err := l.PrepareVerb(v, ledger.AnonymousActor, key)
+		s, err := l.PrepareAction(v, ledger.AnonymousActor, key)
 		require.NoError(t, err)
 		w, err := l.PrepareRedaction(t.Context(), 1)
 		require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestKeyOfARedaction(t *testing.T) {
 	require.Equal(t, ledger.OutcomeReplayed, withdraw("r", "key").Outcome)
 	require.Equal(t, ledger.OutcomeConflicted, withdraw("q", "key").Outcome)
 	require.Equal(t, ledger.OutcomeAppended, withdraw("r", "").Outcome, "the redaction is logged again, without effect")
-	by, err := l.Reader().Redaction(t.Context(), 1)
+	by, err := l.Reader().RedactingSeq(t.Context(), 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 3, by)
 	require.NoError(t, walk(t, l))
@@ -177,7 +177,7 @@ func TestRedactionsAtOnce(t *testing.T) {
 		redact(t, l, uint64(1+i), uint64(2+i), uint64(3+i))
 	})
 	for seq := uint64(1); seq <= 22; seq++ {
-		_, err := l.Reader().Redaction(t.Context(), seq)
+		_, err := l.Reader().RedactingSeq(t.Context(), seq)
 		require.NoError(t, err)
 	}
 	require.NoError(t, walk(t, l))
@@ -211,10 +211,10 @@ func TestLargeRedaction(t *testing.T) {
 	}
 	plan, err := l.PlanRedaction(t.Context(), all, noRest)
 	require.NoError(t, err)
-	require.EqualValues(t, records, plan.Records)
+	require.EqualValues(t, records, plan.RecordCount)
 	require.EqualValues(t, 2*records+1, plan.ErasedContent.Pieces, "each piece is counted once")
-	require.Len(t, plan.FirstSeqs, ledger.MaxListedRecords)
-	require.Zero(t, plan.KeptContent.Pieces+plan.RecordsNeedingKept)
+	require.Len(t, plan.FirstRecordSeqs, ledger.MaxListedRecords)
+	require.Zero(t, plan.KeptContent.Pieces+plan.RecordsNeedingKeptContent)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0
@@ -228,9 +228,9 @@ func TestLargeRedaction(t *testing.T) {
 	require.NoError(t, walk(t, l))
 	plan, err = l.PlanRedaction(t.Context(), all, noRest)
 	require.NoError(t, err)
-	require.EqualValues(t, records-done, plan.Records)
-	require.EqualValues(t, done, plan.AlreadyRedacted)
-	require.Len(t, plan.FirstAlreadyRedacted, ledger.MaxListedRecords)
+	require.EqualValues(t, records-done, plan.RecordCount)
+	require.EqualValues(t, done, plan.AlreadyRedactedCount)
+	require.Len(t, plan.EarlierRedactions, ledger.MaxListedRecords)
 
 	_, rest := redact(t, l, slices.Collect(all.All())...)
 	require.Equal(t, records-done, rest)
@@ -280,7 +280,7 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 4).Draw(rt, "redactions") {
 			seqs := rapid.SliceOfDistinct(rapid.Uint64Range(0, uint64(records)), rapid.ID).Draw(rt, "seqs")
-			want := ledger.PieceCount{}
+			want := ledger.ContentTotals{}
 			for text, needs := range held {
 				before := len(needs)
 				for _, seq := range seqs {
@@ -294,9 +294,9 @@ func TestRedactionDoesWhatItsPlanSays(t *testing.T) {
 			plan, err := l.PlanRedaction(t.Context(), setOf(seqs...), noRest)
 			require.NoError(rt, err)
 			require.Equal(rt, want, plan.ErasedContent)
-			require.EqualValues(rt, len(seqs), plan.Records+plan.AlreadyRedacted+plan.EventsWithoutContent)
+			require.EqualValues(rt, len(seqs), plan.RecordCount+plan.AlreadyRedactedCount+plan.EventsWithoutContent)
 			_, done := redact(t, l, seqs...)
-			require.EqualValues(rt, plan.Records, done)
+			require.EqualValues(rt, plan.RecordCount, done)
 			for text, needs := range held {
 				require.Equal(rt, len(needs) > 0, content(t, l, text) != "", text)
 			}
@@ -329,15 +329,15 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts this record, but that event does not come after the record")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 0 redacts this record, but that event does not come after the record")
 	require.NoError(t, x.SetRedaction(1, 2))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts this record, but that event does not list the record")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 2 redacts this record, but that event does not list the record")
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 
 	// Append an event that redacts record 1 without erasing its content.
 	seqs := new(seqs.List)
-	require.True(t, seqs.Add(1))
+	require.True(t, seqs.Append(1))
 	change(t, l, record.NewRedaction("r", seqs), "")
 	require.ErrorContains(t, walk(t, l), "redaction: at entry 4: the event redacts record 1, which is not redacted in storage")
 	require.NoError(t, x.SetRedaction(1, 4))

@@ -39,7 +39,7 @@ type sequencer struct {
 	lowOnSpace bool  // the last commit failed for lack of space
 }
 
-// published is what readers see of a log. Host.Reopen passes it to the reopened ledger.
+// published is what readers see of a log. Host.OpenLedger passes it to the reopened ledger.
 type published struct {
 	head atomic.Pointer[Head] // the last durable state that was verified or committed
 
@@ -63,7 +63,7 @@ func (s *sequencer) run() {
 		close(b.done)
 		if errors.Is(b.err, ErrOutcomeUnknown) || errors.Is(b.err, storage.ErrLeaseNotHeld) {
 			s.queue.fail(cmp.Or(notHeld(b.err), ErrOutcomeUnknown))
-			s.config.Fatal(b.err)
+			s.config.OnFatal(b.err)
 			return
 		}
 		if closed {
@@ -122,7 +122,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
-	s.notify(Commit{Events: len(next.events), Duration: took, Time: time.UnixMicro(at)})
+	s.notify(Commit{EventCount: len(next.events), Duration: took, Time: time.UnixMicro(at)})
 	return nil
 }
 
@@ -198,12 +198,12 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 		case !held && it.IsRefusal:
 			next.events = append(next.events, own)
 		case !held:
-			key := storage.Claim{Key: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
+			key := storage.Claim{KeyDigest: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
 			holders[*it.KeyDigest] = key
 			next.storage.Claims = append(next.storage.Claims, key)
 			next.events = append(next.events, own)
 		case holder.RecordDigest == it.RecordDigest || it.MatchKeyOnly:
-			it.ack.Outcome, it.ack.FirstSeq, it.RecordDigest = OutcomeReplayed, holder.Seq, holder.RecordDigest
+			it.ack.Outcome, it.ack.KeyHolderSeq, it.RecordDigest = OutcomeReplayed, holder.Seq, holder.RecordDigest
 		default:
 			if holder.Seq < size {
 				// Check the claim first. A refusal is permanent, so it must not name an event that
@@ -212,7 +212,7 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 					continue
 				}
 			}
-			it.ack.Outcome, it.ack.FirstSeq = OutcomeConflicted, holder.Seq
+			it.ack.Outcome, it.ack.KeyHolderSeq = OutcomeConflicted, holder.Seq
 			next.events = append(next.events, newEvent{item: it, body: it.RefusalBody(holder.Seq)})
 		}
 	}
@@ -230,13 +230,13 @@ func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	claims, err := s.store.Keys(ctx, keys)
+	claims, err := s.store.KeyClaims(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
 	}
 	holders := make(map[proofs.Hash]storage.Claim, len(keys))
 	for _, claim := range claims {
-		holders[claim.Key] = claim
+		holders[claim.KeyDigest] = claim
 	}
 	return holders, nil
 }
@@ -245,7 +245,7 @@ func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash
 // (spec: Entry and chain; Merkle tree).
 func (s *sequencer) link(next *assembly, at time.Time) {
 	text := at.Format(moment.Layout)
-	suffix := len(record.AppendBodySuffixFormatted(nil, ^uint64(0), text))
+	suffix := len(record.AppendBodySuffixTimeText(nil, ^uint64(0), text))
 	room, contents := 0, 0
 	for i := range next.events {
 		room += 1 + len(s.tip) + len(next.events[i].body) + suffix
@@ -263,7 +263,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 		arena = append(arena, 0x00)
 		arena = append(arena, s.tip[:]...)
 		arena = append(arena, e.body...)
-		arena = record.AppendBodySuffixFormatted(arena, seq, text)
+		arena = record.AppendBodySuffixTimeText(arena, seq, text)
 		leaf := arena[start:len(arena):len(arena)]
 		entry := leaf[1:]
 		s.tip = sha256.Sum256(entry)
@@ -296,7 +296,7 @@ func (s *sequencer) seal(at int64) (*Head, error) {
 		return nil, fmt.Errorf("signing the checkpoint: %w", err)
 	}
 	return &Head{
-		Head: storage.Head{Size: view.Size(), Tip: s.tip, Time: at, Checkpoint: checkpoint},
+		Head: storage.Head{Size: view.Size(), Tip: s.tip, TimeMicros: at, Checkpoint: checkpoint},
 		Root: view.Root(),
 		view: view,
 	}, nil

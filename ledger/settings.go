@@ -17,8 +17,8 @@ const logSetting = "log"
 
 // The values of logSetting (spec: Who may read the log).
 const (
-	PrivateLog = "private" // only clients with a suitable scope may read the log; the default
-	PublicLog  = "public"  // anyone may read the log
+	LogVisibilityPrivate = "private" // only clients with a suitable scope may read the log; the default
+	LogVisibilityPublic  = "public"  // anyone may read the log
 )
 
 // HasPublicLog reports whether anyone may read the transparency log.
@@ -71,7 +71,7 @@ func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error 
 
 // Settings holds the values of a ledger's settings.
 type Settings struct {
-	LogVisibility       string // PrivateLog or PublicLog
+	LogVisibility       string // LogVisibilityPrivate or LogVisibilityPublic
 	UnregisteredSources string // UnregisteredSourcesAccept or UnregisteredSourcesReject
 	TelemetryContent    string // TelemetryContentKeep or TelemetryContentHashes
 }
@@ -87,7 +87,7 @@ func (l *Ledger) Settings() Settings {
 // settings maps the name of each setting to its two possible values. The first value is the
 // default.
 var settings = map[string][2]string{
-	logSetting:       {PrivateLog, PublicLog},
+	logSetting:       {LogVisibilityPrivate, LogVisibilityPublic},
 	sourcesSetting:   {UnregisteredSourcesAccept, UnregisteredSourcesReject},
 	telemetrySetting: {TelemetryContentKeep, TelemetryContentHashes},
 }
@@ -95,7 +95,7 @@ var settings = map[string][2]string{
 // SettingNames returns the names of all settings that a ledger may have in its store, except
 // storage.ArchiveSetting.
 func SettingNames() []string {
-	return append(slices.Sorted(maps.Keys(settings)), MemberSecretSetting)
+	return append(slices.Sorted(maps.Keys(settings)), PayloadMemberSecretSetting)
 }
 
 // CheckSetting returns an error if name is not the name of a setting or if value is not a valid
@@ -103,7 +103,7 @@ func SettingNames() []string {
 func CheckSetting(name string, value []byte) error {
 	values, known := settings[name]
 	switch {
-	case name == MemberSecretSetting:
+	case name == PayloadMemberSecretSetting:
 		_, err := members.ParseSecret(value)
 		return err
 	case name == storage.ArchiveSetting:
@@ -112,7 +112,7 @@ func CheckSetting(name string, value []byte) error {
 	case !known:
 		return errors.New("unknown setting")
 	case !slices.Contains(values[:], string(value)):
-		return fmt.Errorf("invalid value %.100q; must be %q or %q", value, values[1], values[0])
+		return fmt.Errorf("invalid value %.100q; the value must be %q or %q", value, values[1], values[0])
 	}
 	return nil
 }
@@ -165,8 +165,8 @@ func recoverSetting(ctx context.Context, store storage.Store, name string, secon
 	return nil
 }
 
-// IsPublicLog reports whether the host has a ledger with the given name whose log is public.
-func (h *Host) IsPublicLog(name string) bool {
+// HasPublicLog reports whether the host has a ledger with the given name whose log is public.
+func (h *Host) HasPublicLog(name string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	l, ok := h.ledgers[name]

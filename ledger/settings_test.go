@@ -19,19 +19,19 @@ func TestVisibilityIsKept(t *testing.T) {
 	h := host(t, database, keys)
 	l, err := h.Create(t.Context(), ledger.CreateOptions{Name: "a"})
 	require.NoError(t, err)
-	require.Equal(t, ledger.PrivateLog, l.Settings().LogVisibility)
+	require.Equal(t, ledger.LogVisibilityPrivate, l.Settings().LogVisibility)
 	size := l.Head().Size
 	for _, public := range []bool{true, true, false, true} {
 		require.NoError(t, l.SetLogPublic(t.Context(), public))
-		require.Equal(t, public, h.IsPublicLog("a"))
+		require.Equal(t, public, h.HasPublicLog("a"))
 		require.NoError(t, h.Close())
 		h = host(t, database, keys)
 		l, err = h.Ledger("a")
 		require.NoError(t, err)
 		require.Equal(t, public, l.HasPublicLog())
 	}
-	require.Equal(t, ledger.PublicLog, l.Settings().LogVisibility)
-	require.False(t, h.IsPublicLog("b"))
+	require.Equal(t, ledger.LogVisibilityPublic, l.Settings().LogVisibility)
+	require.False(t, h.HasPublicLog("b"))
 	require.Equal(t, size, l.Head().Size, "the change is not an event")
 
 	require.NoError(t, l.Freeze(t.Context()))
@@ -60,7 +60,7 @@ func TestVisibilityThatCannotBeStored(t *testing.T) {
 	require.False(t, l.HasPublicLog())
 	require.NoError(t, l.Close())
 
-	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.PublicLog)))
+	require.NoError(t, s.SetSetting(t.Context(), "log", []byte(ledger.LogVisibilityPublic)))
 	l = open(t, failingSettingsStore{s}, config(t))
 	require.True(t, l.HasPublicLog())
 	require.ErrorIs(t, l.SetLogPublic(t.Context(), false), errSetting)

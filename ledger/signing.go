@@ -34,13 +34,13 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 	if s.config.standby {
 		return s.follow(history)
 	}
-	if history == nil && s.config.KeyFault != nil { // the log has no signature yet
-		return nil, fmt.Errorf("%w, and the signing key is unavailable: %w", errNoFirstEvent, s.config.KeyFault)
+	if history == nil && s.config.KeyErr != nil { // the log has no signature yet
+		return nil, fmt.Errorf("%w, and the signing key is unavailable: %w", errNoFirstEvent, s.config.KeyErr)
 	}
 	if history == nil {
 		history = proofs.NewKeyHistory(s.config.Signer.Verifier())
 	}
-	if origin := history.Current().Name(); origin != s.origin {
+	if origin := history.CurrentKey().Name(); origin != s.origin {
 		return nil, fmt.Errorf("%w: the key's origin is %q, but the ledger's origin is %q", ErrDamaged, origin, s.origin)
 	}
 	ring := &keyring{history: history}
@@ -48,10 +48,10 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		s.refuse(fmt.Errorf("%w: the ledger has signed with the key %s, but the store does not contain this key; the store is older than the key or belongs to another ledger", highwater.ErrRollback, signer.Verifier()))
 	} else if ring.signers, ring.refusal = s.signersOf(history); ring.signers == nil {
 		s.refuseKeys(fmt.Sprintf("the signing key of ledger %s (verifier key %s) is missing or damaged. The operator must restore it to keys/%[1]s.key or to the environment variable %[3]s "+
-			"and restart the server; if the key is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.Current(), KeyEnvVar(s.name)), s.config.KeyFault)
-	} else if s.config.KeyFault != nil {
-		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is invalid (in keys/%[1]s.key, .previous or .next, or in the environment variable %[2]s); the server's log says which. "+
-			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyEnvVar(s.name)), s.config.KeyFault)
+			"and restart the server; if the key is lost, the ledger stays read-only: create a new ledger and freeze this one", s.name, history.CurrentKey(), KeyEnvVar(s.name)), s.config.KeyErr)
+	} else if s.config.KeyErr != nil {
+		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is invalid (in keys/%[1]s.key, with or without the suffix .previous or .next, or in the environment variable %[2]s); the server's log says which key. "+
+			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyEnvVar(s.name)), s.config.KeyErr)
 	}
 	s.keys.Store(ring)
 	return ring, nil
@@ -70,12 +70,12 @@ func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 // signersOf returns the signers of the keys that currently sign, or nil if the newest key is
 // missing. refusal is ErrPreviousKeyMissing if the previous key must sign too but is missing.
 func (s *signing) signersOf(history *proofs.KeyHistory) (signers []*proofs.Signer, refusal error) {
-	newest := s.signerFor(history.Current())
+	newest := s.signerFor(history.CurrentKey())
 	if newest == nil {
 		return nil, nil
 	}
 	signers = append(signers, newest)
-	overlapping := history.OverlapKey()
+	overlapping := history.OverlappingKey()
 	if overlapping == nil {
 		return signers, nil
 	}

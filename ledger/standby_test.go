@@ -68,7 +68,7 @@ func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Bat
 
 // sharedHosts opens two hosts on one database with the same keys. The first host creates the
 // default ledger and holds its lease. lost receives the errors that each host passes to
-// Config.Fatal.
+// Config.OnFatal.
 func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, hosts [2]*ledger.Host, lost [2]chan error) {
 	l = &sharedDatabase{Database: memory.New()}
 	keys := keystore.KeyFiles{Dir: t.TempDir()}
@@ -79,7 +79,7 @@ func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, h
 		}
 		lost[i] = make(chan error, 1)
 		host, err := ledger.OpenHost(t.Context(), databases[i], keys, func(string) ledger.Config {
-			return ledger.Config{Fatal: func(err error) { lost[i] <- err }}
+			return ledger.Config{OnFatal: func(err error) { lost[i] <- err }}
 		})
 		require.NoError(t, err)
 		hosts[i] = host
@@ -94,7 +94,7 @@ func sharedHosts(t *testing.T) (l *sharedDatabase, databases [2]*hostDatabase, h
 
 // event prepares the submission of a record without a run_id.
 func event(t *testing.T, l *ledger.Ledger) ledger.Submission {
-	return submission(t, l, ipcOf(t, l.MemberSecret(), "", "o"), "")
+	return submission(t, l, ipcOf(t, l.PayloadMemberSecret(), "", "o"), "")
 }
 
 func openLedger(t *testing.T, h *ledger.Host) *ledger.Ledger {
@@ -132,7 +132,7 @@ func TestStandby(t *testing.T) {
 	require.Equal(t, writer.Head().Checkpoint, reader.Head().Checkpoint)
 	require.True(t, reader.HasPublicLog())
 	require.Len(t, seen, 1)
-	require.Equal(t, 3, seen[0].Events)
+	require.Equal(t, 3, seen[0].EventCount)
 	require.True(t, seen[0].ByOtherServer)
 	_, err = reader.Checkpoint(t.Context(), reader.Head(), 2)
 	require.ErrorIs(t, err, storage.ErrLeaseNotHeld, "a reader signs nothing")
@@ -144,20 +144,20 @@ func TestStandby(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrFrozen)
 }
 
-// A ledger that has lost its lease commits nothing more and calls Config.Fatal. Reopen opens it for
-// reading while the other host continues the log.
+// A ledger that has lost its lease commits nothing more and calls Config.OnFatal. OpenLedger opens
+// it for reading while the other host continues the log.
 func TestLostLedger(t *testing.T) {
 	l, databases, hosts, lost := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
 	_, err := writer.Submit(event(t, writer))
 	require.NoError(t, err)
 	var seen int
-	writer.OnCommit(func(c ledger.Commit) { seen += c.Events })
+	writer.OnCommit(func(c ledger.Commit) { seen += c.EventCount })
 	published := writer.PublishedLog()
 
 	l.give(databases[1])
 	require.NoError(t, hosts[1].CheckSigningKeys(t.Context(), ledger.DefaultName))
-	second, err := hosts[1].Reopen(t.Context(), ledger.DefaultName)
+	second, err := hosts[1].OpenLedger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, ledger.StatusWritable, hosts[1].Status(ledger.DefaultName))
 	_, err = second.Submit(event(t, second))
@@ -172,7 +172,7 @@ func TestLostLedger(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 	require.Equal(t, uint64(2), writer.Head().Size)
 
-	reader, err := hosts[0].Reopen(t.Context(), ledger.DefaultName)
+	reader, err := hosts[0].OpenLedger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, ledger.StatusReadOnly, hosts[0].Status(ledger.DefaultName))
 	require.Equal(t, second.Head().Root, reader.Head().Root)
@@ -189,7 +189,7 @@ func TestLostLedger(t *testing.T) {
 	_, err = second.Submit(event(t, second))
 	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 	l.give(databases[0])
-	first, err := hosts[0].Reopen(t.Context(), ledger.DefaultName)
+	first, err := hosts[0].OpenLedger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	_, err = first.Submit(event(t, first))
 	require.NoError(t, err)
@@ -245,15 +245,15 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// If Config.MarkOnStandby is set, a host does not open a store that has lost entries published by that
-// host. The host returns only checkpoints that it has published.
+// If Config.EnableStandbyMark is set, a host does not open a store that has lost entries published
+// by that host. The host returns only checkpoints that it has published.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
 	writer := openLedger(t, hosts[0])
 	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 	other := &hostDatabase{sharedDatabase: databases[0].sharedDatabase}
 	open := func() (*ledger.Host, error) {
-		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks, MarkOnStandby: true} })
+		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks, EnableStandbyMark: true} })
 	}
 	host, err := open()
 	require.NoError(t, err)

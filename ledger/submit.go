@@ -16,23 +16,24 @@ import (
 // returns.
 type Submission struct {
 	// Body is the event body without the members that the sequencer adds, as returned by the
-	// AppendBody method of record.Record or record.Verb. Its length is at most fields.MaxEntry.
+	// AppendBodyPrefix method of record.Record or record.Action. Its length is at most
+	// fields.MaxEntryBytes.
 	Body     []byte
 	Contents []record.Content
 	// Redactions lists the records whose content the commit deletes (spec: Redactions). They must
-	// already be in the log. The sequencer sets their By fields.
+	// already be in the log. The sequencer sets their RedactingSeq fields.
 	Redactions []storage.Redaction
-	// KeyDigest is the digest of the idempotency key, or nil. If it is set, Record must be the canonical
-	// digest of the record. Refusal must return the body of the event to append if another record,
-	// at seq first, already holds the key (spec: Idempotency).
+	// KeyDigest is the digest of the idempotency key, or nil. If it is not nil, RecordDigest must
+	// be the canonical digest of the record. RefusalBody must return the body of the event to
+	// append if another record, at seq first, already holds the key (spec: Idempotency).
 	KeyDigest    *proofs.Hash
 	RecordDigest proofs.Hash
 	RefusalBody  func(first uint64) []byte
-	// IsRefusal means that Body logs the refusal of the record. The event does not claim the key, but
-	// if the record already holds the key, the outcome is still Replayed.
+	// IsRefusal means that Body logs the refusal of the record. The event does not claim the key,
+	// but if the record already holds the key, the outcome is still OutcomeReplayed.
 	IsRefusal bool
 	// MatchKeyOnly means that the key alone identifies the record: if any record holds the key, the
-	// outcome is Replayed, and no refusal is logged.
+	// outcome is OutcomeReplayed, and no refusal is logged.
 	MatchKeyOnly bool
 	// rekey returns the keyring that signs the commit of the event and all later commits, given the
 	// event's seq. If it is nil, the keyring does not change.
@@ -51,13 +52,14 @@ const (
 // Ack acknowledges a submission after its commit.
 type Ack struct {
 	Outcome Outcome
-	// FirstSeq is the seq of the event that holds the key. It is set only for Replayed and Conflicted.
-	FirstSeq uint64
+	// KeyHolderSeq is the seq of the event that holds the key. It is set only for OutcomeReplayed
+	// and OutcomeConflicted.
+	KeyHolderSeq uint64
 	// Entry is the log entry of the appended event: prev_event_hash followed by the event body. For
-	// Replayed, it is the entry of the event at First.
+	// OutcomeReplayed, it is the entry of the event at KeyHolderSeq.
 	Entry []byte
-	// The fields from Seq to TimeText describe the appended event. For Conflicted, this event is
-	// the refusal. For Replayed, the fields are zero.
+	// Seq, EventHash, LeafHash, Time, and TimeText describe the appended event. For
+	// OutcomeConflicted, this event is the refusal. For OutcomeReplayed, the fields are zero.
 	Seq       uint64
 	EventHash proofs.Hash
 	LeafHash  proofs.Hash
@@ -80,8 +82,9 @@ type Ticket struct {
 }
 
 // Wait waits until the event is durable or its batch has failed. It cannot be canceled, because the
-// sequencer uses the submission's memory until then. The error is ErrClaimMismatch if the database assigns
-// the idempotency key to an event that does not claim it; in this case, nothing was recorded.
+// sequencer uses the submission's memory until then. The error is ErrKeyClaimMismatch if the
+// database assigns the idempotency key to an event that does not claim it; in this case, nothing
+// was recorded.
 func (t Ticket) Wait() (Ack, error) {
 	<-t.batch.done
 	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
@@ -93,7 +96,7 @@ func (t Ticket) Wait() (Ack, error) {
 	}
 	// Check the claim here, where callers run in parallel, rather than in the sequencer.
 	var err error
-	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{Key: *t.item.KeyDigest, RecordDigest: t.item.RecordDigest, Seq: ack.FirstSeq}); err != nil {
+	if ack.Entry, err = t.ledger.reader.checkClaim(storage.Claim{KeyDigest: *t.item.KeyDigest, RecordDigest: t.item.RecordDigest, Seq: ack.KeyHolderSeq}); err != nil {
 		return Ack{}, err
 	}
 	return ack, nil
@@ -156,15 +159,15 @@ func (s *Submission) size() int {
 	return size
 }
 
-// verbsAhead limits the number of verbs that AppendVerbs has queued but not yet reported.
-const verbsAhead = 1 << 10
+// actionsAhead limits the number of actions that AppendActions has queued but not yet reported.
+const actionsAhead = 1 << 10
 
-// AppendVerbs appends each verb as a separate event, in order, and calls done with each
-// acknowledgement. It queues several verbs before it waits, so that one commit can contain many of
-// them. If it returns an error, including when ctx is canceled, the log contains exactly the verbs
-// that were reported to done. There are two exceptions: done itself returned the error, or the
-// outcome of a commit is unknown.
-func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], actor string, done func(Ack) error) error {
+// AppendActions appends each action as a separate event, in order, and calls done with each
+// acknowledgement. It queues several actions before it waits, so that one commit can contain many
+// of them. If it returns an error, including when ctx is canceled, the log contains exactly the
+// actions that were reported to done. There are two exceptions: done itself returned the error, or
+// the outcome of a commit is unknown.
+func (l *Ledger) AppendActions(ctx context.Context, actions iter.Seq[*record.Action], actor string, done func(Ack) error) error {
 	var waiting []Ticket
 	var failed, doneFailed error
 	report := func() {
@@ -178,30 +181,30 @@ func (l *Ledger) AppendVerbs(ctx context.Context, verbs iter.Seq[*record.Verb], 
 			failed = err
 		}
 	}
-	for v := range verbs {
+	for action := range actions {
 		if failed == nil {
 			failed = ctx.Err()
 		}
 		if failed != nil {
 			break
 		}
-		ticket, err := l.enqueueVerb(ctx, v, actor)
+		ticket, err := l.enqueueAction(ctx, action, actor)
 		if err != nil {
 			failed = err
 			break
 		}
-		if waiting = append(waiting, ticket); len(waiting) == verbsAhead {
+		if waiting = append(waiting, ticket); len(waiting) == actionsAhead {
 			report()
 		}
 	}
-	for len(waiting) > 0 { // queued verbs can reach the log even after an error
+	for len(waiting) > 0 { // queued actions can reach the log even after an error
 		report()
 	}
 	return failed
 }
 
-func (l *Ledger) enqueueVerb(ctx context.Context, v *record.Verb, actor string) (Ticket, error) {
-	s, err := l.PrepareVerb(v, actor, "")
+func (l *Ledger) enqueueAction(ctx context.Context, action *record.Action, actor string) (Ticket, error) {
+	s, err := l.PrepareAction(action, actor, "")
 	if err != nil {
 		return Ticket{}, err
 	}

@@ -47,7 +47,7 @@ func BenchmarkInclusion(b *testing.B) {
 			index := uint64(0)
 			for b.Loop() {
 				index = (index + 104_729) % size
-				if _, err := p.Inclusion(index, size); err != nil {
+				if _, err := p.InclusionProof(index, size); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -57,7 +57,7 @@ func BenchmarkInclusion(b *testing.B) {
 			index := uint64(0)
 			for b.Loop() {
 				index = (index + 104_729) % (size - 1)
-				if _, err := p.Inclusion(index, size-1); err != nil {
+				if _, err := p.InclusionProof(index, size-1); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -68,7 +68,7 @@ func BenchmarkInclusion(b *testing.B) {
 			index := uint64(0)
 			for b.Loop() {
 				index = (index + 104_729) % size
-				if _, err := p.Inclusion(index, size); err != nil {
+				if _, err := p.InclusionProof(index, size); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -27,17 +27,17 @@ func (c Checkpoint) text() string {
 	return string(log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// Sign returns the checkpoint as a signed note. It returns ErrOrigin if the checkpoint's origin is
-// not the signer's.
+// Sign returns the checkpoint as a signed note. It returns ErrWrongOrigin if the checkpoint's
+// origin is not the signer's.
 func (s *Signer) Sign(c Checkpoint) ([]byte, error) { return SignCheckpoint(c, s) }
 
 // SignCheckpoint returns the checkpoint as a signed note, with a signature from each of the signers
-// in the given order. It returns ErrOrigin if a signer's origin is not the checkpoint's.
+// in the given order. It returns ErrWrongOrigin if a signer's origin is not the checkpoint's.
 func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 	keys := make([]note.Signer, len(signers))
 	for i, s := range signers {
 		if c.Origin != s.Origin() {
-			return nil, fmt.Errorf("%w: the checkpoint has the origin %.100q, but the signer has %.100q", ErrOrigin, c.Origin, s.Origin())
+			return nil, fmt.Errorf("%w: the checkpoint has the origin %.100q, but the signer's origin is %.100q", ErrWrongOrigin, c.Origin, s.Origin())
 		}
 		keys[i] = s.signer
 	}
@@ -54,7 +54,7 @@ func SignCheckpoint(c Checkpoint, signers ...*Signer) ([]byte, error) {
 //   - ErrMalformed, if the note is not in the canonical form of tlog-checkpoint
 //   - ErrWrongKey, if the note has no signature from any of the verifiers
 //   - ErrSignature, if a signature from one of the verifiers is invalid
-//   - ErrOrigin, if no verifier that signed the note has the checkpoint's origin as its name
+//   - ErrWrongOrigin, if no verifier that signed the note has the checkpoint's origin as its name
 //   - ErrRetiredKey, if the verifier with that name was retired at a smaller size
 func OpenCheckpoint(signed []byte, verifiers ...*Verifier) (Checkpoint, error) {
 	if len(signed) > maxCheckpoint {
@@ -100,7 +100,7 @@ func readCheckpoint(opened *note.Note, known knownKeys) (Checkpoint, error) {
 	if refusal != nil {
 		return Checkpoint{}, refusal
 	}
-	return Checkpoint{}, fmt.Errorf("%w: the checkpoint has the origin %.100q, but is signed by %s", ErrOrigin, c.Origin, signatureNames(opened.Sigs))
+	return Checkpoint{}, fmt.Errorf("%w: the checkpoint has the origin %.100q, but is signed by %s", ErrWrongOrigin, c.Origin, signatureNames(opened.Sigs))
 }
 
 // parseCheckpoint parses the signed part of a note, which may have extension lines. It returns

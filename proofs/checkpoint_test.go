@@ -119,7 +119,7 @@ func TestCheckpoints(t *testing.T) {
 		require.Equal(t, log.Checkpoint{Origin: c.Origin, Size: c.Size, Hash: c.Root[:]}, *theirs)
 	}
 	_, err := signer.Sign(Checkpoint{Origin: "other.example"})
-	require.ErrorIs(t, err, ErrOrigin)
+	require.ErrorIs(t, err, ErrWrongOrigin)
 }
 
 // signText signs text as a note, even if it is not a valid checkpoint.
@@ -167,7 +167,7 @@ func TestOpenCheckpointErrors(t *testing.T) {
 		"changed size":         {strings.Replace(good, "\n7\n", "\n8\n", 1), ErrSignature},
 		"added extension":      {strings.Replace(good, "\n\n", "\nmore\n\n", 1), ErrSignature},
 		"changed origin":       {strings.Replace(good, testOrigin, "ledger.example/changed", 1), ErrSignature},
-		"other origin":         {string(signText(t, "ledger.example/other\n7\n"+root+"\n", signer)), ErrOrigin},
+		"other origin":         {string(signText(t, "ledger.example/other\n7\n"+root+"\n", signer)), ErrWrongOrigin},
 		"leading zero":         {string(signText(t, testOrigin+"\n07\n"+root+"\n", signer)), ErrMalformed},
 		"signed size":          {string(signText(t, testOrigin+"\n+7\n"+root+"\n", signer)), ErrMalformed},
 		"huge size":            {string(signText(t, testOrigin+"\n18446744073709551616\n"+root+"\n", signer)), ErrMalformed},

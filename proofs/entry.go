@@ -37,10 +37,10 @@ type LinkedEntry struct {
 	Body      []byte // event body; aliases the entry
 }
 
-// Next verifies that entry links to the previous entry, advances the chain, and returns the entry's
-// hashes. It returns ErrChainLink if the entry links to a different event. After an error, the
-// chain is unchanged.
-func (c *Chain) Next(entry []byte) (LinkedEntry, error) {
+// Advance verifies that entry links to the previous entry, advances the chain, and returns the
+// entry's hashes. It returns ErrChainLink if the entry links to a different event. After an error,
+// the chain is unchanged.
+func (c *Chain) Advance(entry []byte) (LinkedEntry, error) {
 	prev, body, err := SplitEntry(entry)
 	if err != nil {
 		return LinkedEntry{}, fmt.Errorf("splitting entry %d: %w", c.Size, err)

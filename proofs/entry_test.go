@@ -46,11 +46,11 @@ func TestVectors(t *testing.T) {
 	for _, v := range vectors.Events {
 		var doc pyjson.Document
 		require.NoError(t, doc.Parse(v.Body))
-		body := doc.Root().AppendCanonical(nil, pyjson.Compact)
+		body := doc.Root().AppendCanonical(nil, pyjson.CompactForm)
 		entry := AppendEntry(nil, hexHash(t, v.Prev), body)
 		require.Equal(t, v.Entry, hex.EncodeToString(entry))
 
-		link, err := chain.Next(entry)
+		link, err := chain.Advance(entry)
 		require.NoError(t, err)
 		require.Equal(t, body, link.Body)
 		require.Equal(t, hexHash(t, v.Event), link.EventHash)
@@ -93,12 +93,12 @@ func TestSplitEntry(t *testing.T) {
 
 func TestChainRefuses(t *testing.T) {
 	var chain Chain
-	_, err := chain.Next(AppendEntry(nil, Hash{1}, []byte("{}")))
+	_, err := chain.Advance(AppendEntry(nil, Hash{1}, []byte("{}")))
 	require.ErrorIs(t, err, ErrChainLink)
-	_, err = chain.Next(AppendEntry(nil, Hash{}, nil))
+	_, err = chain.Advance(AppendEntry(nil, Hash{}, nil))
 	require.ErrorIs(t, err, ErrMalformed)
 	require.Equal(t, Chain{}, chain)
-	_, err = chain.Next(AppendEntry(nil, Hash{}, []byte("{}")))
+	_, err = chain.Advance(AppendEntry(nil, Hash{}, []byte("{}")))
 	require.NoError(t, err)
 }
 

@@ -11,7 +11,7 @@ var (
 	// ErrMalformed means that the bytes are not in the expected format.
 	ErrMalformed = errors.New("proofs: malformed")
 	// ErrTooLong means that an entry is longer than MaxEntryBytes.
-	ErrTooLong = errors.New("proofs: entry too long")
+	ErrTooLong = errors.New("proofs: the entry is too long")
 	// ErrNoProof means that the receipt is minimal and thus has no proof, or that the proof file
 	// does not include the entry to verify.
 	ErrNoProof = errors.New("proofs: no proof to verify")
@@ -21,9 +21,9 @@ var (
 	ErrSignature = errors.New("proofs: invalid signature")
 	// ErrRetiredKey means that every known key that signed had been retired at a smaller size.
 	ErrRetiredKey = errors.New("proofs: signed by a retired key")
-	// ErrOrigin means that a known key signed the checkpoint, but the checkpoint's origin names a
-	// different log.
-	ErrOrigin = errors.New("proofs: checkpoint belongs to a different log")
+	// ErrWrongOrigin means that a known key signed the checkpoint, but the checkpoint's origin
+	// names a different log.
+	ErrWrongOrigin = errors.New("proofs: the checkpoint belongs to a different log")
 	// ErrChainLink means that prev_event_hash, event_hash, or leaf_hash does not match the
 	// entries.
 	ErrChainLink = errors.New("proofs: the chain link is broken")

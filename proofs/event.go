@@ -31,7 +31,7 @@ func readEvent(body []byte) (event, error) {
 	if pointer, found := root.FindLoneSurrogate(); found {
 		return event{}, fmt.Errorf("%w: the event has a lone surrogate at %q", ErrMalformed, pointer)
 	}
-	if !bytes.Equal(root.AppendCanonical(make([]byte, 0, len(body)), pyjson.Compact), body) {
+	if !bytes.Equal(root.AppendCanonical(make([]byte, 0, len(body)), pyjson.CompactForm), body) {
 		return event{}, fmt.Errorf("%w: the event is not in canonical form", ErrMalformed)
 	}
 	var r reader
@@ -83,7 +83,7 @@ func canonicalOrNil(v pyjson.Value) []byte {
 	if v.Kind() == pyjson.Absent {
 		return nil
 	}
-	return v.AppendCanonical(nil, pyjson.Compact)
+	return v.AppendCanonical(nil, pyjson.CompactForm)
 }
 
 // reader reads typed values from JSON. It keeps the first error, which wraps ErrMalformed and names
@@ -163,7 +163,7 @@ func (r *reader) object(v pyjson.Value, what string) []byte {
 	if v.Kind() != pyjson.Object {
 		r.fail("%s is not an object", what)
 	}
-	return v.AppendCanonical(nil, pyjson.Compact)
+	return v.AppendCanonical(nil, pyjson.CompactForm)
 }
 
 // objectOrEmpty reads an object and returns it as canonical JSON. It returns {} if v is absent.

@@ -99,7 +99,7 @@ func keyMaterial(encoded string) (name string, material [ed25519.SeedSize]byte, 
 	_, text, _ := strings.Cut(rest, "+")
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != 1+len(material) || raw[0] != algorithmEd25519 {
-		return "", material, fmt.Errorf("%w: not an Ed25519 note key", ErrMalformed)
+		return "", material, fmt.Errorf("%w: the key is not an Ed25519 note key", ErrMalformed)
 	}
 	return name, [ed25519.SeedSize]byte(raw[1:]), nil
 }
@@ -159,9 +159,9 @@ func (v *Verifier) WithRetirement(size uint64) *Verifier {
 	return &retired
 }
 
-// SignedUpTo returns the largest tree size for which v accepts the key's signature. If there is no
-// bound, retired is false.
-func (v *Verifier) SignedUpTo() (size uint64, retired bool) {
+// RetirementSize returns the largest tree size for which v accepts the key's signature. If there is
+// no bound, retired is false.
+func (v *Verifier) RetirementSize() (size uint64, retired bool) {
 	if v.until == nil {
 		return 0, false
 	}

@@ -14,8 +14,8 @@ type KeyStep string
 
 // These are the steps of a rotation. Between them, both keys sign.
 const (
-	KeyIntroduced KeyStep = "introduced" // the new key begins to sign, in addition to the current key
-	KeyRetired    KeyStep = "retired"    // the old key stops signing, so only the new key signs
+	KeyStepIntroduced KeyStep = "introduced" // the new key begins to sign, in addition to the current key
+	KeyStepRetired    KeyStep = "retired"    // the old key stops signing, so only the new key signs
 )
 
 // KeyChange is the content of a key_rotated event's record (spec: Key rotation events).
@@ -23,8 +23,8 @@ type KeyChange struct {
 	Step KeyStep
 	// Previous is the key that is being replaced, and Next is its successor.
 	Previous, Next *Verifier
-	// Handover is the note that NewHandover returns. It is nil if Step is KeyRetired.
-	Handover []byte
+	// HandoverNote is the note that SignHandover returns. It is nil if Step is KeyStepRetired.
+	HandoverNote []byte
 }
 
 // handoverTitle is the first line of a handover. It cannot be mistaken for the first line of a
@@ -35,12 +35,12 @@ func handoverText(previous, next *Verifier) string {
 	return handoverTitle + previous.Name() + "\n" + previous.String() + "\n" + next.String() + "\n"
 }
 
-// NewHandover returns the signed note in which a log's key names its successor. The previous key's
+// SignHandover returns the signed note in which a log's key names its successor. The previous key's
 // signature authorises the next key. The next key's signature proves that the successor has the
 // private key.
-func NewHandover(previous, next *Signer) ([]byte, error) {
+func SignHandover(previous, next *Signer) ([]byte, error) {
 	if previous.Origin() != next.Origin() {
-		return nil, fmt.Errorf("%w: the next key has the origin %.100q, but the previous key has %.100q", ErrOrigin, next.Origin(), previous.Origin())
+		return nil, fmt.Errorf("%w: the next key has the origin %.100q, but the previous key has %.100q", ErrWrongOrigin, next.Origin(), previous.Origin())
 	}
 	text := handoverText(previous.Verifier(), next.Verifier())
 	signed, err := note.Sign(&note.Note{Text: text}, next.signer, previous.signer)
@@ -60,13 +60,13 @@ func verifyHandover(handover []byte, previous, next *Verifier) error {
 		opened, err := note.Open(handover, knownKeys{v})
 		switch {
 		case errors.As(err, new(*note.UnverifiedNoteError)):
-			return fmt.Errorf("%w: the handover has no signature by %s", ErrWrongKey, v)
+			return fmt.Errorf("%w: the handover has no signature from %s", ErrWrongKey, v)
 		case errors.As(err, new(*note.InvalidSignatureError)):
 			return fmt.Errorf("%w: the signature of %s does not match the handover's text", ErrSignature, v)
 		case err != nil:
 			return fmt.Errorf("%w: parsing the handover: %w", ErrMalformed, err)
 		case opened.Text != handoverText(previous, next):
-			return fmt.Errorf("%w: the handover is not from %s to %s", ErrMalformed, previous, next)
+			return fmt.Errorf("%w: the handover is not from the key %s to the key %s", ErrMalformed, previous, next)
 		}
 	}
 	return nil
@@ -82,9 +82,9 @@ func ParseKeyChange(record pyjson.Value) (KeyChange, error) {
 	c.Next = r.verifier(record.Member("verifier_key"), "verifier_key")
 	handover := record.Member("handover")
 	switch c.Step {
-	case KeyIntroduced:
-		c.Handover = []byte(r.text(handover, "handover"))
-	case KeyRetired:
+	case KeyStepIntroduced:
+		c.HandoverNote = []byte(r.text(handover, "handover"))
+	case KeyStepRetired:
 		if handover.Kind() != pyjson.Absent {
 			r.fail("the event retires a key but has a handover, which is allowed only when a key is introduced")
 		}

@@ -24,10 +24,10 @@ type KeyHistory struct {
 // LogKey is one key of a log.
 type LogKey struct {
 	Verifier *Verifier // has a size bound if the key is retired (Verifier.WithRetirement)
-	// ReplacedAtSeq is the seq of the event that introduced the next key, and Handover is the note in
-	// that event. They are 0 and nil for the newest key.
+	// ReplacedAtSeq is the seq of the event that introduced the next key, and HandoverNote is the
+	// note in that event. They are 0 and nil for the newest key.
 	ReplacedAtSeq uint64
-	Handover      []byte
+	HandoverNote  []byte
 }
 
 // NewKeyHistory returns the history of a log whose only key is the one in its ledger_created event.
@@ -52,32 +52,32 @@ func NewKeyHistoryFromEntry(entry []byte) (*KeyHistory, error) {
 
 // Add applies the change in the event at seq, which must be greater than the seq of every earlier
 // change. The error shows which rule was broken (spec: Key rotation). It is ErrMalformed if the
-// step is out of order or names the wrong keys, and ErrOrigin if the next key has a different
+// step is out of order or names the wrong keys, and ErrWrongOrigin if the next key has a different
 // origin. It is ErrMalformed, ErrWrongKey, or ErrSignature if the handover is not valid. After an
 // error, the history is unchanged.
 func (h *KeyHistory) Add(seq uint64, c KeyChange) error {
-	current, overlapping := h.Current(), h.OverlapKey()
+	current, overlapping := h.CurrentKey(), h.OverlappingKey()
 	switch {
-	case c.Step == KeyIntroduced && overlapping != nil:
-		return fmt.Errorf("%w: another key is introduced while %s still overlaps with the newest key", ErrMalformed, overlapping)
-	case c.Step == KeyIntroduced && c.Previous.String() != current.String():
+	case c.Step == KeyStepIntroduced && overlapping != nil:
+		return fmt.Errorf("%w: the event introduces another key while %s still overlaps with the newest key", ErrMalformed, overlapping)
+	case c.Step == KeyStepIntroduced && c.Previous.String() != current.String():
 		return fmt.Errorf("%w: the event replaces %s, but the log's current key is %s", ErrMalformed, c.Previous, current)
-	case c.Step == KeyIntroduced && c.Next.Name() != current.Name():
-		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has the origin %.100q", ErrOrigin, c.Next.Name(), current.Name())
-	case c.Step == KeyIntroduced && h.Contains(c.Next):
+	case c.Step == KeyStepIntroduced && c.Next.Name() != current.Name():
+		return fmt.Errorf("%w: the next key has the origin %.100q, but the log has the origin %.100q", ErrWrongOrigin, c.Next.Name(), current.Name())
+	case c.Step == KeyStepIntroduced && h.Contains(c.Next):
 		return fmt.Errorf("%w: the log already has the key %s", ErrMalformed, c.Next)
-	case c.Step == KeyRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
+	case c.Step == KeyStepRetired && (overlapping == nil || c.Previous.String() != overlapping.String() || c.Next.String() != current.String()):
 		return fmt.Errorf("%w: the event retires %s in favour of %s, but the two keys do not overlap", ErrMalformed, c.Previous, c.Next)
 	}
 	last := len(h.keys) - 1
-	if c.Step == KeyRetired {
+	if c.Step == KeyStepRetired {
 		h.keys[last-1].Verifier = h.keys[last-1].Verifier.WithRetirement(seq)
 		return nil
 	}
-	if err := verifyHandover(c.Handover, current, c.Next); err != nil {
+	if err := verifyHandover(c.HandoverNote, current, c.Next); err != nil {
 		return err
 	}
-	h.keys[last].ReplacedAtSeq, h.keys[last].Handover = seq, c.Handover
+	h.keys[last].ReplacedAtSeq, h.keys[last].HandoverNote = seq, c.HandoverNote
 	h.keys = append(h.keys, LogKey{Verifier: c.Next})
 	return nil
 }
@@ -122,17 +122,17 @@ func recordOfKind(entry []byte, kind string) (pyjson.Value, error) {
 // Clone returns an independent copy of h.
 func (h *KeyHistory) Clone() *KeyHistory { return &KeyHistory{keys: slices.Clone(h.keys)} }
 
-// Current returns the newest key.
-func (h *KeyHistory) Current() *Verifier { return h.keys[len(h.keys)-1].Verifier }
+// CurrentKey returns the newest key.
+func (h *KeyHistory) CurrentKey() *Verifier { return h.keys[len(h.keys)-1].Verifier }
 
-// OverlapKey returns the previous key if it still signs along with the newest key, and nil
+// OverlappingKey returns the previous key if it still signs along with the newest key, and nil
 // otherwise.
-func (h *KeyHistory) OverlapKey() *Verifier {
+func (h *KeyHistory) OverlappingKey() *Verifier {
 	if len(h.keys) == 1 {
 		return nil
 	}
 	before := h.keys[len(h.keys)-2].Verifier
-	if _, retired := before.SignedUpTo(); retired {
+	if _, retired := before.RetirementSize(); retired {
 		return nil
 	}
 	return before
@@ -146,7 +146,7 @@ func (h *KeyHistory) ChangeSeqs() []uint64 {
 	var seqs []uint64
 	for _, k := range h.keys[:len(h.keys)-1] {
 		seqs = append(seqs, k.ReplacedAtSeq)
-		if until, retired := k.Verifier.SignedUpTo(); retired {
+		if until, retired := k.Verifier.RetirementSize(); retired {
 			seqs = append(seqs, until)
 		}
 	}
@@ -181,7 +181,7 @@ func (h *KeyHistory) SigningKeysAt(size uint64) []*Verifier {
 		if i > 0 && size <= h.keys[i-1].ReplacedAtSeq {
 			continue // the key was introduced after the given size
 		}
-		if until, retired := k.Verifier.SignedUpTo(); retired && size > until {
+		if until, retired := k.Verifier.RetirementSize(); retired && size > until {
 			break
 		}
 		list = append(list, k.Verifier)
@@ -219,7 +219,7 @@ func (h *KeyHistory) OpenLaterCheckpoint(signed []byte, known uint64, trusted, s
 	case checkpoint.Size <= known:
 		return h.OpenCheckpoint(signed, trusted...)
 	case len(h.VerifiersFrom(trusted...)) > 0:
-		later = append(later, h.Current())
+		later = append(later, h.CurrentKey())
 	}
 	if _, err := OpenCheckpoint(signed, later...); err != nil {
 		return Checkpoint{}, fmt.Errorf("the newest key must sign the checkpoint of size %d: %w", checkpoint.Size, err)
@@ -249,7 +249,7 @@ func (h *KeyHistory) ReplacedKeys() []LogKey {
 func ParseKeyHistory(text []byte) (*KeyHistory, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
-		return nil, fmt.Errorf("%w: parsing the log key: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: parsing the log's keys: %w", ErrMalformed, err)
 	}
 	var r reader
 	root := r.allowOnly(doc.Root(), "log key", "origin", "verifier_key", "retired")
@@ -299,10 +299,10 @@ type replacedText struct {
 
 // MarshalJSON implements json.Marshaler. ParseKeyHistory parses the result.
 func (h *KeyHistory) MarshalJSON() ([]byte, error) {
-	text := logKeyText{Origin: h.Current().Name(), VerifierKey: h.Current().String(), Retired: []replacedText{}}
+	text := logKeyText{Origin: h.CurrentKey().Name(), VerifierKey: h.CurrentKey().String(), Retired: []replacedText{}}
 	for _, k := range h.ReplacedKeys() {
-		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAtSeq, Handover: string(k.Handover)}
-		if size, retired := k.Verifier.SignedUpTo(); retired {
+		row := replacedText{VerifierKey: k.Verifier.String(), ReplacedAt: k.ReplacedAtSeq, Handover: string(k.HandoverNote)}
+		if size, retired := k.Verifier.RetirementSize(); retired {
 			row.SignedUpTo = &size
 		}
 		text.Retired = append(text.Retired, row)
@@ -330,8 +330,8 @@ func (r *reader) replaced(v pyjson.Value, previous, next *Verifier) []seqChange 
 	r.allowOnly(v, "retired", "verifier_key", "replaced_at", "signed_up_to", "handover")
 	var changes []seqChange
 	if until := v.Member("signed_up_to"); until.IsGiven() {
-		changes = append(changes, seqChange{r.count(until, "signed_up_to"), KeyChange{Step: KeyRetired, Previous: previous, Next: next}})
+		changes = append(changes, seqChange{r.count(until, "signed_up_to"), KeyChange{Step: KeyStepRetired, Previous: previous, Next: next}})
 	}
-	introduced := KeyChange{Step: KeyIntroduced, Previous: previous, Next: next, Handover: []byte(r.text(v.Member("handover"), "handover"))}
+	introduced := KeyChange{Step: KeyStepIntroduced, Previous: previous, Next: next, HandoverNote: []byte(r.text(v.Member("handover"), "handover"))}
 	return append(changes, seqChange{r.count(v.Member("replaced_at"), "replaced_at"), introduced})
 }

@@ -14,21 +14,21 @@ import (
 
 // introduced returns the key change in which previous introduces next.
 func introduced(t require.TestingT, previous, next *Signer) KeyChange {
-	handover, err := NewHandover(previous, next)
+	handover, err := SignHandover(previous, next)
 	require.NoError(t, err)
-	return KeyChange{Step: KeyIntroduced, Previous: previous.Verifier(), Next: next.Verifier(), Handover: handover}
+	return KeyChange{Step: KeyStepIntroduced, Previous: previous.Verifier(), Next: next.Verifier(), HandoverNote: handover}
 }
 
 func retired(previous, next *Signer) KeyChange {
-	return KeyChange{Step: KeyRetired, Previous: previous.Verifier(), Next: next.Verifier()}
+	return KeyChange{Step: KeyStepRetired, Previous: previous.Verifier(), Next: next.Verifier()}
 }
 
 // recordOf returns the JSON record of the event that makes a key change.
 func recordOf(t testing.TB, c KeyChange) []byte {
 	t.Helper()
 	text := fmt.Appendf(nil, `{"digest":"","previous_key":%q,"step":%q,"verifier_key":%q`, c.Previous, c.Step, c.Next)
-	if c.Handover != nil {
-		text = pyjson.AppendString(append(text, `,"handover":`...), c.Handover)
+	if c.HandoverNote != nil {
+		text = pyjson.AppendString(append(text, `,"handover":`...), c.HandoverNote)
 	}
 	return append(text, '}')
 }
@@ -58,7 +58,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			require.NoError(t, h.Add(seq, introduced(t, signers[i], next)))
 			changes++
 			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "three keys cannot overlap")
-			require.Equal(t, signers[i].Verifier().String(), h.OverlapKey().String())
+			require.Equal(t, signers[i].Verifier().String(), h.OverlappingKey().String())
 			if i == len(signers)-2 && rapid.Bool().Draw(t, "overlapping") {
 				break
 			}
@@ -66,7 +66,7 @@ func TestKeysSignWhileTheyAreInForce(t *testing.T) {
 			require.NoError(t, h.Add(seq, retired(signers[i], next)))
 			changes++
 			until[i] = seq
-			require.Nil(t, h.OverlapKey())
+			require.Nil(t, h.OverlappingKey())
 			require.ErrorIs(t, h.Add(seq+1, retired(signers[i], next)), ErrMalformed)
 			require.ErrorIs(t, h.Add(seq+1, introduced(t, next, signers[i])), ErrMalformed, "a replaced key cannot be introduced again")
 		}
@@ -145,7 +145,7 @@ func TestBothSignaturesCount(t *testing.T) {
 	_, err = OpenCheckpoint(broken, a.Verifier(), b.Verifier())
 	require.ErrorIs(t, err, ErrSignature)
 	_, err = SignCheckpoint(Checkpoint{Origin: testOrigin}, a, testSigner(t, "other.example", 1))
-	require.ErrorIs(t, err, ErrOrigin)
+	require.ErrorIs(t, err, ErrWrongOrigin)
 }
 
 func TestInvalidHandovers(t *testing.T) {
@@ -155,12 +155,12 @@ func TestInvalidHandovers(t *testing.T) {
 		change KeyChange
 		err    error
 	}{
-		"none":              {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
-		"of another key":    {KeyChange{KeyIntroduced, a.Verifier(), c.Verifier(), good.Handover}, ErrMalformed},
-		"by an unknown key": {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).Handover}, ErrWrongKey},
-		"not authorised":    {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).Handover}, ErrWrongKey},
-		"the other way":     {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).Handover}, ErrMalformed},
-		"changed":           {KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.Handover), "v1", "v2", 1))}, ErrSignature},
+		"none":              {KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), nil}, ErrMalformed},
+		"of another key":    {KeyChange{KeyStepIntroduced, a.Verifier(), c.Verifier(), good.HandoverNote}, ErrMalformed},
+		"by an unknown key": {KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), introduced(t, c, b).HandoverNote}, ErrWrongKey},
+		"not authorised":    {KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, c).HandoverNote}, ErrWrongKey},
+		"the other way":     {KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), introduced(t, b, a).HandoverNote}, ErrMalformed},
+		"changed":           {KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), []byte(strings.Replace(string(good.HandoverNote), "v1", "v2", 1))}, ErrSignature},
 		"not the present":   {introduced(t, c, b), ErrMalformed},
 		"itself":            {introduced(t, a, a), ErrMalformed},
 		"retired too soon":  {retired(a, b), ErrMalformed},
@@ -169,12 +169,12 @@ func TestInvalidHandovers(t *testing.T) {
 		require.ErrorIs(t, h.Add(5, k.change), k.err, name)
 		require.Equal(t, string(logKey(t, NewKeyHistory(a.Verifier()))), string(logKey(t, h)), name)
 	}
-	_, err := NewHandover(a, testSigner(t, "other.example", 2))
-	require.ErrorIs(t, err, ErrOrigin)
+	_, err := SignHandover(a, testSigner(t, "other.example", 2))
+	require.ErrorIs(t, err, ErrWrongOrigin)
 	signed, err := a.Sign(Checkpoint{Origin: testOrigin, Size: 1})
 	require.NoError(t, err)
-	require.ErrorIs(t, NewKeyHistory(a.Verifier()).Add(5, KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), signed}), ErrMalformed)
-	_, err = OpenCheckpoint(good.Handover, a.Verifier())
+	require.ErrorIs(t, NewKeyHistory(a.Verifier()).Add(5, KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), signed}), ErrMalformed)
+	_, err = OpenCheckpoint(good.HandoverNote, a.Verifier())
 	require.ErrorIs(t, err, ErrMalformed, "no handover is a checkpoint")
 }
 
@@ -193,7 +193,7 @@ func TestKeyChangesAreReadStrictly(t *testing.T) {
 	good := string(recordOf(t, introduced(t, a, b)))
 	for _, bad := range []string{
 		"{}", "[]", strings.Replace(good, `"step":"introduced"`, `"step":"retired"`, 1), strings.Replace(good, `"step":"introduced"`, `"step":"else"`, 1),
-		strings.Replace(good, `"handover"`, `"note"`, 1), strings.Replace(good, testOrigin, "x", 1), string(recordOf(t, KeyChange{KeyIntroduced, a.Verifier(), b.Verifier(), nil})),
+		strings.Replace(good, `"handover"`, `"note"`, 1), strings.Replace(good, testOrigin, "x", 1), string(recordOf(t, KeyChange{KeyStepIntroduced, a.Verifier(), b.Verifier(), nil})),
 	} {
 		_, err := parse(bad)
 		require.ErrorIs(t, err, ErrMalformed, bad)
@@ -217,6 +217,6 @@ func FuzzParseLogKey(f *testing.F) {
 		again, err := ParseKeyHistory(logKey(t, h))
 		require.NoError(t, err)
 		require.Equal(t, string(logKey(t, h)), string(logKey(t, again)))
-		require.True(t, h.Contains(h.Current()))
+		require.True(t, h.Contains(h.CurrentKey()))
 	})
 }

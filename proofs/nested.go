@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NestedFormat is the name and version of the format of nested proofs.
-const NestedFormat = "colophon-nested-proof@1"
+// NestedProofFormat is the name and version of the format of nested proofs.
+const NestedProofFormat = "colophon-nested-proof@1"
 
 // NestedProof proves one part of a record: a stage of a run-DAG or a citation in a citation set. A
 // stage is proved by its path to the run's root. The receipt proves that the record is in the
@@ -38,7 +38,7 @@ type NestedStage struct {
 }
 
 // PathStep is one step of a path in the tree of a run.
-type PathStep = rules.PathStep
+type PathStep = rules.MerkleStep
 
 // NestedCitation is one citation of a citation set.
 type NestedCitation struct {
@@ -53,7 +53,7 @@ const maxStagePath = 16
 // AppendJSON appends the proof as one JSON object in valid UTF-8. It returns ErrMalformed if
 // n.Text is not WTF-8.
 func (n *NestedProof) AppendJSON(dst []byte) ([]byte, error) {
-	dst = append(dst, `{"format":"`+NestedFormat+`",`...)
+	dst = append(dst, `{"format":"`+NestedProofFormat+`",`...)
 	if n.Stage != nil {
 		dst = n.Stage.appendJSON(append(dst, `"stage":`...))
 	} else {
@@ -63,7 +63,7 @@ func (n *NestedProof) AppendJSON(dst []byte) ([]byte, error) {
 	}
 	if n.Text != nil {
 		var ok bool
-		if dst, ok = pyjson.AppendEscaped(append(dst, `,"text":`...), n.Text); !ok {
+		if dst, ok = pyjson.AppendUTF8String(append(dst, `,"text":`...), n.Text); !ok {
 			return nil, fmt.Errorf("%w: the text is not valid WTF-8", ErrMalformed)
 		}
 	}
@@ -81,7 +81,7 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendHash(append(dst, `{"sibling":`...), step.Sibling)
-		dst = append(strconv.AppendBool(append(dst, `,"is_left":`...), step.IsLeft), '}')
+		dst = append(strconv.AppendBool(append(dst, `,"is_left":`...), step.SiblingIsLeft), '}')
 	}
 	return append(dst, `]}`...)
 }
@@ -101,8 +101,8 @@ func ParseNestedProof(text []byte) (*NestedProof, error) {
 	}
 	var in reader
 	root := in.allowOnly(doc.Root(), "nested proof", "format", "stage", "citation", "text", "receipt")
-	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedFormat {
-		in.fail(`the member "format" is %.100q, but must be %q`, format, NestedFormat)
+	if format := in.text(root.Member("format"), "format"); in.err == nil && format != NestedProofFormat {
+		in.fail(`the member "format" is %.100q, but must be %q`, format, NestedProofFormat)
 	}
 	n := new(NestedProof)
 	stage, citation := root.Member("stage"), root.Member("citation")
@@ -139,16 +139,16 @@ func (r *reader) stage(v pyjson.Value) *NestedStage {
 	}
 	path := v.Member("path")
 	if path.Kind() != pyjson.Array || path.Len() > maxStagePath {
-		r.fail("stage path is not an array of at most %d steps", maxStagePath)
+		r.fail("the stage path is not an array of at most %d steps", maxStagePath)
 		return s
 	}
 	for step := range path.Elements() {
-		r.allowOnly(step, "step of the stage path", "sibling", "is_left")
+		r.allowOnly(step, "a step of the stage path", "sibling", "is_left")
 		left := step.Member("is_left").Kind()
 		if left != pyjson.True && left != pyjson.False {
-			r.fail(`the member "is_left" of a stage path step must be true or false`)
+			r.fail(`the member "is_left" of a step of the stage path must be true or false`)
 		}
-		s.Path = append(s.Path, PathStep{Sibling: r.hash(step.Member("sibling"), "sibling of the stage path"), IsLeft: left == pyjson.True})
+		s.Path = append(s.Path, PathStep{Sibling: r.hash(step.Member("sibling"), "a sibling in the stage path"), SiblingIsLeft: left == pyjson.True})
 	}
 	return s
 }

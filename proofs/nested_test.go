@@ -20,7 +20,7 @@ func recorded(t require.TestingT, kind record.Kind, posted string) (*Receipt, *V
 	r, err := record.Parse(kind, []byte(posted))
 	require.NoError(t, err)
 	defer r.Release()
-	body := r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"})
+	body := r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default"})
 	return sealed(t, record.AppendBodySuffix(body, 0, time.Unix(1767323045, 0)))
 }
 
@@ -35,7 +35,7 @@ func sealed(t require.TestingT, body []byte) (*Receipt, *Verifier) {
 	require.NoError(t, err)
 	receipt, err := NewReceipt(entry)
 	require.NoError(t, err)
-	receipt.Proof = &Proof{Event: body, Inclusion: InclusionProof{TreeSize: 1, Hashes: []Hash{}}, Checkpoint: signed}
+	receipt.Proof = &ReceiptProof{Event: body, Inclusion: InclusionProof{TreeSize: 1, Hashes: []Hash{}}, Checkpoint: signed}
 	return receipt, signer.Verifier()
 }
 
@@ -127,7 +127,7 @@ func TestNestedProofsRefuse(t *testing.T) {
 		"short path":          {func(n *NestedProof) { n.Stage.Path = n.Stage.Path[:2] }, ErrStagePath},
 		"long path":           {func(n *NestedProof) { n.Stage.Path = append(n.Stage.Path, n.Stage.Path[0]) }, ErrStagePath},
 		"another sibling":     {func(n *NestedProof) { n.Stage.Path[1].Sibling[4] ^= 1 }, ErrStagePath},
-		"another side":        {func(n *NestedProof) { n.Stage.Path[0].IsLeft = true }, ErrStagePath},
+		"another side":        {func(n *NestedProof) { n.Stage.Path[0].SiblingIsLeft = true }, ErrStagePath},
 		"path in other order": {func(n *NestedProof) { n.Stage.Path[0], n.Stage.Path[1] = n.Stage.Path[1], n.Stage.Path[0] }, ErrStagePath},
 		"a citation":          {func(n *NestedProof) { n.Stage, n.Citation = nil, &NestedCitation{} }, ErrFieldMismatch},
 		"another checkpoint":  {func(n *NestedProof) { n.Receipt.Proof.Checkpoint[0] ^= 1 }, ErrSignature},
@@ -205,7 +205,7 @@ func TestParseNestedRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":            "",
 		"another version":  replace(stage, "proof@1", "proof@2"),
-		"no format":        replace(stage, `"format":"`+NestedFormat+`",`, ""),
+		"no format":        replace(stage, `"format":"`+NestedProofFormat+`",`, ""),
 		"unknown member":   replace(stage, `"format"`, `"mood":1,"format"`),
 		"member twice":     replace(stage, `"format"`, `"format":"x","format"`),
 		"both parts":       replace(stage, `"stage"`, `"citation":{"index":0,"chunk_hash":""},"stage"`),

@@ -36,19 +36,19 @@ func (p *Prover) Root(size uint64) (Hash, error) {
 	return p.fold(size, uint(bits.Len64(size)))
 }
 
-// Inclusion returns the RFC 6962 inclusion proof for the leaf at index in the tree of the given
-// size. The proof starts with the leaf's sibling.
-func (p *Prover) Inclusion(index, size uint64) ([]Hash, error) {
+// InclusionProof returns the RFC 6962 inclusion proof for the leaf at index in the tree of the
+// given size. The proof starts with the leaf's sibling.
+func (p *Prover) InclusionProof(index, size uint64) ([]Hash, error) {
 	if index >= size || size > p.snapshot.size {
 		return nil, fmt.Errorf("%w: there is no inclusion proof for leaf %d at size %d in a tree of %d leaves", ErrRange, index, size, p.snapshot.size)
 	}
 	return p.path(make([]Hash, 0, pathLength(index, size)), 0, index, size)
 }
 
-// Consistency returns the RFC 6962 proof that the tree of size first is a prefix of the tree
+// ConsistencyProof returns the RFC 6962 proof that the tree of size first is a prefix of the tree
 // of size second. The proof is empty if the sizes are equal. If first is 0 it returns
 // ErrRange: every tree extends the empty tree, and RFC 6962 defines no proof of that.
-func (p *Prover) Consistency(first, second uint64) ([]Hash, error) {
+func (p *Prover) ConsistencyProof(first, second uint64) ([]Hash, error) {
 	if first == 0 || first > second || second > p.snapshot.size {
 		return nil, fmt.Errorf("%w: there is no consistency proof from size %d to size %d in a tree of %d leaves", ErrRange, first, second, p.snapshot.size)
 	}
@@ -189,7 +189,7 @@ func (p *Prover) load(id tileID) (*tile, error) {
 		return nil, err
 	}
 	if root != want {
-		return nil, fmt.Errorf("%w: %v hashes to %x, but the tile above it contains %x",
+		return nil, fmt.Errorf("%w: the tile %v hashes to %x, but the tile above it contains %x",
 			ErrMalformed, TilePath{Level: id.level, Index: id.index, Width: FullTileWidth}, root, want)
 	}
 	return t, nil

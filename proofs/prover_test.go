@@ -20,11 +20,11 @@ func requireProofs(t require.TestingT, p *Prover, leaves []Hash) {
 		require.NoError(t, err)
 		require.Equal(t, modelRoot(leaves[:size]), root, "size %d", size)
 		for _, index := range []int{0, size / 3, size / 2, size - 1} {
-			path, err := p.Inclusion(uint64(index), uint64(size))
+			path, err := p.InclusionProof(uint64(index), uint64(size))
 			require.NoError(t, err)
 			require.Equal(t, modelPath(index, leaves[:size]), path, "leaf %d of %d", index, size)
 
-			path, err = p.Consistency(uint64(index+1), uint64(size))
+			path, err = p.ConsistencyProof(uint64(index+1), uint64(size))
 			require.NoError(t, err)
 			require.Equal(t, modelConsistency(index+1, leaves[:size], true), path, "sizes %d, %d", index+1, size)
 		}
@@ -41,13 +41,13 @@ func TestSmallProofsEqualModel(t *testing.T) {
 	for size := 1; size <= most; size++ {
 		root := modelRoot(leaves[:size])
 		for index := range size {
-			path, err := p.Inclusion(uint64(index), uint64(size))
+			path, err := p.InclusionProof(uint64(index), uint64(size))
 			require.NoError(t, err)
 			require.Equal(t, modelPath(index, leaves[:size]), path, "leaf %d of %d", index, size)
 			require.NoError(t, VerifyInclusion(leaves[index], uint64(index), uint64(size), path, root))
 
 			first := index + 1
-			path, err = p.Consistency(uint64(first), uint64(size))
+			path, err = p.ConsistencyProof(uint64(first), uint64(size))
 			require.NoError(t, err)
 			require.Equal(t, modelConsistency(first, leaves[:size], true), path, "sizes %d, %d", first, size)
 			require.NoError(t, VerifyConsistency(uint64(first), uint64(size), modelRoot(leaves[:first]), root, path))
@@ -91,7 +91,7 @@ func TestProofsAgreeWithTlog(t *testing.T) {
 		require.NoError(r, err)
 		require.Equal(r, Hash(want), root)
 
-		path, err := p.Inclusion(index, size)
+		path, err := p.InclusionProof(index, size)
 		require.NoError(r, err)
 		require.Equal(r, cap(path), len(path))
 		require.NoError(r, tlog.CheckRecord(toTlog(path), int64(size), want, int64(index), tlog.Hash(testLeaf(int(index)))))
@@ -103,7 +103,7 @@ func TestProofsAgreeWithTlog(t *testing.T) {
 		first := index + 1
 		root1, err := p.Root(first)
 		require.NoError(r, err)
-		path, err = p.Consistency(first, size)
+		path, err = p.ConsistencyProof(first, size)
 		require.NoError(r, err)
 		require.NoError(r, tlog.CheckTree(toTlog(path), int64(size), want, int64(first), tlog.Hash(root1)))
 		treeProof, err := tlog.ProveTree(int64(size), int64(first), reference)
@@ -134,11 +134,11 @@ func TestProverRange(t *testing.T) {
 	p := NewProver(tree.Snapshot(), nil, store.read)
 	require.Equal(t, uint64(10), p.Size())
 	for _, c := range [][2]uint64{{0, 0}, {10, 10}, {5, 5}, {6, 5}, {0, 11}, {1 << 63, 1<<64 - 1}} {
-		_, err := p.Inclusion(c[0], c[1])
+		_, err := p.InclusionProof(c[0], c[1])
 		require.ErrorIs(t, err, ErrRange, "leaf %d of %d", c[0], c[1])
 	}
 	for _, c := range [][2]uint64{{0, 0}, {0, 10}, {6, 5}, {5, 11}, {11, 11}, {1 << 63, 1<<64 - 1}} {
-		_, err := p.Consistency(c[0], c[1])
+		_, err := p.ConsistencyProof(c[0], c[1])
 		require.ErrorIs(t, err, ErrRange, "sizes %d, %d", c[0], c[1])
 	}
 	_, err := p.Root(11)
@@ -146,7 +146,7 @@ func TestProverRange(t *testing.T) {
 	_, err = p.Tile(0, 1)
 	require.ErrorIs(t, err, ErrRange)
 
-	same, err := p.Consistency(10, 10)
+	same, err := p.ConsistencyProof(10, 10)
 	require.NoError(t, err)
 	require.Empty(t, same)
 	root, err := p.Root(0)
@@ -163,13 +163,13 @@ func TestProverRefusesDamagedTiles(t *testing.T) {
 		bad.values[id] = slices.Clone(bad.values[id])
 		bad.values[id][77] ^= 1
 		p := NewProver(tree.Snapshot(), nil, bad.read)
-		_, err := p.Inclusion(id.index<<8<<(8*id.level), n)
+		_, err := p.InclusionProof(id.index<<8<<(8*id.level), n)
 		require.ErrorIs(t, err, ErrMalformed, "tile %v", id)
 		_, err = p.Tile(id.level, id.index)
 		require.ErrorContains(t, err, TilePath{Level: id.level, Index: id.index, Width: FullTileWidth}.String())
 
 		delete(bad.values, id)
-		_, err = p.Inclusion(id.index<<8<<(8*id.level), n)
+		_, err = p.InclusionProof(id.index<<8<<(8*id.level), n)
 		require.ErrorIs(t, err, errNoTile, "tile %v", id)
 	}
 	p := NewProver(tree.Snapshot(), nil, good.read)

@@ -36,18 +36,18 @@ type Receipt struct {
 	// event, so no proof covers it.
 	Replayed bool
 
-	// UnprovedMembers lists the names of the additional members that ParseReceipt found, in order of
+	// UnknownMembers lists the names of the additional members that ParseReceipt found, in order of
 	// appearance. The server derived them from other events (spec: Receipts), or this version does
 	// not know them. No proof covers them, so only the server vouches for them.
-	UnprovedMembers []string
+	UnknownMembers []string
 
 	// Proof is nil in a minimal receipt, which proves nothing.
-	Proof *Proof
+	Proof *ReceiptProof
 }
 
-// Proof is the part of a receipt that makes it possible to verify the receipt without access to the
-// ledger.
-type Proof struct {
+// ReceiptProof is the part of a receipt that makes it possible to verify the receipt without access
+// to the ledger.
+type ReceiptProof struct {
 	Event      []byte // the complete event body, as canonical JSON
 	Inclusion  InclusionProof
 	Checkpoint []byte // signed note
@@ -109,7 +109,7 @@ func (r *Receipt) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func (p *Proof) appendJSON(dst []byte) []byte {
+func (p *ReceiptProof) appendJSON(dst []byte) []byte {
 	dst = append(append(dst, `,"event":`...), p.Event...)
 	dst = p.Inclusion.AppendJSON(append(dst, `,"inclusion":`...))
 	return pyjson.AppendString(append(dst, `,"checkpoint":`...), p.Checkpoint)
@@ -119,12 +119,12 @@ func (p *Proof) appendJSON(dst []byte) []byte {
 func (i *InclusionProof) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendUint(append(dst, `{"leaf_index":`...), i.LeafIndex, 10)
 	dst = strconv.AppendUint(append(dst, `,"tree_size":`...), i.TreeSize, 10)
-	dst = AppendHashes(append(dst, `,"hashes":`...), i.Hashes)
+	dst = AppendHashesJSON(append(dst, `,"hashes":`...), i.Hashes)
 	return append(dst, '}')
 }
 
-// AppendHashes appends the hashes as a JSON array of hexadecimal strings (spec: Receipts).
-func AppendHashes(dst []byte, hashes []Hash) []byte {
+// AppendHashesJSON appends the hashes as a JSON array of hexadecimal strings (spec: Receipts).
+func AppendHashesJSON(dst []byte, hashes []Hash) []byte {
 	dst = append(dst, '[')
 	for i, h := range hashes {
 		if i > 0 {
@@ -167,14 +167,14 @@ func (r *Receipt) CoveredMembers() []string {
 // UncoveredMembers returns the names of the members of r that no proof covers.
 func (r *Receipt) UncoveredMembers() []string {
 	if r.Replayed {
-		return append([]string{"replayed"}, r.UnprovedMembers...)
+		return append([]string{"replayed"}, r.UnknownMembers...)
 	}
-	return r.UnprovedMembers
+	return r.UnknownMembers
 }
 
 // ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing, repeated,
-// or of the wrong type. It lists the names of unknown members in Receipt.UnprovedMembers. White space, the
-// order of members, and the spelling of JSON values do not matter.
+// or of the wrong type. It lists the names of unknown members in Receipt.UnknownMembers. White
+// space, the order of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
 	if err := doc.Parse(text); err != nil {
@@ -205,13 +205,13 @@ func ParseReceipt(text []byte) (*Receipt, error) {
 	}
 	for name := range root.Members() {
 		if !slices.Contains(receiptMembers, string(name.Text())) {
-			r.UnprovedMembers = append(r.UnprovedMembers, string(name.Text()))
+			r.UnknownMembers = append(r.UnknownMembers, string(name.Text()))
 		}
 	}
 	event, inclusion, checkpoint := root.Member("event"), root.Member("inclusion"), root.Member("checkpoint")
 	if event.Kind() != pyjson.Absent || inclusion.Kind() != pyjson.Absent || checkpoint.Kind() != pyjson.Absent {
 		in.allowOnly(inclusion, "inclusion", "leaf_index", "tree_size", "hashes")
-		r.Proof = &Proof{
+		r.Proof = &ReceiptProof{
 			Event: in.object(event, "event"),
 			Inclusion: InclusionProof{
 				LeafIndex: in.count(inclusion.Member("leaf_index"), "inclusion leaf_index"),

@@ -55,29 +55,31 @@ type ExportManifest struct {
 	// RowsRoot is the RFC 6962 root of the tree whose leaves are the rows. Each leaf is the JSON
 	// text of a row exactly as it appears in the answer.
 	RowsRoot Hash
-	// RestDigest is the SHA-256 of the answer without its rows, as a JSON object with sorted members.
-	RestDigest Hash
+	// DigestWithoutRows is the SHA-256 of the answer without its rows, as a JSON object with sorted
+	// members.
+	DigestWithoutRows Hash
 }
 
 // text returns the part of the manifest's note that is signed.
 func (m *ExportManifest) text() string {
 	line := base64.StdEncoding.EncodeToString
-	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.RowCount, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.RestDigest[:]) + "\n"
+	return exportTitle + m.Checkpoint.text() + m.Question + "\n" + strconv.FormatUint(m.RowCount, 10) + "\n" + line(m.RowsRoot[:]) + "\n" + line(m.DigestWithoutRows[:]) + "\n"
 }
 
 // Digest returns the SHA-256 of the signed text. Two servers that give the same answer at the same
 // tree size produce the same digest, even if their signatures differ.
 func (m *ExportManifest) Digest() Hash { return sum([]byte(m.text()), nil) }
 
-// SignExport returns an export manifest as a signed note. It returns ErrOrigin if a signer's origin
-// is not the manifest's, and ErrMalformed if the question is empty or has more than one line.
+// SignExport returns an export manifest as a signed note. It returns ErrWrongOrigin if a signer's
+// origin is not the manifest's, and ErrMalformed if the question is empty or has more than one
+// line.
 func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 	if m.Question == "" || strings.ContainsAny(m.Question, "\n\r") {
 		return nil, fmt.Errorf("%w: the question %.100q is empty or has more than one line", ErrMalformed, m.Question)
 	}
 	for _, s := range signers {
 		if s.Origin() != m.Origin {
-			return nil, fmt.Errorf("%w: the manifest's origin is %.100q, but the signer's origin is %.100q", ErrOrigin, m.Origin, s.Origin())
+			return nil, fmt.Errorf("%w: the manifest's origin is %.100q, but the signer's origin is %.100q", ErrWrongOrigin, m.Origin, s.Origin())
 		}
 	}
 	signed, err := signStatement(m.text(), signers)
@@ -89,10 +91,10 @@ func SignExport(m *ExportManifest, signers ...*Signer) ([]byte, error) {
 
 // OpenExport parses and verifies the signed note of an export manifest. It returns ErrWrongKey if
 // none of the verifiers signed, ErrSignature if a signature is invalid, and ErrMalformed if the
-// note does not have the form that SignExport writes. It returns ErrOrigin if the verifiers that
-// signed have a different origin than the manifest. If the origin is correct, it returns ErrRetiredKey
-// if the key was retired at a smaller size than the manifest's, or the error from the verifier's
-// condition.
+// note does not have the form that SignExport writes. It returns ErrWrongOrigin if the verifiers
+// that signed have a different origin than the manifest. If the origin is correct, it returns
+// ErrRetiredKey if the key was retired at a smaller size than the manifest's, or the error from the
+// verifier's condition.
 func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) {
 	text, by, err := openStatement("export manifest", signed, verifiers)
 	if err != nil {
@@ -102,7 +104,7 @@ func OpenExport(signed []byte, verifiers ...*Verifier) (*ExportManifest, error) 
 	if err != nil {
 		return nil, err
 	}
-	refusal := fmt.Errorf("%w: the export manifest's origin is %.100q, but the key that signed it belongs to a different origin", ErrOrigin, m.Origin)
+	refusal := fmt.Errorf("%w: the export manifest's origin is %.100q, but the key that signed it belongs to a different origin", ErrWrongOrigin, m.Origin)
 	for _, v := range by {
 		if v.Name() != m.Origin {
 			continue
@@ -129,7 +131,7 @@ func parseExport(text string) (*ExportManifest, error) {
 	if m.RowCount, err = strconv.ParseUint(lines[4], 10, 64); err != nil {
 		return nil, fmt.Errorf("%w: parsing the number of rows: %w", ErrMalformed, err)
 	}
-	for i, to := range []*Hash{&m.RowsRoot, &m.RestDigest} {
+	for i, to := range []*Hash{&m.RowsRoot, &m.DigestWithoutRows} {
 		h, err := base64.StdEncoding.DecodeString(lines[5+i])
 		if err != nil || len(h) != HashSize {
 			return nil, fmt.Errorf("%w: the export manifest has %.100q in place of a hash", ErrMalformed, lines[5+i])
@@ -150,8 +152,8 @@ func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 		return fmt.Errorf("%w: the export has %d rows, but the signed manifest covers %d", ErrInclusion, len(leaves), m.RowCount)
 	case RootOfLeaves(leaves) != m.RowsRoot:
 		return fmt.Errorf("%w: the rows do not match the signed manifest", ErrInclusion)
-	case sum(rest, nil) != m.RestDigest:
-		return fmt.Errorf("%w: the answer apart from its rows does not match the signed manifest", ErrInclusion)
+	case sum(rest, nil) != m.DigestWithoutRows:
+		return fmt.Errorf("%w: the parts of the export other than its rows do not match the signed manifest", ErrInclusion)
 	}
 	return nil
 }
@@ -181,7 +183,7 @@ func signStatement(text string, signers []*Signer) ([]byte, error) {
 // the note in error messages.
 func openStatement(what string, signed []byte, verifiers []*Verifier) (text string, by []*Verifier, err error) {
 	if len(signed) > maxCheckpoint {
-		return "", nil, fmt.Errorf("%w: the %s has %d bytes, which is too long", ErrMalformed, what, len(signed))
+		return "", nil, fmt.Errorf("%w: the signed note of the %s is too long: %d bytes", ErrMalformed, what, len(signed))
 	}
 	known := knownKeys(verifiers)
 	opened, err := note.Open(signed, known)
@@ -192,7 +194,7 @@ func openStatement(what string, signed []byte, verifiers []*Verifier) (text stri
 	case errors.As(err, new(*note.InvalidSignatureError)):
 		return "", nil, fmt.Errorf("%w: the %s was changed after it was signed", ErrSignature, what)
 	case err != nil:
-		return "", nil, fmt.Errorf("%w: %s: %w", ErrMalformed, what, err)
+		return "", nil, fmt.Errorf("%w: parsing the signed note of the %s: %w", ErrMalformed, what, err)
 	}
 	for _, s := range opened.Sigs {
 		for _, v := range known {

@@ -48,7 +48,7 @@ func TestBackupNotes(t *testing.T) {
 	require.ErrorIs(t, err, ErrSignature)
 	next, err := NewKey([32]byte{4}).Signer(one.Origin())
 	require.NoError(t, err)
-	handover, err := NewHandover(one, next)
+	handover, err := SignHandover(one, next)
 	require.NoError(t, err)
 	_, err = VerifyBackup(handover, digest, one.Verifier())
 	require.ErrorIs(t, err, ErrSignature)
@@ -59,7 +59,7 @@ func TestExportManifests(t *testing.T) {
 	require.NoError(t, err)
 	m := &ExportManifest{
 		Checkpoint: Checkpoint{Origin: one.Origin(), Size: 7, Root: Hash{9}},
-		Question:   "/records?kind=ipc_record", RowCount: 2, RowsRoot: RootOfLeaves([]Hash{{1}, {2}}), RestDigest: sha256.Sum256([]byte("{}")),
+		Question:   "/records?kind=ipc_record", RowCount: 2, RowsRoot: RootOfLeaves([]Hash{{1}, {2}}), DigestWithoutRows: sha256.Sum256([]byte("{}")),
 	}
 	signed, err := SignExport(m, one)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func TestExportManifests(t *testing.T) {
 	two, err := NewKey([32]byte{2}).Signer("log.example/two")
 	require.NoError(t, err)
 	_, err = SignExport(m, two)
-	require.ErrorIs(t, err, ErrOrigin)
+	require.ErrorIs(t, err, ErrWrongOrigin)
 	for _, question := range []string{"", "/records\n9"} {
 		wrong := *m
 		wrong.Question = question

@@ -126,7 +126,7 @@ func (p *TlogProof) VerifyEntry(entry []byte, verifiers ...*Verifier) (*Receipt,
 	if r.Seq != p.Index {
 		return nil, fmt.Errorf("%w: the index is %d, but the event's seq is %d", ErrFieldMismatch, p.Index, r.Seq)
 	}
-	r.Proof = &Proof{
+	r.Proof = &ReceiptProof{
 		Event:      entry[HashSize:],
 		Inclusion:  InclusionProof{LeafIndex: p.Index, TreeSize: checkpoint.Size, Hashes: p.Hashes},
 		Checkpoint: p.Checkpoint,

@@ -11,8 +11,8 @@ import (
 // concurrently.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
-// TileData is a changed tile with all of its current hashes.
-type TileData struct {
+// Tile is a changed tile with all of its current hashes.
+type Tile struct {
 	Level  uint8
 	Index  uint64
 	Hashes []byte // at most 256 hashes of 32 bytes; must not be modified, because the memory is shared
@@ -26,8 +26,8 @@ type Tree struct {
 	edge  [levels]*tile
 	cache *TileCache // receives completed tiles; may be nil
 
-	taken uint64     // size at the last call to TakeDirtyTiles
-	done  []TileData // tiles that have been completed since the last call to TakeDirtyTiles
+	taken uint64 // size at the last call to TakeDirtyTiles
+	done  []Tile // tiles that have been completed since the last call to TakeDirtyTiles
 }
 
 // OpenTree reads the right edge of a tree of the given size, which may be at most MaxTreeSize. It does
@@ -58,11 +58,11 @@ func readTile(read TileReader, level uint8, index, width uint64) ([]byte, error)
 	name := TilePath{Level: level, Index: index, Width: int(width)}
 	hashes, err := read(level, index)
 	if err != nil {
-		return nil, fmt.Errorf("reading %v: %w", name, err)
+		return nil, fmt.Errorf("reading the tile %v: %w", name, err)
 	}
 	n := uint64(len(hashes))
 	if n%HashSize != 0 || n < width*HashSize || n > FullTileWidth*HashSize {
-		return nil, fmt.Errorf("%w: %v has %d bytes, but %d are needed", ErrMalformed, name, n, width*HashSize)
+		return nil, fmt.Errorf("%w: the tile %v has %d bytes, but %d are needed", ErrMalformed, name, n, width*HashSize)
 	}
 	return hashes[:width*HashSize], nil
 }
@@ -84,7 +84,7 @@ func (t *Tree) Append(leaf Hash) {
 		if !full {
 			break
 		}
-		t.done = append(t.done, TileData{level, index, edge.hashes(FullTileWidth)})
+		t.done = append(t.done, Tile{level, index, edge.hashes(FullTileWidth)})
 		t.cache.put(tileID{level, index}, edge)
 		t.edge[level] = nil
 		h = root
@@ -94,12 +94,12 @@ func (t *Tree) Append(leaf Hash) {
 
 // TakeDirtyTiles returns the tiles that have changed since it was last called, each with all of its
 // current hashes. This includes tiles that have been completed in the meantime.
-func (t *Tree) TakeDirtyTiles() []TileData {
+func (t *Tree) TakeDirtyTiles() []Tile {
 	dirty := t.done
 	for level := uint8(0); nodesAt(level, t.size) > 0; level++ {
 		nodes := nodesAt(level, t.size)
 		if width := nodes % FullTileWidth; width > 0 && nodes != nodesAt(level, t.taken) {
-			dirty = append(dirty, TileData{level, nodes / FullTileWidth, t.edge[level].hashes(width)})
+			dirty = append(dirty, Tile{level, nodes / FullTileWidth, t.edge[level].hashes(width)})
 		}
 	}
 	t.done, t.taken = nil, t.size

@@ -142,7 +142,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 				snapshot := published.Load()
 				prover := NewProver(snapshot, cache, store.read)
 				index := uint64(round*31+reader) % snapshot.Size()
-				path, err := prover.Inclusion(index, snapshot.Size())
+				path, err := prover.InclusionProof(index, snapshot.Size())
 				if err == nil {
 					err = VerifyInclusion(testLeaf(int(index)), index, snapshot.Size(), path, snapshot.Root())
 				}
@@ -152,7 +152,7 @@ func TestSnapshotConcurrency(t *testing.T) {
 				first := index + 1
 				root, err := prover.Root(first)
 				if err == nil {
-					path, err = prover.Consistency(first, snapshot.Size())
+					path, err = prover.ConsistencyProof(first, snapshot.Size())
 				}
 				if err == nil {
 					err = VerifyConsistency(first, snapshot.Size(), root, snapshot.Root(), path)

@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// ArchiveSetting is the name of the setting that contains a ledger's Archived value.
+// ArchiveSetting is the name of the setting that contains a ledger's ArchivedRange.
 const ArchiveSetting = "archive"
 
 // ArchivedRange describes the part of a log that was moved to a published copy. The store no longer
-// contains the entries below Below, except for a few that Archive was told to keep. It also no
+// contains the entries below EndSeq, except for a few that Archive was told to keep. It also no
 // longer contains the level-0 tiles that cover those entries. It still contains the tiles of higher
 // levels, which are used to verify data from the copy.
 type ArchivedRange struct {
@@ -31,8 +31,8 @@ func ParseArchivedRange(value []byte) (ArchivedRange, error) {
 	return a, nil
 }
 
-// ReadArchivedRange returns the value of a log's ArchiveSetting, or the zero Archived if the setting is
-// absent.
+// ReadArchivedRange returns the value of a log's ArchiveSetting, or the zero ArchivedRange if the
+// setting is absent.
 func ReadArchivedRange(ctx context.Context, log Reader) (ArchivedRange, error) {
 	value, err := log.Setting(ctx, ArchiveSetting)
 	if errors.Is(err, ErrNotFound) {
@@ -44,16 +44,17 @@ func ReadArchivedRange(ctx context.Context, log Reader) (ArchivedRange, error) {
 	return ParseArchivedRange(value)
 }
 
-// MissingEntryError returns the error for an entry that is missing from a ledger of the given size. This
-// is an ArchivedError if the entry was archived, and an error that wraps ErrDamaged otherwise.
-func MissingEntryError(ctx context.Context, log Reader, seq, size uint64) error {
+// ExplainMissingEntry returns the error for an entry that is missing from a ledger of the given
+// size. This is an ArchivedError if the entry was archived, and an error that wraps ErrDamaged
+// otherwise.
+func ExplainMissingEntry(ctx context.Context, log Reader, seq, size uint64) error {
 	return unlessArchived(ctx, log, fmt.Errorf("%w: entry %d of %d is missing", ErrDamaged, seq, size),
 		func(a ArchivedRange) bool { return a.CoversEntry(seq) })
 }
 
-// MissingTileError returns the error for a tile that is not stored: an ArchivedError if the tile was
-// archived, and otherwise ErrNotFound.
-func MissingTileError(ctx context.Context, log Reader, level uint8, index uint64) error {
+// ExplainMissingTile returns the error for a tile that is not stored: an ArchivedError if the tile
+// was archived, and otherwise ErrNotFound.
+func ExplainMissingTile(ctx context.Context, log Reader, level uint8, index uint64) error {
 	return unlessArchived(ctx, log, ErrNotFound, func(a ArchivedRange) bool { return a.CoversTile(level, index) })
 }
 
@@ -76,9 +77,10 @@ func (a ArchivedRange) SettingValue() []byte {
 	return text
 }
 
-// CheckCanReplace returns an error unless a can replace before in a ledger with size entries: a.Below must
-// be a multiple of HashesPerTile, at least before.Below, and less than size, so that the last entry
-// stays in the store.
+// CheckCanReplace returns an error unless a can replace before in a ledger with size entries.
+// a.EndSeq must be a multiple of HashesPerTile, at least before.EndSeq, and less than size. The
+// last entry therefore stays in the store. The error wraps ErrConflict if a.EndSeq is less than
+// before.EndSeq.
 func (a ArchivedRange) CheckCanReplace(before ArchivedRange, size uint64) error {
 	switch {
 	case a.EndSeq%HashesPerTile != 0:
@@ -104,14 +106,14 @@ type ArchivedError struct{ ArchivedRange }
 
 // Error says where the copy is, and which options give access to it.
 func (e *ArchivedError) Error() string {
-	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s; use --archive and --publish with that URL", e.EndSeq, e.URL)
+	return fmt.Sprintf("the entries below %d are not in the database, but in the published copy at %s; use --archive and --publish with the URL of that copy", e.EndSeq, e.URL)
 }
 
 // Archiver is a Store that can archive old entries. Its methods Entry, Entries, and Tile return an
 // ArchivedError for archived items.
 type Archiver interface {
 	Store
-	// Archive deletes the entries below a.Below, except for those in keep, deletes the level-0
+	// Archive deletes the entries below a.EndSeq, except for those in keep, deletes the level-0
 	// tiles that cover the archived entries, and stores a. The change is atomic and durable. If
 	// Archive returns an error, the change was made completely or not at all. The caller must have
 	// verified that the copy contains everything that Archive deletes. Archive does not delay

@@ -27,7 +27,7 @@ func (b Batch) Check(old Head) error {
 	}
 	for _, k := range b.Claims {
 		if !b.has(k.Seq, old) {
-			return fmt.Errorf("idempotency key %x is claimed by event %d, which is not in the batch", k.Key, k.Seq)
+			return fmt.Errorf("idempotency key %x is claimed by event %d, which is not in the batch", k.KeyDigest, k.Seq)
 		}
 	}
 	for _, r := range b.Redactions {

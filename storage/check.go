@@ -9,14 +9,14 @@ type KeyChecker interface {
 	// logs maps the name of a ledger to a summary of its log. CheckKeys does not check the keys of
 	// other ledgers. The caller must make sure that nothing writes to the database. If progress is
 	// not nil, CheckKeys calls it from time to time with the number of keys read so far.
-	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*StrayKey, error)
+	CheckKeys(ctx context.Context, logs map[string]LogSummary, progress func(keys uint64)) ([]*StrayKeyError, error)
 }
 
 // LogSummary is the result of a walk over a ledger's log. The walk has already checked that
 // everything that the log refers to is stored.
 type LogSummary struct {
-	ContentReferences uint64 // number of pieces of content that unredacted records refer to, counted once per record
-	Claims            uint64 // number of events that claim an idempotency key
+	ContentReferenceCount uint64 // number of pieces of content that unredacted records refer to, counted once per record
+	ClaimCount            uint64 // number of events that claim an idempotency key
 	// ReadEvent reads one event of the log again. It is called for only a few keys, unless the database
 	// contains more keys of some kind than the log accounts for.
 	ReadEvent func(ctx context.Context, seq uint64) (EventSummary, error)
@@ -29,7 +29,7 @@ type LogSummary struct {
 type EventSummary struct {
 	ContentDigests []Hash // digests of the content that the event names, in any order
 	IdempotencyKey *Hash  // idempotency key that the event claims; nil if it claims none
-	Time           int64  // microseconds since 1970 UTC
+	TimeMicros     int64  // time of the event, in microseconds since 1970 UTC
 }
 
 type StrayKind string
@@ -44,8 +44,8 @@ const (
 	StrayOther     StrayKind = "database" // anything else
 )
 
-// StrayKey is a stored key that no ledger's log accounts for.
-type StrayKey struct {
+// StrayKeyError describes a stored key that no ledger's log accounts for.
+type StrayKeyError struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
 	Seq     uint64 // seq of the event to which the key refers, or the ledger's size if it refers to none
@@ -53,4 +53,4 @@ type StrayKey struct {
 }
 
 // Error returns the kind and the message, separated by a colon.
-func (s *StrayKey) Error() string { return string(s.Kind) + ": " + s.Message }
+func (s *StrayKeyError) Error() string { return string(s.Kind) + ": " + s.Message }

@@ -23,12 +23,12 @@ var (
 	// that name already exists. Nothing was written.
 	ErrConflict = errors.New("storage: conflict")
 	// ErrFrozen means that the ledger is frozen and accepts no commits. Nothing was written.
-	ErrFrozen = errors.New("storage: ledger is frozen")
+	ErrFrozen = errors.New("storage: the ledger is frozen")
 	// ErrNoSpace means that there is too little free space. Nothing was written. Writes succeed
 	// again when there is space.
 	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that this process or another one already has the database open.
-	ErrInUse = errors.New("storage: already in use")
+	ErrInUse = errors.New("storage: the folder is already in use")
 	// ErrLeaseNotHeld means that several servers share the database, and that this server does not hold
 	// the ledger's lease. Nothing was written.
 	ErrLeaseNotHeld = errors.New("storage: this server does not hold the lease on the ledger")
@@ -64,7 +64,7 @@ type LedgerInfo struct {
 type Head struct {
 	Size       uint64 // number of entries
 	Tip        Hash   // event_hash of the last entry; zero if there are no entries
-	Time       int64  // time of the last event, in microseconds since 1970 UTC
+	TimeMicros int64  // time of the last event, in microseconds since 1970 UTC
 	Checkpoint []byte // signed note that contains Size and the tree's root hash
 }
 
@@ -76,7 +76,7 @@ type Content struct {
 	Bytes  []byte
 }
 
-// Redaction says that the event By withdraws the content of the record at Seq (spec: Redactions).
+// Redaction says that the event at RedactingSeq redacts the record at Seq (spec: Redactions).
 type Redaction struct {
 	Seq          uint64 // seq of the redacted record, which an earlier Batch committed
 	RedactingSeq uint64 // seq of the content_redacted event in the Batch that stores the redaction
@@ -87,7 +87,7 @@ type Redaction struct {
 
 // Claim says which record claimed an idempotency key, and which event logged that record.
 type Claim struct {
-	Key          Hash // digest of the key itself (spec: Idempotency)
+	KeyDigest    Hash // digest of the key itself (spec: Idempotency)
 	RecordDigest Hash // digest of the record that claimed the key
 	Seq          uint64
 }
@@ -146,20 +146,20 @@ type Reader interface {
 	References(ctx context.Context, digest Hash) iter.Seq2[uint64, error]
 	// HasReference reports whether References would yield seq for the given digest.
 	HasReference(ctx context.Context, digest Hash, seq uint64) (bool, error)
-	// Redaction returns the seq of the event that withdrew the content of the record at seq,
-	// or ErrNotFound if no event below the head withdrew it.
-	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
+	// RedactingSeq returns the seq of the event that redacted the record at seq, or ErrNotFound if
+	// no event below the head redacted it.
+	RedactingSeq(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions, sorted by the seq of the redacted record and without
 	// digests. It omits redactions that are committed after the call. It includes redactions whose
 	// event or record is beyond the head. No commit can have written those, so the caller must
 	// treat them as damage.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// Key returns the claim of an idempotency key, or ErrNotFound if no event below the head claims
-	// it.
-	Key(ctx context.Context, key Hash) (Claim, error)
-	// Keys looks up several idempotency keys together. It returns one claim for each key that has
-	// been claimed, in no particular order.
-	Keys(ctx context.Context, keys []Hash) ([]Claim, error)
+	// KeyClaim returns the claim of an idempotency key, or ErrNotFound if no event below the head
+	// claims it.
+	KeyClaim(ctx context.Context, key Hash) (Claim, error)
+	// KeyClaims looks up several idempotency keys together. It returns one claim for each key that
+	// has been claimed, in no particular order.
+	KeyClaims(ctx context.Context, keys []Hash) ([]Claim, error)
 	// Setting returns a named value of this ledger, or ErrNotFound if it is not set.
 	Setting(ctx context.Context, name string) ([]byte, error)
 }
@@ -204,9 +204,9 @@ type Database interface {
 	// Ledger opens a ledger, or returns ErrNotFound if it does not exist. Stores that are opened
 	// under the same name share their state.
 	Ledger(ctx context.Context, name string) (Store, error)
-	// Create creates an empty ledger, durably. It returns ErrConflict if a ledger with the same
-	// name already exists.
-	Create(ctx context.Context, info LedgerInfo) (Store, error)
+	// CreateLedger creates an empty ledger, durably. It returns ErrConflict if a ledger with the
+	// same name already exists.
+	CreateLedger(ctx context.Context, info LedgerInfo) (Store, error)
 	// Close releases all resources. No Store of this database may be used afterwards.
 	Close() error
 }

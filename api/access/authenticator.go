@@ -26,9 +26,9 @@ var (
 	// ErrStaleTokens means that the server cannot read the shared token store, and so does not know
 	// whether the token has been revoked.
 	ErrStaleTokens = errors.New("access: the shared token store cannot be read")
-	// ErrUnverified means that AuthenticateLimited did not verify the signature of a token, because
-	// its mayVerify argument returned false.
-	ErrUnverified = errors.New("access: signature verification was not allowed")
+	// ErrVerificationSkipped means that AuthenticateLimited did not verify the signature of a
+	// token, because its mayVerify argument returned false.
+	ErrVerificationSkipped = errors.New("access: signature verification was not allowed")
 )
 
 // Config configures an Authenticator.
@@ -43,14 +43,14 @@ type Config struct {
 	// is called for each request, because the TLS handshake that verified the certificate may have
 	// taken place long ago. If it is nil, authorities are checked only during the handshake.
 	TrustsAuthority func(*x509.Certificate) bool
-	Log             *slog.Logger
+	Logger          *slog.Logger
 	// Now returns the current time. The default is time.Now.
 	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -87,7 +87,7 @@ func Open(config Config) (*Authenticator, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	a := &Authenticator{
-		log: config.Log, now: config.Now, stop: stop, tokens: tokens,
+		log: config.Logger, now: config.Now, stop: stop, tokens: tokens,
 		uses: openLastUses(config), certificates: certificateRules(config.Rules.MTLS), trusts: config.TrustsAuthority,
 	}
 	for _, o := range config.Rules.OIDC {
@@ -185,13 +185,13 @@ func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 
 // AuthenticateLimited is like Authenticate, but lets the caller limit expensive checks. It calls
 // mayVerify before it verifies the signature of an issuer's token, and only if no cheap check has
-// failed. If mayVerify returns false, the error is ErrUnverified.
+// failed. If mayVerify returns false, the error is ErrVerificationSkipped.
 func (a *Authenticator) AuthenticateLimited(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials
 	}
 	identity, err := a.identify(r, mayVerify)
-	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrUnverified) || errors.Is(err, ErrStaleTokens) {
+	if err == nil || errors.Is(err, ErrNoCredentials) || errors.Is(err, ErrVerificationSkipped) || errors.Is(err, ErrStaleTokens) {
 		return identity, err
 	}
 	a.log.DebugContext(r.Context(), "credentials refused", "address", r.RemoteAddr, "reason", err)

@@ -242,6 +242,6 @@ func TestLastUseForgets(t *testing.T) {
 }
 
 func TestOpenRefusesRulesThatAreNone(t *testing.T) {
-	_, err := Open(Config{Dir: t.TempDir(), Rules: Rules{OIDC: []IssuerRule{{}}}, Log: slog.New(slog.DiscardHandler)})
+	_, err := Open(Config{Dir: t.TempDir(), Rules: Rules{OIDC: []IssuerRule{{}}}, Logger: slog.New(slog.DiscardHandler)})
 	require.ErrorContains(t, err, "oidc[0].issuer")
 }

@@ -82,7 +82,7 @@ func TestSignaturesAreVerifiedWhereTheyDecide(t *testing.T) {
 	require.Equal(t, ErrInvalidCredentials, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("exp", p.clock.now().Unix()-1))), false))
 	require.Equal(t, ErrInvalidCredentials, judge(sign(t, jose.RS256, p.keys["first"], "first", p.claims(set("aud", "other"))), false))
 	require.Zero(t, asked)
-	require.Equal(t, ErrUnverified, judge(good, false))
+	require.Equal(t, ErrVerificationSkipped, judge(good, false))
 	require.Equal(t, 1, p.times("/keys"), "the keys were fetched with the discovery only")
 	require.NoError(t, judge(good, true))
 	require.Equal(t, 2, asked)

@@ -39,16 +39,16 @@ type bench struct {
 	t     testing.TB
 	clock *clock
 	log   *locked.Buffer
-	store Store
+	store TokenStore
 	*Authenticator
 }
 
 // open opens an Authenticator for a new token store. Each prepare function can change the store
 // before it is opened.
-func open(t testing.TB, rules Rules, prepare ...func(Store)) *bench {
+func open(t testing.TB, rules Rules, prepare ...func(TokenStore)) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: newClock(), log: new(locked.Buffer)}
-	b.store = Store{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: b.clock.now}
+	b.store = TokenStore{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: b.clock.now}
 	for _, f := range prepare {
 		f(b.store)
 	}
@@ -60,7 +60,7 @@ func (b *bench) reopen(rules Rules) {
 	b.t.Helper()
 	log := slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	b.Authenticator, err = Open(Config{Dir: b.store.Dir, Rules: rules, Log: log, Now: b.clock.now})
+	b.Authenticator, err = Open(Config{Dir: b.store.Dir, Rules: rules, Logger: log, Now: b.clock.now})
 	require.NoError(b.t, err)
 	b.t.Cleanup(b.Authenticator.Close)
 }
@@ -71,7 +71,7 @@ func (b *bench) token(name string) CreatedToken {
 	return create(b.t, b.store, name, time.Time{})
 }
 
-func create(t testing.TB, s Store, name string, expires time.Time) CreatedToken {
+func create(t testing.TB, s TokenStore, name string, expires time.Time) CreatedToken {
 	t.Helper()
 	made, err := s.Create(TokenSpec{Name: name, Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeWrite}}, Expires: expires})
 	require.NoError(t, err)

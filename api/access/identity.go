@@ -35,13 +35,13 @@ func (i *Identity) ScopesOn(ledger string) Scopes {
 	})
 }
 
-// ScopesOnAll returns the caller's scopes on all ledgers, including future ones.
-func (i *Identity) ScopesOnAll() Scopes {
+// ScopesOnAllLedgers returns the caller's scopes on all ledgers, including future ones.
+func (i *Identity) ScopesOnAllLedgers() Scopes {
 	return i.where(func(names []string) bool { return slices.Contains(names, AllLedgers) })
 }
 
-// ScopesOnAny returns the scopes that the caller has on at least one ledger.
-func (i *Identity) ScopesOnAny() Scopes {
+// ScopesOnAnyLedger returns the scopes that the caller has on at least one ledger.
+func (i *Identity) ScopesOnAnyLedger() Scopes {
 	return i.where(func(names []string) bool { return len(names) > 0 })
 }
 
@@ -87,7 +87,7 @@ func checkLedgers(ledgers []string) error {
 // check returns an error if the grant is not valid.
 func (g Grant) check() error {
 	if g.Scopes == 0 {
-		return errors.New("no scopes are listed; the scopes are " + strings.Join(scopeNames[:], ", "))
+		return errors.New("no scopes are listed; the valid scopes are " + strings.Join(scopeNames[:], ", "))
 	}
 	return checkLedgers(g.Ledgers)
 }

@@ -27,7 +27,7 @@ func TestScopesReadWhatTheyWrite(t *testing.T) {
 func TestUnknownScopes(t *testing.T) {
 	for _, name := range []string{"", "Write", "write,read", "*", " read"} {
 		_, err := ParseScopes("read", name)
-		require.ErrorContains(t, err, "is not a scope; the scopes are write, read,", "%q", name)
+		require.ErrorContains(t, err, "is not a scope; the valid scopes are write, read,", "%q", name)
 	}
 	for _, text := range []string{`"read"`, `["reed"]`, `7`, `{}`} {
 		require.Error(t, json.Unmarshal([]byte(text), new(Scopes)), text)
@@ -44,8 +44,8 @@ func TestWhereAnIdentityMayWhat(t *testing.T) {
 	require.Equal(t, ScopeWrite|ScopeLog, i.ScopesOn("a"))
 	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOn("b"))
 	require.Equal(t, ScopeLog, i.ScopesOn("c"))
-	require.Equal(t, ScopeLog, i.ScopesOnAll())
-	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOnAny())
+	require.Equal(t, ScopeLog, i.ScopesOnAllLedgers())
+	require.Equal(t, ScopeWrite|ScopeRead|ScopeLog, i.ScopesOnAnyLedger())
 	require.Zero(t, (&Identity{}).ScopesOn("a"))
 	// In a request, "*" is not the name of a ledger.
 	require.Zero(t, (&Identity{Grants: []Grant{{Ledgers: []string{"a"}, Scopes: ScopeWrite}}}).ScopesOn(AllLedgers))

@@ -61,7 +61,7 @@ type claimRule struct {
 // newIssuer returns the issuer that o configures. Rules.check must have accepted o. Cancelling ctx
 // cancels the issuer's discoveries.
 func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
-	i := &issuer{config: o, prefix: "oidc:", log: config.Log.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
+	i := &issuer{config: o, prefix: "oidc:", log: config.Logger.With("issuer", o.Issuer), now: config.Now, ctx: ctx, timeout: issuerTimeout}
 	if o.Name != "" {
 		i.prefix += o.Name + ":"
 	}
@@ -89,7 +89,7 @@ func (i *issuer) identify(ctx context.Context, token string, unverified *claims,
 		return nil, err
 	}
 	if !mayVerify() {
-		return nil, ErrUnverified
+		return nil, ErrVerificationSkipped
 	}
 	verified, err := verifier.Verify(ctx, token)
 	if err != nil {

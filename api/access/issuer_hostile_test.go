@@ -242,7 +242,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	stranger, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
 	for _, path := range []string{discoverySuffix, "/keys"} {
-		b := &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: Store{Dir: t.TempDir() + "/access", Now: p.clock.now}}
+		b := &bench{t: t, clock: p.clock, log: new(locked.Buffer), store: TokenStore{Dir: t.TempDir() + "/access", Now: p.clock.now}}
 		b.reopen(rules)
 		made := b.token("one")
 		request := p.token("first")

@@ -171,7 +171,7 @@ func (p *provider) token(id string, change ...func(map[string]any)) *http.Reques
 // trusting returns a bench that trusts the provider and shares its clock.
 func (p *provider) trusting(change ...func(*IssuerRule)) *bench {
 	p.t.Helper()
-	b := &bench{t: p.t, clock: p.clock, log: new(locked.Buffer), store: Store{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
+	b := &bench{t: p.t, clock: p.clock, log: new(locked.Buffer), store: TokenStore{Dir: p.t.TempDir() + "/access", Now: p.clock.now}}
 	b.reopen(p.rules(change...))
 	return b
 }

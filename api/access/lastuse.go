@@ -40,7 +40,7 @@ type lastUseList struct {
 }
 
 func openLastUses(config Config) *lastUses {
-	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), shared: config.SharedStore, log: config.Log, times: make(map[string]time.Time)}
+	l := &lastUses{path: filepath.Join(config.Dir, lastUseFile), shared: config.SharedStore, log: config.Logger, times: make(map[string]time.Time)}
 	if l.shared != nil {
 		return l
 	}
@@ -118,7 +118,7 @@ func (l *lastUses) share(table *tokenTable) {
 	if !due {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), StaleAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), MaxTokenStaleness)
 	defer cancel()
 	if err := storeLastUses(ctx, l.shared, own, table); err != nil {
 		l.log.Warn("cannot store the tokens' last-use times", "error", err)
@@ -186,7 +186,7 @@ func (l *lastUses) write(table *tokenTable) {
 	if err != nil {
 		l.log.Warn("cannot store the tokens' last-use times", "error", err)
 	}
-	if err := (Store{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
+	if err := (TokenStore{Dir: filepath.Dir(l.path)}).keepReserve(); err != nil {
 		l.log.Warn("cannot reserve disk space for revoking tokens", "error", err)
 	}
 }

@@ -14,18 +14,19 @@ import (
 const (
 	// PollInterval is the time between two checks of the shared tokens.
 	PollInterval = 250 * time.Millisecond
-	// StaleAfter is how long the server keeps accepting tokens without a successful check. After
-	// that it accepts none, because a token may have been revoked in the meantime.
-	StaleAfter = 5 * time.Second
+	// MaxTokenStaleness is the longest time for which the server accepts tokens without a
+	// successful check. After that, it accepts none, because a token may have been revoked in the
+	// meantime.
+	MaxTokenStaleness = 5 * time.Second
 )
 
 // poll is the server's view of a shared token store. A goroutine polls the version of the tokens
 // and reads the tokens whenever the version has changed.
 type poll struct {
-	shared            SharedStore
-	log               *slog.Logger
-	now               func() time.Time
-	every, staleAfter time.Duration
+	shared              SharedStore
+	log                 *slog.Logger
+	now                 func() time.Time
+	every, maxStaleness time.Duration
 
 	table  atomic.Pointer[tokenTable]
 	looked atomic.Pointer[time.Time] // when the last successful check began
@@ -40,7 +41,7 @@ type poll struct {
 // openPoll reads the shared tokens for the first time and starts the goroutine that checks them for
 // changes.
 func openPoll(config Config) (*poll, error) {
-	p := &poll{shared: config.SharedStore, log: config.Log, now: config.Now, every: PollInterval, staleAfter: StaleAfter}
+	p := &poll{shared: config.SharedStore, log: config.Logger, now: config.Now, every: PollInterval, maxStaleness: MaxTokenStaleness}
 	p.table.Store(&tokenTable{})
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
@@ -70,7 +71,7 @@ func (p *poll) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case failing && !p.failing:
-			p.log.Warn("cannot read the shared tokens", "error", err, "refused_after", p.staleAfter)
+			p.log.Warn("cannot read the shared tokens", "error", err, "refused_after", p.maxStaleness)
 		case !failing && p.failing:
 			p.log.Info("the shared tokens can be read again")
 		}
@@ -80,7 +81,7 @@ func (p *poll) run(ctx context.Context) {
 
 // refresh checks the version of the shared tokens and, if it has changed, reads them.
 func (p *poll) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.staleAfter)
+	ctx, cancel := context.WithTimeout(ctx, p.maxStaleness)
 	defer cancel()
 	begun := time.Now()
 	version, err := p.shared.ValueVersion(ctx, sharedTokens)
@@ -114,14 +115,14 @@ func (p *poll) read(ctx context.Context) (*tokenTable, int64, error) {
 		return nil, 0, err
 	}
 	// read is called only after the version has changed, so there were tokens before.
-	return newTable(nil, errors.New("the database no longer has any tokens: restore it, or create a token")), 0, nil
+	return newTable(nil, errors.New("the database no longer has any tokens: restore the database, or create a token")), 0, nil
 }
 
-// current returns the tokens of the last successful check. If that check was more than
-// staleAfter ago, current returns a table that accepts no token.
+// current returns the tokens of the last successful check. If that check was more than maxStaleness
+// ago, current returns a table that accepts no token.
 func (p *poll) current() *tokenTable {
 	table := p.table.Load()
-	if since := time.Since(*p.looked.Load()); since > p.staleAfter {
+	if since := time.Since(*p.looked.Load()); since > p.maxStaleness {
 		return &tokenTable{exists: table.exists, fault: fmt.Errorf("%w: the last successful read was %v ago", ErrStaleTokens, since.Truncate(time.Second))}
 	}
 	return table

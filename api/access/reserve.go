@@ -10,9 +10,9 @@ import (
 	"colophon/internal/safefile"
 )
 
-// ReserveFileName is a file in the folder of the token store. It reserves disk space, so that a token
-// can be revoked even if the disk is full. Backups leave the file out.
-const ReserveFileName = "tokens.reserve"
+// DiskReserveFileName is the name of a file in the folder of the token store. The file reserves
+// disk space, so that a token can be revoked even if the disk is full. Backups leave the file out.
+const DiskReserveFileName = "tokens.reserve"
 
 // The reserve file is mostReserve bytes longer than the tokens file. If the disk lacks room, the
 // difference is smaller, but it is always at least leastReserve bytes. A revocation adds fewer than
@@ -24,7 +24,7 @@ const (
 
 // releaseReserve frees the reserved disk space. The caller must hold the lock of the token store.
 func releaseReserve(dir string) error {
-	if err := os.Remove(filepath.Join(dir, ReserveFileName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, DiskReserveFileName)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(dir) // some file systems free the space only after a sync
@@ -33,7 +33,7 @@ func releaseReserve(dir string) error {
 // reserved reports whether the reserve has room for a tokens file of the given length, in bytes,
 // and one more revocation.
 func reserved(dir string, length int64) bool {
-	info, err := os.Lstat(filepath.Join(dir, ReserveFileName))
+	info, err := os.Lstat(filepath.Join(dir, DiskReserveFileName))
 	return err == nil && info.Mode().IsRegular() && info.Size() >= length+leastReserve
 }
 
@@ -46,7 +46,7 @@ func makeReserve(dir string, length int64) (err error) {
 	room := make([]byte, length+mostReserve)
 	_, _ = rand.Read(room) // never fails; the bytes are random because some file systems compress data
 	for ; int64(len(room)) >= length+leastReserve; room = room[:length+(int64(len(room))-length)/2] {
-		if err = replaceFile(filepath.Join(dir, ReserveFileName), room, true); !isFull(err) {
+		if err = replaceFile(filepath.Join(dir, DiskReserveFileName), room, true); !isFull(err) {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func makeReserve(dir string, length int64) (err error) {
 }
 
 // keepReserve creates the reserve if there are tokens and the reserve is missing or too small.
-func (s Store) keepReserve() (err error) {
+func (s TokenStore) keepReserve() (err error) {
 	info, err := os.Lstat(filepath.Join(s.Dir, tokensFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -137,10 +137,10 @@ func (o IssuerRule) check(place string, several bool) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(place+"."+format, args...)) }
 	if !trustworthy(o.Issuer) {
-		wrong("issuer: %q is not an https URL like https://id.example.org", o.Issuer)
+		wrong("issuer: %q is not an https URL such as https://id.example.org", o.Issuer)
 	}
 	if o.Audience == "" {
-		wrong("audience: is missing; use the value of the claim \"aud\" in the issuer's tokens for this server")
+		wrong("audience: this setting is required; use the value of the claim \"aud\" in the issuer's tokens for this server")
 	}
 	if several || o.Name != "" {
 		if err := checkName(o.Name); err != nil {
@@ -148,7 +148,7 @@ func (o IssuerRule) check(place string, several bool) error {
 		}
 	}
 	if len(o.Rules) == 0 {
-		wrong("rules: is empty, so no token has any scope; add a rule")
+		wrong("rules: the list is empty, so no token has any scope; add a rule")
 	}
 	for i, rule := range o.Rules {
 		at := fmt.Sprintf("rules[%d]", i)

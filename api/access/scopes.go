@@ -11,7 +11,7 @@ type Scopes uint8
 
 // The scopes. Each comment begins with the name of the scope in tokens and configuration files.
 const (
-	ScopeWrite   Scopes = 1 << iota // write: add records, and change their state with verbs
+	ScopeWrite   Scopes = 1 << iota // write: add records, and change their state with actions
 	ScopeRead                       // read: read records, query them, read counters, and do all that ScopeLog allows
 	ScopeContent                    // content: read content that is stored outside the log and can be private
 	ScopeLog                        // log: read events, proofs, receipts, and the transparency log
@@ -31,7 +31,7 @@ func ParseScopes(names ...string) (Scopes, error) {
 	for _, name := range names {
 		s, known := scopeOf(name)
 		if !known {
-			return 0, fmt.Errorf("%q is not a scope; the scopes are %s", name, strings.Join(scopeNames[:], ", "))
+			return 0, fmt.Errorf("%q is not a scope; the valid scopes are %s", name, strings.Join(scopeNames[:], ", "))
 		}
 		set |= s
 	}

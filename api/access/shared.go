@@ -14,8 +14,8 @@ import (
 )
 
 // SharedStore keeps named values that several servers share. Every server picks up a change to the
-// tokens within PollInterval. A server that has been unable to read them for StaleAfter refuses all
-// tokens with ErrStaleTokens until it can read them again.
+// tokens within PollInterval. A server that has been unable to read them for MaxTokenStaleness
+// refuses all tokens with ErrStaleTokens until it can read them again.
 type SharedStore interface {
 	// ValueVersion returns the version of the named value, or 0 if it is not stored. Each change
 	// increases the version.
@@ -56,7 +56,7 @@ func loadShared(ctx context.Context, shared SharedStore) (tokens []Token, versio
 
 // changeShared replaces the shared tokens with the result of f. It calls f again if the tokens
 // have changed in the meantime.
-func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
+func (s TokenStore) changeShared(f func([]Token) ([]Token, error)) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
@@ -79,7 +79,7 @@ func (s Store) changeShared(f func([]Token) ([]Token, error)) error {
 }
 
 // ExportTokens returns the list of tokens in its stored form, or nil if there is no list.
-func (s Store) ExportTokens() ([]byte, error) {
+func (s TokenStore) ExportTokens() ([]byte, error) {
 	var tokens []Token
 	var err error
 	if s.SharedStore == nil {
@@ -102,7 +102,7 @@ func (s Store) ExportTokens() ([]byte, error) {
 
 // ReplaceTokens durably replaces all tokens with those in text, which must have been returned by
 // ExportTokens.
-func (s Store) ReplaceTokens(text []byte) error {
+func (s TokenStore) ReplaceTokens(text []byte) error {
 	tokens, err := parseTokens(text)
 	if err != nil {
 		return err

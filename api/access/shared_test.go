@@ -96,7 +96,7 @@ func TestSharedTokens(t *testing.T) {
 	v := newValues()
 	a, b := sharing(t, v), sharing(t, v)
 	require.False(t, a.RequiresIdentity())
-	s := Store{SharedStore: v, Now: time.Now}
+	s := TokenStore{SharedStore: v, Now: time.Now}
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestSharedTokens(t *testing.T) {
 func TestLostSharedTokens(t *testing.T) {
 	v := newValues()
 	a := sharing(t, v)
-	s := Store{SharedStore: v, Now: time.Now}
+	s := TokenStore{SharedStore: v, Now: time.Now}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
 	becomes(t, a, one.Text, nil)
@@ -134,27 +134,27 @@ func TestLostSharedTokens(t *testing.T) {
 	require.ErrorContains(t, err, "damaged")
 }
 
-// A server that has been unable to read the shared token list for StaleAfter accepts no token and
-// logs the reason.
+// A server that has been unable to read the shared token list for MaxTokenStaleness accepts no
+// token and logs the reason.
 func TestStaleTokens(t *testing.T) {
 	v := newValues()
-	s := Store{SharedStore: v, Now: time.Now}
+	s := TokenStore{SharedStore: v, Now: time.Now}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 	require.NoError(t, err)
 	config := Config{SharedStore: v}.withDefaults()
 	p, err := openPoll(config)
 	require.NoError(t, err)
 	p.close() // the test calls refresh itself
-	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Log, now: config.Now}
+	a := &Authenticator{tokens: p, uses: openLastUses(config), log: config.Logger, now: config.Now}
 	require.NoError(t, ask(a, one.Text))
 	v.fail(errors.New("unreachable"))
 	require.Error(t, p.refresh(t.Context()))
 	require.NoError(t, ask(a, one.Text), "until StaleAfter, the last list is used")
-	p.staleAfter = 0
+	p.maxStaleness = 0
 	require.ErrorIs(t, ask(a, one.Text), ErrStaleTokens)
 	require.True(t, a.RequiresIdentity())
 	v.fail(nil)
-	p.staleAfter = time.Hour
+	p.maxStaleness = time.Hour
 	require.NoError(t, p.refresh(t.Context()))
 	require.NoError(t, ask(a, one.Text))
 	_, err = Open(Config{Dir: t.TempDir(), SharedStore: func() *values { v.fail(errors.New("unreachable")); return v }()})
@@ -168,12 +168,12 @@ func TestConcurrentSharedChanges(t *testing.T) {
 	var group errgroup.Group
 	for i := range 8 {
 		group.Go(func() error {
-			_, err := Store{SharedStore: v, Now: time.Now}.Create(TokenSpec{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
+			_, err := TokenStore{SharedStore: v, Now: time.Now}.Create(TokenSpec{Name: fmt.Sprintf("t%d", i), Grants: []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}})
 			return err
 		})
 	}
 	require.NoError(t, group.Wait())
-	list, err := Store{SharedStore: v, Now: time.Now}.List()
+	list, err := TokenStore{SharedStore: v, Now: time.Now}.List()
 	require.NoError(t, err)
 	require.Len(t, list, 8)
 }
@@ -182,7 +182,7 @@ func TestConcurrentSharedChanges(t *testing.T) {
 // later one.
 func TestSharedLastUses(t *testing.T) {
 	v := newValues()
-	s := Store{SharedStore: v, Now: time.Now}
+	s := TokenStore{SharedStore: v, Now: time.Now}
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
 	one, err := s.Create(TokenSpec{Name: "one", Grants: grants})
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestSharedLastUses(t *testing.T) {
 // MoveTokens moves the tokens of a folder into a shared store. A second call changes nothing.
 func TestTakeOver(t *testing.T) {
 	grants := []Grant{{Ledgers: []string{"default"}, Scopes: ScopeRead}}
-	folder := func() Store { return Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
+	folder := func() TokenStore { return TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now} }
 	v := newValues()
 	none := folder()
 	require.NoError(t, MoveTokens(none.Dir, v))
@@ -228,7 +228,7 @@ func TestTakeOver(t *testing.T) {
 
 	// An earlier MoveTokens was interrupted before it renamed the tokens file. The token has been
 	// revoked since then, and must stay revoked.
-	_, err = Store{SharedStore: v, Now: time.Now}.Revoke("one")
+	_, err = TokenStore{SharedStore: v, Now: time.Now}.Revoke("one")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
 	require.NoError(t, MoveTokens(own.Dir, v))
@@ -253,8 +253,8 @@ func TestTakeOver(t *testing.T) {
 // Shared stores and folders use the same format for exported tokens, so ReplaceTokens can copy the
 // tokens from one to the other.
 func TestTextOfTokens(t *testing.T) {
-	shared, folder := Store{SharedStore: newValues(), Now: time.Now}, Store{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
-	for _, s := range []Store{shared, folder} {
+	shared, folder := TokenStore{SharedStore: newValues(), Now: time.Now}, TokenStore{Dir: filepath.Join(t.TempDir(), "access"), Now: time.Now}
+	for _, s := range []TokenStore{shared, folder} {
 		text, err := s.ExportTokens()
 		require.NoError(t, err)
 		require.Nil(t, text)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Store changes the token store of a data folder. Several processes can use it at the same time. A
-// running server applies a change starting with its next request, or within PollInterval if the tokens
-// are in a shared store.
-type Store struct {
+// TokenStore reads and changes the stored tokens of a data folder. Several processes can use it at
+// the same time. A running server applies a change starting with its next request, or within
+// PollInterval if the tokens are in a shared store.
+type TokenStore struct {
 	Dir string
 	// SharedStore is the store of the tokens. If it is nil, Dir contains the tokens.
 	SharedStore SharedStore
@@ -42,7 +42,7 @@ func (n TokenSpec) Check(now time.Time) error {
 	return checkGrants(n.Grants)
 }
 
-// CreatedToken is the result of Store.Create.
+// CreatedToken is the result of TokenStore.Create.
 type CreatedToken struct {
 	Token
 	// Text is the token itself. The store keeps only its hash.
@@ -53,7 +53,7 @@ type CreatedToken struct {
 }
 
 // Create durably creates a token. If necessary, it also creates the folder of the store.
-func (s Store) Create(n TokenSpec) (CreatedToken, error) {
+func (s TokenStore) Create(n TokenSpec) (CreatedToken, error) {
 	now := s.Now().UTC().Truncate(time.Second)
 	if err := n.Check(now); err != nil {
 		return CreatedToken{}, err
@@ -65,11 +65,11 @@ func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 	}
 	text, id := newTokenText()
 	made := CreatedToken{Text: text, Token: Token{
-		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, Created: now, Expires: wholeSecond(n.Expires),
+		ID: id, Name: n.Name, SHA256: digestOf(text), Grants: n.Grants, CreatedAt: now, Expires: wholeSecond(n.Expires),
 	}}
 	err := s.change(false, func(tokens []Token) ([]Token, error) {
 		for _, t := range tokens {
-			if t.Revoked.IsZero() && t.Name == n.Name {
+			if t.RevokedAt.IsZero() && t.Name == n.Name {
 				return nil, fmt.Errorf("a token %q already exists, with id %s; revoke it first, or choose another name", t.Name, t.ID)
 			}
 		}
@@ -81,7 +81,7 @@ func (s Store) Create(n TokenSpec) (CreatedToken, error) {
 
 // Clear durably removes all tokens from the store, and creates its folder if necessary. From then
 // on, requests need a token, but the server accepts none.
-func (s Store) Clear() error {
+func (s TokenStore) Clear() error {
 	if err := makeFolder(s.Dir); err != nil {
 		return fmt.Errorf("creating the token folder: %w", err)
 	}
@@ -98,20 +98,20 @@ func wholeSecond(at time.Time) time.Time {
 
 // Revoke durably revokes the token with the given name or ID. It does not change a token that is
 // already revoked. If the disk is full, Revoke uses the reserved disk space.
-func (s Store) Revoke(nameOrID string) (revoked Token, err error) {
+func (s TokenStore) Revoke(nameOrID string) (revoked Token, err error) {
 	if _, err := os.Stat(s.Dir); errors.Is(err, fs.ErrNotExist) && s.SharedStore == nil {
 		return Token{}, fmt.Errorf("there are no tokens: %s does not exist", s.Dir)
 	}
 	err = s.change(true, func(tokens []Token) ([]Token, error) {
-		at := slices.IndexFunc(tokens, func(t Token) bool { return t.Name == nameOrID && t.Revoked.IsZero() })
+		at := slices.IndexFunc(tokens, func(t Token) bool { return t.Name == nameOrID && t.RevokedAt.IsZero() })
 		if at < 0 {
 			at = slices.IndexFunc(tokens, func(t Token) bool { return t.ID == nameOrID })
 		}
 		if at < 0 {
 			return nil, fmt.Errorf("no active token has the name %[1]q, and no token has the id %[1]q", nameOrID)
 		}
-		if tokens[at].Revoked.IsZero() {
-			tokens[at].Revoked = s.Now().UTC().Truncate(time.Second)
+		if tokens[at].RevokedAt.IsZero() {
+			tokens[at].RevokedAt = s.Now().UTC().Truncate(time.Second)
 		}
 		revoked = tokens[at]
 		return tokens, nil
@@ -127,7 +127,7 @@ type ListedToken struct {
 
 // List returns all tokens, including revoked ones, in order of creation. A running server writes the last-use
 // times at most once a minute.
-func (s Store) List() ([]ListedToken, error) {
+func (s TokenStore) List() ([]ListedToken, error) {
 	tokens, uses, err := s.read()
 	if err != nil {
 		return nil, err
@@ -136,13 +136,13 @@ func (s Store) List() ([]ListedToken, error) {
 	for i, t := range tokens {
 		list[i] = ListedToken{Token: t, LastUse: uses[t.ID]}
 	}
-	slices.SortStableFunc(list, func(a, b ListedToken) int { return cmp.Compare(a.Created.Unix(), b.Created.Unix()) })
+	slices.SortStableFunc(list, func(a, b ListedToken) int { return cmp.Compare(a.CreatedAt.Unix(), b.CreatedAt.Unix()) })
 	return list, nil
 }
 
 // read returns the tokens and their last-use times. If only the times cannot be read, uses and err
 // are nil; the server logs such errors.
-func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
+func (s TokenStore) read() (tokens []Token, uses map[string]time.Time, err error) {
 	if s.SharedStore != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 		defer cancel()
@@ -162,7 +162,7 @@ func (s Store) read() (tokens []Token, uses map[string]time.Time, err error) {
 
 // change replaces the tokens with the result of f while holding the lock. takesAway means that f
 // only removes rights; if the disk is full, such a change may use the reserved disk space.
-func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
+func (s TokenStore) change(takesAway bool, f func([]Token) ([]Token, error)) (err error) {
 	if s.SharedStore != nil {
 		return s.changeShared(f)
 	}
@@ -185,7 +185,7 @@ func (s Store) change(takesAway bool, f func([]Token) ([]Token, error)) (err err
 		err = replaceFile(path, text, true)
 	}
 	if isFull(err) {
-		return fmt.Errorf("writing the tokens: %w; free space on the file system of %s", err, s.Dir)
+		return fmt.Errorf("writing the tokens: %w; free up space on the file system that contains %s", err, s.Dir)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the tokens: %w", err)

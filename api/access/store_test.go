@@ -15,10 +15,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-func newStore(t *testing.T) (Store, *clock) {
+func newStore(t *testing.T) (TokenStore, *clock) {
 	t.Helper()
 	c := newClock()
-	return Store{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: c.now}, c
+	return TokenStore{Dir: filepath.Join(t.TempDir(), "data", "access"), Now: c.now}, c
 }
 
 func TestTokensAreMadeListedAndRevoked(t *testing.T) {
@@ -46,13 +46,13 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 	clock.add(time.Minute)
 	revoked, err := s.Revoke("one")
 	require.NoError(t, err)
-	require.Equal(t, clock.now(), revoked.Revoked)
+	require.Equal(t, clock.now(), revoked.RevokedAt)
 	require.Equal(t, "revoked", revoked.State(clock.now()))
 	at := clock.now()
 	clock.add(time.Minute)
 	revoked, err = s.Revoke(first.ID) // a second revocation keeps the time of the first
 	require.NoError(t, err)
-	require.Equal(t, at, revoked.Revoked)
+	require.Equal(t, at, revoked.RevokedAt)
 	revoked, err = s.Revoke(second.ID)
 	require.NoError(t, err)
 	require.Equal(t, "two", revoked.Name)
@@ -62,7 +62,7 @@ func TestTimesAreKeptInSeconds(t *testing.T) {
 	s, clock := newStore(t)
 	clock.add(time.Second / 2)
 	made := create(t, s, "one", clock.now().Add(time.Nanosecond).In(time.FixedZone("", 3600)))
-	require.Equal(t, clock.now().Add(-time.Second/2), made.Created)
+	require.Equal(t, clock.now().Add(-time.Second/2), made.CreatedAt)
 	require.Equal(t, clock.now().Add(time.Second/2), made.Expires, "no token expires before the requested time")
 	made = create(t, s, "two", made.Expires)
 	require.Equal(t, clock.now().Add(time.Second/2), made.Expires)
@@ -126,8 +126,8 @@ func TestTheStoreIsPrivate(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// If several processes change the store at the same time, no change is lost. Each Store in this
-// test opens the lock file itself, as a separate process would.
+// If several processes change the store at the same time, no change is lost. Each TokenStore in
+// this test opens the lock file itself, as a separate process would.
 func TestNoWriterLosesAnothersChange(t *testing.T) {
 	s, _ := newStore(t)
 	const writers, each = 4, 5
@@ -135,7 +135,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 	var group errgroup.Group
 	for w := range writers {
 		group.Go(func() error {
-			own := Store{Dir: s.Dir, Now: s.Now}
+			own := TokenStore{Dir: s.Dir, Now: s.Now}
 			for i := range each {
 				if _, err := own.Create(TokenSpec{Name: fmt.Sprintf("w%d-%d", w, i), Grants: grants}); err != nil {
 					return err
@@ -156,7 +156,7 @@ func TestNoWriterLosesAnothersChange(t *testing.T) {
 	require.Len(t, list, writers*each)
 	active := 0
 	for _, l := range list {
-		if l.Revoked.IsZero() {
+		if l.RevokedAt.IsZero() {
 			active++
 			require.True(t, strings.HasSuffix(l.Name, fmt.Sprint("-", each-1)), l.Name)
 		}
@@ -174,7 +174,7 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	require.ErrorContains(t, err, "writing the tokens")
 	list, err := s.List()
 	require.NoError(t, err)
-	require.True(t, list[0].Revoked.IsZero())
+	require.True(t, list[0].RevokedAt.IsZero())
 	// A file that an interrupted change has left behind does not prevent the next change.
 	require.NoError(t, os.RemoveAll(next))
 	require.NoError(t, os.WriteFile(next, []byte("half"), 0o644))
@@ -210,14 +210,14 @@ func drawToken(t *rapid.T, i int) Token {
 	text, id := newTokenText()
 	at := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
 	stored := Token{
-		ID: id, Name: fmt.Sprintf("n%d", i), SHA256: digestOf(text), Created: at,
+		ID: id, Name: fmt.Sprintf("n%d", i), SHA256: digestOf(text), CreatedAt: at,
 		Grants: []Grant{{Ledgers: []string{rapid.SampledFrom([]string{"default", AllLedgers}).Draw(t, "ledger")}, Scopes: Scopes(rapid.Uint8Range(1, uint8(AllScopes)).Draw(t, "scopes"))}},
 	}
 	if rapid.Bool().Draw(t, "expires") {
 		stored.Expires = at.Add(time.Hour)
 	}
 	if rapid.Bool().Draw(t, "revoked") {
-		stored.Revoked = at.Add(time.Minute)
+		stored.RevokedAt = at.Add(time.Minute)
 	}
 	return stored
 }

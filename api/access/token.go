@@ -43,15 +43,15 @@ func tokenID(text string) (id string, ok bool) {
 	return found[1], true
 }
 
-// Digest is the SHA-256 hash of a token's text. In JSON, it is written as 64 lower-case hexadecimal
-// digits.
-type Digest [sha256.Size]byte
+// TokenDigest is the SHA-256 hash of a token's text. In JSON, it is written as 64 lower-case
+// hexadecimal digits.
+type TokenDigest [sha256.Size]byte
 
 // MarshalText returns 64 lower-case hexadecimal digits.
-func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+func (d TokenDigest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
 // UnmarshalText decodes 64 hexadecimal digits.
-func (d *Digest) UnmarshalText(text []byte) error {
+func (d *TokenDigest) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(d)) {
 		return fmt.Errorf("a SHA-256 hash must have %d hexadecimal digits; got %d", hex.EncodedLen(len(d)), len(text))
 	}
@@ -62,20 +62,20 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // Token is the stored form of a token, which does not include the token's text. A caller that sends
 // the text acts as Name and has the scopes in Grants.
 type Token struct {
-	ID      string    `json:"id"`
-	Name    string    `json:"name"` // unique among tokens that are not revoked
-	SHA256  Digest    `json:"sha256"`
-	Grants  []Grant   `json:"grants"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"` // zero means never
-	Revoked time.Time `json:"revoked,omitzero"` // zero means not revoked
+	ID        string      `json:"id"`
+	Name      string      `json:"name"` // unique among tokens that are not revoked
+	SHA256    TokenDigest `json:"sha256"`
+	Grants    []Grant     `json:"grants"`
+	CreatedAt time.Time   `json:"created"`
+	Expires   time.Time   `json:"expires,omitzero"` // zero means never
+	RevokedAt time.Time   `json:"revoked,omitzero"` // zero means not revoked
 }
 
 // State returns "active", "expired", or "revoked", depending on the state of the token at the time
 // now.
 func (t *Token) State(now time.Time) string {
 	switch {
-	case !t.Revoked.IsZero():
+	case !t.RevokedAt.IsZero():
 		return "revoked"
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return "expired"
@@ -91,7 +91,7 @@ func (t *Token) check() error {
 	if err := checkName(t.Name); err != nil {
 		return err
 	}
-	if t.SHA256 == (Digest{}) || t.Created.IsZero() {
+	if t.SHA256 == (TokenDigest{}) || t.CreatedAt.IsZero() {
 		return fmt.Errorf("the token's hash or its creation time is missing")
 	}
 	return checkGrants(t.Grants)

@@ -61,11 +61,11 @@ func parseTokens(text []byte) ([]Token, error) {
 		if err := t.check(); err != nil {
 			return nil, fmt.Errorf("token %d: %w", i+1, err)
 		}
-		if ids[t.ID] || t.Revoked.IsZero() && names[t.Name] {
+		if ids[t.ID] || t.RevokedAt.IsZero() && names[t.Name] {
 			return nil, fmt.Errorf("token %d: an earlier token has the same id or name", i+1)
 		}
 		ids[t.ID] = true
-		if t.Revoked.IsZero() {
+		if t.RevokedAt.IsZero() {
 			names[t.Name] = true
 		}
 	}

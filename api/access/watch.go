@@ -67,7 +67,7 @@ func (w *watch) close() {}
 // openWatch reads the token store for the first time. It returns an error if the store cannot be
 // read. If a later read fails, the server accepts no token until a read succeeds.
 func openWatch(config Config) (*watch, error) {
-	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Log, now: config.Now}
+	w := &watch{dir: config.Dir, file: filepath.Join(config.Dir, tokensFile), log: config.Logger, now: config.Now}
 	_, err := os.Lstat(w.dir) // not Stat, because a dangling symbolic link must not look like a store that does not exist
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checking for the token folder: %w", err)
@@ -172,7 +172,7 @@ func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	if !ok {
 		return nil, errors.New("the token is malformed")
 	}
-	known, stored := t.tokens[id], Digest{}
+	known, stored := t.tokens[id], TokenDigest{}
 	if known != nil {
 		stored = known.SHA256
 	}
@@ -190,4 +190,4 @@ func (t *tokenTable) find(text string, now time.Time) (*knownToken, error) {
 	return known, nil
 }
 
-func digestOf(text string) Digest { return sha256.Sum256([]byte(text)) }
+func digestOf(text string) TokenDigest { return sha256.Sum256([]byte(text)) }

@@ -14,10 +14,10 @@ import (
 
 // partMemory is the amount of memory, in bytes, needed to read and encode one part of an index. It
 // covers the rows, whose buffers can grow to twice their size, and the text of the answer.
-const partMemory = 4 * index.PartBytes
+const partMemory = 4 * index.SnapshotPartBytes
 
-// IndexPart sends a part of a ledger's index to another server.
-func (h *Handlers) IndexPart(c *call.Call) error {
+// ServeIndexPart sends a part of a ledger's index to another server.
+func (h *Handlers) ServeIndexPart(c *call.Call) error {
 	var size uint64
 	var given bool
 	cursor, rows := "", "true"
@@ -29,9 +29,9 @@ func (h *Handlers) IndexPart(c *call.Call) error {
 	case given && size == 0:
 		return problem.InvalidParameter("as_of", "must be at least 1")
 	case err != nil:
-		return problem.InvalidParameter("cursor", "must be the value of next in an earlier answer")
+		return problem.InvalidParameter("cursor", "must be the value of next in an earlier response")
 	case cursor != "" && !given:
-		return problem.InvalidParameter("as_of", "is required with the parameter \"cursor\"; use the as_of of the earlier answer")
+		return problem.InvalidParameter("as_of", "is required with the parameter \"cursor\"; use the as_of of the earlier response")
 	case rows != "true" && rows != "false":
 		return problem.InvalidParameter("rows", "must be true or false")
 	case cursor == "":

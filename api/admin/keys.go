@@ -39,15 +39,15 @@ func (h *Handlers) ChangeKeys(c *call.Call) error {
 	for _, v := range signing(l.KeyHistory()) {
 		keys = append(keys, v.String())
 	}
-	h.Log.Info("signing key changed", "ledger", l.Name(), "event", ack.Seq, "actor", c.Actor(), "signing", keys)
+	h.Logger.Info("signing key changed", "ledger", l.Name(), "event", ack.Seq, "actor", c.Actor(), "signing", keys)
 	return receipts.SendAck(c, l, ack, false)
 }
 
 // signing returns the keys that currently sign the log: one, or two while an old and a new key
 // overlap.
 func signing(keys *proofs.KeyHistory) []*proofs.Verifier {
-	list := []*proofs.Verifier{keys.Current()}
-	if overlapping := keys.OverlapKey(); overlapping != nil {
+	list := []*proofs.Verifier{keys.CurrentKey()}
+	if overlapping := keys.OverlappingKey(); overlapping != nil {
 		list = append(list, overlapping)
 	}
 	return list

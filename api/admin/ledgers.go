@@ -39,7 +39,7 @@ func describe(c *call.Call, l *ledger.Ledger) ledgerRow {
 	return ledgerRow{
 		Name: info.Name, Origin: info.Origin, VerifierKey: l.VerifierKey(), Created: info.Created.UTC(),
 		Frozen: info.Frozen, OnMismatch: l.MismatchPolicy(), Log: settings.LogVisibility, UnregisteredSources: settings.UnregisteredSources, OTLPContent: settings.TelemetryContent, TreeSize: head.Size,
-		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.Time).UTC(), Scopes: c.Identity().ScopesOn(info.Name).Names(),
+		RootHash: head.Root, Tip: head.Tip, LastEvent: time.UnixMicro(head.TimeMicros).UTC(), Scopes: c.Identity().ScopesOn(info.Name).Names(),
 	}
 }
 
@@ -76,10 +76,10 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 		return err
 	}
 	n := ledger.CreateOptions{Actor: c.Actor()}
-	if err := decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.OnMismatch}); err != nil {
+	if err := decode(c, map[string]*string{"name": &n.Name, "origin": &n.Origin, "on_mismatch": &n.MismatchPolicy}); err != nil {
 		return err
 	}
-	switch n.OnMismatch {
+	switch n.MismatchPolicy {
 	case "", ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject:
 	default:
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/on_mismatch", `must be "accept" or "reject"`)
@@ -97,8 +97,8 @@ func (h *Handlers) CreateLedger(c *call.Call) error {
 	return c.AnswerJSON(http.StatusCreated, describe(c, l))
 }
 
-// Freeze makes a ledger permanently read-only.
-func (h *Handlers) Freeze(c *call.Call) error {
+// FreezeLedger makes a ledger permanently read-only.
+func (h *Handlers) FreezeLedger(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -110,13 +110,13 @@ func (h *Handlers) Freeze(c *call.Call) error {
 		return err
 	}
 	h.OnFrozen(l)
-	h.Log.Info("ledger frozen", "ledger", l.Name(), "actor", c.Actor())
+	h.Logger.Info("ledger frozen", "ledger", l.Name(), "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
-// ChangeVisibility makes a ledger's transparency log public or private. The change does not add an
+// SetLogVisibility makes a ledger's transparency log public or private. The change does not add an
 // event to the ledger; only the server's log records it, with the caller's name.
-func (h *Handlers) ChangeVisibility(c *call.Call) error {
+func (h *Handlers) SetLogVisibility(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -128,13 +128,13 @@ func (h *Handlers) ChangeVisibility(c *call.Call) error {
 	if err := decode(c, map[string]*string{"log": &log}); err != nil {
 		return err
 	}
-	if log != ledger.PublicLog && log != ledger.PrivateLog {
+	if log != ledger.LogVisibilityPublic && log != ledger.LogVisibilityPrivate {
 		return problem.AtPointer(http.StatusUnprocessableEntity, "/log", `must be "public" or "private"`)
 	}
-	if err := l.SetLogPublic(c.Request().Context(), log == ledger.PublicLog); err != nil {
+	if err := l.SetLogPublic(c.Request().Context(), log == ledger.LogVisibilityPublic); err != nil {
 		return err
 	}
-	h.Log.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
+	h.Logger.Info("visibility of a log changed", "ledger", l.Name(), "log", log, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
@@ -159,7 +159,7 @@ func (h *Handlers) SetUnregisteredSourcePolicy(c *call.Call) error {
 	if err := l.SetRejectUnregisteredSources(c.Request().Context(), policy == ledger.UnregisteredSourcesReject); err != nil {
 		return err
 	}
-	h.Log.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
+	h.Logger.Info("policy for unregistered sources changed", "ledger", l.Name(), "unregistered_sources", policy, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 
@@ -184,7 +184,7 @@ func (h *Handlers) SetOTLPContentPolicy(c *call.Call) error {
 	if err := l.SetTelemetryHashesOnly(c.Request().Context(), content == ledger.TelemetryContentHashes); err != nil {
 		return err
 	}
-	h.Log.Info("policy for OTLP content changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())
+	h.Logger.Info("policy for OTLP content changed", "ledger", l.Name(), "otlp_content", content, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusOK, describe(c, l))
 }
 

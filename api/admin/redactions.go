@@ -43,12 +43,12 @@ type redactedRecord struct {
 func redactionOf(asOf uint64, dryRun bool, e *ledger.RedactionPlan) *redaction {
 	r := &redaction{
 		AsOf: asOf, DryRun: dryRun,
-		Records: e.Records, AlreadyRedacted: e.AlreadyRedacted, WithoutContent: e.EventsWithoutContent,
-		Erased: contentPieces{e.ErasedContent.Pieces, e.ErasedContent.Bytes}, Kept: contentPieces{e.KeptContent.Pieces, e.KeptContent.Bytes}, NeededBy: e.RecordsNeedingKept,
-		FirstSeqs: append([]uint64{}, e.FirstSeqs...), FirstRedacted: make([]redactedRecord, len(e.FirstAlreadyRedacted)),
+		Records: e.RecordCount, AlreadyRedacted: e.AlreadyRedactedCount, WithoutContent: e.EventsWithoutContent,
+		Erased: contentPieces{e.ErasedContent.Pieces, e.ErasedContent.Bytes}, Kept: contentPieces{e.KeptContent.Pieces, e.KeptContent.Bytes}, NeededBy: e.RecordsNeedingKeptContent,
+		FirstSeqs: append([]uint64{}, e.FirstRecordSeqs...), FirstRedacted: make([]redactedRecord, len(e.EarlierRedactions)),
 	}
-	for i, a := range e.FirstAlreadyRedacted {
-		r.FirstRedacted[i] = redactedRecord{a.RecordSeq, a.RedactedBy}
+	for i, a := range e.EarlierRedactions {
+		r.FirstRedacted[i] = redactedRecord{a.RecordSeq, a.RedactionSeq}
 	}
 	return r
 }

@@ -162,7 +162,7 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 			return tooMany
 		}
 	}
-	for page := (index.Page{Limit: findPage}); ; {
+	for page := (index.PageRequest{Limit: findPage}); ; {
 		found, next, err := f.List(c.Request().Context(), view, page)
 		if err != nil {
 			return err
@@ -186,14 +186,14 @@ func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.Recor
 // bodyFilter parses the filter in a request body. The members of the filter are the parameters of
 // GET /records that select records.
 func bodyFilter(members map[string]string) (*query.RecordFilter, error) {
-	f, unknown, err := query.ParseFilter(members)
+	f, unknown, err := query.ParseRecordFilter(members)
 	switch {
 	case unknown:
 		return nil, inFilter(err, http.StatusBadRequest)
 	case err != nil:
 		return nil, inFilter(err, http.StatusUnprocessableEntity)
 	case f.SelectsAll():
-		return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; narrow it down")
+		return nil, problem.AtPointer(http.StatusUnprocessableEntity, "/filter", "selects all records of the ledger; add a condition that narrows the selection")
 	}
 	return &f, nil
 }

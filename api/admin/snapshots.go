@@ -34,7 +34,7 @@ func (h *Handlers) MakeSnapshot(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	h.Log.Info("snapshot created", "name", name, "actor", c.Actor())
+	h.Logger.Info("snapshot created", "name", name, "actor", c.Actor())
 	return c.AnswerJSON(http.StatusCreated, struct {
 		Name    string `json:"name"`
 		Erasing int    `json:"erasing"`

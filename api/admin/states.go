@@ -101,15 +101,15 @@ func (h *Handlers) inOtherStates(c *call.Call, l *ledger.Ledger, wanted *seqs.Se
 // changeStates changes the state of the given records, writing one event for each, and adds the
 // result to answer. If it fails after changing some of the records, the error says how many.
 func (h *Handlers) changeStates(c *call.Call, l *ledger.Ledger, targets *seqs.Set, request *record.StateChangeRequest, answer *stateChanges) error {
-	changes := func(yield func(*record.Verb) bool) {
+	changes := func(yield func(*record.Action) bool) {
 		for seq := range targets.All() {
-			if !yield(request.VerbFor(seq)) {
+			if !yield(request.ActionFor(seq)) {
 				return
 			}
 		}
 	}
 	answer.Records = 0
-	err := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
+	err := l.AppendActions(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
 		answer.Records++
 		return addReceipt(c, l, ack, &answer.Receipts)
 	})

@@ -56,7 +56,7 @@ func (h *Handlers) PostBatch(c *call.Call) error {
 	if o.IdempotencyKey != "" {
 		return problem.New(http.StatusBadRequest, "the Idempotency-Key header applies to a single record; in a batch, give each line its own idempotency_key")
 	}
-	o.MinimalReceipt = c.ReturnPreference() != "representation"
+	o.MinimizeReceipt = c.ReturnPreference() != "representation"
 	if err := call.CheckContentType(c.Request(), call.NDJSONMediaType); err != nil {
 		return err
 	}
@@ -66,15 +66,15 @@ func (h *Handlers) PostBatch(c *call.Call) error {
 	}
 	who := c.LimitKey()
 	if !h.Limits.BatchSlots.TakeShare(who) {
-		return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.Batches)
+		return limits.NewRejectedError(limits.ReasonBatches, http.StatusServiceUnavailable, time.Second,
+			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.MaxBatches)
 	}
 	defer h.Limits.BatchSlots.Release(who)
 	exchange, err := h.exchange(c)
 	if err != nil {
 		return err
 	}
-	b := &batch{Handlers: h, ledger: l, values: h.RecordLimits.WithMemberSecret(l.MemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
+	b := &batch{Handlers: h, ledger: l, values: h.RecordLimits.WithPayloadMemberSecret(l.PayloadMemberSecret()), options: o, open: open, body: c.Request().Body, exchange: exchange,
 		caller: who, holder: c.Holder(), allowed: c.ScopeRechecker(access.ScopeWrite)}
 	return b.run(c.Request().Context(), c.Response())
 }
@@ -112,7 +112,7 @@ const maxPooledChunk = 4 * chunkBytes
 
 // newChunk returns an empty chunk that takes its memory from budget on behalf of the given holder.
 // The chunk goes back to the pool when release is called.
-func newChunk(budget *limits.Budget, who limits.Holder) *chunk {
+func newChunk(budget *limits.MemoryBudget, who limits.Holder) *chunk {
 	c := chunks.Get().(*chunk)
 	c.share, c.parsed = limits.MemoryShare{Budget: budget, Holder: who}, make(chan struct{})
 	return c
@@ -136,9 +136,9 @@ type lineSpan struct {
 
 // batchItem holds the record of one line and the result for that line.
 type batchItem struct {
-	record     *record.Record // nil for a verb
+	record     *record.Record // nil for an action
 	submission ledger.Submission
-	validation *record.PathValidation // if not nil, enqueue prepares submission once the paths in earlier lines are in the log
+	validation *record.PathValidationLine // if not nil, enqueue prepares submission once the paths in earlier lines are in the log
 	refused    bool
 	key        string      // the line's idempotency key, or ""
 	native     *nativeLine // nil unless the line has a "format" member
@@ -183,7 +183,7 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 // they are still being parsed in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
-	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Config.MaxLine))
+	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Config.MaxLineSize))
 	lines.most = b.Limits.Rates.LinesPerWait(chunkLines)
 	defer func() {
 		lines.close()
@@ -280,8 +280,8 @@ func (b *batch) prepare(ctx context.Context, item *batchItem, text []byte) {
 	o.IdempotencyKey = line.Key
 	item.record, item.validation, item.key = line.Record, line.Validation, line.Key
 	switch {
-	case line.Verb != nil:
-		item.submission, item.err = records.PrepareVerb(ctx, b.ledger, line.Verb, o)
+	case line.Action != nil:
+		item.submission, item.err = records.PrepareAction(ctx, b.ledger, line.Action, o)
 	case line.Record != nil:
 		item.submission, item.refused, item.err = records.PrepareRecord(b.ledger, line.Record, o)
 	}
@@ -371,7 +371,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 	logged := false // one log message per chunk is enough, because its lines usually fail for the same reason
 	statuses := make(map[int]int)
 	for i := range c.items {
-		if len(text) >= limits.MaxWrite {
+		if len(text) >= limits.MaxWriteBytes {
 			_ = out.write(text) // the last write returns the error again
 			text = text[:0]
 		}
@@ -384,7 +384,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		p, internal := problem.FromError(err)
 		if internal && !logged && ctx.Err() == nil {
 			logged = true
-			b.Log.Error("processing a batch line failed", "ledger", b.ledger.Name(), "error", err)
+			b.Logger.Error("cannot process a line of a batch", "ledger", b.ledger.Name(), "error", err)
 		}
 		p.Line = c.lines[i].number
 		b.LimitMetrics.CountRefusal(p.Reason)
@@ -412,7 +412,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	if err != nil {
 		return nil, 0, err
 	}
-	o := &records.Outcome{Record: item.record, Refused: item.refused, MinimalReceipt: b.options.MinimalReceipt, DeriveMembers: b.options.DeriveMembers, IdempotencyKey: item.key, Ack: ack}
+	o := &records.Outcome{Record: item.record, Refused: item.refused, MinimizeReceipt: b.options.MinimizeReceipt, DeriveMembers: b.options.DeriveMembers, IdempotencyKey: item.key, Ack: ack}
 	receipt, err := o.Receipt(context.WithoutCancel(ctx), b.ledger)
 	if err != nil {
 		return nil, 0, err

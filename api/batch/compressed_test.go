@@ -20,7 +20,7 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 	t.Helper()
 	open, err := limits.Decompressor(encoding, bodies.HoldWithoutLimit)
 	require.NoError(t, err)
-	memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
+	memory := limits.NewMemoryBudget(1<<30, time.Minute, limits.ReasonBodyMemory, "bodies")
 	reader := newLineReader(t.Context(), open, strings.NewReader(body), 8<<20)
 	defer reader.close()
 	for more := true; more; {
@@ -29,14 +29,14 @@ func linesOf(t testing.TB, encoding, body string) (lines []lineSpan) {
 		lines = append(lines, c.lines...)
 		c.release()
 	}
-	require.Zero(t, memory.InUse())
+	require.Zero(t, memory.BytesInUse())
 	return lines
 }
 
 // A long batch of similar records is accepted, although its compression ratio is high.
 func TestRepetitiveBatchesPass(t *testing.T) {
 	var text strings.Builder
-	for i := 0; text.Len() < limits.UncheckedOutputBytes*3/2; i++ {
+	for i := 0; text.Len() < limits.UncheckedExpansionBytes*3/2; i++ {
 		fmt.Fprintf(&text, `{"kind":"ipc_record","record":{"run_id":"%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}}`+"\n", i)
 	}
 	body := bodies.Gzip(t, text.String())
@@ -50,14 +50,14 @@ func TestZstdWindowsAreNotAllocated(t *testing.T) {
 	huge := binary.LittleEndian.AppendUint64([]byte{0x28, 0xB5, 0x2F, 0xFD, 0xE0}, 1<<30)
 	huge = append(huge, 0x01, 0x00, 0x00) // the last block: raw and empty
 	var lines []lineSpan
-	require.Less(t, bodies.AllocatedBytes(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxZstdWindow))
+	require.Less(t, bodies.AllocatedBytes(func() { lines = linesOf(t, "zstd", string(huge)) }), uint64(limits.MaxZstdWindowBytes))
 	require.Equal(t, http.StatusRequestEntityTooLarge, limits.BodyRefusal(lines[0].err).Status)
 }
 
 // The memory allocated to read a body is at most proportional to its length, however the body is
 // divided into gzip members, zstd frames, and lines.
 func TestManyMembers(t *testing.T) {
-	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxZstdWindow), zstd.WithEncoderConcurrency(1)}
+	tiny := []zstd.EOption{zstd.WithWindowSize(limits.MaxZstdWindowBytes), zstd.WithEncoderConcurrency(1)}
 	for name, c := range map[string]struct {
 		encoding string
 		body     func(n int) string

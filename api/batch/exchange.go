@@ -30,7 +30,7 @@ func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	// Without full duplex, HTTP/1 reads the whole body before it responds. HTTP/2 is always
 	// full duplex and returns ErrNotSupported.
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, fmt.Errorf("enabling full duplex: %w", err)
+		return nil, fmt.Errorf("enabling full-duplex mode: %w", err)
 	}
 	c.Writer().BeginStream(2 * e.idle)
 	response.Header().Set(echo.HeaderContentType, call.NDJSONMediaType)
@@ -52,9 +52,9 @@ func (e *exchange) progress() {
 // drain discards the rest of the body if little of it is left; otherwise, it makes this request the
 // last on its connection. It runs before the handler returns.
 func (e *exchange) drain() {
-	_ = e.controller.SetReadDeadline(time.Now().Add(limits.DrainTime))
-	n, err := io.CopyN(io.Discard, e.request.Body, limits.DrainBytes)
-	if n == limits.DrainBytes || !errors.Is(err, io.EOF) {
+	_ = e.controller.SetReadDeadline(time.Now().Add(limits.MaxDrainTime))
+	n, err := io.CopyN(io.Discard, e.request.Body, limits.MaxDrainBytes)
+	if n == limits.MaxDrainBytes || !errors.Is(err, io.EOF) {
 		limits.EndConnectionAfter(e.request)
 		if e.request.ProtoMajor == 1 {
 			// Close the body now, because net/http closes it only after the handler has returned.

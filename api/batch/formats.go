@@ -63,7 +63,7 @@ func (b *batch) parseNative(text []byte) (line record.BatchLine, native *nativeL
 	if key != "" {
 		entry.Key = key
 	}
-	r, err := limits.Parse(entry.Kind, entry.Record)
+	r, err := limits.ParseRecord(entry.Kind, entry.Record)
 	if err != nil {
 		return line, nil, within("/record", err)
 	}
@@ -79,8 +79,8 @@ func nativeOptions(root pyjson.Value, o *formats.Options) (format formats.Format
 		if m == "record" || m != "format" && value.Kind() == pyjson.Null {
 			continue
 		}
-		if value.Kind() != pyjson.String || text == "" || len(text) > fields.MaxName || pyjson.HasLoneSurrogate(value.Text()) {
-			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a string of 1 to %d bytes", fields.MaxName))
+		if value.Kind() != pyjson.String || text == "" || len(text) > fields.MaxNameBytes || pyjson.HasLoneSurrogate(value.Text()) {
+			return "", "", unprocessable("/"+m, fmt.Sprintf("must be a string of 1 to %d bytes", fields.MaxNameBytes))
 		}
 		switch m {
 		case "format":
@@ -113,9 +113,9 @@ func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error
 	for _, e := range entries {
 		switch {
 		case e.Kind == "":
-			only.Members = append(only.Members, e.Members...)
+			only.MemberOutcomes = append(only.MemberOutcomes, e.MemberOutcomes...)
 		case n == 0:
-			e.Members = append(only.Members, e.Members...)
+			e.MemberOutcomes = append(only.MemberOutcomes, e.MemberOutcomes...)
 			only = e
 			n++
 		default:
@@ -126,7 +126,7 @@ func onlyEntry(entries []formats.Conversion) (only formats.Conversion, err error
 	case n != 1:
 		return only, unprocessable("/record", fmt.Sprintf("has %d entries, but must have exactly one; send one line per entry", n))
 	case only.Record == nil:
-		return only, unprocessable("/record", only.Reason)
+		return only, unprocessable("/record", only.FailureReason)
 	}
 	return only, nil
 }
@@ -157,26 +157,26 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 	if c := native.entry.Change; c != nil {
 		w.BeginMember("change")
 		w.BeginSortedObject()
-		w.Text("kind", []byte(c.Kind()))
+		w.AddText("kind", []byte(c.Kind()))
 		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
 			p, internal := problem.FromError(err)
 			if internal {
-				b.Log.Error("an imported record was stored, but its state change or validation failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
+				b.Logger.Error("an imported record was stored, but its state change or validation failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
 			}
-			w.Text("problem", []byte(p.Detail))
+			w.AddText("problem", []byte(p.Detail))
 		} else {
-			w.Int("seq", int(event)) // #nosec G115 -- a count of events
+			w.AddInt("seq", int(event)) // #nosec G115 -- a count of events
 		}
 		w.EndObject()
 	}
 	w.BeginMember("members")
 	w.Buf = append(w.Buf, '[')
-	for i, m := range native.entry.Members {
-		w.Comma(i)
+	for i, m := range native.entry.MemberOutcomes {
+		w.WriteComma(i)
 		w.BeginSortedObject()
-		w.Text("as", []byte(m.Detail))
-		w.Text("fate", []byte(m.Outcome))
-		w.Text("pointer", []byte(m.Pointer))
+		w.AddText("as", []byte(m.Detail))
+		w.AddText("fate", []byte(m.Outcome))
+		w.AddText("pointer", []byte(m.Pointer))
 		w.EndObject()
 	}
 	w.Buf = append(w.Buf, ']')
@@ -191,7 +191,7 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 	if err != nil {
 		return 0, err
 	}
-	sub, err := b.ledger.PrepareVerb(v, b.options.Actor, e.Change.Key)
+	sub, err := b.ledger.PrepareAction(v, b.options.Actor, e.Change.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -200,24 +200,24 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 	case err != nil:
 		return 0, err
 	case ack.Outcome == ledger.OutcomeReplayed:
-		return ack.FirstSeq, nil
+		return ack.KeyHolderSeq, nil
 	case ack.Outcome == ledger.OutcomeConflicted:
-		return 0, problem.New(http.StatusConflict, "event %d, from another request, already uses this change's idempotency key", ack.FirstSeq)
+		return 0, problem.New(http.StatusConflict, "event %d, from another request, already uses this change's idempotency key", ack.KeyHolderSeq)
 	}
 	return ack.Seq, nil
 }
 
-// change returns the verb for the state change or validation in an entry. It accepts whatever a
+// change returns the action for the state change or validation in an entry. It accepts whatever a
 // separate request for the change would accept.
-func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (*record.Verb, error) {
+func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (*record.Action, error) {
 	c := e.Change
 	if c.State != "" {
 		var w pyjson.Builder
 		w.BeginObject()
-		w.Text("original_actor", textOrNil(c.OriginalActor))
-		w.Text("reason", []byte(c.Reason))
-		w.Text("state", []byte(c.State))
-		w.Text("timestamp", textOrNil(c.Timestamp))
+		w.AddText("original_actor", textOrNil(c.OriginalActor))
+		w.AddText("reason", []byte(c.Reason))
+		w.AddText("state", []byte(c.State))
+		w.AddText("timestamp", textOrNil(c.Timestamp))
 		w.EndObject()
 		return record.ParseStateChange(seq, w.Buf)
 	}
@@ -235,12 +235,12 @@ func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (
 		return nil, fmt.Errorf("looking up a path: %w", err)
 	}
 	if !known {
-		return nil, problem.New(http.StatusNotFound, "the project has no record with that path_id")
+		return nil, problem.New(http.StatusNotFound, "the project has no record with the given path_id")
 	}
-	path := record.CurrentPath{Project: e.Project(), PathID: c.PathID, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
+	path := record.LatestPathRecord{Project: e.Project(), PathID: c.PathID, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
-		OriginalAction: fields.OriginalAction{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
-	return request.VerbFor(path), nil
+		ActionOrigin: fields.ActionOrigin{OriginalActor: textOrNil(c.OriginalActor), Timestamp: textOrNil(c.Timestamp)}}
+	return request.ActionFor(path), nil
 }
 
 func textOrNil(text string) []byte {
@@ -258,7 +258,7 @@ func validated(ctx context.Context, view *index.View, project, pathID string, se
 		return paths.Path{}, false, err
 	}
 	var build *string
-	if p := e.Path(); p.Build != nil {
+	if p := e.PathFingerprint(); p.Build != nil {
 		name := string(p.Build)
 		build = &name
 	}

@@ -92,7 +92,7 @@ func (r *lineReader) line(c *chunk) (refused, err error) {
 // line would be too long or does not get enough memory.
 func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	if len(c.buffer)-start+len(part) > r.max {
-		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
+		return limits.NewRejectedError(limits.ReasonSize, http.StatusRequestEntityTooLarge, 0, "the line is longer than %d bytes; it was not recorded", r.max)
 	}
 	if err := c.share.Take(r.ctx, limits.MemoryBound(part)); err != nil {
 		return err

@@ -29,7 +29,7 @@ func FuzzLines(f *testing.F) {
 		}
 		open := func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }
 		lines := newLineReader(t.Context(), open, reader, limit)
-		memory := limits.NewBudget(1<<30, time.Minute, limits.RefusedBodyMemory, "bodies")
+		memory := limits.NewMemoryBudget(1<<30, time.Minute, limits.ReasonBodyMemory, "bodies")
 		want := bytes.Split(body, []byte("\n"))
 		if len(want[len(want)-1]) == 0 {
 			want = want[:len(want)-1]
@@ -54,10 +54,10 @@ func FuzzLines(f *testing.F) {
 				number++
 				require.Equal(t, number, l.number)
 			}
-			require.Equal(t, memory.InUse(), c.share.Bytes)
+			require.Equal(t, memory.BytesInUse(), c.share.Bytes)
 			require.GreaterOrEqual(t, c.share.Bytes, int64(kept))
 			c.release()
-			require.Zero(t, memory.InUse())
+			require.Zero(t, memory.BytesInUse())
 		}
 		for number < len(want) && len(want[number]) == 0 {
 			number++

@@ -98,11 +98,11 @@ func (s *spool) writeFile(b []byte) error {
 // error if that would exceed a limit.
 func (s *spool) reserve(size int64) error {
 	if size > s.maxFile {
-		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "%d bytes of results are unread; read results while sending lines", s.maxFile)
+		return limits.NewRejectedError(limits.ReasonSpool, http.StatusServiceUnavailable, 0, "%d bytes of results are unread; read results while sending lines", s.maxFile)
 	}
 	more := size - s.held
 	if more > 0 && !s.all.TryTake(more) {
-		return limits.NewRejectedError(limits.RefusedSpool, http.StatusServiceUnavailable, 0, "the unread results of all clients take %d bytes; read results while sending lines", s.all.MaxBytes)
+		return limits.NewRejectedError(limits.ReasonSpool, http.StatusServiceUnavailable, 0, "the unread results of all clients take up %d bytes; read results while sending lines", s.all.MaxBytes)
 	}
 	s.held = max(s.held, size)
 	return nil

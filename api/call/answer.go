@@ -70,7 +70,7 @@ func (r *Buffer) Send(c *Call, status int, contentType string) error {
 	}
 	request := c.Request()
 	if conn, counted := limits.ConnectionOf(request); counted && len(r.Text) >= minGathered && len(r.Text) <= maxGathered &&
-		request.ProtoMajor == 1 && request.TLS == nil && !c.writer.IsHead() {
+		request.ProtoMajor == 1 && request.TLS == nil && !c.writer.OmitsBody() {
 		conn.BufferResponse(len(r.Text))
 	}
 	h := c.Response().Header()

@@ -39,8 +39,8 @@ func (b *Body) Release() {
 	}
 }
 
-// ReadBody reads the JSON body of a write. The body can have at most MaxBody bytes. The caller must
-// release it.
+// ReadBody reads the JSON body of a write. The body can have at most MaxBodySize bytes. The caller
+// must release it.
 func (c *Call) ReadBody() (*Body, error) {
 	return c.readBodyInto(c.shared.Limits.WriteMemory)
 }
@@ -61,7 +61,7 @@ func (c *Call) ReadOptionalBody() (*Body, error) {
 }
 
 // readBodyInto reads a JSON body and counts it against budget.
-func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
+func (c *Call) readBodyInto(budget *limits.MemoryBudget) (*Body, error) {
 	r := c.Request()
 	if err := CheckContentType(r, "application/json"); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, "this route does not accept Content-Encoding %q; send the body unencoded", encoding)
 	}
 	source := r.Body
-	if most := int64(c.shared.Limits.Config.MaxBody); r.ContentLength < 0 || r.ContentLength > most {
+	if most := int64(c.shared.Limits.Config.MaxBodySize); r.ContentLength < 0 || r.ContentLength > most {
 		source = http.MaxBytesReader(c.Response(), source, most)
 	}
 	body := bodies.Get().(*Body)
@@ -90,10 +90,10 @@ func (c *Call) readBodyInto(budget *limits.Budget) (*Body, error) {
 }
 
 // ReadEncodedBody reads the body of a write, whatever its media type, and decompresses it with
-// open. Both the compressed and the decompressed body can have at most MaxBody bytes. The caller
-// must release the body.
+// open. Both the compressed and the decompressed body can have at most MaxBodySize bytes. The
+// caller must release the body.
 func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
-	r, most := c.Request(), int64(c.shared.Limits.Config.MaxBody)
+	r, most := c.Request(), int64(c.shared.Limits.Config.MaxBodySize)
 	body := bodies.Get().(*Body)
 	body.share = limits.MemoryShare{Budget: c.shared.Limits.WriteMemory, Holder: c.Holder()}
 	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))

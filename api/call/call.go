@@ -21,12 +21,12 @@ import (
 type ServerState struct {
 	Host         *ledger.Host
 	Index        *index.Store
-	Log          *slog.Logger
-	Limits       *limits.Limits
+	Logger       *slog.Logger
+	Limits       *limits.Limiter
 	LimitMetrics limits.Metrics // counts refusals and answered batch lines
 
-	// Access decides what a caller may do. If it requires no credentials, every caller has the
-	// identity Unrestricted, which has all scopes.
+	// Access decides what a caller may do. If it requires no credentials, every caller has
+	// UnrestrictedIdentity, which has all scopes.
 	Access               *access.Authenticator
 	UnrestrictedIdentity *access.Identity
 	// ClientAddress returns the address of the client, even if trusted proxies forward its
@@ -38,7 +38,7 @@ type ServerState struct {
 
 // MaxContentBytes returns the maximum size of one record's content, in bytes.
 func (s *ServerState) MaxContentBytes() int64 {
-	return int64(max(s.Limits.Config.MaxBody, s.Limits.Config.MaxLine))
+	return int64(max(s.Limits.Config.MaxBodySize, s.Limits.Config.MaxLineSize))
 }
 
 // Identify authenticates a request. If the server requires no credentials, it returns an identity
@@ -126,9 +126,9 @@ func (c *Call) Identity() *access.Identity {
 // Actor returns the name under which events record the caller.
 func (c *Call) Actor() string { return c.Identity().Actor }
 
-// Address returns the address of the client: a single IPv4 address, or the /64 network of an IPv6
-// address.
-func (c *Call) Address() netip.Prefix {
+// ClientAddress returns the address of the client: a single IPv4 address, or the /64 network of an
+// IPv6 address.
+func (c *Call) ClientAddress() netip.Prefix {
 	ip, err := netip.ParseAddr(c.shared.ClientAddress(c.Request()))
 	if err != nil {
 		return netip.Prefix{} // the connection is not a TCP connection
@@ -147,7 +147,7 @@ func (c *Call) LimitKey() string {
 	if name := c.Actor(); name != ledger.AnonymousActor {
 		return name
 	}
-	return c.Address().String()
+	return c.ClientAddress().String()
 }
 
 // Holder returns the holder to which the memory budgets charge this request.
@@ -155,7 +155,7 @@ func (c *Call) Holder() limits.Holder {
 	if name := c.Actor(); name != ledger.AnonymousActor {
 		return limits.Holder{Name: name}
 	}
-	return limits.Holder{Address: c.Address()}
+	return limits.Holder{Address: c.ClientAddress()}
 }
 
 // HoldWriteMemory takes the given number of bytes from the memory budget for writes, on behalf of

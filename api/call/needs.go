@@ -19,13 +19,13 @@ type Target uint8
 const (
 	TargetNone       Target = iota // no scope is needed
 	TargetPathLedger               // scopes are needed on the ledger named in the path
-	TargetPathLog                  // scopes are needed on the ledger named in the path, unless its log is public
+	TargetPrivateLog               // scopes are needed on the ledger named in the path, unless its log is public
 	TargetAnyLedger                // scopes are needed on at least one ledger
 	TargetAllLedgers               // scopes are needed on all ledgers
 )
 
-// RequiredScopes describes the scopes that a caller must have: at least one of those in Any, and
-// all of those in All.
+// RequiredScopes describes the scopes that a caller must have: at least one of those in AnyOf, and
+// all of those in AllOf.
 type RequiredScopes struct {
 	Target       Target
 	AnyOf, AllOf access.Scopes
@@ -50,9 +50,9 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	place := "on any ledger"
 	switch n.Target {
 	case TargetAnyLedger:
-		has = i.ScopesOnAny()
+		has = i.ScopesOnAnyLedger()
 	case TargetAllLedgers:
-		has, place = i.ScopesOnAll(), "on all ledgers"
+		has, place = i.ScopesOnAllLedgers(), "on all ledgers"
 	default:
 		has, place = i.ScopesOn(name), "on the ledger "+strconv.Quote(name)
 		if has == 0 {
@@ -70,7 +70,7 @@ func (n RequiredScopes) Check(i *access.Identity, name string) error {
 	if has != 0 {
 		granted = has.String()
 	}
-	return problem.New(http.StatusForbidden, "this request needs the scope %s %s; the credentials grant %s there", missing, place, granted)
+	return problem.New(http.StatusForbidden, "this request needs the scope %s %s, where the credentials grant %s", missing, place, granted)
 }
 
 // missing returns the names of the required scopes that are not in has, or "" if none is missing.
@@ -84,9 +84,9 @@ func (n RequiredScopes) missing(has access.Scopes) string {
 	return ""
 }
 
-// ShowsContent reports whether the answer to a request with these required scopes can contain
+// AllowsContent reports whether the answer to a request with these required scopes can contain
 // content. Such an answer must not be cached, because content can be erased (spec: Redactions).
-func (n RequiredScopes) ShowsContent() bool {
+func (n RequiredScopes) AllowsContent() bool {
 	return n.AnyOf == access.ScopeContent || n.AllOf&access.ScopeContent != 0
 }
 

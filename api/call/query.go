@@ -37,7 +37,7 @@ func (c *Call) ParseParameters(known ...Parameter) error {
 			return unknown(name, known)
 		}
 		if len(values) != 1 {
-			return problem.InvalidParameter(name, "is given more than once; give it once")
+			return problem.InvalidParameter(name, "is given more than once; specify it only once")
 		}
 		if !utf8.ValidString(values[0]) {
 			return problem.InvalidParameter(name, "must be valid UTF-8")
@@ -92,7 +92,7 @@ func TextParameter(name string, to *string) Parameter {
 // If given is not nil, *given is set to true when the parameter is present.
 func UintParameter(name string, to *uint64, given *bool) Parameter {
 	return Parameter{name: name, set: func(value string) error {
-		n, err := query.ParseCount(name, value)
+		n, err := query.ParseUint(name, value)
 		if err == nil {
 			*to = n
 			if given != nil {
@@ -145,14 +145,14 @@ func (c *Call) PathValue(name string) (string, error) {
 	return value, nil
 }
 
-// EventInPath returns the ledger named in the path, its head, and the seq in the path. It returns
-// an error with status 404 if the ledger has no such event.
-func (c *Call) EventInPath() (*ledger.Ledger, *ledger.Head, uint64, error) {
+// ParseEventPath returns the ledger named in the path, its head, and the seq in the path. It
+// returns an error with status 404 if the ledger has no such event.
+func (c *Call) ParseEventPath() (*ledger.Ledger, *ledger.Head, uint64, error) {
 	l, err := c.Ledger()
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	seq, err := query.ParseCount("seq", c.Param("seq"))
+	seq, err := query.ParseUint("seq", c.Param("seq"))
 	if err != nil {
 		return nil, nil, 0, err
 	}

@@ -45,25 +45,25 @@ func (i *TimedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads and discards the rest of the body, up to DrainBytes, before the response is sent. If
-// that does not reach the end of the body, the connection is closed after the response.
+// drain reads and discards the rest of the body, up to MaxDrainBytes, before the response is sent.
+// If that does not reach the end of the body, the connection is closed after the response.
 func (i *TimedBody) drain(h http.Header) {
 	if errors.Is(i.err, io.EOF) {
 		return
 	}
-	_ = i.controller.SetReadDeadline(time.Now().Add(DrainTime))
+	_ = i.controller.SetReadDeadline(time.Now().Add(MaxDrainTime))
 	if i.err == nil && !i.expectsContinue {
-		_, _ = io.CopyN(io.Discard, i, DrainBytes) // i.err records the error
+		_, _ = io.CopyN(io.Discard, i, MaxDrainBytes) // i.err records the error
 	}
 	if !errors.Is(i.err, io.EOF) {
 		h.Set(echo.HeaderConnection, "close")
 	}
 }
 
-// DrainTime and DrainBytes limit how much of an unneeded body is read before a response, or after
-// the end of a batch. This way, a client that is still sending sees the response instead of a reset
-// connection.
+// MaxDrainTime and MaxDrainBytes limit how much of an unneeded body is read before a response, or
+// after the end of a batch. This way, a client that is still sending sees the response instead of a
+// reset connection.
 const (
-	DrainTime  = time.Second
-	DrainBytes = 256 << 10
+	MaxDrainTime  = time.Second
+	MaxDrainBytes = 256 << 10
 )

@@ -27,7 +27,7 @@ type connections struct {
 }
 
 func newConnections(load ServerLimits) *connections {
-	return &connections{Regular: newSlots(load.Connections), spare: newSlots(spareConnections(load.Connections)), proxies: load.TrustedProxies}
+	return &connections{Regular: newSlots(load.MaxConnections), spare: newSlots(spareConnections(load.MaxConnections)), proxies: load.TrustedProxies}
 }
 
 // spareConnections returns how many connections beyond limit are accepted and sent a 503.
@@ -88,7 +88,7 @@ func (c *connections) LimitListener(l net.Listener, refused func()) net.Listener
 // MaxOpenConnections returns the largest number of connections that a server can have open at the same
 // time.
 func MaxOpenConnections(load ServerLimits) int {
-	limit := load.WithDefaults().Connections
+	limit := load.WithDefaults().MaxConnections
 	return limit + spareConnections(limit)
 }
 
@@ -139,7 +139,7 @@ type connection struct {
 }
 
 // isSpare reports whether the connection is a spare one, which means that it exceeds
-// ServerLimits.Connections.
+// ServerLimits.MaxConnections.
 func (c *connection) isSpare() bool { return c.kind == c.all.spare }
 
 // Read implements net.Conn.
@@ -261,8 +261,8 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 }
 
 // OverConnectionLimit reports whether r arrived on a spare connection, which means that it exceeds
-// ServerLimits.Connections. last reports whether the connection must be closed after this response,
-// because it is a spare one or because few connections remain.
+// ServerLimits.MaxConnections. last reports whether the connection must be closed after this
+// response, because it is a spare one or because few connections remain.
 func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {
@@ -279,10 +279,11 @@ func EndConnectionAfter(r *http.Request) {
 	}
 }
 
-// TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough, because
-// one HTTP/2 connection can carry many requests at once. Addresses share the slots in the same way
-// as connections. from is the holder to pass to Requests.Release. taken is false if none was free.
-func (b *Limits) TakeStreamSlot(r *http.Request) (from string, taken bool) {
+// TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough,
+// because one HTTP/2 connection can carry many requests at once. Addresses share the slots in the
+// same way as connections. from is the holder to pass to StreamSlots.Release. taken is false if
+// none was free.
+func (b *Limiter) TakeStreamSlot(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {
 		from = conn.who

@@ -28,7 +28,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 // While few connections are free, a request must arrive within crowdedPatience. A connection beyond
 // the limit on connections must finish its response within spareTime.
 func TestDeadlinesOfConnections(t *testing.T) {
-	all := newConnections(ServerLimits{Connections: 4})
+	all := newConnections(ServerLimits{MaxConnections: 4})
 	noted := new(deadlines)
 	c := &connection{Conn: noted, all: all, kind: all.Regular}
 	later := time.Now().Add(time.Hour)
@@ -60,7 +60,7 @@ func TestDeadlinesOfConnections(t *testing.T) {
 
 // Connection slots are counted per /32 for IPv4 addresses, and per /64 for IPv6 addresses.
 func TestNetworks(t *testing.T) {
-	all := newConnections(ServerLimits{Connections: 2})
+	all := newConnections(ServerLimits{MaxConnections: 2})
 	from := func(ip string) bool {
 		kind, _ := all.take(&net.TCPAddr{IP: net.ParseIP(ip), Zone: "eth0"})
 		return kind == all.Regular

@@ -46,7 +46,7 @@ type decompressors struct {
 var (
 	gzips = decompressors{make: func() (resetter, error) { return new(gzip.Reader), nil }}
 	zstds = decompressors{make: func() (resetter, error) {
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxZstdWindow))
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(MaxZstdWindowBytes))
 	}}
 )
 
@@ -56,7 +56,7 @@ type HoldMemoryFunc func(bytes int64) (release func(), err error)
 // openZstd returns a reader that decompresses body. It reserves memory for the largest window,
 // because any frame can declare such a window, which the decompressor then allocates.
 func openZstd(body io.Reader, hold HoldMemoryFunc) (io.ReadCloser, error) {
-	release, err := hold(MaxZstdWindow + besideWindow)
+	release, err := hold(MaxZstdWindowBytes + besideWindow)
 	if err != nil {
 		return nil, err
 	}
@@ -118,19 +118,19 @@ func (d *decompressed) Close() error {
 	return nil
 }
 
-// MaxZstdWindow is the largest zstd window that is accepted, in bytes. It is the limit that RFC 9659
-// sets for HTTP.
+// MaxZstdWindowBytes is the largest zstd window that is accepted, in bytes. It is the limit that
+// RFC 9659 sets for HTTP.
 const (
-	MaxZstdWindow = 8 << 20
-	besideWindow  = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
+	MaxZstdWindowBytes = 8 << 20
+	besideWindow       = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
 )
 
-// The first UncheckedOutputBytes bytes of output are not checked. A longer output must not exceed
-// maxExpansion times the input. The ratio of output to input is between 5 and 50 for records, but
-// malicious input can reach about 1,000 with deflate and 100,000 with zstd.
+// UncheckedExpansionBytes is how many bytes of output are not checked. A longer output must not
+// exceed maxExpansion times the input. The ratio of output to input is between 5 and 50 for
+// records, but malicious input can reach about 1,000 with deflate and 100,000 with zstd.
 const (
-	UncheckedOutputBytes = 64 << 20
-	maxExpansion         = 250
+	UncheckedExpansionBytes = 64 << 20
+	maxExpansion            = 250
 )
 
 // proportionate returns a DecompressFunc that calls open and limits the output in proportion to the
@@ -170,8 +170,8 @@ type expansion struct {
 func (e *expansion) Read(p []byte) (int, error) {
 	n, err := e.ReadCloser.Read(p)
 	e.bytes += int64(n)
-	if e.bytes > UncheckedOutputBytes && e.bytes/maxExpansion > e.sent.bytes {
-		return 0, NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
+	if e.bytes > UncheckedExpansionBytes && e.bytes/maxExpansion > e.sent.bytes {
+		return 0, NewRejectedError(ReasonExpansion, http.StatusRequestEntityTooLarge, 0,
 			"%d bytes of the body decompress to more than %d times that size; the lines before this one were answered, but the rest was not read", e.sent.bytes, maxExpansion)
 	}
 	return n, err
@@ -185,11 +185,11 @@ func BodyRefusal(err error) *RejectedError {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return NewRejectedError(RefusedSlowSender, http.StatusRequestTimeout, 0,
+		return NewRejectedError(ReasonSlowSender, http.StatusRequestTimeout, 0,
 			"no line arrived in time, so the batch ends here; the lines before this one have been answered; send the rest again")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return NewRejectedError(RefusedExpansion, http.StatusRequestEntityTooLarge, 0,
-			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxZstdWindow)
+		return NewRejectedError(ReasonExpansion, http.StatusRequestEntityTooLarge, 0,
+			"the zstd window is larger than %d bytes; compress without --long and --ultra", MaxZstdWindowBytes)
 	}
 	return NewRejectedError("", http.StatusBadRequest, 0, "the body ends early or does not match its Content-Encoding (%v); "+
 		"the lines before this one have been answered; send the rest again", err)

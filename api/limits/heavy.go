@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// HeavyWork limits how many writes decode a large body or a long line of a batch at the same time.
-// Such decoding keeps a core busy for milliseconds. Go's scheduler has no priorities, so without
-// this limit each step of a commit would wait behind all of this work. Reads are scheduled by
-// ReadScheduler instead.
-type HeavyWork struct {
+// HeavyWorkLimiter limits how many writes decode a large body or a long line of a batch at the same
+// time. Such decoding keeps a core busy for milliseconds. Go's scheduler has no priorities, so
+// without this limit each step of a commit would wait behind all of this work. Reads are scheduled
+// by ReadScheduler instead.
+type HeavyWorkLimiter struct {
 	wait time.Duration // longest time that a request waits for a core
 
 	Slots chan struct{} // holds one token for each write that is decoding
@@ -19,8 +19,8 @@ type HeavyWork struct {
 // HeavyThresholdBytes is the threshold, in bytes of memory, at which a write counts as heavy work.
 const HeavyThresholdBytes = 2 << 20
 
-func newHeavyWork(slots int, wait time.Duration) HeavyWork {
-	return HeavyWork{wait: wait, Slots: make(chan struct{}, slots)}
+func newHeavyWorkLimiter(slots int, wait time.Duration) HeavyWorkLimiter {
+	return HeavyWorkLimiter{wait: wait, Slots: make(chan struct{}, slots)}
 }
 
 // heavySlot is one request's permission to compute on a core. Only the request's goroutine can use
@@ -30,12 +30,12 @@ func newHeavyWork(slots int, wait time.Duration) HeavyWork {
 // memory, the index, a commit, or its client. A slot is therefore held only while the request
 // computes.
 type heavySlot struct {
-	work *HeavyWork // nil while the slot is not held
+	work *HeavyWorkLimiter // nil while the slot is not held
 }
 
 // Take waits until a core is free. If that takes longer than ServerLimits.MaxWait, it returns a 503
 // RejectedError.
-func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
+func (s *heavySlot) Take(ctx context.Context, work *HeavyWorkLimiter) error {
 	if s.work != nil {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (s *heavySlot) Take(ctx context.Context, work *HeavyWork) error {
 		s.work = work
 		return nil
 	}
-	return NewRejectedError(RefusedHeavyWork, http.StatusServiceUnavailable, work.wait,
+	return NewRejectedError(ReasonHeavyWork, http.StatusServiceUnavailable, work.wait,
 		"too many large requests are in progress (limit %d); nothing was recorded; try again later", cap(work.Slots))
 }
 

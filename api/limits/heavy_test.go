@@ -12,7 +12,7 @@ import (
 // A request that is canceled leaves the queue.
 func TestHeavyWorkIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := newHeavyWork(1, time.Hour)
+		work := newHeavyWorkLimiter(1, time.Hour)
 		var first heavySlot
 		require.NoError(t, first.Take(t.Context(), &work))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -29,7 +29,7 @@ func TestHeavyWorkIsCancelled(t *testing.T) {
 
 // A free slot or turn is granted even if the maximum wait is zero.
 func TestFreeTokensAreTaken(t *testing.T) {
-	work, redactions := newHeavyWork(1, 0), newTurns(0)
+	work, redactions := newHeavyWorkLimiter(1, 0), newTurns(0)
 	for range 100 {
 		var slot heavySlot
 		require.NoError(t, slot.Take(t.Context(), &work))

@@ -17,28 +17,28 @@ type RefusalReason string
 
 // The reasons for a refusal. docs/metrics.md explains each of them.
 const (
-	RefusedRate         RefusalReason = "rate"
-	RefusedAddressRate  RefusalReason = "address_rate"
-	RefusedCredentials  RefusalReason = "failed_authentications"
-	RefusedConnections  RefusalReason = "connections"
-	RefusedBodyMemory   RefusalReason = "body_memory"
-	RefusedAnswerMemory RefusalReason = "answer_memory"
-	RefusedBatches      RefusalReason = "batches"
-	RefusedFollowers    RefusalReason = "followers"
-	RefusedRedactions   RefusalReason = "redactions"
-	RefusedSpool        RefusalReason = "spool"
-	RefusedSize         RefusalReason = "size"
-	RefusedURL          RefusalReason = "url"
-	RefusedExpansion    RefusalReason = "decompression"
-	RefusedSlowSender   RefusalReason = "slow_sender"
-	RefusedSlowReader   RefusalReason = "slow_reader"
-	RefusedQueueFull    RefusalReason = "queue"
-	RefusedHeavyWork    RefusalReason = "heavy_work"
-	RefusedDiskSpace    RefusalReason = "disk"
+	ReasonRate         RefusalReason = "rate"
+	ReasonAddressRate  RefusalReason = "address_rate"
+	ReasonCredentials  RefusalReason = "failed_authentications"
+	ReasonConnections  RefusalReason = "connections"
+	ReasonBodyMemory   RefusalReason = "body_memory"
+	ReasonAnswerMemory RefusalReason = "answer_memory"
+	ReasonBatches      RefusalReason = "batches"
+	ReasonFollowers    RefusalReason = "followers"
+	ReasonRedactions   RefusalReason = "redactions"
+	ReasonSpool        RefusalReason = "spool"
+	ReasonSize         RefusalReason = "size"
+	ReasonURL          RefusalReason = "url"
+	ReasonExpansion    RefusalReason = "decompression"
+	ReasonSlowSender   RefusalReason = "slow_sender"
+	ReasonSlowReader   RefusalReason = "slow_reader"
+	ReasonQueueFull    RefusalReason = "queue"
+	ReasonHeavyWork    RefusalReason = "heavy_work"
+	ReasonDiskSpace    RefusalReason = "disk"
 )
 
-var RefusalReasons = [...]RefusalReason{RefusedRate, RefusedAddressRate, RefusedCredentials, RefusedConnections, RefusedBodyMemory, RefusedAnswerMemory, RefusedBatches,
-	RefusedFollowers, RefusedRedactions, RefusedSpool, RefusedSize, RefusedURL, RefusedExpansion, RefusedSlowSender, RefusedSlowReader, RefusedQueueFull, RefusedHeavyWork, RefusedDiskSpace}
+var RefusalReasons = [...]RefusalReason{ReasonRate, ReasonAddressRate, ReasonCredentials, ReasonConnections, ReasonBodyMemory, ReasonAnswerMemory, ReasonBatches,
+	ReasonFollowers, ReasonRedactions, ReasonSpool, ReasonSize, ReasonURL, ReasonExpansion, ReasonSlowSender, ReasonSlowReader, ReasonQueueFull, ReasonHeavyWork, ReasonDiskSpace}
 
 // RejectedError is returned when a request, or a line of a batch, is refused.
 type RejectedError struct {
@@ -56,19 +56,19 @@ func NewRejectedError(why RefusalReason, status int, wait time.Duration, format 
 	return &RejectedError{why, status, wait, fmt.Sprintf(format, args...)}
 }
 
-// Limits enforces ServerLimits.
-type Limits struct {
+// Limiter enforces ServerLimits.
+type Limiter struct {
 	Config         ServerLimits
 	Rates          *rates
-	WriteMemory    *Budget // memory for bodies of writes
-	ReadMemory     *Budget // memory for responses, and for bodies of requests that record nothing
+	WriteMemory    *MemoryBudget // memory for bodies of writes
+	ReadMemory     *MemoryBudget // memory for responses, and for bodies of requests that record nothing
 	Connections    *connections
 	BatchSlots     *slots
 	FollowerSlots  *slots
 	ScrapeSlots    *slots
 	StreamSlots    *slots // limits concurrent HTTP/2 requests, in total and for each address
 	RedactionTurns *turns
-	HeavyWork      HeavyWork
+	HeavyWork      HeavyWorkLimiter
 	// ParseSlots holds a token for each chunk of a batch that is being parsed. It has one token
 	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	ParseSlots      chan struct{}
@@ -77,20 +77,20 @@ type Limits struct {
 	FollowerLimiter *FollowerLimiter
 }
 
-func New(load ServerLimits) *Limits {
-	return &Limits{
+func New(load ServerLimits) *Limiter {
+	return &Limiter{
 		Config:          load,
 		Rates:           newRates(load),
-		WriteMemory:     NewBudget(int64(load.BodyMemory), load.MaxWait, RefusedBodyMemory, "bodies"),
-		ReadMemory:      NewBudget(int64(load.AnswerMemory), load.MaxWait, RefusedAnswerMemory, "answers"),
+		WriteMemory:     NewMemoryBudget(int64(load.MaxBodyMemory), load.MaxWait, ReasonBodyMemory, "bodies"),
+		ReadMemory:      NewMemoryBudget(int64(load.MaxAnswerMemory), load.MaxWait, ReasonAnswerMemory, "answers"),
 		Connections:     newConnections(load),
-		BatchSlots:      newSlots(load.Batches),
-		FollowerSlots:   newSlots(load.Followers),
+		BatchSlots:      newSlots(load.MaxBatches),
+		FollowerSlots:   newSlots(load.MaxFollowers),
 		ScrapeSlots:     newSlots(MaxScrapes),
-		StreamSlots:     newSlots(load.Connections),
+		StreamSlots:     newSlots(load.MaxConnections),
 		RedactionTurns:  newTurns(load.MaxWait),
 		ParseSlots:      make(chan struct{}, runtime.GOMAXPROCS(0)),
-		HeavyWork:       newHeavyWork(max(2, runtime.GOMAXPROCS(0)/2), load.MaxWait),
+		HeavyWork:       newHeavyWorkLimiter(max(2, runtime.GOMAXPROCS(0)/2), load.MaxWait),
 		ReadScheduler:   NewReadScheduler(runtime.GOMAXPROCS(0), load.MaxWait),
 		SpoolSpace:      &SpoolSpace{MaxBytes: int64(load.MaxSpool)},
 		FollowerLimiter: NewFollowerLimiter(int64(load.FollowRate)),
@@ -103,5 +103,5 @@ func SlowBodyRefusal(err error, within time.Duration) *RejectedError {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return nil
 	}
-	return NewRejectedError(RefusedSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
+	return NewRejectedError(ReasonSlowSender, http.StatusRequestTimeout, 0, "the body did not arrive within %s", within)
 }

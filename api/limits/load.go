@@ -38,32 +38,33 @@ type ServerLimits struct {
 	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
 
-	// Connections limits the number of open connections. An address gets at most half of the
+	// MaxConnections limits the number of open connections. An address gets at most half of the
 	// remaining ones; a trusted proxy can use all of them.
-	Connections int `yaml:"max-connections"`
-	// BodyMemory limits the memory for bodies of writes. A caller gets at most half of the
+	MaxConnections int `yaml:"max-connections"`
+	// MaxBodyMemory limits the memory for bodies of writes. A caller gets at most half of the
 	// remaining memory.
-	BodyMemory size.Bytes `yaml:"max-body-memory"`
-	// AnswerMemory limits the memory for responses until they are sent, and for bodies of
+	MaxBodyMemory size.Bytes `yaml:"max-body-memory"`
+	// MaxAnswerMemory limits the memory for responses until they are sent, and for bodies of
 	// requests that record nothing. A caller gets at most half of the remaining memory.
-	AnswerMemory size.Bytes `yaml:"max-answer-memory"`
+	MaxAnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// MaxWait is the longest time that a request waits for memory, a core, or its turn.
 	MaxWait time.Duration `yaml:"max-wait"`
-	// Batches limits the number of batches in progress. Followers limits the number of clients that
-	// follow live events. A caller gets at most half of the remaining slots of each kind.
-	Batches   int `yaml:"max-batches"`
-	Followers int `yaml:"max-followers"`
+	// MaxBatches limits the number of batches in progress. MaxFollowers limits the number of
+	// clients that follow live events. A caller gets at most half of the remaining slots of each
+	// kind.
+	MaxBatches   int `yaml:"max-batches"`
+	MaxFollowers int `yaml:"max-followers"`
 
-	// MaxBatchSpool and Spool limit the size of the temporary files that hold results until clients
-	// read them: MaxBatchSpool for one batch, Spool for all batches together.
+	// MaxBatchSpool and MaxSpool limit the size of the temporary files that hold results until
+	// clients read them: MaxBatchSpool for one batch, MaxSpool for all batches together.
 	MaxBatchSpool size.Bytes `yaml:"max-spool"`
 	MaxSpool      size.Bytes `yaml:"max-spools"`
 	// SpoolBufferBytes limits how many bytes of the results of one batch are kept in memory for a slow
 	// client. Further results go to a temporary file.
 	SpoolBufferBytes int `yaml:"-"`
 
-	MaxBody     size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
-	MaxLine     size.Bytes `yaml:"max-line"` // largest line of a batch
+	MaxBodySize size.Bytes `yaml:"max-body"` // largest body of a request, except a batch
+	MaxLineSize size.Bytes `yaml:"max-line"` // largest line of a batch
 	MaxPageRows int        `yaml:"max-page"` // largest number of rows on a page
 	// MaxSelectedRecords limits how many records the filter of a single redaction or state change can
 	// select.
@@ -81,7 +82,7 @@ type ServerLimits struct {
 	// long for the client to read.
 	BatchIdleTimeout time.Duration `yaml:"batch-idle"`
 	// WriteTimeout is the time within which a client must read each piece of a response. A piece
-	// has at most MaxWrite bytes.
+	// has at most MaxWriteBytes bytes.
 	WriteTimeout time.Duration `yaml:"write-timeout"`
 	// IndexWait is how long a request waits for an index that lags behind.
 	IndexWait time.Duration `yaml:"index-wait"`
@@ -110,29 +111,29 @@ func (l *ServerLimits) settings() []setting {
 		{"address-rate-limit", &l.AddressRate, nil, "maximum `number` of requests per second from one address; 0 means no limit"},
 		{"rate-burst", &l.BurstDuration, 2 * time.Second, "`time` over which an idle client can save up requests under the two rate limits"},
 		{"failed-auth-limit", &l.AuthFailureRate, 1, "maximum `number` of invalid credentials per second from one address, after the first 20"},
-		{"bad-request-limit", &l.BadRequestRate, 100, "`number` of bad requests per second from one address (a bad write counts as five); beyond this rate, the server delays each answer by up to a second"},
+		{"bad-request-limit", &l.BadRequestRate, 100, "`number` of bad requests per second from one address (a bad write counts as five); beyond this rate, the server delays each response by up to a second"},
 		{"", &l.MaxBadRequestDelay, time.Second, ""},
-		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, like 10.0.0.0/8, separated by commas"},
-		{"max-connections", &l.Connections, 4096, "maximum `number` of open connections; one address gets at most half of the remaining ones, unless it is a trusted proxy"},
-		{"max-body-memory", &l.BodyMemory, 256 << 20, "maximum `size` of all bodies of writes at once; one identity gets at most half of the remaining memory"},
-		{"max-answer-memory", &l.AnswerMemory, 256 << 20, "maximum `size` of all answers that are built or sent at once; one identity gets at most half of the remaining memory"},
-		{"max-wait", &l.MaxWait, 5 * time.Second, "maximum `time` that a request waits for memory, a core, or its turn, before it gets 503"},
-		{"max-batches", &l.Batches, 128, "maximum `number` of batches at once; one identity gets at most half of the remaining ones"},
-		{"max-followers", &l.Followers, 2048, "maximum `number` of clients that follow events at once; one identity gets at most half of the remaining ones"},
+		{"trusted-proxies", &l.TrustedProxies, nil, "`networks` of proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8, separated by commas"},
+		{"max-connections", &l.MaxConnections, 4096, "maximum `number` of open connections; one address gets at most half of the remaining ones, unless it is a trusted proxy"},
+		{"max-body-memory", &l.MaxBodyMemory, 256 << 20, "maximum `size` of all bodies of writes at once; one identity gets at most half of the remaining memory"},
+		{"max-answer-memory", &l.MaxAnswerMemory, 256 << 20, "maximum `size` of all responses that are built or sent at once; one identity gets at most half of the remaining memory"},
+		{"max-wait", &l.MaxWait, 5 * time.Second, "maximum `time` that a request waits for memory, a core, or its turn, before the server refuses it with status 503"},
+		{"max-batches", &l.MaxBatches, 128, "maximum `number` of batches at once; one identity gets at most half of the remaining ones"},
+		{"max-followers", &l.MaxFollowers, 2048, "maximum `number` of clients that follow events at once; one identity gets at most half of the remaining ones"},
 		{"max-spool", &l.MaxBatchSpool, 1 << 30, "maximum `size` of the unread results of one batch"},
 		{"max-spools", &l.MaxSpool, int64(4 << 30), "maximum `size` of the unread results of all batches"},
 		{"", &l.SpoolBufferBytes, 256 << 10, ""},
-		{"max-body", &l.MaxBody, 8 << 20, "maximum `size` of a request's body"},
-		{"max-line", &l.MaxLine, 8 << 20, "maximum `size` of a line of a batch"},
+		{"max-body", &l.MaxBodySize, 8 << 20, "maximum `size` of a request's body"},
+		{"max-line", &l.MaxLineSize, 8 << 20, "maximum `size` of a line of a batch"},
 		{"max-page", &l.MaxPageRows, 1000, "maximum `number` of rows on a page"},
 		{"max-selected", &l.MaxSelectedRecords, 100_000, "maximum `number` of records that the filter of one redaction or state change may select"},
-		{"max-labels", &l.MaxLabels, record.DefaultLimits().Labels, "maximum `number` of labels of a record"},
+		{"max-labels", &l.MaxLabels, record.DefaultLimits().MaxLabels, "maximum `number` of labels of a record"},
 		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "maximum `length` of a label's name or value"},
 		{"max-values", &l.MaxRecordValues, record.DefaultLimits().JSONValues, "maximum `number` of JSON values and names in a record"},
 		{"body-timeout", &l.BodyTimeout, time.Minute, "maximum `time` that the body of a request can take to arrive"},
-		{"batch-idle", &l.BatchIdleTimeout, 2 * time.Minute, "maximum `time` that a batch waits for its client to send a line; the client has twice as long to read"},
-		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "maximum `time` that a client can take to read each 64 KiB of an answer"},
-		{"index-wait", &l.IndexWait, 5 * time.Second, "maximum `time` that a request waits for an index that lags behind, before it gets 503"},
+		{"batch-idle", &l.BatchIdleTimeout, 2 * time.Minute, "maximum `time` that a batch waits for its client to send a line; the batch waits twice as long for the client to read the results"},
+		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "maximum `time` that a client can take to read each 64 KiB of a response"},
+		{"index-wait", &l.IndexWait, 5 * time.Second, "maximum `time` that a request waits for an index that lags behind, before the server refuses it with status 503"},
 		{"follow-rate", &l.FollowRate, 32 << 20, "maximum `size` of live events per second, for all followers together"},
 		{"", &l.HeartbeatInterval, 15 * time.Second, ""},
 	}
@@ -198,11 +199,11 @@ func (l ServerLimits) Check() error {
 	case l.MaxSelectedRecords < 1:
 		return fmt.Errorf("max-selected: must be at least 1, not %d", l.MaxSelectedRecords)
 	}
-	largest := max(l.MaxBody, l.MaxLine)
-	if err := atLeast("max-body-memory", l.BodyMemory, bodyFactor, largest); err != nil {
+	largest := max(l.MaxBodySize, l.MaxLineSize)
+	if err := atLeast("max-body-memory", l.MaxBodyMemory, bodyFactor, largest); err != nil {
 		return err
 	}
-	return atLeast("max-answer-memory", l.AnswerMemory, answerFactor, largest)
+	return atLeast("max-answer-memory", l.MaxAnswerMemory, answerFactor, largest)
 }
 
 // atLeast returns an error if memory is less than factor times the largest body or line.
@@ -216,5 +217,5 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 
 // RecordLimits returns the limits that apply to each record.
 func (l ServerLimits) RecordLimits() record.Limits {
-	return record.Limits{Labels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, JSONValues: l.MaxRecordValues}
+	return record.Limits{MaxLabels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, JSONValues: l.MaxRecordValues}
 }

@@ -20,10 +20,10 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 		"address-rate-limit: must be at least 1":     func(c *ServerLimits) { c.AddressRate = 0.5 },
 		"failed-auth-limit: must not be negative":    func(c *ServerLimits) { c.AuthFailureRate = -1 },
 		"rate-burst: must not be negative":           func(c *ServerLimits) { c.BurstDuration = -time.Second },
-		"max-connections: must not be negative":      func(c *ServerLimits) { c.Connections = -1 },
+		"max-connections: must not be negative":      func(c *ServerLimits) { c.MaxConnections = -1 },
 		"max-wait: must not be negative":             func(c *ServerLimits) { c.MaxWait = -1 },
-		"max-batches: must not be negative":          func(c *ServerLimits) { c.Batches = -1 },
-		"max-followers: must not be negative":        func(c *ServerLimits) { c.Followers = -1 },
+		"max-batches: must not be negative":          func(c *ServerLimits) { c.MaxBatches = -1 },
+		"max-followers: must not be negative":        func(c *ServerLimits) { c.MaxFollowers = -1 },
 		"max-values: must not be negative":           func(c *ServerLimits) { c.MaxRecordValues = -1 },
 		"body-timeout: must not be negative":         func(c *ServerLimits) { c.BodyTimeout = -1 },
 		"batch-idle: must not be negative":           func(c *ServerLimits) { c.BatchIdleTimeout = -1 },
@@ -33,8 +33,8 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 		"index-wait: must not be negative":           func(c *ServerLimits) { c.IndexWait = -1 },
 		"max-page: must be at least 1, not 0":        func(c *ServerLimits) { c.MaxPageRows = 0 },
 		"max-selected: must be at least 1, not 0":    func(c *ServerLimits) { c.MaxSelectedRecords = 0 },
-		"max-body-memory: must be at least 64MiB,":   func(c *ServerLimits) { c.BodyMemory = 63 << 20 },
-		"max-answer-memory: must be at least 96MiB,": func(c *ServerLimits) { c.AnswerMemory = 95 << 20 },
+		"max-body-memory: must be at least 64MiB,":   func(c *ServerLimits) { c.MaxBodyMemory = 63 << 20 },
+		"max-answer-memory: must be at least 96MiB,": func(c *ServerLimits) { c.MaxAnswerMemory = 95 << 20 },
 	} {
 		c := good
 		spoil(&c)

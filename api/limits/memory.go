@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Budget limits the bytes that requests hold in memory. A caller gets at most half of the memory
-// that is left, so that one caller cannot stall the next. Reads and writes have separate Budgets,
-// so that readers cannot stall writers.
-type Budget struct {
+// MemoryBudget limits the bytes that requests hold in memory. A caller gets at most half of the
+// memory that is left, so that one caller cannot stall the next. Reads and writes have separate
+// budgets, so that readers cannot stall writers.
+type MemoryBudget struct {
 	MaxBytes int64         // bytes
 	wait     time.Duration // longest time that Take waits
 	why      RefusalReason
@@ -55,12 +55,12 @@ type waiter struct {
 	ready chan struct{} // closed when the bytes are granted
 }
 
-func NewBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *Budget {
-	return &Budget{MaxBytes: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
+func NewMemoryBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *MemoryBudget {
+	return &MemoryBudget{MaxBytes: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
 }
 
-// InUse returns the number of bytes that are held.
-func (b *Budget) InUse() int64 {
+// BytesInUse returns the number of bytes that are held.
+func (b *MemoryBudget) BytesInUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.taken
@@ -69,7 +69,7 @@ func (b *Budget) InUse() int64 {
 // MemoryShare is the part of a budget that one body or response holds. Only one goroutine can use it
 // at a time.
 type MemoryShare struct {
-	Budget  *Budget
+	Budget  *MemoryBudget
 	Holder  Holder
 	Bytes   int64
 	holding *holding // nil while nothing is held; guarded by Budget.mu
@@ -129,7 +129,7 @@ func (w *waiter) await(ctx context.Context) error {
 
 // fits reports whether s can get n more bytes: its holder must not hold more than the memory that is
 // free before the grant. The caller holds mu.
-func (b *Budget) fits(s *MemoryShare, n int64) bool {
+func (b *MemoryBudget) fits(s *MemoryShare, n int64) bool {
 	left := b.MaxBytes - b.taken
 	if s.Bytes == 0 && b.claimant != nil && b.claimant.share != s {
 		left -= b.claimed
@@ -138,7 +138,7 @@ func (b *Budget) fits(s *MemoryShare, n int64) bool {
 }
 
 // claim chooses the claimant if there is none. The caller holds mu.
-func (b *Budget) claim() {
+func (b *MemoryBudget) claim() {
 	if b.claimant != nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (b *Budget) claim() {
 }
 
 // serve grants memory to all waiters whose requests fit, oldest first. The caller holds mu.
-func (b *Budget) serve() {
+func (b *MemoryBudget) serve() {
 	if b.claimant != nil && !slices.Contains(b.waiting, b.claimant) {
 		b.claimant, b.claimed = nil, 0
 	}
@@ -169,7 +169,7 @@ func (b *Budget) serve() {
 	b.claim()
 }
 
-func (b *Budget) grant(s *MemoryShare, n int64) {
+func (b *MemoryBudget) grant(s *MemoryShare, n int64) {
 	s.Bytes += n
 	s.holding.bytes += n
 	b.taken += n
@@ -245,20 +245,20 @@ func (m meter) Read(p []byte) (int, error) {
 }
 
 // MemoryBound returns an upper bound on the memory that a part of a body needs while it is
-// processed: BodyMemoryFactor times its bytes, and ValueBytes for each value or name. It estimates the
-// number of values and names by counting JSON punctuation, even inside strings.
+// processed: BodyMemoryFactor times its bytes, and BytesPerValue for each value or name. It
+// estimates the number of values and names by counting JSON punctuation, even inside strings.
 func MemoryBound(b []byte) int64 {
 	values := 0
 	for _, sign := range [...]string{",", ":", "[", "{"} {
 		values += bytes.Count(b, []byte(sign))
 	}
-	return int64(BodyMemoryFactor*len(b) + ValueBytes*values)
+	return int64(BodyMemoryFactor*len(b) + BytesPerValue*values)
 }
 
-// BodyMemoryFactor is the memory that a body needs, as a multiple of its length. It covers a buffer with spare
-// capacity, the canonical form that is hashed, and the entry and content that are committed. ValueBytes is
-// the memory needed for each decoded value, including spare capacity.
+// BodyMemoryFactor is the memory that a body needs, as a multiple of its length. It covers a buffer
+// with spare capacity, the canonical form that is hashed, and the entry and content that are
+// committed. BytesPerValue is the memory needed for each decoded value, including spare capacity.
 const (
 	BodyMemoryFactor = 4
-	ValueBytes       = 48
+	BytesPerValue    = 48
 )

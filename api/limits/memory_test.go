@@ -13,9 +13,9 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// budget returns a Budget of limit bytes.
-func budget(limit int64, wait time.Duration) *Budget {
-	return NewBudget(limit, wait, RefusedBodyMemory, "bodies")
+// budget returns a MemoryBudget of limit bytes.
+func budget(limit int64, wait time.Duration) *MemoryBudget {
+	return NewMemoryBudget(limit, wait, ReasonBodyMemory, "bodies")
 }
 
 // MemoryBound counts BodyMemoryFactor for each byte of a text, and estimates the number of values from
@@ -33,20 +33,20 @@ func TestShares(t *testing.T) {
 	a, b := MemoryShare{Budget: m, Holder: Holder{Name: "a"}}, MemoryShare{Budget: m, Holder: Holder{Name: "b"}}
 	require.NoError(t, a.Take(t.Context(), 50))
 	a.ShrinkTo(70) // no effect, because the share holds only 50 bytes
-	require.EqualValues(t, 50, m.InUse())
+	require.EqualValues(t, 50, m.BytesInUse())
 	a.ShrinkTo(40)
 	require.NoError(t, b.Take(t.Context(), 30))
-	require.EqualValues(t, 70, m.InUse())
+	require.EqualValues(t, 70, m.BytesInUse())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, a.Take(ctx, 10), context.Canceled, "a caller that has disconnected must not get memory")
 	a.Release()
 	b.Release()
 	a.Release()
-	require.Zero(t, m.InUse())
+	require.Zero(t, m.BytesInUse())
 	require.NoError(t, a.Take(t.Context(), 1000), "a request for more than half gets half")
 	require.NoError(t, a.Take(t.Context(), 1000), "a share that grows beyond half gets half")
-	require.EqualValues(t, 50, m.InUse())
+	require.EqualValues(t, 50, m.BytesInUse())
 	a.Release()
 	require.Empty(t, m.holders)
 	new(MemoryShare).Release()
@@ -81,7 +81,7 @@ func TestCallersShareMemory(t *testing.T) {
 	for _, s := range held {
 		s.Release()
 	}
-	require.Zero(t, m.InUse())
+	require.Zero(t, m.BytesInUse())
 	require.Empty(t, m.holders)
 }
 
@@ -93,7 +93,7 @@ func leaving() context.Context {
 }
 
 // awaitWaiting waits until n shares of m are waiting.
-func awaitWaiting(t *testing.T, m *Budget, n int) {
+func awaitWaiting(t *testing.T, m *MemoryBudget, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.waiting) == n }, time.Minute, time.Millisecond)
 }
@@ -187,7 +187,7 @@ func TestMemoryBudget(t *testing.T) {
 		for range rapid.IntRange(0, 100).Draw(t, "steps") {
 			s := rapid.SampledFrom(shares).Draw(t, "share")
 			n := rapid.Int64Range(0, 2*limit).Draw(t, "bytes")
-			left, held := limit-m.InUse(), s.Bytes
+			left, held := limit-m.BytesInUse(), s.Bytes
 			if rapid.Bool().Draw(t, "give") {
 				s.ShrinkTo(n)
 			} else {
@@ -204,7 +204,7 @@ func TestMemoryBudget(t *testing.T) {
 					several[s.Holder]++
 				}
 			}
-			require.Equal(t, total, m.InUse())
+			require.Equal(t, total, m.BytesInUse())
 			require.LessOrEqual(t, total, int64(limit))
 			require.Empty(t, m.waiting)
 			for who, n := range several {

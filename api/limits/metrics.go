@@ -51,12 +51,12 @@ var (
 	openBatches     = prometheus.NewDesc("colophon_batches", "Batches in progress.", nil, nil)
 	openFollowers   = prometheus.NewDesc("colophon_followers", "Clients that follow a ledger's events live.", nil, nil)
 	bodiesHeld      = prometheus.NewDesc("colophon_body_memory_bytes", "Bytes of memory for bodies of writes.", nil, nil)
-	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes of memory for answers until they are sent, and for bodies of requests that record nothing.", nil, nil)
+	answersHeld     = prometheus.NewDesc("colophon_answer_memory_bytes", "Bytes of memory for responses until they are sent, and for bodies of requests that record nothing.", nil, nil)
 	spooled         = prometheus.NewDesc("colophon_spool_bytes", "Bytes of unread results in temporary files.", nil, nil)
 )
 
 // Collector exports how many connections, batches, followers, and bytes are in use.
-type Collector struct{ Limits *Limits }
+type Collector struct{ Limits *Limiter }
 
 // Describe implements prometheus.Collector.
 func (l Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, ch) }
@@ -67,8 +67,8 @@ func (l Collector) Collect(ch chan<- prometheus.Metric) {
 		openConnections: float64(l.Limits.Connections.Open.Load()),
 		openBatches:     float64(l.Limits.BatchSlots.InUse()),
 		openFollowers:   float64(l.Limits.FollowerSlots.InUse()),
-		bodiesHeld:      float64(l.Limits.WriteMemory.InUse()),
-		answersHeld:     float64(l.Limits.ReadMemory.InUse()),
+		bodiesHeld:      float64(l.Limits.WriteMemory.BytesInUse()),
+		answersHeld:     float64(l.Limits.ReadMemory.BytesInUse()),
 		spooled:         float64(l.Limits.SpoolSpace.TakenBytes.Load()),
 	} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)

@@ -78,7 +78,7 @@ func (r *rates) TakeAddressToken(address func() netip.Prefix) error {
 		return nil
 	}
 	if wait := spend(r.address(address()).requests); wait > 0 {
-		return NewRejectedError(RefusedAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
+		return NewRejectedError(ReasonAddressRate, http.StatusTooManyRequests, wait, "too many requests from this address: %g per second are allowed", r.load.AddressRate)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (r *rates) TakeIdentityToken(name func() string) error {
 		return nil
 	}
 	if wait := spend(r.identity(name()).requests); wait > 0 {
-		return NewRejectedError(RefusedRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
+		return NewRejectedError(ReasonRate, http.StatusTooManyRequests, wait, "too many requests: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (r *rates) CheckLineDebt(name string) error {
 		return nil
 	}
 	if wait := spend(r.identity(name).lines); wait > 0 {
-		return NewRejectedError(RefusedRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
+		return NewRejectedError(ReasonRate, http.StatusTooManyRequests, wait, "too many records: %g per second are allowed", r.load.RequestRate)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func tooManyFailures(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	return NewRejectedError(RefusedCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
+	return NewRejectedError(ReasonCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
 // DelayBadRequest delays the answer to a bad request if too many have come from its address. It
@@ -240,17 +240,17 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 // RecentMap is a map that keeps only recently used entries, at most 2*limit of them. Each time
 // limit distinct entries have been used, it keeps only those and starts counting again.
 type RecentMap[K comparable, V any] struct {
-	limit             int
-	Current, previous map[K]V
+	limit                    int
+	CurrentEntries, previous map[K]V
 }
 
 func NewRecentMap[K comparable, V any](limit int) RecentMap[K, V] {
-	return RecentMap[K, V]{limit: limit, Current: make(map[K]V)}
+	return RecentMap[K, V]{limit: limit, CurrentEntries: make(map[K]V)}
 }
 
 // GetOrAdd returns the value for key. If there is none, it adds the value returned by make.
 func (g *RecentMap[K, V]) GetOrAdd(key K, make func() V) V {
-	value, found := g.Current[key]
+	value, found := g.CurrentEntries[key]
 	if found {
 		return value
 	}
@@ -262,13 +262,13 @@ func (g *RecentMap[K, V]) GetOrAdd(key K, make func() V) V {
 }
 
 func (g *RecentMap[K, V]) put(key K, value V) {
-	if len(g.Current) >= g.limit {
-		g.previous, g.Current = g.Current, make(map[K]V)
+	if len(g.CurrentEntries) >= g.limit {
+		g.previous, g.CurrentEntries = g.CurrentEntries, make(map[K]V)
 	}
-	g.Current[key] = value
+	g.CurrentEntries[key] = value
 }
 
 func (g *RecentMap[K, V]) Remove(key K) {
-	delete(g.Current, key)
+	delete(g.CurrentEntries, key)
 	delete(g.previous, key)
 }

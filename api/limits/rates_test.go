@@ -30,7 +30,7 @@ func TestLineDebt(t *testing.T) {
 	r.ChargeLines("somebody", 50)
 	var refused *RejectedError
 	require.ErrorAs(t, r.CheckLineDebt("somebody"), &refused)
-	require.Equal(t, RefusedRate, refused.Reason)
+	require.Equal(t, ReasonRate, refused.Reason)
 	require.Positive(t, refused.RetryAfter)
 	require.NoError(t, r.CheckLineDebt("another"))
 	free := newRates(ServerLimits{}.WithDefaults())
@@ -60,7 +60,7 @@ func TestRecentMap(t *testing.T) {
 				require.True(t, made)
 			}
 			lately = append(lately, key)
-			require.LessOrEqual(t, len(g.Current)+len(g.previous), 2*limit)
+			require.LessOrEqual(t, len(g.CurrentEntries)+len(g.previous), 2*limit)
 		}
 	})
 }

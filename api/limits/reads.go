@@ -181,8 +181,8 @@ func (t *ReadScheduler) end(began time.Time) {
 	t.begin(now)
 }
 
-// InUse returns the number of turns that are running.
-func (t *ReadScheduler) InUse() int {
+// RunningTurns returns the number of turns that are running.
+func (t *ReadScheduler) RunningTurns() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.working
@@ -241,7 +241,7 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return NewRejectedError(RefusedHeavyWork, http.StatusServiceUnavailable, t.wait,
+	return NewRejectedError(ReasonHeavyWork, http.StatusServiceUnavailable, t.wait,
 		"too many requests are waiting for a CPU core; nothing was recorded; try again later")
 }
 

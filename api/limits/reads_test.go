@@ -48,7 +48,7 @@ func TestReadsLeaveACoreToWrites(t *testing.T) {
 		require.Len(t, begun, 5, "reads use the core of the writes, too")
 		close(finish)
 		synctest.Wait()
-		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.RunningTurns())
 	})
 }
 
@@ -70,7 +70,7 @@ func TestReadsRestBesideWrites(t *testing.T) {
 				require.NoError(t, second.Take(t.Context(), turns, caller("a")))
 				require.Equal(t, rest, time.Since(begin))
 				second.Release()
-				require.Zero(t, turns.InUse())
+				require.Zero(t, turns.RunningTurns())
 			})
 		})
 	}
@@ -95,7 +95,7 @@ func TestTurnsRotate(t *testing.T) {
 		close(finish)
 		synctest.Wait()
 		require.Len(t, begun, 18)
-		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.RunningTurns())
 	})
 }
 
@@ -105,7 +105,7 @@ func TestLongTurnsRest(t *testing.T) {
 		turns := NewReadScheduler(1, time.Hour)
 		var turn ReadTurn
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))
-		require.Zero(t, turns.InUse(), "Yield takes no turn if none is held")
+		require.Zero(t, turns.RunningTurns(), "Yield takes no turn if none is held")
 		require.NoError(t, turn.Take(t.Context(), turns, caller("long")))
 		begun, finish := make(chan string, 10), make(chan struct{})
 		go work(t.Context(), turns, "other", begun, finish)
@@ -117,7 +117,7 @@ func TestLongTurnsRest(t *testing.T) {
 		go func() { finish <- struct{}{} }()
 		require.NoError(t, turn.Yield(t.Context(), caller("long")))
 		require.Equal(t, "other", <-begun)
-		require.Equal(t, 1, turns.InUse())
+		require.Equal(t, 1, turns.RunningTurns())
 		time.Sleep(longestTurn)
 		go work(t.Context(), turns, "other", begun, finish)
 		synctest.Wait()
@@ -126,7 +126,7 @@ func TestLongTurnsRest(t *testing.T) {
 		require.ErrorIs(t, turn.Yield(ctx, caller("long")), context.Canceled)
 		finish <- struct{}{}
 		synctest.Wait()
-		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.RunningTurns())
 	})
 }
 
@@ -138,7 +138,7 @@ func TestReadTurnTimesOut(t *testing.T) {
 		require.NoError(t, first.Take(t.Context(), turns, caller("a")))
 		var refused *RejectedError
 		require.ErrorAs(t, second.TakeOrRefuse(t.Context(), turns, caller("b")), &refused)
-		require.Equal(t, RefusedHeavyWork, refused.Reason)
+		require.Equal(t, ReasonHeavyWork, refused.Reason)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, second.TakeOrRefuse(ctx, turns, caller("b")), context.Canceled)
@@ -146,7 +146,7 @@ func TestReadTurnTimesOut(t *testing.T) {
 		first.Release()
 		require.NoError(t, third.TakeOrRefuse(t.Context(), turns, caller("c")))
 		third.Release()
-		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.RunningTurns())
 	})
 }
 
@@ -177,7 +177,7 @@ func TestNoTurnIsLost(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Zero(t, turns.InUse())
+		require.Zero(t, turns.RunningTurns())
 		require.Zero(t, turns.writes.Load())
 		require.Empty(t, turns.waiting)
 		require.Empty(t, turns.callers)

@@ -29,7 +29,7 @@ func (t *turns) Take(ctx context.Context, name string) (done func(), err error) 
 	case taken:
 		return func() { <-turn }, nil
 	}
-	return nil, NewRejectedError(RefusedRedactions, http.StatusServiceUnavailable, t.wait,
+	return nil, NewRejectedError(ReasonRedactions, http.StatusServiceUnavailable, t.wait,
 		"another redaction of this ledger is in progress; nothing was redacted; try again later")
 }
 

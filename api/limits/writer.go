@@ -31,8 +31,9 @@ func NewWriter(w http.ResponseWriter, limit time.Duration, head bool, metrics Me
 	return Writer{ResponseWriter: w, controller: *http.NewResponseController(w), limit: limit, head: head, metrics: metrics}
 }
 
-// IsHead reports whether the request method is HEAD, so that the body is not sent.
-func (w *Writer) IsHead() bool { return w.head }
+// OmitsBody reports whether the writer omits the body of the response, because the request method
+// is HEAD.
+func (w *Writer) OmitsBody() bool { return w.head }
 
 // BeginStream prepares the writer for a response that is sent while the body of the request is
 // still being read. From then on, the client has at most limit to read each piece, and the writer
@@ -62,9 +63,9 @@ func (w *Writer) EndWriteRequest() {
 	}
 }
 
-// MaxWrite is the maximum size, in bytes, of one piece of a response. The client has a limited time
-// to read each piece.
-const MaxWrite = 64 << 10
+// MaxWriteBytes is the maximum size, in bytes, of one piece of a response. The client has a limited
+// time to read each piece.
+const MaxWriteBytes = 64 << 10
 
 // WriterOf returns the Writer that sends the response to c, or nil if the response does not use
 // a Writer.
@@ -100,7 +101,7 @@ func (w *Writer) Write(b []byte) (written int, err error) {
 	w.EndHeavyWork()
 	for {
 		w.renew()
-		n, err := w.ResponseWriter.Write(b[:min(len(b), MaxWrite)])
+		n, err := w.ResponseWriter.Write(b[:min(len(b), MaxWriteBytes)])
 		written += n
 		if b = b[n:]; err != nil || len(b) == 0 {
 			return written, w.countSlowRead(err)
@@ -124,7 +125,7 @@ func (w *Writer) ClearDeadline() {
 // metrics.
 func (w *Writer) countSlowRead(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		w.metrics.CountRefusal(RefusedSlowReader)
+		w.metrics.CountRefusal(ReasonSlowReader)
 	}
 	return err
 }

@@ -40,9 +40,9 @@ func eventLineOf(seq uint64, entry []byte) (eventLine, error) {
 	return eventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
 }
 
-// Events sends a page of the log as NDJSON, in order. If the client prefers an event stream, Events
-// streams the events instead (see followEvents).
-func (h *Handlers) Events(c *call.Call) error {
+// ServeEvents sends a page of the log as NDJSON, in order. If the client prefers an event stream,
+// ServeEvents streams the events instead (see followEvents).
+func (h *Handlers) ServeEvents(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func appendEvents(ctx context.Context, text *call.Buffer, l *ledger.Ledger, from
 		if err != nil {
 			return from, fmt.Errorf("reading entries starting at %d: %w", from, err)
 		}
-		if entry.Seq >= to || len(text.Text) >= limits.MaxWrite {
+		if entry.Seq >= to || len(text.Text) >= limits.MaxWriteBytes {
 			return entry.Seq, nil
 		}
 		line, err := eventLineOf(entry.Seq, entry.Bytes)
@@ -122,9 +122,9 @@ func appendEvents(ctx context.Context, text *call.Buffer, l *ledger.Ledger, from
 	return to, nil
 }
 
-// EventByHash sends the event whose event_hash equals the hash in the path, or begins with the digits
-// in the path.
-func (h *Handlers) EventByHash(c *call.Call) error {
+// ServeEventByHash sends the event whose event_hash equals the hash in the path, or begins with the
+// digits in the path.
+func (h *Handlers) ServeEventByHash(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (h *Handlers) EventByHash(c *call.Call) error {
 		seq, err = follower.FindByHash(ctx, hash, head.Size)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && seq >= head.Size {
-		return problem.New(http.StatusNotFound, "none of the first %d events has that hash", head.Size)
+		return problem.New(http.StatusNotFound, "none of the first %d events has the given event_hash", head.Size)
 	}
 	if err != nil {
 		return err

@@ -41,8 +41,8 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.LimitKey()
 	if !h.Limits.FollowerSlots.TakeShare(who) {
-		return limits.NewRejectedError(limits.RefusedFollowers, http.StatusServiceUnavailable, h.Limits.Config.HeartbeatInterval,
-			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Config.Followers)
+		return limits.NewRejectedError(limits.ReasonFollowers, http.StatusServiceUnavailable, h.Limits.Config.HeartbeatInterval,
+			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Config.MaxFollowers)
 	}
 	defer h.Limits.FollowerSlots.Release(who)
 	header := c.Response().Header()
@@ -53,7 +53,7 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 	header.Set("X-Accel-Buffering", "no") // a proxy must not buffer the stream
 	c.Response().WriteHeader(http.StatusOK)
 	out := c.Writer()
-	if out.IsHead() {
+	if out.OmitsBody() {
 		return nil
 	}
 	beat := time.NewTicker(h.Limits.Config.HeartbeatInterval)
@@ -75,7 +75,7 @@ func followFrom(c *call.Call, size uint64) (uint64, error) {
 	}
 	const name = "Last-Event-ID"
 	if last := c.Request().Header.Get(name); last != "" {
-		seen, err := query.ParseCount(name, last)
+		seen, err := query.ParseUint(name, last)
 		if err != nil {
 			return 0, err
 		}

@@ -29,7 +29,7 @@ func open(t *testing.T) (*ledger.Ledger, *memory.Database) {
 
 func write(t *testing.T, l *ledger.Ledger, kind record.Kind, body string) {
 	t.Helper()
-	r, err := record.DefaultLimits().Parse(kind, []byte(body))
+	r, err := record.DefaultLimits().ParseRecord(kind, []byte(body))
 	require.NoError(t, err)
 	defer r.Release()
 	sub, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
@@ -106,10 +106,10 @@ func TestDamageIsNotCached(t *testing.T) {
 	f := newFrames()
 	_, err = f.at(t.Context(), l, 0, l.Head().Size)
 	require.Error(t, err)
-	require.NotContains(t, f.blocks.Current, position{ledger.DefaultName, 0})
+	require.NotContains(t, f.blocks.CurrentEntries, position{ledger.DefaultName, 0})
 	_, err = f.at(t.Context(), l, 30, l.Head().Size)
 	require.NoError(t, err)
-	require.NotEmpty(t, f.blocks.Current)
+	require.NotEmpty(t, f.blocks.CurrentEntries)
 }
 
 // A commit without waiting followers allocates nothing, and neither does a commit while an

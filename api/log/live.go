@@ -22,16 +22,16 @@ import (
 	"colophon/ledger/record/moment"
 )
 
-// Limits on the summaries that LiveSummary sends.
+// Limits on the summaries that ServeLiveSummary sends.
 const (
 	liveEvery  = time.Second // minimum time between two summaries to a client
 	liveEvents = 10          // maximum number of events in a summary
 )
 
-// LiveSummary sends a summary of a ledger: its size, its counters, and its newest events. If the
-// client prefers an event stream, LiveSummary sends a summary whenever the ledger has grown, at most
-// one per second. The id of a summary is the tree size.
-func (h *Handlers) LiveSummary(c *call.Call) error {
+// ServeLiveSummary sends a summary of a ledger: its size, its counters, and its newest events. If
+// the client prefers an event stream, ServeLiveSummary sends a summary whenever the ledger has
+// grown, at most one per second. The id of a summary is the tree size.
+func (h *Handlers) ServeLiveSummary(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -135,17 +135,17 @@ func (s *summaries) at(ctx context.Context, l *ledger.Ledger, follower *index.Fo
 }
 
 func summarise(ctx context.Context, l *ledger.Ledger, head *ledger.Head, counted counters.Counts, at sizes) (*summary, error) {
-	live := wire.LiveSummary{TreeSize: at.head, Time: wire.Time(time.UnixMicro(head.Time).UTC().Format(moment.Layout)), IndexSize: at.index,
-		Records: make(map[wire.Kind]uint64), Incomplete: make(map[string]uint64), Drift: make(map[wire.Cause]uint64)}
+	live := wire.LiveSummary{TreeSize: at.head, Time: wire.Time(time.UnixMicro(head.TimeMicros).UTC().Format(moment.Layout)), IndexSize: at.index,
+		Records: make(map[wire.Kind]uint64), Incomplete: make(map[string]uint64), Drift: make(map[wire.DriftCause]uint64)}
 	for series, n := range counted {
 		switch {
-		case series.Metric == counters.RecordsTotal:
+		case series.Metric == counters.MetricRecords:
 			live.Records[wire.Kind(series.Labels[0])] = n
-		case series.Metric == counters.IncompleteRecordsTotal:
+		case series.Metric == counters.MetricIncompleteRecords:
 			live.Incomplete[series.Labels[0]] = n
-		case series.Metric == counters.DriftTotal && n > 0:
-			live.Drift[wire.Cause(series.Labels[0])] = n
-		case series.Metric == counters.HashChecksTotal && series.Labels[2] == string(record.ResultMismatch):
+		case series.Metric == counters.MetricDrift && n > 0:
+			live.Drift[wire.DriftCause(series.Labels[0])] = n
+		case series.Metric == counters.MetricHashChecks && series.Labels[2] == string(record.ResultMismatch):
 			live.Mismatches += n
 		}
 	}

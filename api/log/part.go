@@ -22,11 +22,11 @@ type part struct {
 	citationGiven bool
 }
 
-// NestedProof sends the nested proof of one part of a record. The nested proof shows that the
+// ServeNestedProof sends the nested proof of one part of a record. The nested proof shows that the
 // event of the record contains the part. Its receipt proves that the event is in the tree of the
 // requested size, which is the current size by default.
-func (h *Handlers) NestedProof(c *call.Call) error {
-	l, head, seq, err := c.EventInPath()
+func (h *Handlers) ServeNestedProof(c *call.Call) error {
+	l, head, seq, err := c.ParseEventPath()
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (h *Handlers) NestedProof(c *call.Call) error {
 	}
 	body, err := nested.AppendJSON(nil)
 	if err != nil {
-		return fmt.Errorf("proving a part of event %d: %w", seq, err)
+		return fmt.Errorf("encoding the proof of a part of event %d: %w", seq, err)
 	}
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, body)
 }

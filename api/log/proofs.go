@@ -21,7 +21,7 @@ func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte
 	answer := call.NewBuffer()
 	defer answer.Release()
 	answer.Text = strconv.AppendUint(append(answer.Text, `{"as_of":`...), size, 10)
-	answer.Text = proofs.AppendHashes(append(answer.Text, `,"hashes":`...), hashes)
+	answer.Text = proofs.AppendHashesJSON(append(answer.Text, `,"hashes":`...), hashes)
 	if checkpoint != nil {
 		answer.Text = pyjson.AppendString(append(answer.Text, `,"checkpoint":`...), checkpoint)
 	}
@@ -29,8 +29,8 @@ func hashList(c *call.Call, size uint64, hashes []proofs.Hash, checkpoint []byte
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
-// InclusionProof sends the inclusion proof of an event.
-func (h *Handlers) InclusionProof(c *call.Call) error {
+// ServeInclusionProof sends the inclusion proof of an event.
+func (h *Handlers) ServeInclusionProof(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -48,15 +48,15 @@ func (h *Handlers) InclusionProof(c *call.Call) error {
 	case seq >= size:
 		return problem.InvalidParameter("seq", "must be less than the tree size (%d)", size)
 	}
-	path, err := l.Prover(c.Request().Context(), head).Inclusion(seq, size)
+	path, err := l.Prover(c.Request().Context(), head).InclusionProof(seq, size)
 	if err != nil {
 		return err
 	}
 	return hashList(c, size, path, nil)
 }
 
-// ConsistencyProof sends the consistency proof between two tree sizes.
-func (h *Handlers) ConsistencyProof(c *call.Call) error {
+// ServeConsistencyProof sends the consistency proof between two tree sizes.
+func (h *Handlers) ServeConsistencyProof(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	case first > second:
 		return problem.InvalidParameter("first", "must not exceed the parameter \"second\" (%d)", second)
 	}
-	path, err := l.Prover(c.Request().Context(), head).Consistency(first, second)
+	path, err := l.Prover(c.Request().Context(), head).ConsistencyProof(first, second)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (h *Handlers) ConsistencyProof(c *call.Call) error {
 	return hashList(c, second, path, nil)
 }
 
-// Receipt sends the receipt of an event. The proof is for the head, or for the tree of the size
-// given by the parameter tree_size (spec: Receipts; tlog-proof files). If the client prefers plain
-// text, the answer is a .tlog-proof file.
-func (h *Handlers) Receipt(c *call.Call) error {
-	l, head, seq, err := c.EventInPath()
+// ServeReceipt sends the receipt of an event. The proof is for the head, or for the tree of the
+// size given by the parameter tree_size (spec: Receipts; tlog-proof files). If the client prefers
+// plain text, the answer is a .tlog-proof file.
+func (h *Handlers) ServeReceipt(c *call.Call) error {
+	l, head, seq, err := c.ParseEventPath()
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ func (h *Handlers) open(l *ledger.Ledger) bool {
 	return !h.Access.RequiresIdentity() || l.HasPublicLog()
 }
 
-// Checkpoint sends the latest signed checkpoint.
-func (h *Handlers) Checkpoint(c *call.Call) error {
+// ServeCheckpoint sends the latest signed checkpoint.
+func (h *Handlers) ServeCheckpoint(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -58,9 +58,9 @@ func (h *Handlers) Checkpoint(c *call.Call) error {
 	return c.AnswerSharedText("text/plain; charset=utf-8", checkpoint)
 }
 
-// Tile sends a hash tile or an entry bundle. It responds with 404 both for a malformed path
+// ServeTile sends a hash tile or an entry bundle. It responds with 404 both for a malformed path
 // and for a tile that does not exist.
-func (h *Handlers) Tile(c *call.Call) error {
+func (h *Handlers) ServeTile(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -173,9 +173,9 @@ func (h *Handlers) bundle(c *call.Call, l *ledger.Ledger, path proofs.TilePath) 
 	return body, nil
 }
 
-// VerifierKeys sends the current verifier key of the log and its predecessors, in the format that
-// proofs.ParseKeyHistory parses.
-func (h *Handlers) VerifierKeys(c *call.Call) error {
+// ServeVerifierKeys sends the current verifier key of the log and its predecessors, in the format
+// that proofs.ParseKeyHistory parses.
+func (h *Handlers) ServeVerifierKeys(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func init() {
 
 // maxNesting limits how deeply the messages of an item are nested. Each level of an attribute's
 // value consists of at most three nested messages.
-const maxNesting = 3*genai.MaxDepth + 16
+const maxNesting = 3*genai.MaxAttributeDepth + 16
 
 // itemMemory is the memory, in bytes, that is counted for each message, string, or byte string in
 // an item.

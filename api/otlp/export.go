@@ -75,7 +75,7 @@ func (r *result) message() string {
 	if r.rejected == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d rejected; first error: %s", r.rejected, r.first)
+	return fmt.Sprintf("rejected items: %d; first error: %s", r.rejected, r.first)
 }
 
 // maxMessage is the maximum length, in bytes, of an item's error in result.message.
@@ -191,7 +191,7 @@ func (e *export) parse(c *chunk) {
 func (e *export) read(c *chunk, reader itemReader, i item) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.Log.Error("recording an OTLP item failed", "ledger", e.ledger.Name(), "error", problem.FromPanic(r))
+			e.Logger.Error("cannot record an OTLP item", "ledger", e.ledger.Name(), "error", problem.FromPanic(r))
 			c.others.reject(genai.Item{Source: "an item", Count: 1, Err: errFailed})
 			ok = true
 		}
@@ -217,10 +217,10 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 		read.Record, read.Err = hashed(read.Record, e.values)
 	}
 	if read.Err == nil {
-		p.record, read.Err = e.values.Parse(record.KindIPCRecord, read.Record)
+		p.record, read.Err = e.values.ParseRecord(record.KindIPCRecord, read.Record)
 	}
 	if read.Err == nil {
-		if p.submission, read.Err = e.ledger.PrepareRecord(p.record, e.actor, read.Key); read.Err != nil {
+		if p.submission, read.Err = e.ledger.PrepareRecord(p.record, e.actor, read.IdempotencyKey); read.Err != nil {
 			p.record.Release()
 		}
 	}
@@ -236,7 +236,7 @@ func (e *export) prepare(c *chunk, read genai.Item) {
 
 // hashed returns a copy of a record in which the hashes of the content replace the content.
 func hashed(text []byte, values record.Limits) ([]byte, error) {
-	r, err := values.Parse(record.KindIPCRecord, text)
+	r, err := values.ParseRecord(record.KindIPCRecord, text)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +251,11 @@ func hashed(text []byte, values record.Limits) ([]byte, error) {
 		switch string(name.Text()) {
 		case "payload", "system_prompt", "output":
 		default:
-			w.Value(string(name.Text()), v)
+			w.AddValue(string(name.Text()), v)
 		}
 	}
 	for _, name := range [...]string{"input_hash", "system_prompt_hash", "output_hash"} {
-		w.Value(name, hashes.Root().Member(name))
+		w.AddValue(name, hashes.Root().Member(name))
 	}
 	w.EndObject()
 	return w.Buf, nil

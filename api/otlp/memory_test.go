@@ -34,11 +34,11 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
 	load := limits.ServerLimits{}.WithDefaults()
-	load.BodyMemory = most
+	load.MaxBodyMemory = most
 	values := record.DefaultLimits()
 	return &export{
-		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Log: slog.New(slog.DiscardHandler), Limits: limits.New(load), RecordLimits: values}},
-		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{MaxLabels: values.Labels, MaxValueBytes: values.LabelBytes},
+		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Logger: slog.New(slog.DiscardHandler), Limits: limits.New(load), RecordLimits: values}},
+		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.LabelBytes},
 	}
 }
 
@@ -146,32 +146,32 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 		of     func(number int) proto.Message
 		count  int
 	}{
-		{"empty spans", Traces, func(int) proto.Message { return new(tracepb.Span) }, count},
-		{"spans that are no generations", Traces, func(i int) proto.Message { s := chat(i); s.Attributes = nil; return s }, count},
-		{"generations without anything", Traces, func(i int) proto.Message { return chat(i) }, count},
-		{"generations with a few words", Traces, func(i int) proto.Message {
+		{"empty spans", SignalTraces, func(int) proto.Message { return new(tracepb.Span) }, count},
+		{"spans that are no generations", SignalTraces, func(i int) proto.Message { s := chat(i); s.Attributes = nil; return s }, count},
+		{"generations without anything", SignalTraces, func(i int) proto.Message { return chat(i) }, count},
+		{"generations with a few words", SignalTraces, func(i int) proto.Message {
 			return chat(i, text("gen_ai.input.messages", user("a question")), text("gen_ai.output.messages", user("an answer")))
 		}, count},
-		{"generations with long texts", Traces, func(i int) proto.Message {
+		{"generations with long texts", SignalTraces, func(i int) proto.Message {
 			return chat(i, text("gen_ai.input.messages", user(strings.Repeat("a question ", 200))), text("gen_ai.output.messages", user(strings.Repeat("é\\n", 500))))
 		}, count / 8},
-		{"generations with many values in JSON", Traces, func(i int) proto.Message {
+		{"generations with many values in JSON", SignalTraces, func(i int) proto.Message {
 			return chat(i, text("gen_ai.tool.definitions", "["+strings.Repeat("1,", 1000)+"1]"))
 		}, count / 8},
-		{"generations with many values", Traces, func(i int) proto.Message {
+		{"generations with many values", SignalTraces, func(i int) proto.Message {
 			return chat(i, &commonpb.KeyValue{Key: "gen_ai.tool.definitions", Value: numbers})
 		}, count / 8},
-		{"empty log records", Logs, func(int) proto.Message { return new(logspb.LogRecord) }, count},
-		{"log records of generations", Logs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, count},
-		{"log records of messages", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i) }, count},
-		{"log records of messages with text", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a question")) }, count},
+		{"empty log records", SignalLogs, func(int) proto.Message { return new(logspb.LogRecord) }, count},
+		{"log records of generations", SignalLogs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, count},
+		{"log records of messages", SignalLogs, func(i int) proto.Message { return logOf("gen_ai.user.message", i) }, count},
+		{"log records of messages with text", SignalLogs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a question")) }, count},
 	} {
 		for _, how := range []struct {
 			name        string
 			media       string
 			ownResource bool
 		}{{"one resource", ProtobufMediaType, false}, {"own resources", ProtobufMediaType, true}, {"JSON, one resource", JSONMediaType, false}, {"JSON, own resources", JSONMediaType, true}} {
-			if how.media == JSONMediaType && c.signal == Logs {
+			if how.media == JSONMediaType && c.signal == SignalLogs {
 				continue // log records in JSON have the same structure
 			}
 			t.Run(c.name+", "+how.name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 					chunk.release()
 				}
 				share.Release()
-				require.Zero(t, e.Limits.WriteMemory.InUse())
+				require.Zero(t, e.Limits.WriteMemory.BytesInUse())
 				runtime.KeepAlive(e)
 			})
 		}
@@ -228,9 +228,9 @@ func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 		of     func(number int) proto.Message
 		count  int
 	}{
-		{"spans", Traces, func(i int) proto.Message { return chat(i) }, 6_000},
-		{"log records", Logs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, 6_000},
-		{"messages", Logs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a")) }, 4_000},
+		{"spans", SignalTraces, func(i int) proto.Message { return chat(i) }, 6_000},
+		{"log records", SignalLogs, func(i int) proto.Message { return logOf("gen_ai.client.inference.operation.details", i) }, 6_000},
+		{"messages", SignalLogs, func(i int) proto.Message { return logOf("gen_ai.user.message", i, text("content", "a")) }, 4_000},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExport(t, c.signal, 32<<20)
@@ -241,7 +241,7 @@ func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 			require.Equal(t, c.count, result.recorded)
 			require.EqualValues(t, 1+c.count, e.ledger.Head().Size)
 			share.Release()
-			require.Zero(t, e.Limits.WriteMemory.InUse())
+			require.Zero(t, e.Limits.WriteMemory.BytesInUse())
 		})
 	}
 }

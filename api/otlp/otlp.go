@@ -52,7 +52,7 @@ type Signal struct {
 
 // The signals that are served.
 var (
-	Traces = &Signal{
+	SignalTraces = &Signal{
 		path: "/otlp/v1/traces", service: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
 		jsonNames: [3][]string{{"resourceSpans", "resource_spans"}, {"scopeSpans", "scope_spans"}, {"spans"}},
 		shape:     spanShape,
@@ -65,7 +65,7 @@ var (
 			return answer
 		},
 	}
-	Logs = &Signal{
+	SignalLogs = &Signal{
 		path: "/otlp/v1/logs", service: "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
 		jsonNames: [3][]string{{"resourceLogs", "resource_logs"}, {"scopeLogs", "scope_logs"}, {"logRecords", "log_records"}},
 		shape:     logShape,
@@ -78,7 +78,7 @@ var (
 			return answer
 		},
 	}
-	signals = []*Signal{Traces, Logs}
+	signals = []*Signal{SignalTraces, SignalLogs}
 )
 
 // Path returns the part of the route after the path of the ledger.
@@ -117,8 +117,8 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 			return err
 		}
 		if !h.Limits.BatchSlots.TakeShare(who) {
-			return limits.NewRejectedError(limits.RefusedBatches, http.StatusServiceUnavailable, time.Second,
-				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.Batches)
+			return limits.NewRejectedError(limits.ReasonBatches, http.StatusServiceUnavailable, time.Second,
+				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.MaxBatches)
 		}
 		defer h.Limits.BatchSlots.Release(who)
 		body, err := c.ReadEncodedBody(open)
@@ -148,10 +148,10 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	}
 	// From here on, each chunk reserves memory for its own items.
 	body.ShrinkMemoryTo(items.memory(body.Len()))
-	values := h.RecordLimits.WithMemberSecret(l.MemberSecret())
+	values := h.RecordLimits.WithPayloadMemberSecret(l.PayloadMemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.TelemetryContentHashes, values: values,
-		labels:         genai.LabelLimits{MaxLabels: values.Labels, MaxValueBytes: values.LabelBytes},
+		labels:         genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.LabelBytes},
 		maxChunkMemory: h.Limits.WriteMemory.MaxBytes/2 - body.ReservedMemory(),
 	}
 	return e.run(c.Request().Context())

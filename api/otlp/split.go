@@ -117,7 +117,7 @@ func fields(message []byte, number protowire.Number, f func([]byte) error) error
 // add adds an item. It returns a 413 RejectedError if the request already has MaxItems items.
 func (s *items) add(raw []byte, resource int) error {
 	if len(s.list) == MaxItems {
-		return limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0,
+		return limits.NewRejectedError(limits.ReasonSize, http.StatusRequestEntityTooLarge, 0,
 			"the request has more than %d spans or log records; send fewer at once", MaxItems)
 	}
 	if len(s.list)%listStep == 0 {

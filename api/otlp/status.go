@@ -47,11 +47,11 @@ func codeOf(status int) int {
 	return codeInvalidArgument
 }
 
-// AppendFailure appends the response body for an OTLP request that failed: a google.rpc.Status
-// in the media type of the request. ok is false if the route does not serve OTLP, or the media
-// type is neither Protobuf nor JSON. The response is then an RFC 9457 problem, as on other
-// routes.
-func AppendFailure(dst []byte, route string, r *http.Request, p *problem.Problem) (text []byte, media string, ok bool) {
+// AppendErrorResponse appends the response body for an OTLP request that failed: a
+// google.rpc.Status in the media type of the request. ok is false if the route does not serve OTLP,
+// or the media type is neither Protobuf nor JSON. The response is then an RFC 9457 problem, as on
+// other routes.
+func AppendErrorResponse(dst []byte, route string, r *http.Request, p *problem.Problem) (text []byte, media string, ok bool) {
 	if media = mediaOf(r); media == "" || !serves(route) {
 		return dst, "", false
 	}
@@ -74,8 +74,8 @@ func serves(route string) bool {
 func appendStatusJSON(dst []byte, p *problem.Problem) []byte {
 	w := pyjson.Builder{Buf: dst}
 	w.BeginObject()
-	w.Int("code", codeOf(p.Status))
-	w.Text("message", []byte(strings.ToValidUTF8(p.Detail, "\uFFFD")))
+	w.AddInt("code", codeOf(p.Status))
+	w.AddText("message", []byte(strings.ToValidUTF8(p.Detail, "\uFFFD")))
 	w.EndObject()
 	return w.Buf
 }

@@ -96,10 +96,10 @@ var sentinels = []struct {
 	detail string
 	why    limits.RefusalReason
 }{
-	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed and its outcome is unknown; try again with the same idempotency key", ""},
-	{ledger.ErrClaimMismatch, true, http.StatusInternalServerError, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it, so the database is damaged; " +
+	{ledger.ErrOutcomeUnknown, true, http.StatusServiceUnavailable, "the commit failed, and it is unknown whether anything was written; try again with the same idempotency key", ""},
+	{ledger.ErrKeyClaimMismatch, true, http.StatusInternalServerError, "the record was not stored, because the database is damaged: it assigns the record's idempotency key or run_id to the wrong event; " +
 		"tell the operator; if the record cannot wait, send it with another key", ""},
-	{ledger.ErrQueueFull, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written; try again later", limits.RefusedQueueFull},
+	{ledger.ErrQueueFull, false, http.StatusServiceUnavailable, "too many records are waiting to be committed; nothing was written; try again later", limits.ReasonQueueFull},
 	{ledger.ErrClosed, false, http.StatusServiceUnavailable, "the server is shutting down; nothing was written; try again later", ""},
 	{ledger.ErrFrozen, false, http.StatusForbidden, "the ledger is frozen: it accepts no more writes", ""},
 	{ledger.ErrUnknownLedger, false, http.StatusNotFound, "no such ledger exists, or the credentials grant no scope on it; GET /v1/ledgers lists the ledgers", ""},
@@ -115,13 +115,13 @@ var sentinels = []struct {
 	{ledger.ErrOriginInUse, false, http.StatusConflict, ledger.ErrOriginInUse.Error(), ""},
 	{ledger.ErrKeyWithoutLedger, true, http.StatusConflict, ledger.ErrKeyWithoutLedger.Error(), ""},
 	{index.ErrRebuilding, false, http.StatusServiceUnavailable, "the index was damaged and is being rebuilt; try again later", ""},
-	{index.ErrBehind, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this answer yet; try again later", ""},
-	{index.ErrSizePassed, false, http.StatusConflict, "the index is no longer at this size, and its rows at this size are not kept; begin again without as_of and cursor", ""},
+	{index.ErrBehind, false, http.StatusServiceUnavailable, "the index is being rebuilt and does not cover this request yet; try again later", ""},
+	{index.ErrSizePassed, false, http.StatusConflict, "the index has passed the requested tree size and no longer has the rows for that size; begin again without as_of and cursor", ""},
 	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrLeaseNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
 	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the server's database is not responding; try again", ""},
-	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which has only the log: no content, no texts, and no secret of payload members; ask the server that writes the ledger", ""},
-	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.RefusedDiskSpace},
+	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which contains only the log: it has neither content nor the payload-member secret; ask the server that writes the ledger", ""},
+	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.ReasonDiskSpace},
 }
 
 // refusalProblem converts a refusal to a problem.
@@ -154,9 +154,9 @@ func FromError(err error) (p *Problem, internal bool) {
 	case errors.As(err, &question):
 		return questionProblem(question), false
 	case errors.Is(err, index.ErrInvalidPosition):
-		return InvalidParameter("cursor", "belongs to a different query; use the value of next in an earlier answer to this query"), false
+		return InvalidParameter("cursor", "belongs to a different query; use the value of next in an earlier response to this query"), false
 	case errors.As(err, &tooLarge):
-		return refusalProblem(limits.NewRejectedError(limits.RefusedSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
+		return refusalProblem(limits.NewRejectedError(limits.ReasonSize, http.StatusRequestEntityTooLarge, 0, "the body is longer than %d bytes; split it", tooLarge.Limit)), false
 	case errors.As(err, &httpError) && (httpError.Code == http.StatusNotFound || httpError.Code == http.StatusMethodNotAllowed):
 		return New(httpError.Code, "no route matches this path and method; /docs lists all routes"), false
 	case errors.As(err, &httpError):

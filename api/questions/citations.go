@@ -18,10 +18,10 @@ import (
 // redactedByHeader is the header with the seq of the event that erased the texts of a document.
 const redactedByHeader = "Colophon-Redacted-By"
 
-// CitationsDocument sends the citations document of a set, byte for byte (spec: Citations
+// ServeCitationsDocument sends the citations document of a set, byte for byte (spec: Citations
 // document). The texts are content and not part of the log. The document of a redacted set has
 // no texts.
-func (h *Handlers) CitationsDocument(c *call.Call) error {
+func (h *Handlers) ServeCitationsDocument(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -65,9 +65,10 @@ func (h *Handlers) CitationsDocument(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// PinnedRetrieval selects chunks from the sources in the request, preferring the chunks that a
-// citation set cites. It reports the cited chunks that the sources do not contain.
-func (h *Handlers) PinnedRetrieval(c *call.Call) error {
+// ServePinnedRetrieval sends chunks that it selects from the sources in the request. It prefers the
+// chunks that a citation set cites. It also sends the hashes of the cited chunks that the sources
+// do not contain.
+func (h *Handlers) ServePinnedRetrieval(c *call.Call) error {
 	// The body is read before a view is opened, because a slow client must not keep a view
 	// open.
 	body, err := c.ReadQueryBody()
@@ -102,7 +103,7 @@ func (h *Handlers) PinnedRetrieval(c *call.Call) error {
 		return err
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
-		if most := 2 * int64(h.Limits.Config.MaxBody); size > most {
+		if most := 2 * int64(h.Limits.Config.MaxBodySize); size > most {
 			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks in the response take %d bytes, but the limit is %d bytes; request fewer chunks", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)
@@ -121,7 +122,7 @@ func decodeRetrieval(body []byte) (chunks []rules.Chunk, topK int, err error) {
 		return nil, 0, err
 	}
 	if r.RequiredHashes != nil {
-		return nil, 0, problem.AtPointer(http.StatusBadRequest, "/required_chunk_hashes", "unknown member; the citation set determines the required chunks")
+		return nil, 0, problem.AtPointer(http.StatusBadRequest, "/required_chunk_hashes", "must be omitted, because the citation set determines the required chunks")
 	}
 	return r.Chunks, r.TopK, nil
 }

@@ -39,13 +39,13 @@ func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr er
 	return by, err
 }
 
-// Content sends the exact bytes of a record's content (spec: Content). For a redacted record
+// ServeContent sends the exact bytes of a record's content (spec: Content). For a redacted record
 // it responds with 410, even if another record keeps the same bytes.
-func (h *Handlers) Content(c *call.Call) error {
+func (h *Handlers) ServeContent(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err
 	}
-	l, _, seq, err := c.EventInPath()
+	l, _, seq, err := c.ParseEventPath()
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (h *Handlers) Content(c *call.Call) error {
 		}
 	}
 	if !ok {
-		return problem.New(http.StatusNotFound, "event %d has no content with that name; GET /v1/ledgers/%s/records/%d lists its content", seq, l.Name(), seq)
+		return problem.New(http.StatusNotFound, "event %d has no content with the requested name; GET /v1/ledgers/%s/records/%d lists its content", seq, l.Name(), seq)
 	}
 	digest, err := proofs.ParseHash(named.SHA256)
 	if err != nil {
-		return fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
+		return fmt.Errorf("event %d: parsing the digest of content %q: %w", seq, name, err)
 	}
 	memory := 3 * h.MaxContentBytes() // for the bytes in the store, and a copy
 	if within != "" {
@@ -145,7 +145,7 @@ func textsOf(ctx context.Context, l *ledger.Ledger, seq uint64) (map[int][]byte,
 		}
 		digest, err := proofs.ParseHash(content.SHA256)
 		if err != nil {
-			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
+			return nil, fmt.Errorf("event %d: parsing the digest of content %q: %w", seq, name, err)
 		}
 		text, err := l.Reader().Content(ctx, digest)
 		if err != nil {

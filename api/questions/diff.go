@@ -55,8 +55,9 @@ func (l textLog) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 // six bytes for each byte of text.
 const diffMemory = 3 + 2*6
 
-// Diff sends the word-by-word difference between texts of two records (spec: Figures of texts).
-func (h *Handlers) Diff(c *call.Call) error {
+// ServeDiff sends the word-by-word difference between texts of two records (spec: Figures of
+// texts).
+func (h *Handlers) ServeDiff(c *call.Call) error {
 	var seqs [2]uint64
 	var given [2]bool
 	of := figures.ContentOutput

@@ -22,10 +22,10 @@ import (
 	"colophon/proofs"
 )
 
-// Export sends all rows of the answer to a question as NDJSON (spec: Export manifests). It reads
-// them page by page, all at one tree size. The last line contains the signed manifest. A
+// ServeExport sends all rows of the answer to a question as NDJSON (spec: Export manifests). It
+// reads them page by page, all at one tree size. The last line contains the signed manifest. A
 // response without a manifest is incomplete.
-func (h *Handlers) Export(c *call.Call) error {
+func (h *Handlers) ServeExport(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (h *Handlers) Export(c *call.Call) error {
 	}
 	defer e.text.Release()
 	// This check comes first, because no error can be reported after the response has begun.
-	if err := l.PublishedLog().CheckSigning(); err != nil {
+	if err := l.PublishedLog().CheckSigningKeys(); err != nil {
 		return err
 	}
 	for first := true; first || e.cursor != ""; first = false {
@@ -77,7 +77,7 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 		return nil, err
 	}
 	if asked == "" {
-		return nil, problem.InvalidParameter("question", "is missing; use the path of a list or question below the ledger's path, such as /records?kind=ipc_record")
+		return nil, problem.InvalidParameter("question", "is missing; use the path of a list or question, relative to the ledger's path, such as /records?kind=ipc_record")
 	}
 	if sized && e.size == 0 {
 		return nil, problem.InvalidParameter("as_of", "must be at least 1: every ledger has at least one event")
@@ -91,9 +91,9 @@ func (h *Handlers) newExport(c *call.Call, l *ledger.Ledger) (*export, error) {
 	if e.values, err = url.ParseQuery(rawQuery); err != nil {
 		return nil, problem.InvalidParameter("question", "the query is malformed: %v", err)
 	}
-	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursor} {
+	for _, name := range []string{"as_of", "limit", "cursor", "after", e.question.SecondCursorParameter} {
 		if e.values.Has(name) {
-			return nil, problem.InvalidParameter("question", "must not have the parameter %q: an export always has all rows; to set the tree size, use the export's own parameter \"as_of\"", name)
+			return nil, problem.InvalidParameter("question", "must not have the parameter %q: an export always contains all rows; to set the tree size, use the export's own parameter \"as_of\"", name)
 		}
 	}
 	given := make(query.Parameters)
@@ -162,14 +162,14 @@ func (e *export) add(first bool, answer any) error {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(whole.Text, &members); err != nil {
-		return fmt.Errorf("parsing the answer to export: %w", err)
+		return fmt.Errorf("parsing the answer for the export: %w", err)
 	}
 	var rows []json.RawMessage
 	listed, paged := members["rows"]
 	if !paged {
 		e.row(bytes.TrimSuffix(whole.Text, []byte("\n")))
 	} else if err := json.Unmarshal(listed, &rows); err != nil {
-		return fmt.Errorf("parsing the rows to export: %w", err)
+		return fmt.Errorf("parsing the rows for the export: %w", err)
 	}
 	for _, row := range rows {
 		e.row(row)
@@ -217,7 +217,7 @@ func (e *export) send() error {
 		return err
 	}
 	for text := e.text.Text; len(text) > 0; {
-		n := min(len(text), limits.MaxWrite)
+		n := min(len(text), limits.MaxWriteBytes)
 		if _, err := e.call.Response().Write(text[:n]); err != nil {
 			return err
 		}
@@ -241,7 +241,7 @@ func (e *export) finish() error {
 	note, err := e.ledger.PublishedLog().SignExport(&proofs.ExportManifest{
 		Checkpoint: proofs.Checkpoint{Origin: e.ledger.Info().Origin, Size: e.size, Root: root},
 		Question:   question,
-		RowCount:   e.tree.Size(), RowsRoot: e.tree.Root(), RestDigest: sha256.Sum256(e.rest),
+		RowCount:   e.tree.Size(), RowsRoot: e.tree.Root(), DigestWithoutRows: sha256.Sum256(e.rest),
 	})
 	if err != nil {
 		return err

@@ -23,11 +23,11 @@ func (h *Handlers) LookUpRunDAG(c *call.Call) error {
 	if err := c.BeginDecoding(body); err != nil {
 		return err
 	}
-	modes, err := record.DecodeLookup(body.Bytes())
+	modes, err := record.DecodeCacheLookup(body.Bytes())
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.LookupQuestion, nil, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.RunDAGLookupQuestion, nil, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 		}
 		digest, err := proofs.ParseHash(named.SHA256)
 		if err != nil {
-			return nil, fmt.Errorf("parsing event %d: the digest of content %q: %w", seq, name, err)
+			return nil, fmt.Errorf("event %d: parsing the digest of content %q: %w", seq, name, err)
 		}
 		text, err := l.Reader().Content(view.Context, digest)
 		if err != nil {
@@ -85,7 +85,7 @@ func answerOf(view *query.View, l *ledger.Ledger, seq uint64) (json.RawMessage, 
 				continue
 			}
 		}
-		if quoted, ok := pyjson.AppendEscaped(nil, text); ok {
+		if quoted, ok := pyjson.AppendUTF8String(nil, text); ok {
 			return quoted, nil
 		}
 		return nil, fmt.Errorf("content %q of event %d is not WTF-8", name, seq)

@@ -16,21 +16,21 @@ import (
 )
 
 // missingSecret returns storage.ErrLogOnly if the ledger's store is a published copy, which
-// never contains the secret for payload members.
+// never contains the payload-member secret.
 func missingSecret(ctx context.Context, l *ledger.Ledger) error {
-	if l.MemberSecret() != nil {
+	if l.PayloadMemberSecret() != nil {
 		return nil
 	}
-	_, err := l.Reader().Setting(ctx, ledger.MemberSecretSetting)
+	_, err := l.Reader().Setting(ctx, ledger.PayloadMemberSecretSetting)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// MemberSecret sends the secret of payload members (spec: Payload members). With it, a caller can
-// test guesses about the values, so only callers with the content scope get it.
-func (h *Handlers) MemberSecret(c *call.Call) error {
+// ServePayloadMemberSecret sends the payload-member secret (spec: Payload members). With it, a
+// caller can test guesses about the values, so only callers with the content scope get it.
+func (h *Handlers) ServePayloadMemberSecret(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err
 	}
@@ -41,10 +41,10 @@ func (h *Handlers) MemberSecret(c *call.Call) error {
 	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
-	secret := l.MemberSecret()
+	secret := l.PayloadMemberSecret()
 	if secret == nil {
-		return problem.New(http.StatusNotFound, "ledger %s has no secret for payload members, because it was created by an earlier version of colophon", l.Name())
+		return problem.New(http.StatusNotFound, "ledger %s has no payload-member secret, because an earlier version of colophon created the ledger", l.Name())
 	}
 	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return c.AnswerJSON(http.StatusOK, wire.MemberSecret{MemberSecret: hex.EncodeToString(secret.Bytes())})
+	return c.AnswerJSON(http.StatusOK, wire.PayloadMemberSecret{MemberSecret: hex.EncodeToString(secret.Bytes())})
 }

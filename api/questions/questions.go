@@ -75,7 +75,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 	if err := c.BeginRead(); err != nil {
 		return nil, nil, err
 	}
-	view, err := request.Open(ctx, follower)
+	view, err := request.OpenView(ctx, follower)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,10 +113,10 @@ func (l logAt) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return l.Reader().Entry(ctx, seq)
 }
 
-// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound if there is
-// none.
-func (l logAt) Redaction(ctx context.Context, seq uint64) (uint64, error) {
-	return l.Reader().Redaction(ctx, seq)
+// RedactingSeq returns the seq of the event that redacts a record, or storage.ErrNotFound if there
+// is none.
+func (l logAt) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	return l.Reader().RedactingSeq(ctx, seq)
 }
 
 // Prover returns a prover for the tree at the head.

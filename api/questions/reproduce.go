@@ -39,13 +39,13 @@ func (h *Handlers) CompareRerun(c *call.Call) error {
 	if err := missingSecret(c.Request().Context(), l); err != nil {
 		return err
 	}
-	limits := h.RecordLimits.WithMemberSecret(l.MemberSecret())
+	limits := h.RecordLimits.WithPayloadMemberSecret(l.PayloadMemberSecret())
 	_, view, err := h.openView(c, &query.ReproductionQuestion, query.Parameters{"seq": strconv.FormatUint(seq, 10)}, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}
 	defer view.Close()
-	answer, err := query.Reproduce(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return rerun(limits, request, recorded) })
+	answer, err := query.CheckReproduction(view, seq, func(recorded *records.IPCRecord) (event.IPC, error) { return rerun(limits, request, recorded) })
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyj
 		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "is required; use the seq of the IPC record that was re-run")
 	}
 	number, _ := request["seq"].AppendInteger(nil)
-	if seq, err = query.ParseCount("seq", string(number)); err != nil {
-		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "must be a number, the seq of the IPC record that was re-run")
+	if seq, err = query.ParseUint("seq", string(number)); err != nil {
+		return nil, 0, problem.AtPointer(http.StatusUnprocessableEntity, "/seq", "must be a number: the seq of the IPC record that was re-run")
 	}
 	delete(request, "seq")
 	if _, ok := request["output"]; !ok && !request["output_hash"].IsGiven() {
@@ -106,12 +106,12 @@ func rerun(limits record.Limits, request map[string]pyjson.Value, recorded *reco
 // the request has one. Otherwise it is the given seed or, if that is nil, the seed in the
 // payload.
 func rerunWith(limits record.Limits, request map[string]pyjson.Value, recorded *records.IPCRecord, seed []byte) (event.IPC, error) {
-	r, err := limits.Parse(record.KindIPCRecord, rerunBody(request, recorded, seed))
+	r, err := limits.ParseRecord(record.KindIPCRecord, rerunBody(request, recorded, seed))
 	if err != nil {
 		return event.IPC{}, err
 	}
 	defer r.Release()
-	entry := r.AppendBody(make([]byte, proofs.HashSize), record.EventContext{})
+	entry := r.AppendBodyPrefix(make([]byte, proofs.HashSize), record.EventContext{})
 	var decoder event.Decoder
 	e, err := decoder.Decode(record.AppendBodySuffix(entry, 0, time.Time{}))
 	if err != nil {

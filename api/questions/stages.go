@@ -9,9 +9,9 @@ import (
 	"colophon/ledger/query"
 )
 
-// StageProof sends the proof that a stage is in the Merkle tree of its run, and the receipt of the
-// run for the tree size of the answer (spec: Stage proofs).
-func (h *Handlers) StageProof(c *call.Call) error {
+// ServeStageProof sends the proof that a stage is in the Merkle tree of its run, and the receipt of
+// the run for the tree size of the answer (spec: Stage proofs).
+func (h *Handlers) ServeStageProof(c *call.Call) error {
 	elements, err := c.PathParameters()
 	if err != nil {
 		return err

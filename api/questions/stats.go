@@ -24,9 +24,9 @@ type checkCount struct {
 	Count  uint64 `json:"count"`
 }
 
-// Stats sends the ledger's counters at the current head. If the index lags far behind, it
+// ServeStats sends the ledger's counters at the current head. If the index lags far behind, it
 // sends them at the index's size.
-func (h *Handlers) Stats(c *call.Call) error {
+func (h *Handlers) ServeStats(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err
@@ -40,8 +40,8 @@ func (h *Handlers) Stats(c *call.Call) error {
 		return err
 	}
 	t := counters.TallyOf(follower) // read before the head, so that as_of never exceeds tree_size
-	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.Records, Refusals: t.Refusals, Incomplete: t.IncompleteRecords, Checks: []checkCount{}}
-	for _, n := range t.Checks {
+	answer := statsAnswer{AsOf: t.Size, TreeSize: l.Head().Size, Records: t.RecordsByKind, Refusals: t.RefusalsByReason, Incomplete: t.IncompleteByPart, Checks: []checkCount{}}
+	for _, n := range t.CheckCounts {
 		answer.Checks = append(answer.Checks, checkCount(n))
 	}
 	return c.AnswerJSON(http.StatusOK, answer)

@@ -39,15 +39,15 @@ func AddProof(ctx context.Context, l *ledger.Ledger, r *proofs.Receipt, entry []
 	if minimal {
 		return r, nil
 	}
-	path, err := l.Prover(ctx, head).Inclusion(r.Seq, size)
+	path, err := l.Prover(ctx, head).InclusionProof(r.Seq, size)
 	if err != nil {
-		return nil, fmt.Errorf("proving event %d: %w", r.Seq, err)
+		return nil, fmt.Errorf("making the inclusion proof of event %d: %w", r.Seq, err)
 	}
 	checkpoint, err := l.Checkpoint(ctx, head, size)
 	if err != nil {
 		return nil, err
 	}
-	r.Proof = &proofs.Proof{
+	r.Proof = &proofs.ReceiptProof{
 		Event:      entry[proofs.HashSize:],
 		Inclusion:  proofs.InclusionProof{LeafIndex: r.Seq, TreeSize: size, Hashes: path},
 		Checkpoint: checkpoint,

@@ -35,13 +35,13 @@ func (h *Handlers) ComputeHashes(c *call.Call) error {
 	defer r.release()
 	answer := call.NewBuffer()
 	defer answer.Release()
-	answer.Text = r.AppendComputed(answer.Text)
+	answer.Text = r.AppendComputedJSON(answer.Text)
 	return answer.Send(c, http.StatusOK, echo.MIMEApplicationJSON)
 }
 
 // computeKind returns the kind with the given name or route.
 func computeKind(name string) (record.Kind, bool) {
-	for kind, path := range WritePaths {
+	for kind, path := range WriteRoutes {
 		if name == string(kind) || "/"+name == path {
 			return kind, true
 		}
@@ -52,8 +52,8 @@ func computeKind(name string) (record.Kind, bool) {
 // ComputeCacheKey computes a cache key from its dimensions. It records nothing.
 func (h *Handlers) ComputeCacheKey(c *call.Call) error {
 	return computeAlone(c, func(body []byte) (any, error) {
-		key, err := record.DecodeCacheKey(body)
-		return wire.CacheKey{CacheKey: key}, err
+		key, err := record.ComputeCacheKey(body)
+		return wire.CacheKeyAnswer{CacheKey: key}, err
 	})
 }
 
@@ -61,7 +61,7 @@ func (h *Handlers) ComputeCacheKey(c *call.Call) error {
 func (h *Handlers) ComputeQuestionHash(c *call.Call) error {
 	return computeAlone(c, func(body []byte) (any, error) {
 		q, err := record.DecodeQuestion(body)
-		return wire.QuestionHash{QuestionHash: q.Hash, QuestionMode: q.Mode}, err
+		return wire.QuestionHashAnswer{QuestionHash: q.Hash, QuestionMode: q.Mode}, err
 	})
 }
 

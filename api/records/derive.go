@@ -25,7 +25,7 @@ func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledg
 	}
 	facts, err := h.derive(ctx, l, receipt.Seq, out.Record.Kind)
 	if err != nil {
-		h.Log.Warn("answering without derived members", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
+		h.Logger.Warn("sending a receipt without the derived members", "ledger", l.Name(), "seq", receipt.Seq, "error", err)
 		return dst
 	}
 	if len(facts) > len("{}") {

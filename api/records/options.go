@@ -15,7 +15,7 @@ import (
 // Options are the parameters and headers of a write.
 type Options struct {
 	RejectMismatches bool // refuse a record whose claimed hashes are wrong (spec: Refusals)
-	MinimalReceipt   bool // omit proofs from receipts (spec: Requests)
+	MinimizeReceipt  bool // omit proofs from receipts (spec: Requests)
 	DeriveMembers    bool // add derived members to the receipt (spec: Derived members)
 	IdempotencyKey   string
 	Actor            string // actor named in the events
@@ -27,7 +27,7 @@ func (h *Handlers) ReadOptions(c *call.Call, l *ledger.Ledger) (Options, error) 
 	if len(o.IdempotencyKey) > record.MaxIdempotencyKeyBytes || !utf8.ValidString(o.IdempotencyKey) {
 		return o, problem.New(http.StatusBadRequest, "Idempotency-Key: must be valid UTF-8 of at most %d bytes", record.MaxIdempotencyKeyBytes)
 	}
-	o.MinimalReceipt = c.ReturnPreference() == "minimal"
+	o.MinimizeReceipt = c.ReturnPreference() == "minimal"
 	if c.Request().URL.RawQuery == "" {
 		return o, nil
 	}

@@ -18,12 +18,12 @@ import (
 
 // Outcome is the result of writing one record.
 type Outcome struct {
-	Record         *record.Record // nil for a verb
-	Refused        bool           // the ledger refused the record because of a mismatch
-	MinimalReceipt bool
-	DeriveMembers  bool
-	IdempotencyKey string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
-	Ack            ledger.Ack
+	Record          *record.Record // nil for an action
+	Refused         bool           // the ledger refused the record because of a mismatch
+	MinimizeReceipt bool
+	DeriveMembers   bool
+	IdempotencyKey  string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
+	Ack             ledger.Ack
 }
 
 // Receipt returns the receipt for the outcome of a write (spec: Receipts).
@@ -31,13 +31,13 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 	ack := out.Ack
 	if ack.Outcome == ledger.OutcomeReplayed {
 		entry, err := ack.Entry, error(nil)
-		if entry == nil { // the record was already redacted, and First is the redaction
-			entry, err = l.Reader().Entry(ctx, ack.FirstSeq)
+		if entry == nil { // the record was already redacted, and KeyHolderSeq is the seq of the redaction
+			entry, err = l.Reader().Entry(ctx, ack.KeyHolderSeq)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading entry %d: %w", ack.FirstSeq, err)
+			return nil, fmt.Errorf("reading entry %d: %w", ack.KeyHolderSeq, err)
 		}
-		r, err := receipts.ForEntry(ctx, l, ack.FirstSeq, entry, ack.Head, ack.Head.Size, out.MinimalReceipt)
+		r, err := receipts.ForEntry(ctx, l, ack.KeyHolderSeq, entry, ack.Head, ack.Head.Size, out.MinimizeReceipt)
 		if err == nil {
 			r.Replayed = true
 		}
@@ -49,7 +49,7 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		if err != nil {
 			return nil, fmt.Errorf("making the receipt of event %d: %w", ack.Seq, err)
 		}
-		minimal := out.MinimalReceipt && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
+		minimal := out.MinimizeReceipt && !refused // the receipt of a refusal proves that the check ran (spec: Refusals)
 		return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, minimal)
 	}
 	r := &proofs.Receipt{
@@ -63,9 +63,9 @@ func (out *Outcome) Receipt(ctx context.Context, l *ledger.Ledger) (*proofs.Rece
 		Hashes:        out.Record.HashesJSON(),
 		Checks:        out.Record.ChecksJSON(),
 	}
-	r.Shape, r.FailureStage = out.Record.RunShape()
-	r.MissingMembers = record.MissingParts(out.Record)
-	return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.MinimalReceipt)
+	r.Shape, r.FailureStage = out.Record.ShapeAndFailureStage()
+	r.MissingMembers = record.MissingPartsJSON(out.Record)
+	return receipts.AddProof(ctx, l, r, ack.Entry, ack.Head, ack.Head.Size, out.MinimizeReceipt)
 }
 
 // answer sends the response to a single write.
@@ -125,11 +125,11 @@ func (out *Outcome) Problem() *problem.Problem {
 // conflict returns the 409 problem for an idempotency key or a run_id that another record
 // already uses.
 func (out *Outcome) conflict() *problem.Problem {
-	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.FirstSeq)
+	p := problem.New(http.StatusConflict, "the idempotency key is already used by a different record, event %d", out.Ack.KeyHolderSeq)
 	if out.IdempotencyKey == "" {
 		p = problem.New(http.StatusConflict, "the run_id is already used by a different record of this kind, event %d; "+
-			"give each run its own run_id, or send the same record again", out.Ack.FirstSeq)
+			"give each run its own run_id, or send the same record again", out.Ack.KeyHolderSeq)
 	}
-	p.FirstSeq = &out.Ack.FirstSeq
+	p.FirstSeq = &out.Ack.KeyHolderSeq
 	return p
 }

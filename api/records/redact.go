@@ -17,11 +17,11 @@ import (
 // Redact erases the content of one record (spec: Redactions). For a record that is already
 // redacted, it sends the receipt of the event that redacted it.
 func (h *Handlers) Redact(c *call.Call) error {
-	l, o, err := h.beginVerb(c)
+	l, o, err := h.beginAction(c)
 	if err != nil {
 		return err
 	}
-	seq, err := query.ParseCount("seq", c.Param("seq"))
+	seq, err := query.ParseUint("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 			return err
 		}
 		if !held {
-			return h.answer(c, l, &Outcome{MinimalReceipt: o.MinimalReceipt, Ack: ledger.Ack{Outcome: ledger.OutcomeReplayed, FirstSeq: *by, Head: l.Head()}})
+			return h.answer(c, l, &Outcome{MinimizeReceipt: o.MinimizeReceipt, Ack: ledger.Ack{Outcome: ledger.OutcomeReplayed, KeyHolderSeq: *by, Head: l.Head()}})
 		}
 	}
 	withdrawn, err := l.PrepareRedaction(ctx, seq)
@@ -63,7 +63,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 	if len(withdrawn.Digests) == 0 {
 		return refusal
 	}
-	sub, err := l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
+	sub, err := l.PrepareAction(v, o.Actor, o.IdempotencyKey)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func hasIdempotencyKey(ctx context.Context, l *ledger.Ledger, key string) (bool,
 
 // hasKeyDigest is like hasIdempotencyKey, but accepts the digest of an idempotency key.
 func hasKeyDigest(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
-	_, err := l.Reader().Key(ctx, key)
+	_, err := l.Reader().KeyClaim(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return false, nil
 	}

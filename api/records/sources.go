@@ -77,7 +77,7 @@ func (s *SourceChecker) unregistered(ctx context.Context, r *record.Record) (pla
 	if err := s.open(ctx); err != nil {
 		return nil, "", err
 	}
-	for pointer, id := range r.CitedSources() {
+	for pointer, id := range r.CitedSourceIDs() {
 		registered, known := s.registered[id]
 		if !known {
 			source, _, err := citations.SourceByID(s.view, id)

@@ -19,11 +19,11 @@ import (
 // validation. The event contains the seq of the validated record, because the path might get a new
 // record before the event is in the log.
 func (h *Handlers) ValidatePath(c *call.Call) error {
-	l, o, err := h.beginVerb(c)
+	l, o, err := h.beginAction(c)
 	if err != nil {
 		return err
 	}
-	var path record.CurrentPath
+	var path record.LatestPathRecord
 	if path.Project, err = c.PathValue("project"); err != nil {
 		return err
 	}
@@ -34,33 +34,33 @@ func (h *Handlers) ValidatePath(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+	return h.submitAction(c, l, o, body, func(text []byte) (*record.Action, error) {
 		request, err := record.ParseValidationRequest(text)
 		if err != nil {
 			return nil, err
 		}
 		c.EndHeavyWork() // release the slot taken for the body before waiting for the index
-		return h.prepareValidationVerb(c.Request().Context(), l, o.IdempotencyKey, request, path)
+		return h.prepareValidationAction(c.Request().Context(), l, o.IdempotencyKey, request, path)
 	})
 }
 
 // PrepareValidation returns the submission for a validation that is a line of a batch.
-func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidation, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // check before looking up the path, like submitVerb
+func (h *Handlers) PrepareValidation(ctx context.Context, l *ledger.Ledger, line *record.PathValidationLine, o Options) (ledger.Submission, error) {
+	if l.Info().Frozen { // check before looking up the path, like submitAction
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
-	v, err := h.prepareValidationVerb(ctx, l, o.IdempotencyKey, &line.ValidationRequest, record.CurrentPath{Project: line.Project, PathID: line.PathID})
+	v, err := h.prepareValidationAction(ctx, l, o.IdempotencyKey, &line.ValidationRequest, record.LatestPathRecord{Project: line.Project, PathID: line.PathID})
 	if err != nil {
 		return ledger.Submission{}, err
 	}
-	return l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
+	return l.PrepareAction(v, o.Actor, o.IdempotencyKey)
 }
 
-// prepareValidationVerb returns the verb that validates a path. It returns a 404 problem if the build
-// does not have the path, and a 409 problem if the path has a different fingerprint in that build.
-// If an event already has the idempotency key, it returns the verb without a problem, because the
-// ledger then replays or refuses the request (spec: Idempotency).
-func (h *Handlers) prepareValidationVerb(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.CurrentPath) (*record.Verb, error) {
+// prepareValidationAction returns the action that validates a path. It returns a 404 problem if the
+// build does not have the path, and a 409 problem if the path has a different fingerprint in that
+// build. If an event already has the idempotency key, it returns the action without a problem,
+// because the ledger then replays or refuses the request (spec: Idempotency).
+func (h *Handlers) prepareValidationAction(ctx context.Context, l *ledger.Ledger, key string, request *record.ValidationRequest, path record.LatestPathRecord) (*record.Action, error) {
 	view, err := h.WaitForView(ctx, l)
 	if err != nil {
 		return nil, err
@@ -78,17 +78,17 @@ func (h *Handlers) prepareValidationVerb(ctx context.Context, l *ledger.Ledger, 
 	var refusal error
 	switch {
 	case !known:
-		refusal = problem.New(http.StatusNotFound, "the project has no record with that path_id (in the given build, if the request has one)")
+		refusal = problem.New(http.StatusNotFound, "the project has no record with the given path_id (or none in the given build, if the request names a build)")
 	case request.ContentFingerprint != nil && string(request.ContentFingerprint) != p.ContentFingerprint:
-		refusal = problem.New(http.StatusConflict, "the path has a different content_fingerprint in that build; read the path again and validate its current fingerprint")
+		refusal = problem.New(http.StatusConflict, "the content_fingerprint in the request differs from the path's; read the path again and validate its current fingerprint")
 	default:
-		return request.VerbFor(path), nil
+		return request.ActionFor(path), nil
 	}
 	held, err := hasIdempotencyKey(ctx, l, key)
 	if err == nil && !held {
 		err = refusal
 	}
-	return request.VerbFor(path), err
+	return request.ActionFor(path), err
 }
 
 // ValidateSelectedPaths validates many paths of a build, or withdraws their validations. By default it
@@ -207,7 +207,7 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 	if len(request.Paths) > 0 {
 		return selected, nil
 	}
-	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.Page{Limit: maxValidations}
+	filter, page := paths.Filter{Build: &build, Category: paths.Category(request.Status)}, index.PageRequest{Limit: maxValidations}
 	for {
 		if err := c.YieldTurn(); err != nil {
 			return nil, err
@@ -223,7 +223,7 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 			selected = append(selected, rows[i].Path)
 		}
 		if len(selected) > maxValidations {
-			return nil, problem.New(http.StatusUnprocessableEntity, "more than %d paths of the build are selected; send several requests that list them in \"paths\"", maxValidations)
+			return nil, problem.New(http.StatusUnprocessableEntity, "more than %d paths of the build are selected; send several requests that each list some of the paths in \"paths\"", maxValidations)
 		}
 		if next == nil {
 			return selected, nil
@@ -235,19 +235,19 @@ func selectPaths(c *call.Call, v *index.View, project, build string, request *va
 // validate writes one event for each path of a plan, in order. Several events can share a commit.
 // If it fails partway, the error says how many events were written.
 func (h *Handlers) validate(c *call.Call, l *ledger.Ledger, project string, request *validationsRequest, plan *wire.PathValidationsResult) error {
-	changes := func(yield func(*record.Verb) bool) {
+	changes := func(yield func(*record.Action) bool) {
 		for _, p := range plan.Paths {
-			current := record.CurrentPath{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
+			current := record.LatestPathRecord{Project: project, PathID: p.PathID, Build: &plan.Build, RecordSeq: p.RecordSeq}
 			if p.ContentFingerprint != nil {
 				current.ContentFingerprint = *p.ContentFingerprint
 			}
-			if !yield(request.VerbFor(current)) {
+			if !yield(request.ActionFor(current)) {
 				return
 			}
 		}
 	}
 	written := 0
-	failed := l.AppendVerbs(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
+	failed := l.AppendActions(c.Request().Context(), changes, c.Actor(), func(ack ledger.Ack) error {
 		plan.Paths[written].Seq = ack.Seq // acks arrive in the order of plan.Paths; a partial plan is not returned
 		written++
 		return nil

@@ -15,7 +15,7 @@ import (
 const maxValidations = 1000
 
 // maxText is the maximum length of the names of builds and paths, in bytes.
-const maxText = fields.MaxSourceID
+const maxText = fields.MaxSourceIDBytes
 
 // validationsRequest is a request to validate many paths of a build, or to withdraw their
 // validations. A dry run only reports the changes (spec: Path validation).
@@ -45,9 +45,9 @@ func parseValidations(body []byte) (*validationsRequest, error) {
 	}
 	var d strict.Decoder
 	o := d.Object(document.Root(), "", "validated", "reason", "build", "original_actor", "timestamp", "paths", "status", "dry_run", "as_of")
-	r.Validated, r.Reason = o.RequiredBool("validated"), o.Text("reason", fields.MaxReason)
-	r.Build, r.OriginalAction = o.RequiredText("build", maxText), record.ReadOriginalAction(o)
-	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Bool("dry_run", true), o.Seq("as_of")
+	r.Validated, r.Reason = o.RequiredBool("validated"), o.Text("reason", fields.MaxReasonBytes)
+	r.Build, r.ActionOrigin = o.RequiredText("build", maxText), record.ReadActionOrigin(o)
+	r.Paths, r.DryRun, r.AsOf = readPaths(o, "paths"), o.Bool("dry_run", true), o.Uint64("as_of")
 	r.Status = string(o.Text("status", maxText))
 	if o.Member("status").IsGiven() && !slices.Contains(paths.Categories[:], paths.Category(r.Status)) {
 		o.ReportInvalid("status", `must be "new", "modified", "unchanged", or "incomparable"`)

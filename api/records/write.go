@@ -9,8 +9,8 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// WritePaths maps each of the four kinds of records to the route that writes it (spec: Requests).
-var WritePaths = map[record.Kind]string{
+// WriteRoutes maps each of the four kinds of records to the route that writes it (spec: Requests).
+var WriteRoutes = map[record.Kind]string{
 	record.KindIPCRecord:       "/ipc-records",
 	record.KindRunDAG:          "/run-dags",
 	record.KindCitationSet:     "/citation-sets",
@@ -33,7 +33,7 @@ func (p postedRecord) release() {
 // record is not for a ledger. The caller must release the returned record. If parseRecord returns
 // an error, it releases the body.
 func (h *Handlers) parseRecord(kind record.Kind, body *call.Body, members *members.Secret) (postedRecord, error) {
-	r, err := h.RecordLimits.WithMemberSecret(members).Parse(kind, body.Bytes())
+	r, err := h.RecordLimits.WithPayloadMemberSecret(members).ParseRecord(kind, body.Bytes())
 	if err != nil {
 		body.Release()
 		return postedRecord{}, err
@@ -60,7 +60,7 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 			body.Release()
 			return err
 		}
-		r, err := h.parseRecord(kind, body, l.MemberSecret())
+		r, err := h.parseRecord(kind, body, l.PayloadMemberSecret())
 		if err != nil {
 			return err
 		}
@@ -81,12 +81,12 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 			return err
 		}
 		h.AppendDuration.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, MinimalReceipt: o.MinimalReceipt, DeriveMembers: o.DeriveMembers, IdempotencyKey: o.IdempotencyKey, Ack: ack})
+		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, MinimizeReceipt: o.MinimizeReceipt, DeriveMembers: o.DeriveMembers, IdempotencyKey: o.IdempotencyKey, Ack: ack})
 	}
 }
 
-// PrepareRecord returns the submission for r. If a claimed hash is wrong and o.Reject is set, it
-// returns the submission for a refusal instead, and refused is true.
+// PrepareRecord returns the submission for r. If a claimed hash is wrong and o.RejectMismatches is
+// true, it returns the submission for a refusal instead, and refused is true.
 func PrepareRecord(l *ledger.Ledger, r *record.Record, o Options) (sub ledger.Submission, refused bool, err error) {
 	if o.RejectMismatches && len(r.Mismatches()) > 0 {
 		return l.PrepareRefusal(r, o.Actor, o.IdempotencyKey), true, nil

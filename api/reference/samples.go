@@ -100,7 +100,7 @@ func (d document) curl(path, method string, item, operation *yaml.Node) (string,
 // JSON, or one line for each element of NDJSON. It fails if there is no example.
 func exampleText(media string, value *yaml.Node) (string, error) {
 	if value == nil {
-		return "", fmt.Errorf("a body of %s has no example", media)
+		return "", fmt.Errorf("the request body of type %s has no example", media)
 	}
 	lines := []*yaml.Node{value}
 	if media == "application/x-ndjson" {

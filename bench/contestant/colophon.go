@@ -60,7 +60,7 @@ func openNode(ctx context.Context, dir string, indexed bool) (n *node, err error
 
 // follow opens the index in dir and starts to fold the events of the ledger.
 func (n *node) follow(dir string, log *slog.Logger) (err error) {
-	if n.index, err = query.OpenIndex(index.Config{Dir: dir, Log: log}); err != nil {
+	if n.index, err = query.OpenIndex(index.Config{Dir: dir, Logger: log}); err != nil {
 		return fmt.Errorf("opening the index: %w", err)
 	}
 	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.PublishedLog()); err != nil {
@@ -89,7 +89,7 @@ func (n *node) close() error {
 // append appends a record in the same steps as the API: it decodes, checks, and submits the record,
 // and waits until it is durable. The caller must release the record.
 func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.Ack, error) {
-	r, err := record.DefaultLimits().WithMemberSecret(n.ledger.MemberSecret()).Parse(record.KindIPCRecord, body)
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(n.ledger.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, body)
 	if err != nil {
 		return nil, ledger.Ack{}, err
 	}
@@ -103,7 +103,7 @@ func (n *node) append(ctx context.Context, body []byte) (*record.Record, ledger.
 	}
 	ack, err := ticket.Wait()
 	if err == nil && ack.Outcome != ledger.OutcomeAppended {
-		err = fmt.Errorf("event %d already holds the record's key", ack.FirstSeq)
+		err = fmt.Errorf("event %d already holds the record's key", ack.KeyHolderSeq)
 	}
 	return r, ack, err
 }
@@ -115,7 +115,7 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Release()
-	path, err := n.ledger.Prover(ctx, ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	path, err := n.ledger.Prover(ctx, ack.Head).InclusionProof(ack.Seq, ack.Head.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (n *node) add(ctx context.Context, body []byte) ([]byte, error) {
 		Ledger: n.ledger.Name(), Seq: ack.Seq, Kind: string(r.Kind), Time: ack.Time.Format(moment.Layout),
 		EventHash: ack.EventHash, PrevEventHash: proofs.Hash(ack.Entry[:proofs.HashSize]), LeafHash: ack.LeafHash,
 		Hashes: r.HashesJSON(), Checks: r.ChecksJSON(),
-		Proof: &proofs.Proof{
+		Proof: &proofs.ReceiptProof{
 			Event:      ack.Entry[proofs.HashSize:],
 			Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 			Checkpoint: ack.Head.Checkpoint,

@@ -145,7 +145,7 @@ type ledgerProver struct{ *node }
 
 func (p *ledgerProver) prove(ctx context.Context, index uint64) ([]proofs.Hash, error) {
 	head := p.ledger.Head()
-	return p.ledger.Prover(ctx, head).Inclusion(index, head.Size)
+	return p.ledger.Prover(ctx, head).InclusionProof(index, head.Size)
 }
 
 func (p *ledgerProver) verify(ctx context.Context, index uint64, path []proofs.Hash) error {

@@ -59,15 +59,15 @@ type CitationRow struct {
 
 // CitationsDocument holds the citations of a set twice: grouped by section, and as one list.
 type CitationsDocument struct {
-	BySection    map[string][]DocumentedCitation `json:"by_section"`
-	AllCitations []DocumentedCitation            `json:"all_citations"`
-	TotalCount   uint64                          `json:"total_count"`
-	SourceIDs    []string                        `json:"source_ids"`
+	BySection    map[string][]DocumentCitation `json:"by_section"`
+	AllCitations []DocumentCitation            `json:"all_citations"`
+	TotalCount   uint64                        `json:"total_count"`
+	SourceIDs    []string                      `json:"source_ids"`
 }
 
-// DocumentedCitation is one citation with its text. Text is nil if the ledger does not have the
+// DocumentCitation is one citation with its text. Text is nil if the ledger does not have the
 // text.
-type DocumentedCitation struct {
+type DocumentCitation struct {
 	ChunkHash string  `json:"chunk_hash"`
 	SourceID  string  `json:"source_id"`
 	Text      *string `json:"text"`
@@ -97,7 +97,7 @@ type RetrievalChunk struct {
 // PinnedRetrieval holds the chunks that a pinned retrieval selected: first those that the citation
 // set cites, then others up to top_k.
 type PinnedRetrieval struct {
-	IndexedTree
+	IndexedTreeSize
 	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // hashes of cited chunks that no given source contains
@@ -125,7 +125,7 @@ type Source struct {
 
 // SourceAnswer is a source with its chunks.
 type SourceAnswer struct {
-	IndexedTree
+	IndexedTreeSize
 	Source
 	ChunkHashes []string `json:"chunk_hashes"`
 }

@@ -36,14 +36,14 @@ var operations = map[string]exchange{
 	"putSource":            {wire.SourceRegistration{}, wire.Receipt{}},
 	"deleteSource":         {wire.SourceRevocation{}, wire.Receipt{}},
 	"listProjects":         {nil, wire.Page[wire.ProjectRow]{}},
-	"listPaths":            {nil, wire.Page[wire.Path]{}},
+	"listPaths":            {nil, wire.Page[wire.PathRow]{}},
 	"getPathHistory":       {nil, wire.Page[wire.PathVersion]{}},
-	"listBuilds":           {nil, wire.Page[wire.Build]{}},
-	"listGonePaths":        {nil, wire.Page[wire.Path]{}},
+	"listBuilds":           {nil, wire.Page[wire.BuildRow]{}},
+	"listGonePaths":        {nil, wire.Page[wire.PathRow]{}},
 	"postValidations":      {wire.PathValidationsRequest{}, wire.PathValidationsResult{}},
 	"compareBuilds":        {nil, wire.Page[wire.PathDifference]{}},
 	"listPathCollisions":   {nil, wire.Page[wire.PathCollision]{}},
-	"listGroups":           {nil, wire.RunPage[wire.Group]{}},
+	"listGroups":           {nil, wire.RunPage[wire.RunGroup]{}},
 	"getGroup":             {nil, wire.GroupAnswer{}},
 	"listValues":           {nil, wire.Page[wire.RunValue]{}},
 	"search":               {nil, wire.SearchAnswer{}},
@@ -51,15 +51,15 @@ var operations = map[string]exchange{
 	"getLive":              {nil, wire.LiveSummary{}},
 	"getExample":           {},
 	"getSignIn":            {nil, wire.SignInMethods{}},
-	"attributeChange":      {nil, wire.Attribution{}},
+	"attributeChange":      {nil, wire.DriftAttribution{}},
 	"listTimeline":         {nil, wire.RunPage[wire.TimelineRow]{}},
 	"listEffects":          {nil, wire.EffectsAnswer{}},
 	"diffTexts":            {nil, wire.TextDiff{}},
 	"reproduce":            {wire.Rerun{}, wire.Reproduction{}},
 	"listRunDAGs":          {nil, wire.Page[wire.ListedRunDAG]{}},
 	"lookUpRunDAG":         {wire.LookupRequest{}, wire.LookupAnswer{}},
-	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKey{}},
-	"computeQuestionHash":  {wire.QuestionRequest{}, wire.QuestionHash{}},
+	"computeCacheKey":      {wire.CacheDimensions{}, wire.CacheKeyAnswer{}},
+	"computeQuestionHash":  {wire.QuestionHashRequest{}, wire.QuestionHashAnswer{}},
 	"listRunGroups":        {nil, wire.Page[wire.RunDAGGroup]{}},
 	"compareRunDAGs":       {nil, wire.RunDAGComparison{}},
 	"compareRuns":          {nil, wire.RunsComparison{}},
@@ -80,7 +80,7 @@ var operations = map[string]exchange{
 	"compute":              {nil, wire.ComputeAnswer{}}, // the request body is a record of any of the four kinds
 	"listRecords":          {nil, wire.Page[wire.ListedRecord]{}},
 	"listRun":              {nil, wire.Page[wire.ListedRecord]{}},
-	"getRecord":            {nil, wire.RecordRow{}},
+	"getRecord":            {nil, wire.RecordAnswer{}},
 	"getReceipt":           {nil, wire.Receipt{}},
 	"getNestedProof":       {nil, wire.NestedProof{}},
 	"getContent":           {},
@@ -91,7 +91,7 @@ var operations = map[string]exchange{
 	"getConsistencyProof":  {nil, wire.ProofAnswer{}},
 	"getCheckpoint":        {},
 	"getKey":               {nil, wire.KeyHistory{}},
-	"getMemberSecret":      {nil, wire.MemberSecret{}},
+	"getMemberSecret":      {nil, wire.PayloadMemberSecret{}},
 	"getIndexPart":         {nil, wire.IndexPart{}},
 	"getTile":              {},
 	"makeSnapshot":         {nil, wire.Snapshot{}},
@@ -122,7 +122,7 @@ var parts = map[string]exchange{
 	"RunDAGLine":              {request: wire.BatchLine{}},
 	"CitationSetLine":         {request: wire.BatchLine{}},
 	"PathFingerprintLine":     {request: wire.BatchLine{}},
-	"NativeLine":              {request: wire.NativeLine{}},
+	"ForeignRecordLine":       {request: wire.ForeignRecordLine{}},
 	"StateChangeLine":         {request: wire.BatchLine{}},
 	"ValidationLine":          {request: wire.BatchLine{}},
 	"NoteLine":                {request: wire.BatchLine{}},
@@ -150,7 +150,7 @@ var parts = map[string]exchange{
 // rawMembers lists members whose structure the contract describes but that package wire keeps as raw
 // JSON. Their exact bytes matter, or another package parses them.
 var rawMembers = []string{
-	"Receipt.event", "RecordRow.event", "ListedRecord.event", "EventLine.event", "Event.record", "ComputeAnswer.record",
+	"Receipt.event", "RecordAnswer.event", "ListedRecord.event", "EventLine.event", "Event.record", "ComputeAnswer.record",
 	"BatchLine.record", "NestedProof.text", "LookupAnswer.answer_text", "CacheDimensions.schema_version", "CacheDimensions.canonicalization_version", "CacheDimensions.chunking_version",
 }
 
@@ -351,7 +351,7 @@ func (c checker) leavesOut(at string, ref *openapi3.SchemaRef, t reflect.Type) {
 
 // neverEmpty lists members that are never "", although the contract allows the empty string.
 var neverEmpty = []string{
-	"Receipt.path_id", "RecordRow.path_id", "RecordLinks.receipt", "CreateLedgerRequest.origin", "KeyRotatedEvent.handover",
+	"Receipt.path_id", "RecordAnswer.path_id", "RecordLinks.receipt", "CreateLedgerRequest.origin", "KeyRotatedEvent.handover",
 	"IPCRecordEvent.run_id", "IPCRecordEvent.payload_schema", "RunDAGEvent.run_id", "CitationSetEvent.run_id",
 	"PathFingerprintEvent.run_id", "RecordRefusedEvent.run_id",
 	"FieldProblem.field", "FieldProblem.claimed", "FieldProblem.computed",

@@ -2,22 +2,22 @@ package wire
 
 import "encoding/json"
 
-// Cause is the reason why the outputs of two runs differ, or the finding that they do not differ. It is
-// one of the constants below or, if only one variable differs, the name of that variable, such as
-// "model".
-type Cause string
+// DriftCause is the reason why the outputs of two runs differ, or the finding that they do not
+// differ. It is one of the constants below or, if only one variable differs, the name of that
+// variable, such as "model".
+type DriftCause string
 
 // Causes that are not names of variables.
 const (
-	CauseIdentical                 Cause = "identical"
-	CauseConfounded                Cause = "confounded" // several variables differ
-	CauseNoEffect                  Cause = "no_effect"  // variables differ, but the outputs do not
-	CauseModelInternal             Cause = "model_internal"
-	CauseStochastic                Cause = "stochastic"
-	CauseStochasticOrModelInternal Cause = "stochastic_or_model_internal"
-	CauseUnseeded                  Cause = "unseeded"
-	CauseEvidence                  Cause = "evidence"
-	CauseIncomplete                Cause = "incomplete"
+	DriftCauseIdentical                 DriftCause = "identical"
+	DriftCauseConfounded                DriftCause = "confounded" // several variables differ
+	DriftCauseNoEffect                  DriftCause = "no_effect"  // variables differ, but the outputs do not
+	DriftCauseModelInternal             DriftCause = "model_internal"
+	DriftCauseStochastic                DriftCause = "stochastic"
+	DriftCauseStochasticOrModelInternal DriftCause = "stochastic_or_model_internal"
+	DriftCauseUnseeded                  DriftCause = "unseeded"
+	DriftCauseEvidence                  DriftCause = "evidence"
+	DriftCauseIncomplete                DriftCause = "incomplete"
 )
 
 // RunPage is one page of a list of rows about runs.
@@ -36,8 +36,8 @@ type Generation struct {
 	Names      *RunNames `json:"names,omitempty"` // set only if the request has names=true
 }
 
-// AttributedRecord is record A or record B of an [Attribution].
-type AttributedRecord struct {
+// ComparedRecord is record A or record B of a [DriftAttribution].
+type ComparedRecord struct {
 	Generation
 	State      State    `json:"state"`
 	Mismatches []string `json:"mismatches"` // names of the hashes for which the record's claim was wrong
@@ -67,27 +67,27 @@ type MemberDifference struct {
 	BValue json.RawMessage `json:"b_value,omitempty"`
 }
 
-// Attribution describes what caused the change from record A to record B.
-type Attribution struct {
-	IndexedTree
+// DriftAttribution describes what caused the change from record A to record B.
+type DriftAttribution struct {
+	IndexedTreeSize
 	IPCChange
 	// Text describes how much the texts changed. It is present only if the request has text=true and the
 	// caller is allowed to read content.
-	Text *AttributionTextChanges `json:"text,omitempty"`
+	Text *RunTextChanges `json:"text,omitempty"`
 }
 
 // IPCChange describes the change from IPC record A to IPC record B.
 type IPCChange struct {
-	A             AttributedRecord     `json:"a"`
-	B             AttributedRecord     `json:"b"`
-	Cause         Cause                `json:"cause"`
+	A             ComparedRecord       `json:"a"`
+	B             ComparedRecord       `json:"b"`
+	Cause         DriftCause           `json:"cause"`
 	OutputChanged bool                 `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
 	Summary       string               `json:"says"` // the change in one sentence
 }
 
-// Group describes the runs that share a value. Seq is the seq of the last of these runs.
-type Group struct {
+// RunGroup describes the runs that share a value. Seq is the seq of the last of these runs.
+type RunGroup struct {
 	RowMembers
 	By              string        `json:"by"`
 	Value           string        `json:"value"`
@@ -106,7 +106,7 @@ type Group struct {
 // GroupAnswer is a group with one page of its outputs and one page of its runs.
 type GroupAnswer struct {
 	Page[GroupMember]
-	Group       Group         `json:"group"`
+	Group       RunGroup      `json:"group"`
 	Outputs     []GroupOutput `json:"outputs"`
 	OutputsNext string        `json:"outputs_next,omitempty"` // cursor of the next page of outputs
 }
@@ -132,10 +132,10 @@ type TimelineRow struct {
 	Generation
 	State         State                `json:"state"`
 	Against       *uint64              `json:"against"`
-	Cause         *Cause               `json:"cause"`
+	Cause         *DriftCause          `json:"cause"`
 	OutputChanged *bool                `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
-	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; set under the same conditions as Attribution.Text
+	Text          *TextChange          `json:"text,omitempty"` // how much the output changed since the previous run; set under the same conditions as DriftAttribution.Text
 }
 
 // EffectsAnswer contains one page of the pairs of runs that differ in only one variable, and
@@ -159,7 +159,7 @@ type EffectPair struct {
 	A             Generation  `json:"a"`
 	B             Generation  `json:"b"`
 	OutputChanged bool        `json:"output_changed"`
-	Text          *TextChange `json:"text,omitempty"` // how much the output changed from A to B; set under the same conditions as Attribution.Text
+	Text          *TextChange `json:"text,omitempty"` // how much the output changed from A to B; set under the same conditions as DriftAttribution.Text
 }
 
 // Rerun describes a repeated generation, to be compared with a record. Output or OutputHash is required.
@@ -182,11 +182,11 @@ type Rerun struct {
 
 // Reproduction is the result of comparing a re-run with the record that it repeats.
 type Reproduction struct {
-	IndexedTree
+	IndexedTreeSize
 	Record        Generation           `json:"record"`
 	IPCID         HashPair             `json:"ipc_id"`
 	OutputHash    HashPair             `json:"output_hash"`
-	Cause         Cause                `json:"cause"`
+	Cause         DriftCause           `json:"cause"`
 	OutputChanged bool                 `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
 	Summary       string               `json:"says"` // the result in one sentence
@@ -207,7 +207,7 @@ type RunValue struct {
 
 // Rates counts the records of a ledger in consecutive periods.
 type Rates struct {
-	IndexedTree
+	IndexedTreeSize
 	Step uint64       `json:"step"` // length of a period, in seconds
 	Rows []RatePeriod `json:"rows"` // oldest first, without gaps
 }
@@ -222,5 +222,5 @@ type RatePeriod struct {
 	NoOutput   uint64  `json:"no_output"`  // number of IPC records without an output, which cannot be compared
 	// Drift counts runs by the cause of their change from the previous live run with the same input. A
 	// cause without runs is omitted.
-	Drift map[Cause]uint64 `json:"drift"`
+	Drift map[DriftCause]uint64 `json:"drift"`
 }

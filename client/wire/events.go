@@ -18,14 +18,14 @@ type EventLine struct {
 // LiveSummary is the response to GET /live. It describes a ledger at one tree size. The counters
 // are totals over the first IndexSize events.
 type LiveSummary struct {
-	TreeSize   uint64            `json:"tree_size"`
-	Time       Time              `json:"time"` // time of the last event; the same commit signed the checkpoint for TreeSize
-	IndexSize  uint64            `json:"index_size"`
-	Records    map[Kind]uint64   `json:"records"`
-	Mismatches uint64            `json:"mismatches"` // number of failed checks
-	Incomplete map[string]uint64 `json:"incomplete"` // number of IPC records that lack each part, keyed by part
-	Drift      map[Cause]uint64  `json:"drift"`      // number of runs for each cause; causes without runs are omitted
-	Newest     []LiveEvent       `json:"newest"`     // at most 10 events, newest first
+	TreeSize   uint64                `json:"tree_size"`
+	Time       Time                  `json:"time"` // time of the last event; the same commit signed the checkpoint for TreeSize
+	IndexSize  uint64                `json:"index_size"`
+	Records    map[Kind]uint64       `json:"records"`
+	Mismatches uint64                `json:"mismatches"` // number of failed checks
+	Incomplete map[string]uint64     `json:"incomplete"` // number of IPC records that lack each part, keyed by part
+	Drift      map[DriftCause]uint64 `json:"drift"`      // number of runs for each cause; causes without runs are omitted
+	Newest     []LiveEvent           `json:"newest"`     // at most 10 events, newest first
 }
 
 // LiveEvent describes one of the newest events.
@@ -40,7 +40,7 @@ type LiveEvent struct {
 // Event is the body of an event, which follows prev_event_hash in the log entry.
 type Event struct {
 	Actor  string          `json:"actor"` // name of the caller's token, or anonymous
-	Checks CheckMap        `json:"checks"`
+	Checks Checks          `json:"checks"`
 	Kind   Kind            `json:"kind"`
 	Ledger string          `json:"ledger"`
 	Record json.RawMessage `json:"record"` // see [Event.Decode]
@@ -86,8 +86,8 @@ func (e *Event) Decode() (any, error) {
 	return record, nil
 }
 
-// RecordMembers holds the members that are common to the events of all four kinds of records.
-type RecordMembers struct {
+// RecordEventMembers holds the members that are common to the events of all four kinds of records.
+type RecordEventMembers struct {
 	Content        map[string]ContentDigest `json:"content,omitempty"` // keys are the names under which the content can be fetched
 	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
 	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
@@ -103,15 +103,16 @@ type ContentDigest struct {
 	Size   uint64 `json:"size"`
 }
 
-// RequestMembers holds the members common to the events of all requests that do not post a record.
-type RequestMembers struct {
+// RequestEventMembers holds the members common to the events of all requests that do not post a
+// record.
+type RequestEventMembers struct {
 	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
 // IPCRecordEvent is an [IPCRecord] as recorded in the log.
 type IPCRecordEvent struct {
-	RecordMembers
+	RecordEventMembers
 	Environment map[string]string `json:"environment,omitempty"`
 	Hashes      Hashes            `json:"hashes"`
 	MaxTokens   json.Number       `json:"max_tokens,omitempty"`
@@ -127,7 +128,7 @@ type IPCRecordEvent struct {
 
 // RunDAGEvent is a [RunDAG] as recorded in the log.
 type RunDAGEvent struct {
-	RecordMembers
+	RecordEventMembers
 	AnswerMode      *string            `json:"answer_mode,omitempty"`
 	AuditMode       *string            `json:"audit_mode,omitempty"`
 	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // a version is nil if it is too long for the event
@@ -151,14 +152,14 @@ type RunDAGEvent struct {
 
 // CitationSetEvent is a [CitationSet] as recorded in the log.
 type CitationSetEvent struct {
-	RecordMembers
+	RecordEventMembers
 	Citations []CitationRow `json:"citations"`
 	Subject   string        `json:"subject"`
 }
 
 // PathFingerprintEvent is a [PathFingerprint] as recorded in the log.
 type PathFingerprintEvent struct {
-	RecordMembers
+	RecordEventMembers
 	Base        *string  `json:"base,omitempty"`
 	Branch      *string  `json:"branch,omitempty"`
 	Build       *string  `json:"build,omitempty"`
@@ -170,7 +171,7 @@ type PathFingerprintEvent struct {
 
 // RecordStateChangedEvent is a [StateChange] as recorded in the log.
 type RecordStateChangedEvent struct {
-	RequestMembers
+	RequestEventMembers
 	Reason    string `json:"reason"`
 	RecordSeq uint64 `json:"record_seq"`
 	State     State  `json:"state"`
@@ -179,7 +180,7 @@ type RecordStateChangedEvent struct {
 
 // NoteEvent is a [Note] as recorded in the log.
 type NoteEvent struct {
-	RequestMembers
+	RequestEventMembers
 	RecordSeq uint64  `json:"record_seq"`
 	Text      *string `json:"text,omitempty"`
 	Topic     string  `json:"topic"`
@@ -188,7 +189,7 @@ type NoteEvent struct {
 
 // PathValidatedEvent is a [PathValidation] as recorded in the log.
 type PathValidatedEvent struct {
-	RequestMembers
+	RequestEventMembers
 	Build              *string  `json:"build,omitempty"`     // build of the validated record
 	ContentFingerprint *string  `json:"content_fingerprint"` // fingerprint of the validated content
 	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
@@ -202,7 +203,7 @@ type PathValidatedEvent struct {
 
 // SourceEvent is a [SourceRegistration] or a [SourceRevocation] as recorded in the log.
 type SourceEvent struct {
-	RequestMembers
+	RequestEventMembers
 	ChunkHashes []string `json:"chunk_hashes,omitzero"`
 	Reason      *string  `json:"reason,omitempty"`
 	SourceID    string   `json:"source_id"`
@@ -211,7 +212,7 @@ type SourceEvent struct {
 
 // ContentRedactedEvent records that the content of records was withdrawn.
 type ContentRedactedEvent struct {
-	RequestMembers
+	RequestEventMembers
 	Reason string     `json:"reason"`
 	Seqs   []SeqRange `json:"seqs"`
 }

@@ -57,11 +57,11 @@ func TestMarshalIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, optional := rapid.String(), rapid.Ptr(rapid.String(), true)
 		value := wire.RunDAG{
-			CommonMembers: wire.CommonMembers{RunID: text.Draw(t, "run"), Labels: rapid.MapOf(text, text).Draw(t, "labels")},
-			Question:      optional.Draw(t, "question"),
-			SourceRoots:   rapid.SliceOf(text).Draw(t, "roots"),
-			RejectInputs:  &wire.RejectedRunInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
-			Inputs:        &wire.RunInputs{NQuotes: wire.IntNumber(rapid.Int().Draw(t, "quotes")), NVerified: "1", Sources: []wire.RunSource{{Score: json.RawMessage(`1`)}}},
+			CommonRecordMembers: wire.CommonRecordMembers{RunID: text.Draw(t, "run"), Labels: rapid.MapOf(text, text).Draw(t, "labels")},
+			Question:            optional.Draw(t, "question"),
+			SourceRoots:         rapid.SliceOf(text).Draw(t, "roots"),
+			RejectInputs:        &wire.RejectedRunInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
+			Inputs:              &wire.RunInputs{NQuotes: wire.IntNumber(rapid.Int().Draw(t, "quotes")), NVerified: "1", Sources: []wire.RunSource{{Score: json.RawMessage(`1`)}}},
 		}
 		ours, err := wire.Marshal(value)
 		require.NoError(t, err)

@@ -58,8 +58,9 @@ type KeyRotationStep struct {
 	Step string `json:"step"` // rotate or retire
 }
 
-// MemberSecret holds the secret that a ledger uses to compute the digests of payload members.
-type MemberSecret struct {
+// PayloadMemberSecret holds the secret that a ledger uses to compute the digests of payload
+// members.
+type PayloadMemberSecret struct {
 	MemberSecret string `json:"member_secret"` // 64 hexadecimal digits
 }
 
@@ -146,7 +147,7 @@ type ProducerRow struct {
 
 // ProducerAnswer is a producer with one page of its gaps and one page of its duplicates.
 type ProducerAnswer struct {
-	IndexedTree
+	IndexedTreeSize
 	ProducerRow
 	Gaps       []ProducerGap       `json:"gaps"`
 	Duplicates []ProducerDuplicate `json:"duplicates"`

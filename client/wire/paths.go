@@ -10,9 +10,9 @@ type ProjectRow struct {
 	Collisions uint64 `json:"collisions"`
 }
 
-// Path describes a path as of its latest record. If the query names a build, it describes the path as of
-// its latest record in that build.
-type Path struct {
+// PathRow describes a path as of its latest record. If the query names a build, it describes the
+// path as of its latest record in that build.
+type PathRow struct {
 	RowMembers
 	PathID   string   `json:"path_id"`
 	Route    []string `json:"route"`
@@ -51,8 +51,8 @@ type PathVersion struct {
 	Reason *string  `json:"reason,omitempty"` // set only if the event is a validation
 }
 
-// Build counts the paths of a build by category. Seq is the seq of the build's first record.
-type Build struct {
+// BuildRow counts the paths of a build by category. Seq is the seq of the build's first record.
+type BuildRow struct {
 	RowMembers
 	Build       string  `json:"build"`
 	Branch      *string `json:"branch"`
@@ -84,22 +84,22 @@ type PathDifference struct {
 	// Renamed lists at most 5 paths that might be the same path under a different route. For a new path,
 	// it lists gone paths that had the same content. For a gone path, it lists new paths that have the
 	// same content.
-	Renamed []PathRename `json:"renamed"`
+	Renamed []RenameCandidate `json:"renamed"`
 }
 
 // ComparedPath is a path in build A or B of a [PathDifference].
 type ComparedPath struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.EarlierValidationSeq
+	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
 	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
 }
 
-// PathRename is a path that has the same content as a compared path but a different route, so it may be the
-// same path after a rename.
-type PathRename struct {
+// RenameCandidate is a path that has the same content as a compared path but a different route, so
+// it may be the same path after a rename.
+type RenameCandidate struct {
 	Seq    uint64   `json:"seq"`
 	PathID string   `json:"path_id"`
 	Route  []string `json:"route"`

@@ -13,8 +13,8 @@ type Record interface {
 	RecordRunID() string
 }
 
-// CommonMembers holds the members that are common to records of all kinds.
-type CommonMembers struct {
+// CommonRecordMembers holds the members that are common to records of all kinds.
+type CommonRecordMembers struct {
 	// RunID identifies the run to which the record belongs. It has at most 1,024 bytes, and "" means no
 	// run. If the request has no idempotency key, RunID serves as the key, separately for each kind.
 	RunID string `json:"run_id,omitempty"`
@@ -27,7 +27,7 @@ type CommonMembers struct {
 	Producer *Producer         `json:"producer,omitempty"`
 }
 
-func (c CommonMembers) RecordRunID() string { return c.RunID }
+func (c CommonRecordMembers) RecordRunID() string { return c.RunID }
 
 // Producer names the producer of a record and contains the producer's own number for the record. If a
 // producer numbers its records from 1 without gaps, a gap reveals a record that was never posted.
@@ -39,7 +39,7 @@ type Producer struct {
 // IPCRecord is one generation. Payload or InputHash is required. Hashes are claims. The ledger
 // checks a hash if the record contains the content that the hash covers.
 type IPCRecord struct {
-	CommonMembers
+	CommonRecordMembers
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
 	InputHash        string          `json:"input_hash,omitempty"`
 	PayloadSchema    string          `json:"payload_schema,omitempty"` // "" or axis-payload-1
@@ -67,10 +67,10 @@ type Environment struct {
 	HostPlatform    *string `json:"host_platform,omitempty"`
 }
 
-// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectedRunInputs is
+// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
 // required. Its texts and free-form JSON can contain lone surrogates.
 type RunDAG struct {
-	CommonMembers
+	CommonRecordMembers
 	DAG             *DAG               `json:"dag,omitempty"`
 	Inputs          *RunInputs         `json:"inputs,omitempty"`
 	RejectInputs    *RejectedRunInputs `json:"reject_inputs,omitempty"`
@@ -187,7 +187,7 @@ type CacheDimensions struct {
 
 // CitationSet holds the citations that support an answer.
 type CitationSet struct {
-	CommonMembers
+	CommonRecordMembers
 	Subject   string     `json:"subject"`
 	Citations []Citation `json:"citations"`
 }
@@ -206,7 +206,7 @@ type Citation struct {
 
 // PathFingerprint describes a route through a branching story, and its content.
 type PathFingerprint struct {
-	CommonMembers
+	CommonRecordMembers
 	Project               string   `json:"project"`
 	Build                 *string  `json:"build,omitempty"`
 	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
@@ -253,9 +253,9 @@ type BatchLine struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
 }
 
-// NativeLine is one line of a batch. It contains a record in the format of another system,
+// ForeignRecordLine is one line of a batch. It contains a record in the format of another system,
 // unchanged.
-type NativeLine struct {
+type ForeignRecordLine struct {
 	Format         string          `json:"format"`
 	Record         json.RawMessage `json:"record"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
@@ -265,14 +265,14 @@ type NativeLine struct {
 	RunID          string          `json:"run_id,omitempty"`          // default run_id for citations
 }
 
-// ImportResult describes where each member of a [NativeLine] was recorded.
+// ImportResult describes where each member of a [ForeignRecordLine] was recorded.
 type ImportResult struct {
 	Change  *ImportedChange  `json:"change,omitempty"` // state change or validation that followed the record
 	Members []ImportedMember `json:"members"`
 }
 
-// ImportedChange is a change of state or a validation that resulted from a [NativeLine]. Either Seq or
-// Problem is set.
+// ImportedChange is a change of state or a validation that resulted from a [ForeignRecordLine].
+// Either Seq or Problem is set.
 type ImportedChange struct {
 	Kind    Kind   `json:"kind"`
 	Seq     uint64 `json:"seq,omitempty"`
@@ -447,12 +447,12 @@ type Receipt struct {
 	PrevEventHash string           `json:"prev_event_hash"`
 	LeafHash      string           `json:"leaf_hash"`
 	Hashes        Hashes           `json:"hashes"`
-	Checks        CheckMap         `json:"checks"`
+	Checks        Checks           `json:"checks"`
 	Shape         string           `json:"shape,omitempty"`        // only for run-DAGs: quote, pointer, reject or unrecognised
 	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // only for run-DAGs: null, retrieval, context or answer
 	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key; this receipt is for the existing event
 	DerivedMembers
-	Imported   *ImportResult   `json:"imported,omitempty"` // set only for a NativeLine
+	Imported   *ImportResult   `json:"imported,omitempty"` // set only for a ForeignRecordLine
 	Event      json.RawMessage `json:"event,omitempty"`    // the exact bytes of the hashed [Event]
 	Inclusion  *InclusionProof `json:"inclusion,omitempty"`
 	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
@@ -461,37 +461,37 @@ type Receipt struct {
 // DerivedMembers holds what the ledger derived from other events. No proof covers these members, except
 // Incomplete in a receipt. Without derive=true, only Incomplete can be set.
 type DerivedMembers struct {
-	Drift               *DerivedDrift      `json:"drift,omitempty"`
-	Incomplete          []string           `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
-	Divergence          *DerivedDivergence `json:"divergence,omitempty"`
-	PathID              string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
-	Category            string             `json:"category,omitempty"` // new, modified, unchanged, or incomparable
-	Validated           *bool              `json:"validated,omitempty"`
-	ValidatedBefore     uint64             `json:"validated_before,omitempty"` // see PathStatus.EarlierValidationSeq
-	OtherBase           bool               `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
-	Conflicts           []DerivedConflict  `json:"conflicts,omitzero"`
-	UnregisteredSources []string           `json:"unregistered_sources,omitzero"`
+	Drift               *DerivedDrift          `json:"drift,omitempty"`
+	Incomplete          []string               `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
+	Divergence          *DerivedDivergence     `json:"divergence,omitempty"`
+	PathID              string                 `json:"path_id,omitempty"`  // the path_id that the ledger assigned
+	Category            string                 `json:"category,omitempty"` // new, modified, unchanged, or incomparable
+	Validated           *bool                  `json:"validated,omitempty"`
+	ValidatedBefore     uint64                 `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
+	OtherBase           bool                   `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
+	Conflicts           []DerivedChunkConflict `json:"conflicts,omitzero"`
+	UnregisteredSources []string               `json:"unregistered_sources,omitzero"`
 }
 
 // DerivedDrift describes what caused the change since the previous run with the same input.
 type DerivedDrift struct {
-	Against       uint64   `json:"against"`
-	Cause         Cause    `json:"cause"`
-	Variables     []string `json:"variables"`
-	OutputChanged bool     `json:"output_changed"`
+	Against       uint64     `json:"against"`
+	Cause         DriftCause `json:"cause"`
+	Variables     []string   `json:"variables"`
+	OutputChanged bool       `json:"output_changed"`
 }
 
 // DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and what
 // caused the difference.
 type DerivedDivergence struct {
-	Against             uint64      `json:"against"`
-	FirstDivergingStage *string     `json:"first_diverging_stage"` // nil if no stage differs
-	Cause               RunDAGCause `json:"cause"`
-	DifferingDimensions []string    `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
+	Against             uint64          `json:"against"`
+	FirstDivergingStage *string         `json:"first_diverging_stage"` // nil if no stage differs
+	Cause               DivergenceCause `json:"cause"`
+	DifferingDimensions []string        `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
 }
 
-// DerivedConflict is a chunk of a citation set that is also attributed to other sources.
-type DerivedConflict struct {
+// DerivedChunkConflict is a chunk of a citation set that is also attributed to other sources.
+type DerivedChunkConflict struct {
 	ChunkHash   string      `json:"chunk_hash"`
 	SourceCount uint64      `json:"source_count"`
 	Sources     []SourceUse `json:"sources"`
@@ -500,25 +500,25 @@ type DerivedConflict struct {
 // ComputeAnswer is the response to POST /v1/compute/{kind}. It holds the hashes, the checks, and
 // the record that a ledger would store if the given record were posted.
 type ComputeAnswer struct {
-	Checks CheckMap        `json:"checks"`
+	Checks Checks          `json:"checks"`
 	Hashes Hashes          `json:"hashes"`
 	Kind   Kind            `json:"kind"`
 	Record json.RawMessage `json:"record"` // same format as Event.Record
 }
 
-// RecordRow is one event and what the ledger derived about it from other events.
-type RecordRow struct {
-	IndexedTree
+// RecordAnswer is one event and what the ledger derived about it from other events.
+type RecordAnswer struct {
+	IndexedTreeSize
 	RowMembers
-	Kind          Kind     `json:"kind"`
-	Time          Time     `json:"time"`
-	EventHash     string   `json:"event_hash"`
-	PrevEventHash string   `json:"prev_event_hash"`
-	LeafHash      string   `json:"leaf_hash"`
-	Hashes        Hashes   `json:"hashes"`
-	Checks        CheckMap `json:"checks"`
-	State         State    `json:"state,omitempty"`
-	RedactedBy    *uint64  `json:"redacted_by,omitempty"`
+	Kind          Kind    `json:"kind"`
+	Time          Time    `json:"time"`
+	EventHash     string  `json:"event_hash"`
+	PrevEventHash string  `json:"prev_event_hash"`
+	LeafHash      string  `json:"leaf_hash"`
+	Hashes        Hashes  `json:"hashes"`
+	Checks        Checks  `json:"checks"`
+	State         State   `json:"state,omitempty"`
+	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
 	DerivedMembers
 	Event json.RawMessage `json:"event"` // the exact bytes of the hashed [Event]
 }
@@ -545,7 +545,7 @@ type ListedRecord struct {
 
 // SearchAnswer is the response to GET /search. It lists the values that match the text.
 type SearchAnswer struct {
-	IndexedTree
+	IndexedTreeSize
 	Rows     []SearchHit `json:"rows"`     // at most 50; values that match exactly come first
 	Complete bool        `json:"complete"` // false if the search may have missed some matches
 }

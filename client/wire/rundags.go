@@ -2,8 +2,8 @@ package wire
 
 import "encoding/json"
 
-// RunDAGRow describes a run-DAG in a response.
-type RunDAGRow struct {
+// RunDAGSummary describes a run-DAG in a response.
+type RunDAGSummary struct {
 	RowMembers
 	RunID *string `json:"run_id"`
 	Time  Time    `json:"time"`
@@ -13,51 +13,51 @@ type RunDAGRow struct {
 
 // RunDAGComparison is the response to GET /run-dags/compare.
 type RunDAGComparison struct {
-	IndexedTree
+	IndexedTreeSize
 	RunDAGChange
 }
 
 // RunDAGChange describes how run-DAG B differs from run-DAG A.
 type RunDAGChange struct {
-	A                   RunDAGRow   `json:"a"`
-	B                   RunDAGRow   `json:"b"`
-	FirstDivergingStage *string     `json:"first_diverging_stage"` // nil if no stage differs; "outcome" if one run was rejected and the other was answered
-	DifferingStages     []string    `json:"differing_stages"`
-	OnlyInA             []string    `json:"only_in_a"`
-	OnlyInB             []string    `json:"only_in_b"`
-	DifferingDimensions []string    `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
-	Cause               RunDAGCause `json:"cause"`
-	Summary             string      `json:"says"` // the difference in one sentence
+	A                   RunDAGSummary   `json:"a"`
+	B                   RunDAGSummary   `json:"b"`
+	FirstDivergingStage *string         `json:"first_diverging_stage"` // nil if no stage differs; "outcome" if one run was rejected and the other was answered
+	DifferingStages     []string        `json:"differing_stages"`
+	OnlyInA             []string        `json:"only_in_a"`
+	OnlyInB             []string        `json:"only_in_b"`
+	DifferingDimensions []string        `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
+	Cause               DivergenceCause `json:"cause"`
+	Summary             string          `json:"says"` // the difference in one sentence
 }
 
 // DivergenceRow compares a run-DAG with the previous live run-DAG of the same question. Against is
 // nil if there is no such run-DAG.
 type DivergenceRow struct {
-	RunDAGRow
+	RunDAGSummary
 	State               State   `json:"state"`
 	Against             *uint64 `json:"against"`
 	FirstDivergingStage *string `json:"first_diverging_stage"`
 	// Cause and DifferingDimensions are nil if Against is nil.
-	Cause               *RunDAGCause `json:"cause"`
-	DifferingDimensions []string     `json:"differing_dimensions"` // also nil if either run has no dimensions
+	Cause               *DivergenceCause `json:"cause"`
+	DifferingDimensions []string         `json:"differing_dimensions"` // also nil if either run has no dimensions
 }
 
-// RunDAGCause is the reason why two run-DAGs diverge: the name of the cache key's only differing dimension, or
-// one of the constants below.
-type RunDAGCause string
+// DivergenceCause is the reason why two run-DAGs diverge: the name of the cache key's only
+// differing dimension, or one of the constants below.
+type DivergenceCause string
 
 // Causes other than the name of a dimension of the cache key.
 const (
-	RunDAGCauseIdentical   RunDAGCause = "identical"    // no stage differs
-	RunDAGCauseConfounded  RunDAGCause = "confounded"   // several dimensions differ
-	RunDAGCauseNoDimension RunDAGCause = "no_dimension" // stages differ, but all dimensions agree
-	RunDAGCauseUnknown     RunDAGCause = "unknown"      // stages differ, and at least one run has no dimensions
+	DivergenceCauseIdentical   DivergenceCause = "identical"    // no stage differs
+	DivergenceCauseConfounded  DivergenceCause = "confounded"   // several dimensions differ
+	DivergenceCauseNoDimension DivergenceCause = "no_dimension" // stages differ, but all dimensions agree
+	DivergenceCauseUnknown     DivergenceCause = "unknown"      // stages differ, and at least one run has no dimensions
 )
 
 // CachedRunDAG is the live run-DAG with a given cache key.
 type CachedRunDAG struct {
-	IndexedTree
-	RunDAGRow
+	IndexedTreeSize
+	RunDAGSummary
 	CacheKey        string             `json:"cache_key"`
 	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event or has a lone surrogate
 	QuestionHash    *string            `json:"question_hash"`
@@ -66,19 +66,19 @@ type CachedRunDAG struct {
 	Others          uint64             `json:"others"` // number of other live run-DAGs with the same key and dimensions
 }
 
-// CacheKey is the response to POST /v1/compute/cache-key.
-type CacheKey struct {
+// CacheKeyAnswer is the response to POST /v1/compute/cache-key.
+type CacheKeyAnswer struct {
 	CacheKey string `json:"cache_key"`
 }
 
-// QuestionHash is the response to POST /v1/compute/question-hash.
-type QuestionHash struct {
+// QuestionHashAnswer is the response to POST /v1/compute/question-hash.
+type QuestionHashAnswer struct {
 	QuestionHash string `json:"question_hash"`
 	QuestionMode string `json:"question_mode"` // strict or equivalence_class
 }
 
-// QuestionRequest asks the server for the hash of a question.
-type QuestionRequest struct {
+// QuestionHashRequest asks the server for the hash of a question.
+type QuestionHashRequest struct {
 	Question     string `json:"question"`
 	QuestionMode string `json:"question_mode,omitempty"` // equivalence_class (default) or strict
 }
@@ -100,7 +100,7 @@ type LookupAnswer struct {
 
 // ListedRunDAG is a run-DAG in a list.
 type ListedRunDAG struct {
-	RunDAGRow
+	RunDAGSummary
 	State                State         `json:"state"`
 	FailureStage         *string       `json:"failure_stage"` // nil if the run did not fail; "unknown" if it was posted as stages without inputs
 	AuditMode            *string       `json:"audit_mode"`
@@ -115,20 +115,20 @@ type ListedRunDAG struct {
 // RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last run-DAG.
 type RunDAGGroup struct {
 	RowMembers
-	By              string         `json:"by"`
-	Value           string         `json:"value"`
-	Name            *ReadableName  `json:"name,omitempty"` // set only if the request has names=true
-	Runs            uint64         `json:"runs"`
-	DistinctAnswers uint64         `json:"distinct_answers"` // runs without an answer are not counted
-	Verdicts        []VerdictCount `json:"verdicts"`
-	FirstSeq        uint64         `json:"first_seq"`
-	FirstTime       Time           `json:"first_time"`
-	LastSeq         uint64         `json:"last_seq"`
-	LastTime        Time           `json:"last_time"`
+	By              string              `json:"by"`
+	Value           string              `json:"value"`
+	Name            *ReadableName       `json:"name,omitempty"` // set only if the request has names=true
+	Runs            uint64              `json:"runs"`
+	DistinctAnswers uint64              `json:"distinct_answers"` // runs without an answer are not counted
+	Verdicts        []GroupOutcomeCount `json:"verdicts"`
+	FirstSeq        uint64              `json:"first_seq"`
+	FirstTime       Time                `json:"first_time"`
+	LastSeq         uint64              `json:"last_seq"`
+	LastTime        Time                `json:"last_time"`
 }
 
-// VerdictCount counts the run-DAGs in a group that have a given outcome.
-type VerdictCount struct {
+// GroupOutcomeCount counts the run-DAGs in a group that have a given outcome.
+type GroupOutcomeCount struct {
 	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`
@@ -138,7 +138,7 @@ type VerdictCount struct {
 
 // StageProof proves one stage of a run-DAG.
 type StageProof struct {
-	IndexedTree
+	IndexedTreeSize
 	Seq     uint64       `json:"seq"`
 	Stage   string       `json:"stage"`
 	Index   uint64       `json:"index"` // position of the stage, counted from 0
@@ -150,9 +150,9 @@ type StageProof struct {
 
 // FailuresAnswer counts run-DAGs by outcome.
 type FailuresAnswer struct {
-	IndexedTree
+	IndexedTreeSize
 	Total uint64         `json:"total"`
-	Rows  []FailureCount `json:"rows"`
+	Rows  []OutcomeCount `json:"rows"`
 	// Step is the length of a period in seconds. Step and Periods are absent unless the request has
 	// periods=true.
 	Step    uint64          `json:"step,omitempty"`
@@ -164,11 +164,11 @@ type FailurePeriod struct {
 	Since Time           `json:"since"`
 	Until Time           `json:"until"`
 	Total uint64         `json:"total"`
-	Rows  []FailureCount `json:"rows"`
+	Rows  []OutcomeCount `json:"rows"`
 }
 
-// FailureCount is the number of run-DAGs with a given outcome.
-type FailureCount struct {
+// OutcomeCount is the number of run-DAGs with a given outcome.
+type OutcomeCount struct {
 	FailureStage *string `json:"failure_stage"` // nil if the runs did not fail; "unknown" if they were posted as stages without inputs
 	AuditMode    *string `json:"audit_mode"`
 	Shape        *string `json:"shape"`

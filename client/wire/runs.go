@@ -21,10 +21,10 @@ func EscapeRunID(runID string) string {
 // RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
 // citation sets. A comparison is nil unless both runs have a record of its kind.
 type RunsComparison struct {
-	IndexedTree
+	IndexedTreeSize
 	A            ComparedRun        `json:"a"`
 	B            ComparedRun        `json:"b"`
-	Cause        *Cause             `json:"cause"` // what caused the change between the IPC records
+	Cause        *DriftCause        `json:"cause"` // what caused the change between the IPC records
 	IPCRecords   *IPCChange         `json:"ipc_records"`
 	RunDAGs      *RunDAGChange      `json:"run_dags"`
 	CitationSets *CitationSetChange `json:"citation_sets"`

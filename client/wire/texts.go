@@ -31,8 +31,8 @@ const (
 	UnavailableWorkLimit UnavailableReason = "limit"      // earlier rows of the response used up the work allowed for one response
 )
 
-// AttributionTextChanges describes how much each of three texts changed between two runs.
-type AttributionTextChanges struct {
+// RunTextChanges describes how much each of three texts changed between two runs.
+type RunTextChanges struct {
 	Output  TextChange `json:"output"`
 	Prompt  TextChange `json:"prompt"` // the system prompt
 	Payload TextChange `json:"payload"`

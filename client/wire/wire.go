@@ -56,12 +56,12 @@ func (h Hashes) Get(name string) string {
 	return ""
 }
 
-// CheckMap maps the name of each hash to the result of the ledger's check of that hash. Checks of a
+// Checks maps the name of each hash to the result of the ledger's check of that hash. Checks of a
 // run-DAG's stages have names such as "stage:answer".
-type CheckMap map[string]Check
+type Checks map[string]Check
 
 // HasMismatch reports whether any claim of the record disagrees with its content.
-func (c CheckMap) HasMismatch() bool {
+func (c Checks) HasMismatch() bool {
 	for _, check := range c {
 		if check.Result == CheckResultMismatch {
 			return true
@@ -96,8 +96,8 @@ type InclusionProof struct {
 	Hashes    []string `json:"hashes"`
 }
 
-// IndexedTree states the tree size for which an answer from the index is valid.
-type IndexedTree struct {
+// IndexedTreeSize states the tree size for which an answer from the index is valid.
+type IndexedTreeSize struct {
 	AsOf       uint64 `json:"as_of"`
 	Checkpoint string `json:"checkpoint,omitempty"` // signed checkpoint for the tree of size AsOf; set only if the request has proofs=true
 }
@@ -110,7 +110,7 @@ type RowMembers struct {
 
 // Page is one page of a list.
 type Page[T any] struct {
-	IndexedTree
+	IndexedTreeSize
 	Rows []T    `json:"rows"`
 	Next string `json:"next,omitempty"` // cursor of the next page; "" on the last page
 }

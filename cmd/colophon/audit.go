@@ -99,10 +99,10 @@ func newAudit(c *cli.Console) *cobra.Command {
 	flags.IntVar(&o.replay.SampleSize, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit chooses a random one, which the report shows")
 	flags.IntVar(&o.NumReceipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
-	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token there")
+	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token to it")
 	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two checks")
-	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "maximum `time` to wait for one answer")
+	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "maximum `time` to wait for one response")
 	flags.IntVar(&o.Concurrency, "parallel", 8, "maximum number of concurrent `requests`")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON; with --follow, one report per line")
 	o.server.BindCredentials(c, flags)
@@ -162,9 +162,9 @@ func (o *auditFlags) source(c *cli.Console) (fetch.Server, error) {
 
 // fetchFrom converts a connection to the form that package fetch uses. It requests compressed
 // responses unless the server is on this machine.
-func fetchFrom(s *remote.Server) fetch.Server {
+func fetchFrom(s *remote.Connection) fetch.Server {
 	u, err := url.Parse(s.URL)
-	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, Compress: err == nil && !cli.IsLoopback(u.Hostname()), Explain: s.Explain}
+	return fetch.Server{URL: s.URL, Token: s.Token, Transport: s.Transport, AcceptCompression: err == nil && !cli.IsLoopback(u.Hostname()), ExplainError: s.Explain}
 }
 
 // auditMemory is the soft memory limit of the Go runtime during an audit, in bytes. An audit needs
@@ -222,7 +222,7 @@ func (h consoleHandler) Handle(_ context.Context, r slog.Record) error {
 	for a := range r.Attrs {
 		text += ": " + a.Value.String()
 	}
-	h.Sayf("%s", text)
+	h.PrintErrf("%s", text)
 	return nil
 }
 
@@ -236,8 +236,8 @@ func (h consoleHandler) WithGroup(string) slog.Handler { return h }
 // the bucket.
 func (o *auditFlags) parse(text string) error {
 	at, err := logurl.Parse(text)
-	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.Server, at.Bucket
-	o.LogIsCopy = o.LogIsCopy || at.Bucket != ""
+	o.Ledger, o.server.URL, o.bucket = at.Ledger, at.ServerURL, at.BucketURL
+	o.LogIsCopy = o.LogIsCopy || at.BucketURL != ""
 	return err
 }
 
@@ -245,17 +245,17 @@ func (o *auditFlags) validate(command *cobra.Command) error {
 	given := command.Flags().Changed
 	switch {
 	case o.key == "":
-		return cli.Exitf(cli.ExitUsage, "--key is required: specify the verifier key that the ledger's operator published, or a file that contains it")
+		return cli.ExitErrorf(cli.ExitUsage, "--key is required: specify the verifier key that the ledger's operator published, or a file that contains it")
 	case o.follow && (o.replayIndex || o.CheckContent || o.NumReceipts > 0):
-		return cli.Exitf(cli.ExitUsage, "--follow watches only the log; audit content, answers and receipts without it")
+		return cli.ExitErrorf(cli.ExitUsage, "--follow watches only the log; omit it to audit content, answers, or receipts")
 	case (given("sample") || given("metrics-url")) && !o.replayIndex:
-		return cli.Exitf(cli.ExitUsage, "--sample and --metrics-url require --replay-index")
+		return cli.ExitErrorf(cli.ExitUsage, "--sample and --metrics-url require --replay-index")
 	case given("seed") && !o.replayIndex && o.NumReceipts == 0:
-		return cli.Exitf(cli.ExitUsage, "--seed requires --replay-index or --receipts")
+		return cli.ExitErrorf(cli.ExitUsage, "--seed requires --replay-index or --receipts")
 	case o.replay.MetricsURL != "" && !strings.HasPrefix(o.replay.MetricsURL, "http://") && !strings.HasPrefix(o.replay.MetricsURL, "https://"):
-		return cli.Exitf(cli.ExitUsage, "--metrics-url %q is not a URL like %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
+		return cli.ExitErrorf(cli.ExitUsage, "--metrics-url %q is not a URL such as %s/metrics", o.replay.MetricsURL, remote.DefaultURL)
 	case o.Timeout <= 0 || o.interval <= 0 || o.Concurrency < 1 || o.replay.SampleSize < -1 || o.NumReceipts < 0:
-		return cli.Exitf(cli.ExitUsage, "--timeout, --interval, and --parallel must be positive; --sample must be at least -1; --receipts must be at least 0")
+		return cli.ExitErrorf(cli.ExitUsage, "--timeout, --interval, and --parallel must be positive; --sample must be at least -1; --receipts must be at least 0")
 	}
 	return nil
 }

@@ -59,9 +59,9 @@ func liar(t *testing.T, w *ledgertest.Ledger, lies ...lie) (url string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	data := w.Copy(t)
-	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.OpenNode(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPageRows: 40}})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Logger: log, SpoolDir: datadir.SpoolFolder(data), Version: "test", ServerLimits: limits.ServerLimits{MaxPageRows: 40}})
 	require.NoError(t, err)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		path := strings.TrimPrefix(r.URL.Path, remote.LedgerPath(ledger.DefaultName))
@@ -142,7 +142,7 @@ func TestLiesAreNamed(t *testing.T) {
 		})
 	}
 	answer := func(query, row, message string) monitor.Finding {
-		return monitor.Finding{Kind: monitor.DamageAnswer, Query: query, Row: row, Message: message}
+		return monitor.Finding{Kind: monitor.DamageKindAnswer, Query: query, Row: row, Message: message}
 	}
 	// live selects queries that are answered at the current head because they have neither a tree
 	// size nor a cursor.
@@ -168,10 +168,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is missing")},
 		{name: "two groups of a ranking are swapped", alone: true, about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
-		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the size in the answer is larger than the log")},
+		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the size in the response is larger than the size of the log")},
 		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "the value differs")},
-		{name: "a tree size that is too large", alone: true, about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the size in the answer is larger than the log")},
-		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the size in the answer is larger than the log")},
+		{name: "a tree size that is too large", alone: true, about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the size in the response is larger than the size of the log")},
+		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the size in the response is larger than the size of the log")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
 			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.FormatUint(w.Size)+"\n", "\n"+cli.FormatUint(w.Size+1)+"\n", 1)
@@ -180,10 +180,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of an earlier moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics"}},
 		{name: "a tree size that is too large by one", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size), `colophon_ledger_tree_size{ledger="default"} `+cli.FormatUint(w.Size+1), 1)
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_tree_size", Message: "the size is larger than the log"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_tree_size", Message: "the tree size is larger than the size of the log"}},
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is missing")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is missing")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
@@ -225,24 +225,24 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is missing")},
 		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
 		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "the value differs")},
-		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the answer has a different status")},
+		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the response has an unexpected status")},
 		{name: "not JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
 		{name: "too long an answer", about: onPath("/sources"), text: func(string) string { return strings.Repeat(" ", maxAnswer+1) }, want: answer("/sources", "", "")},
 		{name: "not a list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
 		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
-		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
+		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_index_size", Message: "the index is ahead of the log"}},
 		{name: "an index that stays behind", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return regexp.MustCompile(`(colophon_ledger_index_size\{.*\}) \d+`).ReplaceAllString(text, "$1 1")
-		}, want: monitor.Finding{Kind: monitor.DamageMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: answers omit the latest events"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: responses omit the latest events"}},
 	}
 	for _, told := range groupLies(lies) {
 		names := make([]string, len(told))
@@ -254,7 +254,7 @@ func TestLiesAreNamed(t *testing.T) {
 			report, o := audited(t, liar(t, w, told...), w.Key, "--replay-index", "--seed", cmp.Or(os.Getenv("COLOPHON_AUDIT_SEED"), "7"))
 			if told[0].want.Kind == "" {
 				require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-				require.Empty(t, report.Unchecked)
+				require.Empty(t, report.UnperformedChecks)
 				return
 			}
 			for _, l := range told {
@@ -272,7 +272,7 @@ func TestLiesAreNamed(t *testing.T) {
 // same path.
 func groupLies(lies []lie) (groups [][]lie) {
 	path := func(l lie) string {
-		if l.want.Kind == monitor.DamageMetrics {
+		if l.want.Kind == monitor.DamageKindMetrics {
 			return "/metrics" // some findings about metrics have no query
 		}
 		path, _, _ := strings.Cut(l.want.Query, "?")
@@ -320,8 +320,8 @@ func TestForbiddenMetricsAreNotChecked(t *testing.T) {
 	require.Equal(t, cli.ExitWithheld, o.code, "%s%s", o.stdout, o.stderr)
 	require.False(t, report.Clean)
 	require.Empty(t, report.Findings)
-	require.Len(t, report.Unchecked, 1)
-	require.Contains(t, report.Unchecked[0], "metrics: 403")
+	require.Len(t, report.UnperformedChecks, 1)
+	require.Contains(t, report.UnperformedChecks[0], "metrics: 403")
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--replay-index", "--sample", "1")
 	require.Contains(t, text.stdout, "NOT CHECKED: metrics: 403")
 }
@@ -338,7 +338,7 @@ func TestReceiptsOfAnotherTree(t *testing.T) {
 	} {
 		report, o := audited(t, liar(t, w, l), w.Key, "--receipts", "10")
 		require.NotEmpty(t, report.Findings, "%s: %s%s", l.name, o.stdout, o.stderr)
-		require.Equal(t, monitor.DamageReceipt, report.Findings[0].Kind)
+		require.Equal(t, monitor.DamageKindReceipt, report.Findings[0].Kind)
 		require.Equal(t, 46, o.code)
 		require.NotEmpty(t, report.Findings[0].Query)
 	}

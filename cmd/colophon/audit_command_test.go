@@ -33,8 +33,8 @@ func TestAuditOfASoundLedger(t *testing.T) {
 	report, o := audited(t, url, w.Key, "--content", "--replay-index", "--receipts", "20")
 	require.Equal(t, 0, o.code, "%s%s", o.stdout, o.stderr)
 	require.True(t, report.Clean)
-	require.Empty(t, report.Unchecked)
-	require.Equal(t, []uint64{w.Size, w.Size, w.Size, 20, 1}, []uint64{report.Size, report.WalkedEntries, report.AsOf, report.Receipts, report.RedactedRecords})
+	require.Empty(t, report.UnperformedChecks)
+	require.Equal(t, []uint64{w.Size, w.Size, w.Size, 20, 1}, []uint64{report.Size, report.WalkedEntries, report.AnswersAsOfSize, report.Receipts, report.RedactedRecords})
 	require.Equal(t, []uint64{128, 128}, []uint64{report.RebuiltRecords, report.ConfirmedRecords})
 	require.Greater(t, report.Queries, uint64(1000))
 	require.Greater(t, report.Rows, uint64(5000))
@@ -183,7 +183,7 @@ func following(ctx context.Context, url, key string) (<-chan auditReport, <-chan
 	out, in := io.Pipe()
 	reports, done := make(chan auditReport), make(chan int, 1)
 	go func() {
-		c := &cli.Console{In: strings.NewReader(""), Out: in, Err: new(bytes.Buffer), Env: func(string) (string, bool) { return "", false }}
+		c := &cli.Console{In: strings.NewReader(""), Out: in, Err: new(bytes.Buffer), LookupEnv: func(string) (string, bool) { return "", false }}
 		done <- auditCommand(ctx, c, url, "--key", key, "--follow", "--json", "--interval", "10ms", "--timeout", "1s")
 		_ = in.Close()
 	}()
@@ -227,8 +227,8 @@ func TestAuditFollowsKeys(t *testing.T) {
 	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
 	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
-	sound(history.Current().String())
-	sound(history.Current().String(), "--state", state)
+	sound(history.CurrentKey().String())
+	sound(history.CurrentKey().String(), "--state", state)
 	stranger := ledgertest.New(t, 0, 0, 0).Key
 	report, _ := audited(t, url, stranger)
 	require.Equal(t, 30, report.Code)
@@ -275,7 +275,7 @@ func TestAuditExitCodes(t *testing.T) {
 		codes[e.code], kinds[string(e.kind)] = true, true
 		require.Contains(t, help.stdout, e.meaning)
 	}
-	for _, v := range verify.AllFailures() {
+	for _, v := range verify.FailureKinds() {
 		require.False(t, codes[v.ExitCode], "verify also uses the exit code %d", v.ExitCode)
 	}
 	documented, err := os.ReadFile(filepath.Join("..", "..", "docs", "audit.md"))

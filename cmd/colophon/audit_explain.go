@@ -23,7 +23,7 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted while auditing %q; %s", o.Ledger, nextAudit(o.StateFile))
+		return cli.ExitErrorf(cli.ExitFailed, "interrupted while auditing %q; %s", o.Ledger, nextAudit(o.StateFile))
 	case errors.As(err, &exit):
 		return err
 	case errors.As(err, &state):
@@ -31,24 +31,24 @@ func explainAudit(ctx context.Context, o monitor.Options, err error) error {
 	case errors.As(err, &note):
 		return cli.FileStateErrorf("--against: %w", note)
 	case errors.As(err, &uncheckable):
-		return cli.Exitf(cli.ExitFailed, "%w", uncheckable)
+		return cli.ExitErrorf(cli.ExitFailed, "%w", uncheckable)
 	case errors.Is(err, fetch.ErrForbidden):
-		return cli.Exitf(cli.ExitFailed, "%w", err)
+		return cli.ExitErrorf(cli.ExitFailed, "%w", err)
 	case errors.Is(err, client.ErrTLSMismatch):
-		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w", err)
+		return cli.ExitErrorf(cli.ExitUnreachable, "cannot finish the audit: %w", err)
 	case errors.Is(err, audit.ErrUnavailable):
-		return cli.Exitf(cli.ExitUnreachable, "cannot finish the audit: %w\nOnce the server answers, %s", err, nextAudit(o.StateFile))
+		return cli.ExitErrorf(cli.ExitUnreachable, "cannot finish the audit: %w\nOnce the server answers, %s", err, nextAudit(o.StateFile))
 	case errors.Is(err, syscall.ENOSPC):
-		return cli.Exitf(cli.ExitFailed, "cannot finish the audit: %w\nFree up disk space, or use another disk: --state sets the path of the state file, and TMPDIR sets the folder for temporary files. The state is unchanged", err)
+		return cli.ExitErrorf(cli.ExitFailed, "cannot finish the audit: %w\nFree up disk space, or use another disk: --state sets the path of the state file, and TMPDIR sets the folder for temporary files. The state is unchanged", err)
 	}
-	return cli.Exitf(cli.ExitFailed, "cannot finish the audit: %w", err)
+	return cli.ExitErrorf(cli.ExitFailed, "cannot finish the audit: %w", err)
 }
 
 // explainState returns the error for a state file that cannot be used.
 func explainState(e *monitor.StateError) error {
 	switch e.Reason {
 	case monitor.ErrStateInUse:
-		return cli.Exitf(cli.ExitInUse, "--state: another audit is using %s: %w\nWait for that audit to finish, or specify a different file", e.File, e.Err)
+		return cli.ExitErrorf(cli.ExitInUse, "--state: another audit is using %s: %w\nWait for that audit to finish, or specify a different file", e.File, e.Err)
 	case monitor.ErrStateDamaged:
 		return cli.FileStateErrorf("--state: %s: %w\nThis is not evidence against the ledger: the local state has changed since the last audit wrote it. "+
 			"Restore copies of this file and of %s that were made at the same time. Without copies, remove both and audit the log from its beginning. The new audit will not know what earlier audits saw; "+

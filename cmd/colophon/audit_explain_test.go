@@ -27,10 +27,10 @@ func TestFindingsGiveAdvice(t *testing.T) {
 		text := r.String()
 		require.Contains(t, text, "\n  what now  ")
 		_, where, _ := strings.Cut(text, string(e.kind)+": ")
-		nowhere := e.kind == audit.DamageSignature || e.kind == audit.DamageCheckpoint || e.kind == audit.DamageRoot || e.kind == audit.DamageRollback
+		nowhere := e.kind == audit.DamageKindSignature || e.kind == audit.DamageKindCheckpoint || e.kind == audit.DamageKindRoot || e.kind == audit.DamageKindRollback
 		require.Equal(t, nowhere, strings.HasPrefix(where, "because"), text)
 	}
-	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.DamageRollback, Seq: 7, Message: "because"}).Error())
+	require.Equal(t, "rollback: at size 7: because", (&audit.Damage{Kind: audit.DamageKindRollback, Seq: 7, Message: "because"}).Error())
 }
 
 // The error from an unfinished audit states the cause, and where the next audit begins.
@@ -72,8 +72,8 @@ func TestUnfinishedAuditsSayHowToContinue(t *testing.T) {
 func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	r := auditReport{Clean: true, Report: &monitor.Report{Ledger: "default", Clean: true, Size: 3, WalkedEntries: 3}}
 	require.Contains(t, r.String(), "default: clean: 3 events")
-	r.Unchecked = []string{"metrics: 404"}
+	r.UnperformedChecks = []string{"metrics: 404"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 3 events")
-	r.WalkedEntries, r.EarlierAudits = 1, &monitor.LastSuccess{LogSize: 2, Time: "2026-01-02T03:04:05Z"}
+	r.WalkedEntries, r.PreviousAudit = 1, &monitor.LastSuccess{LogSize: 2, Time: "2026-01-02T03:04:05Z"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
 }

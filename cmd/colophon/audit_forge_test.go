@@ -323,7 +323,7 @@ func (s *rawServer) content(w http.ResponseWriter, r *http.Request, path []strin
 		http.NotFound(w, r)
 		return
 	}
-	if by, err := s.store.Redaction(r.Context(), seq); err == nil {
+	if by, err := s.store.RedactingSeq(r.Context(), seq); err == nil {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusGone)
 		fmt.Fprintf(w, `{"status":410,"redacted_by":%d}`, by)

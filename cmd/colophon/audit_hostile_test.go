@@ -61,22 +61,22 @@ func TestHostileServersEndTheAudit(t *testing.T) {
 		kind       audit.DamageKind
 		seq        uint64
 	}{
-		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.DamageCheckpoint, 0},
-		{"endless tile", tile, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 39, audit.DamageTile, 0},
-		{"endless bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 35, audit.DamageEntry, 0},
-		{"bomb for a checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 31, audit.DamageCheckpoint, 0},
-		{"bomb for a tile", tile, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 39, audit.DamageTile, 0},
-		{"bomb for a bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 35, audit.DamageEntry, 0},
-		{"bundle of too many", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte{0, 1, 'x'}, 257)) }, 35, audit.DamageEntry, 0},
-		{"bundle that ends within an entry", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 'x'}) }, 35, audit.DamageEntry, 0},
-		{"bundle of nothing", bundle, text(""), 35, audit.DamageEntry, 0},
-		{"a page in place of a bundle", bundle, text("<html>"), 35, audit.DamageEntry, 0},
-		{"a page in place of a tile", tile, text("<html>"), 39, audit.DamageTile, 0},
-		{"a page in place of the checkpoint", checkpoint, text("<html>"), 31, audit.DamageCheckpoint, 0},
-		{"no such tile", tile, status(http.StatusNotFound), 39, audit.DamageTile, 0},
-		{"no such upper tile", upper, status(http.StatusNotFound), 39, audit.DamageTile, 0},
-		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.DamageTruncated, 0},
-		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.DamageTruncated, 0},
+		{"endless checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 31, audit.DamageKindCheckpoint, 0},
+		{"endless tile", tile, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 39, audit.DamageKindTile, 0},
+		{"endless bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { endless(w, zeros) }, 35, audit.DamageKindEntry, 0},
+		{"bomb for a checkpoint", checkpoint, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 31, audit.DamageKindCheckpoint, 0},
+		{"bomb for a tile", tile, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 39, audit.DamageKindTile, 0},
+		{"bomb for a bundle", bundle, func(w http.ResponseWriter, _ *http.Request) { bomb(w) }, 35, audit.DamageKindEntry, 0},
+		{"bundle of too many", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte{0, 1, 'x'}, 257)) }, 35, audit.DamageKindEntry, 0},
+		{"bundle that ends within an entry", bundle, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{1, 0, 'x'}) }, 35, audit.DamageKindEntry, 0},
+		{"bundle of nothing", bundle, text(""), 35, audit.DamageKindEntry, 0},
+		{"a page in place of a bundle", bundle, text("<html>"), 35, audit.DamageKindEntry, 0},
+		{"a page in place of a tile", tile, text("<html>"), 39, audit.DamageKindTile, 0},
+		{"a page in place of the checkpoint", checkpoint, text("<html>"), 31, audit.DamageKindCheckpoint, 0},
+		{"no such tile", tile, status(http.StatusNotFound), 39, audit.DamageKindTile, 0},
+		{"no such upper tile", upper, status(http.StatusNotFound), 39, audit.DamageKindTile, 0},
+		{"no such bundle", bundle, status(http.StatusNotFound), 34, audit.DamageKindTruncation, 0},
+		{"the server fails", bundle, status(http.StatusInternalServerError), 34, audit.DamageKindTruncation, 0},
 		{"the checkpoint has moved", checkpoint, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, 1, "", 0},
 		{"no checkpoint is answered", checkpoint, hang, cli.ExitUnreachable, "", 0},
 		{"no tile is answered", tile, hang, cli.ExitUnreachable, "", 0},
@@ -132,19 +132,19 @@ func TestContentThatIsNotServed(t *testing.T) {
 		code   int
 		kind   audit.DamageKind
 	}{
-		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.DamageContent},
-		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.DamageContent},
-		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.DamageContent},
+		{"not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }, 43, audit.DamageKindContent},
+		{"the server fails", func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 43, audit.DamageKindContent},
+		{"gone without a reason", func(w http.ResponseWriter) { w.WriteHeader(http.StatusGone) }, 43, audit.DamageKindContent},
 		{"gone by an event that says otherwise", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":3}`))
-		}, 42, audit.DamageRedaction},
+		}, 42, audit.DamageKindRedaction},
 		{"gone by an event that never comes", func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusGone)
 			_, _ = w.Write([]byte(`{"redacted_by":100000}`))
-		}, 42, audit.DamageRedaction},
-		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.DamageContent},
-		{"bomb", bomb, 43, audit.DamageContent},
+		}, 42, audit.DamageKindRedaction},
+		{"endless", func(w http.ResponseWriter) { endless(w, make([]byte, 1<<20)) }, 43, audit.DamageKindContent},
+		{"bomb", bomb, 43, audit.DamageKindContent},
 		{"no right to it", func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, cli.ExitFailed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestWrongRedactionsAreReported(t *testing.T) {
 		report, o := audited(t, url, w.Key, "--content")
 		require.Equal(t, code, o.code, "%d: %s%s", by, o.stdout, o.stderr)
 		if code != 0 {
-			require.Equal(t, audit.DamageRedaction, report.Findings[0].Kind)
+			require.Equal(t, audit.DamageKindRedaction, report.Findings[0].Kind)
 			require.Equal(t, w.EventSeqs["secret"], *report.Findings[0].Seq)
 		}
 	}

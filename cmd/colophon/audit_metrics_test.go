@@ -19,6 +19,6 @@ func TestHiddenMetricsAreNotChecked(t *testing.T) {
 		require.Equal(t, cli.ExitWithheld, o.code, "%d: %s%s", status, o.stdout, o.stderr)
 		require.False(t, report.Clean)
 		require.Empty(t, report.Findings)
-		require.Len(t, report.Unchecked, 1)
+		require.Len(t, report.UnperformedChecks, 1)
 	}
 }

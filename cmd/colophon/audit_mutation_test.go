@@ -133,7 +133,7 @@ func requireAudit(t *testing.T, w *ledgertest.Ledger, url string, want reportedD
 	}
 	require.NotNil(t, found.Seq)
 	require.NotEmpty(t, found.Message)
-	got := reportedDamage{found.Kind, *found.Seq, found.Tile, found.Name}
+	got := reportedDamage{found.Kind, *found.Seq, found.TilePath, found.Name}
 	if want.name == "" {
 		got.name = ""
 	}
@@ -152,13 +152,13 @@ func auditMutations(w *ledgertest.Ledger) []auditMutation {
 }
 
 func entryMutations(w *ledgertest.Ledger) []auditMutation {
-	entry := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageEntry, seq: seq} }
+	entry := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageKindEntry, seq: seq} }
 	flip := func(seq uint64, at int) func(*forge) { return func(f *forge) { f.flip(seq, at) } }
 	last := w.Size - 1
 	truncated := func(seq uint64) (fsck, served reportedDamage) {
 		index := seq / proofs.FullTileWidth
 		path := proofs.TilePath{IsEntryBundle: true, Index: index, Width: proofs.TileWidth(0, index, w.Size)}
-		return reportedDamage{kind: audit.DamageTruncated, seq: seq}, reportedDamage{kind: audit.DamageTruncated, seq: seq, tile: path.String()}
+		return reportedDamage{kind: audit.DamageKindTruncation, seq: seq}, reportedDamage{kind: audit.DamageKindTruncation, seq: seq, tile: path.String()}
 	}
 	hole, holeServed := truncated(300)
 	end, endServed := truncated(last)
@@ -199,7 +199,7 @@ func entryMutations(w *ledgertest.Ledger) []auditMutation {
 
 func tileMutations(w *ledgertest.Ledger) []auditMutation {
 	tile := func(seq uint64, level uint8, index uint64) reportedDamage {
-		return reportedDamage{kind: audit.DamageTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.Size)}.String()}
+		return reportedDamage{kind: audit.DamageKindTile, seq: seq, tile: proofs.TilePath{Level: level, Index: index, Width: proofs.TileWidth(level, index, w.Size)}.String()}
 	}
 	flip := func(level uint8, index uint64, slot int) func(*forge) {
 		return func(f *forge) {
@@ -253,29 +253,29 @@ func checkpointMutations(w *ledgertest.Ledger) []auditMutation {
 			h.Checkpoint = bytes.Clone(h.Checkpoint)
 			digit := &h.Checkpoint[len(h.Checkpoint)-20] // the changed character is still a base64 digit
 			*digit = map[bool]byte{true: 'B', false: 'A'}[*digit == 'A']
-		}), at(audit.DamageSignature, w.Size), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0)},
-		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.DamageSignature, w.Size), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0)},
-		{"sign as another log", signedBy("elsewhere.example"), at(audit.DamageSignature, w.Size), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0), at(audit.DamageSignature, 0)},
-		{"drop the checkpoint", head(func(_ *forge, h *storage.Head) { h.Checkpoint = nil }), at(audit.DamageCheckpoint, w.Size), at(audit.DamageCheckpoint, 0), at(audit.DamageCheckpoint, 0), at(audit.DamageCheckpoint, 0)},
+		}), at(audit.DamageKindSignature, w.Size), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0)},
+		{"sign with another key", func(f *forge) { signedBy(f.signer.Origin())(f) }, at(audit.DamageKindSignature, w.Size), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0)},
+		{"sign as another log", signedBy("elsewhere.example"), at(audit.DamageKindSignature, w.Size), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0), at(audit.DamageKindSignature, 0)},
+		{"drop the checkpoint", head(func(_ *forge, h *storage.Head) { h.Checkpoint = nil }), at(audit.DamageKindCheckpoint, w.Size), at(audit.DamageKindCheckpoint, 0), at(audit.DamageKindCheckpoint, 0), at(audit.DamageKindCheckpoint, 0)},
 		{"an older checkpoint", func(f *forge) {
 			h := f.head
 			f.signHead(w.Size-10, f.root(w.Size-10))
 			h.Checkpoint = f.head.Checkpoint
 			require.NoError(f.t, f.x.SetHead(h))
-		}, at(audit.DamageCheckpoint, w.Size), reportedDamage{kind: audit.DamageTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
-			reportedDamage{kind: audit.DamageTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.DamageRollback, w.Size-10)},
-		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.DamageRoot, w.Size), at(audit.DamageRoot, w.Size), at(audit.DamageRoot, w.Size), at(audit.DamageFork, w.Size)},
+		}, at(audit.DamageKindCheckpoint, w.Size), reportedDamage{kind: audit.DamageKindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()},
+			reportedDamage{kind: audit.DamageKindTile, seq: w.Size - 10, tile: proofs.TilePath{Index: 2, Width: int(w.Size - 522)}.String()}, at(audit.DamageKindRollback, w.Size-10)},
+		{"the right key signs another root", func(f *forge) { f.signHead(w.Size, proofs.Hash{1}) }, at(audit.DamageKindRoot, w.Size), at(audit.DamageKindRoot, w.Size), at(audit.DamageKindRoot, w.Size), at(audit.DamageKindFork, w.Size)},
 		{"the right key signs a larger size", func(f *forge) {
 			h := f.head
 			var err error
 			h.Checkpoint, err = f.signer.Sign(proofs.Checkpoint{Origin: f.signer.Origin(), Size: w.Size + 1, Root: proofs.Hash{1}})
 			require.NoError(f.t, err)
 			require.NoError(f.t, f.x.SetHead(h))
-		}, at(audit.DamageTruncated, w.Size), reportedDamage{kind: audit.DamageTruncated, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()},
-			reportedDamage{kind: audit.DamageTruncated, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()},
-			reportedDamage{kind: audit.DamageTruncated, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()}},
-		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.DamageHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
-		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.Time++ }), at(audit.DamageHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
+		}, at(audit.DamageKindTruncation, w.Size), reportedDamage{kind: audit.DamageKindTruncation, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			reportedDamage{kind: audit.DamageKindTruncation, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()},
+			reportedDamage{kind: audit.DamageKindTruncation, seq: w.Size, tile: proofs.TilePath{IsEntryBundle: true, Index: 2, Width: int(w.Size - 511)}.String()}},
+		{"another tip in the head", head(func(_ *forge, h *storage.Head) { h.Tip[0] ^= 1 }), at(audit.DamageKindHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
+		{"another time in the head", head(func(_ *forge, h *storage.Head) { h.TimeMicros++ }), at(audit.DamageKindHead, w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
 	}
 }
 
@@ -294,7 +294,7 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 				require.NoError(f.t, f.x.DeleteEntry(seq))
 			}
 			f.entries = f.entries[:size]
-			f.head.Time = timeOf(f, size-1)
+			f.head.TimeMicros = timeOf(f, size-1)
 			f.sign(size)
 		}
 	}
@@ -307,15 +307,15 @@ func forkMutations(w *ledgertest.Ledger) []auditMutation {
 	}
 	// fsck compares the log with the high-water mark, which states the size and root of the largest
 	// tree that the ledger has signed.
-	mark := func(size uint64) reportedDamage { return at(audit.DamageRollback, size) }
+	mark := func(size uint64) reportedDamage { return at(audit.DamageKindRollback, size) }
 	return []auditMutation{
-		{"fork after 400", fork(400), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageFork, 400)},
-		{"fork after 512", fork(512), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageFork, 512)},
-		{"fork at the last event", fork(w.Size - 1), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageFork, w.Size-1)},
-		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), reportedDamage{}, reportedDamage{}, at(audit.DamageFork, 570)},
-		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.DamageFork, 570)},
-		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.DamageRollback, w.Size-5)},
-		{"roll back behind a tile", shrink(512), at(audit.DamageRedaction, w.EventSeqs["secret"]), reportedDamage{}, reportedDamage{}, at(audit.DamageRollback, 512)},
+		{"fork after 400", fork(400), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageKindFork, 400)},
+		{"fork after 512", fork(512), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageKindFork, 512)},
+		{"fork at the last event", fork(w.Size - 1), mark(w.Size), reportedDamage{}, reportedDamage{}, at(audit.DamageKindFork, w.Size-1)},
+		{"fork after 570 that has grown", then(fork(570), grow), mark(w.Size + 1), reportedDamage{}, reportedDamage{}, at(audit.DamageKindFork, 570)},
+		{"fork after 570 that is shorter", then(fork(570), shrink(w.Size-5)), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.DamageKindFork, 570)},
+		{"roll back", shrink(w.Size - 5), mark(w.Size - 5), reportedDamage{}, reportedDamage{}, at(audit.DamageKindRollback, w.Size-5)},
+		{"roll back behind a tile", shrink(512), at(audit.DamageKindRedaction, w.EventSeqs["secret"]), reportedDamage{}, reportedDamage{}, at(audit.DamageKindRollback, 512)},
 		{"grow", grow, reportedDamage{}, reportedDamage{}, reportedDamage{}, reportedDamage{}},
 	}
 }
@@ -336,7 +336,7 @@ func timeText(f *forge, seq uint64) string {
 }
 
 func chainMutations(w *ledgertest.Ledger) []auditMutation {
-	chain := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageChain, seq: seq} }
+	chain := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageKindChain, seq: seq} }
 	sign := func(f *forge) { f.sign(uint64(len(f.entries))) }
 	return []auditMutation{
 		both("one-sided join: another link, tree and signature right", func(f *forge) {
@@ -367,28 +367,28 @@ func chainMutations(w *ledgertest.Ledger) []auditMutation {
 			require.NoError(f.t, f.x.DeleteEntry(w.Size-1))
 			f.relink(600)
 			f.sign(w.Size - 1)
-		}, reportedDamage{kind: audit.DamageEvent, seq: 600}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: 600}),
 		both("an entry twice, and the chain joined", func(f *forge) {
 			f.put(600, f.entries[599])
 			f.relink(600)
 			sign(f)
-		}, reportedDamage{kind: audit.DamageEvent, seq: 600}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: 600}),
 	}
 }
 
 func eventMutations(w *ledgertest.Ledger) []auditMutation {
 	event := func(name string, seq uint64, from, to string) auditMutation {
-		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, reportedDamage{kind: audit.DamageEvent, seq: seq})
+		return both(name, func(f *forge) { f.rewrite(seq, from, to) }, reportedDamage{kind: audit.DamageKindEvent, seq: seq})
 	}
 	// fsck checks the redacted record before it reaches the damaged event, so it reports the
 	// record.
-	lost := reportedDamage{kind: audit.DamageRedaction, seq: w.EventSeqs["secret"]}
+	lost := reportedDamage{kind: audit.DamageKindRedaction, seq: w.EventSeqs["secret"]}
 	year := func(f *forge) {
 		seq := f.seq("other")
 		f.rewrite(seq, `"time":"20`, `"time":"19`)
 	}
 	return []auditMutation{
-		both("time goes back", year, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["other"]}),
+		both("time goes back", year, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["other"]}),
 		event("another seq", 590, `"seq":590`, `"seq":101`),
 		event("another version", 590, `"v":1`, `"v":2`),
 		event("other rules", 590, `"rules":1`, `"rules":2`),
@@ -402,46 +402,46 @@ func eventMutations(w *ledgertest.Ledger) []auditMutation {
 		{"a time in the future", func(f *forge) {
 			last := w.Size - 1
 			f.replace(last, timeText(f, last), "9999-12-31T23:59:59.999999Z")
-			f.head.Time = timeOf(f, last)
+			f.head.TimeMicros = timeOf(f, last)
 			f.sign(w.Size)
-		}, reportedDamage{kind: audit.DamageRollback, seq: w.Size}, reportedDamage{kind: audit.DamageEvent, seq: w.Size - 1}, reportedDamage{kind: audit.DamageEvent, seq: w.Size - 1}, reportedDamage{kind: audit.DamageFork, seq: w.Size - 1}},
-		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["source"]}),
+		}, reportedDamage{kind: audit.DamageKindRollback, seq: w.Size}, reportedDamage{kind: audit.DamageKindEvent, seq: w.Size - 1}, reportedDamage{kind: audit.DamageKindEvent, seq: w.Size - 1}, reportedDamage{kind: audit.DamageKindFork, seq: w.Size - 1}},
+		both("a source without an id", func(f *forge) { f.reword(f.seq("source"), `"source_id":"x"`, `"source_id":""`) }, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["source"]}),
 		both("a chunk hash that is not a hash", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:0"],"digest"`)
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["source"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["source"]}),
 		both("a chunk twice", func(f *forge) {
 			f.reword(f.seq("source"), `"record":{"digest"`, `"record":{"chunk_hashes":["sha256:`+ledgertest.ZeroHash+`","sha256:`+ledgertest.ZeroHash+`"],"digest"`)
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["source"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["source"]}),
 		both("revokes a source that was never registered", func(f *forge) {
 			f.reword(f.seq("revocation"), `"source_id":"x"`, `"source_id":"y"`)
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["revocation"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["revocation"]}),
 		event("created a second time", 590, `"kind":"ipc_record"`, `"kind":"ledger_created"`),
 		event("created by another key", 0, `"verifier_key":"`, `"verifier_key":"x`),
 		event("created with another origin", 0, `"origin":"`, `"origin":"x`),
 		both("a state for an event without states", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, f.seq("set")))
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["stale"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["stale"]}),
 		both("a state for a later event", func(f *forge) {
 			f.reword(f.seq("stale"), fmt.Sprintf(`"record_seq":%d`, f.seq("claims")), fmt.Sprintf(`"record_seq":%d`, w.Size-1))
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["stale"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["stale"]}),
 		both("a validation of another content", func(f *forge) {
 			f.reword(f.seq("validation"), `"content_fingerprint":"`, `"content_fingerprint":"0`)
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["validation"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["validation"]}),
 		{"redacts an event without content", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, f.seq("claims")))
-		}, lost, reportedDamage{kind: audit.DamageRedaction, seq: w.EventSeqs["redaction"]}, reportedDamage{kind: audit.DamageRedaction, seq: w.EventSeqs["redaction"]}, reportedDamage{}},
+		}, lost, reportedDamage{kind: audit.DamageKindRedaction, seq: w.EventSeqs["redaction"]}, reportedDamage{kind: audit.DamageKindRedaction, seq: w.EventSeqs["redaction"]}, reportedDamage{}},
 		{"redacts a later event", func(f *forge) {
 			f.reword(f.seq("redaction"), fmt.Sprintf(`"seqs":[%d]`, f.seq("secret")), fmt.Sprintf(`"seqs":[%d]`, w.Size-1))
-		}, lost, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["redaction"]}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["redaction"]}, reportedDamage{}},
+		}, lost, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["redaction"]}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["redaction"]}, reportedDamage{}},
 		both("a reason that was not posted", func(f *forge) {
 			f.rewrite(f.seq("redaction"), `"reason":"Asked for."`, `"reason":"Not asked."`)
-		}, reportedDamage{kind: audit.DamageCheck, seq: w.EventSeqs["redaction"], name: "digest"}),
+		}, reportedDamage{kind: audit.DamageKindCheck, seq: w.EventSeqs["redaction"], name: "digest"}),
 	}
 }
 
 func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	check := func(event, name string) reportedDamage {
-		return reportedDamage{kind: audit.DamageCheck, seq: w.EventSeqs[event], name: name}
+		return reportedDamage{kind: audit.DamageKindCheck, seq: w.EventSeqs[event], name: name}
 	}
 	alone := func(name, event, field, from, to string) auditMutation {
 		return both(name, func(f *forge) { f.rewrite(f.seq(event), from, to) }, check(event, field))
@@ -450,7 +450,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 	// comparing the event with its content. fsck detects it in the same way.
 	deep := func(name, event, field string, change func(*forge)) auditMutation {
 		m := outsideLog(name, change, check(event, field), check(event, field))
-		m.again = reportedDamage{kind: audit.DamageFork, seq: w.EventSeqs[event]}
+		m.again = reportedDamage{kind: audit.DamageKindFork, seq: w.EventSeqs[event]}
 		return m
 	}
 	// other returns a mutation that replaces the hash that directly follows the text in before.
@@ -481,7 +481,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		}, check("ipc", "output_hash")),
 		both("a check of a field that the record lacks", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"},`, `"output_hash":{"result":"computed"},"outrage":{"result":"match"},`)
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["ipc"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["ipc"]}),
 		deep("match though nothing was claimed", "ipc", "output_hash", func(f *forge) {
 			f.rewrite(f.seq("ipc"), `"output_hash":{"result":"computed"}`, `"output_hash":{"result":"match"}`)
 		}),
@@ -495,7 +495,7 @@ func checkMutations(w *ledgertest.Ledger) []auditMutation {
 		deep("another label of a record without content", "claims", "digest", func(f *forge) { f.rewrite(f.seq("claims"), `"step":"one"`, `"step":"two"`) }),
 		{"another digest", func(f *forge) { // the stored idempotency key refers to this digest
 			f.rewrite(f.seq("labelled"), `"digest":"`+hashAfter(f, "labelled", `"digest":"`), `"digest":"`+ledgertest.ZeroHash)
-		}, reportedDamage{kind: audit.DamageKey, seq: w.EventSeqs["labelled"]}, reportedDamage{}, check("labelled", "digest"), reportedDamage{kind: audit.DamageFork, seq: w.EventSeqs["labelled"]}},
+		}, reportedDamage{kind: audit.DamageKindKey, seq: w.EventSeqs["labelled"]}, reportedDamage{}, check("labelled", "digest"), reportedDamage{kind: audit.DamageKindFork, seq: w.EventSeqs["labelled"]}},
 	}
 }
 
@@ -507,10 +507,10 @@ func hashAfter(f *forge, event, before string) string {
 }
 
 func keyMutations(w *ledgertest.Ledger) []auditMutation {
-	key := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageKey, seq: seq} }
+	key := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageKindKey, seq: seq} }
 	store := func(change func(f *forge, k *storage.Claim)) func(*forge) {
 		return func(f *forge) {
-			k := storage.Claim{Key: f.keyOf("ipc"), Seq: f.seq("ipc")}
+			k := storage.Claim{KeyDigest: f.keyOf("ipc"), Seq: f.seq("ipc")}
 			change(f, &k)
 			require.NoError(f.t, f.x.SetClaim(k))
 		}
@@ -529,7 +529,7 @@ func keyMutations(w *ledgertest.Ledger) []auditMutation {
 		}, key(w.EventSeqs["refusal"])),
 		both("a run without its key", func(f *forge) {
 			f.rewrite(f.seq("claims"), fmt.Sprintf(`"idempotency_key":"%x",`, f.keyOf("claims")), "")
-		}, reportedDamage{kind: audit.DamageEvent, seq: w.EventSeqs["claims"]}),
+		}, reportedDamage{kind: audit.DamageKindEvent, seq: w.EventSeqs["claims"]}),
 	}
 }
 
@@ -540,9 +540,9 @@ func replaced(f *forge, text, from, to string) string {
 
 func contentMutations(w *ledgertest.Ledger) []auditMutation {
 	content := func(event, name string) reportedDamage {
-		return reportedDamage{kind: audit.DamageContent, seq: w.EventSeqs[event], name: name}
+		return reportedDamage{kind: audit.DamageKindContent, seq: w.EventSeqs[event], name: name}
 	}
-	redaction := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageRedaction, seq: seq} }
+	redaction := func(seq uint64) reportedDamage { return reportedDamage{kind: audit.DamageKindRedaction, seq: seq} }
 	return []auditMutation{
 		outsideLog("remove content", func(f *forge) { require.NoError(f.t, f.x.DeleteContent(f.contentOf("other", "output"))) }, content("other", "output"), content("other", "output")),
 		outsideLog("alter content", func(f *forge) {
@@ -550,7 +550,7 @@ func contentMutations(w *ledgertest.Ledger) []auditMutation {
 		}, content("other", "output"), content("other", "output")),
 		outsideLog("remove shared content", func(f *forge) {
 			require.NoError(f.t, f.x.DeleteContent(f.contentOf("ipc", "system_prompt")))
-		}, reportedDamage{kind: audit.DamageContent, seq: 1, name: "system_prompt"}, reportedDamage{kind: audit.DamageContent, seq: 1, name: "system_prompt"}),
+		}, reportedDamage{kind: audit.DamageKindContent, seq: 1, name: "system_prompt"}, reportedDamage{kind: audit.DamageKindContent, seq: 1, name: "system_prompt"}),
 		outsideLog("redact without an event", func(f *forge) {
 			require.NoError(f.t, f.x.SetRedaction(f.seq("other"), f.seq("redaction")))
 		}, redaction(w.EventSeqs["other"]), redaction(w.EventSeqs["other"])),
@@ -563,6 +563,6 @@ func contentMutations(w *ledgertest.Ledger) []auditMutation {
 		{"redact a later event", func(f *forge) { require.NoError(f.t, f.x.SetRedaction(w.Size, 5)) }, redaction(w.Size), reportedDamage{}, reportedDamage{}, reportedDamage{}},
 		{"an output of another hash", func(f *forge) {
 			f.rewrite(f.seq("other"), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("other", "output")), `"output":{"sha256":"`+fmt.Sprintf("%x", f.contentOf("ipc", "output")))
-		}, content("other", "output"), reportedDamage{}, content("other", "output"), reportedDamage{kind: audit.DamageFork, seq: w.EventSeqs["other"]}},
+		}, content("other", "output"), reportedDamage{}, content("other", "output"), reportedDamage{kind: audit.DamageKindFork, seq: w.EventSeqs["other"]}},
 	}
 }

@@ -39,7 +39,7 @@ func TestReceiptsThatAreNotServed(t *testing.T) {
 			require.Equal(t, 46, o.code, "%s%s", o.stdout, o.stderr)
 			require.Equal(t, c.findings, len(report.Findings))
 			for _, f := range report.Findings {
-				require.Equal(t, monitor.DamageReceipt, f.Kind)
+				require.Equal(t, monitor.DamageKindReceipt, f.Kind)
 				require.Contains(t, f.Message, c.message)
 			}
 		})

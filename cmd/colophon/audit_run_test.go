@@ -28,7 +28,7 @@ func commandLine(ctx context.Context, args ...string) commandResult {
 	if args[0] == "audit" {
 		o.code = auditCommand(ctx, c, args[1:]...)
 	} else {
-		o.code = run(ctx, args, c.In, &out, &stderr, c.Env)
+		o.code = run(ctx, args, c.In, &out, &stderr, c.LookupEnv)
 	}
 	o.stdout, o.stderr = out.String(), stderr.String()
 	return o
@@ -47,7 +47,7 @@ func auditCommand(ctx context.Context, c *cli.Console, args ...string) int {
 	exit := &cli.ExitError{Code: cli.ExitUsage, Err: err} // an error before the command starts is a usage error
 	errors.As(err, &exit)
 	if exit.Err != nil {
-		c.Sayf("%v", exit.Err)
+		c.PrintErrf("%v", exit.Err)
 	}
 	return exit.Code
 }

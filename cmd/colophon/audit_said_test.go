@@ -36,25 +36,25 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	first, o := audited(t, url, w.Key, "--state", state, "--content")
 	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
-	require.Nil(t, first.EarlierAudits)
-	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, first.Skipped)
+	require.Nil(t, first.PreviousAudit)
+	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, first.SkippedChecks)
 
 	altered.Store(true)
 	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, report.WalkedEntries)
-	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}, report.EarlierAudits)
-	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.ContentCheckName, Last: &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}}, {Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, report.Skipped)
+	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}, report.PreviousAudit)
+	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.ContentCheckName, LastSuccess: &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}}, {Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, report.SkippedChecks)
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
 	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.FormatUint(w.Size)+" of "+cli.FormatUint(w.Size)+" events were checked before, last at ")
 	require.Contains(t, text, ", and were not fetched again")
-	require.Contains(t, text, "skipped   content (--content checks it); last checked at "+first.Time+", when the log had "+cli.FormatUint(w.Size)+" events")
+	require.Contains(t, text, "skipped   content (--content checks it); last checked at "+first.StartTime+", when the log had "+cli.FormatUint(w.Size)+" events")
 	require.Contains(t, text, "skipped   answers (--replay-index checks it)\n")
 
 	whole, _ := audited(t, url, w.Key, "--state", state, "--content")
 	require.False(t, whole.Clean, "an audit that fetches the entry must find the change")
 	again, _ := audited(t, url, w.Key, "--state", state)
-	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.Time}, again.Skipped[0].Last, "content that failed the check must not be reported as checked")
+	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}, again.SkippedChecks[0].LastSuccess, "content that failed the check must not be reported as checked")
 }
 
 // A report contains the time span that the log covers, the number of failed claims, and the number
@@ -71,9 +71,9 @@ func TestReportsHaveTotals(t *testing.T) {
 		require.True(t, fresh.Clean, "%s%s", o.stdout, o.stderr)
 		report, _ := audited(t, url, w.Key, "--state", state)
 		for _, r := range []auditReport{fresh, report} {
-			require.Equal(t, []any{mismatched, refused, states}, []any{r.MismatchedRecords, r.Refusals, r.States})
-			require.Equal(t, timeAt(t, url, 0), r.FirstTime)
-			require.Equal(t, timeAt(t, url, r.Size-1), r.LastTime)
+			require.Equal(t, []any{mismatched, refused, states}, []any{r.MismatchedRecords, r.Refusals, r.RecordsByState})
+			require.Equal(t, timeAt(t, url, 0), r.FirstEventTime)
+			require.Equal(t, timeAt(t, url, r.Size-1), r.LastEventTime)
 		}
 		require.Equal(t, fresh.Records, report.Records)
 	}

@@ -121,7 +121,7 @@ func TestRedactionsFollowTheWalkedEvent(t *testing.T) {
 		return true
 	}
 	report, _ := audited(t, (&rawServer{store, served}).serve(t), w.Key, "--content")
-	require.Equal(t, audit.DamageContent, report.Findings[0].Kind)
+	require.Equal(t, audit.DamageKindContent, report.Findings[0].Kind)
 	for name, way := range wrongSecondResponses(w.EventSeqs["secret"]) {
 		t.Run(name, func(t *testing.T) {
 			s := &rawServer{store: store}

@@ -47,7 +47,7 @@ to the same folder, is running.`,
 		},
 	}
 	o.Server.Bind(c, command.Flags())
-	command.Flags().StringVar(&o.Data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.DataFolder, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` with the database and keys, or COLOPHON_DATA")
 	url.bind(command.Flags(), "log")
 	command.Flags().StringVar(&o.BackupFolder, "to", "", "`folder` for the backups; created if it does not exist")
 	command.Flags().BoolVar(&o.IncludeKeys, "with-keys", false, "copy the signing keys too; with them, anyone who has the backup can sign")

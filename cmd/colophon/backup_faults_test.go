@@ -38,7 +38,7 @@ func TestBackupsNeverGoBackInTime(t *testing.T) {
 	ahead := s.manifests()[0]
 	require.NoError(t, os.Remove(filepath.Join(s.backups, ahead.Name()+".json")))
 	ahead.CreatedAt = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
-	_, err := ahead.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	_, err := ahead.Sign(datadir.SigningKeys(&cli.Console{LookupEnv: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	_, err = backup.Store{Dir: s.backups}.WriteManifest(ahead)
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	s.backup()
 	store := backup.Store{Dir: s.backups}
 	real := s.manifests()[0]
-	environment := &cli.Console{Env: func(string) (string, bool) { return "", false }}
+	environment := &cli.Console{LookupEnv: func(string) (string, bool) { return "", false }}
 	forge := func(made time.Time, change func(m *backup.Manifest)) string {
 		m := *real
 		m.CreatedAt = made
@@ -93,7 +93,7 @@ func TestBackupsDatedInTheFarFuture(t *testing.T) {
 	}
 	slices.Sort(planted)
 	counted := func() []string {
-		names, ignored, err := store.Classify(time.Now(), func(*backup.Manifest) bool { return false })
+		names, ignored, err := store.ClassifyBackups(time.Now(), func(*backup.Manifest) bool { return false })
 		require.NoError(t, err)
 		require.Equal(t, planted, ignored)
 		return names
@@ -145,7 +145,7 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		require.NoError(t, os.MkdirAll(filepath.Join(data, name), 0o700))
 		output := s.colophon(cli.ExitUsage, "restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key())
-		require.Contains(t, output, `is not empty (it has "`+name+`")`)
+		require.Contains(t, output, `is not empty (it contains "`+name+`")`)
 		require.NoDirExists(t, datadir.DatabaseFolder(data))
 	}
 }
@@ -170,7 +170,7 @@ func TestServersStartAtOnce(t *testing.T) {
 			continue
 		}
 		require.Equal(t, cli.ExitInUse, p.wait(), "%s", p.output)
-		require.Contains(t, p.output.String(), "another process uses the data folder")
+		require.Contains(t, p.output.String(), "another process is using the data folder")
 	}
 	require.Equal(t, 1, up)
 	s := &stored{T: t, data: data}
@@ -200,7 +200,7 @@ func TestBackupsAreVerified(t *testing.T) {
 	s := newStored(t)
 	s.post(1)
 	database := s.opened()
-	bad, err := database.Create(t.Context(), storage.LedgerInfo{Name: "bad", Origin: "log.example/bad"})
+	bad, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "bad", Origin: "log.example/bad"})
 	require.NoError(t, err)
 	good, err := database.Ledger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
@@ -232,12 +232,12 @@ func TestBackupsHoldDatabaseAndTokensOnly(t *testing.T) {
 	s.post(3)
 	s.colophon(cli.ExitOK, "reindex", "--data", s.data)
 	s.token(s.data, "one")
-	require.FileExists(t, datadir.MarkFiles(s.data).Path(ledger.DefaultName))
+	require.FileExists(t, datadir.HighWaterMarkFiles(s.data).Path(ledger.DefaultName))
 	s.backup()
 	folders := make(map[string]bool)
 	for _, f := range s.manifests()[0].Files {
 		folder, file := path.Split(f.Name)
-		require.NotEqual(t, access.ReserveFileName, file)
+		require.NotEqual(t, access.DiskReserveFileName, file)
 		folders[folder] = true
 	}
 	require.Equal(t, map[string]bool{"db/": true, "access/": true}, folders)

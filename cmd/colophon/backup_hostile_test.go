@@ -67,17 +67,17 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 
 	held, err := copies.Lock()
 	require.NoError(t, err)
-	require.NoError(t, copies.RemoveLeftover(), "no copy yet")
+	require.NoError(t, copies.RemoveLeftoverCopy(), "no copy yet")
 	name, _, err := copies.CopyForBackupProcess(t.Context(), database)
 	require.NoError(t, err)
 	require.DirExists(t, filepath.Join(copies.Dir, name, "db"))
 	_, _, err = copies.CopyForBackupProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot)
 	require.ErrorContains(t, err, "has its copy")
-	require.ErrorIs(t, copies.RemoveLeftover(), datadir.ErrSnapshotInUse)
+	require.ErrorIs(t, copies.RemoveLeftoverCopy(), datadir.ErrSnapshotInUse)
 	require.DirExists(t, copies.DatabasePath())
 	require.NoError(t, held.Close()) // the operating system releases the lock when a backup is killed
-	require.NoError(t, copies.RemoveLeftover())
+	require.NoError(t, copies.RemoveLeftoverCopy())
 	require.NoDirExists(t, copies.DatabasePath())
 }
 

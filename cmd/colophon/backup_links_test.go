@@ -89,7 +89,7 @@ func TestBackupStepsFollowNoLink(t *testing.T) {
 		refused []string // the steps that use the file or folder, and therefore must fail
 	}{
 		"files":         {func(*linked) string { return "files" }, "is a link or a file, not a folder", []string{"make", "names", "add", "finish", "read", "open", "prune"}},
-		"incomplete":    {func(*linked) string { return backup.IncompleteName }, "is not a regular file", []string{"add", "finish"}},
+		"incomplete":    {func(*linked) string { return backup.IncompleteFileName }, "is not a regular file", []string{"add", "finish"}},
 		"a manifest":    {func(l *linked) string { return l.manifest.Name() + ".json" }, "is not a regular file", []string{"read", "prune"}},
 		"a stored file": {func(l *linked) string { return backup.RelativeFilePath(l.manifest.Files[0].SHA256) }, "is not a regular file", []string{"open"}},
 	} {

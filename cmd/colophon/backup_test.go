@@ -39,7 +39,7 @@ func (s *stored) post(n int) {
 	database, err := pebble.Open(s.Context(), pebble.Config{Dir: datadir.DatabaseFolder(s.data), Logger: log})
 	require.NoError(s, err)
 	host, err := ledger.OpenHost(s.Context(), database, datadir.KeyFiles(s.data), func(string) ledger.Config {
-		return ledger.Config{HighWaterMarks: datadir.MarkFiles(s.data)}
+		return ledger.Config{HighWaterMarks: datadir.HighWaterMarkFiles(s.data)}
 	})
 	require.NoError(s, err)
 	l, err := host.Ledger(ledger.DefaultName)
@@ -49,7 +49,7 @@ func (s *stored) post(n int) {
 	}
 	for range n {
 		s.posted++
-		r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
+		r, err := record.DefaultLimits().WithPayloadMemberSecret(l.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, fmt.Appendf(nil, `{"payload":{},"output":"%d %s","model":"m","temperature":0,"max_tokens":1}`, s.posted, strings.Repeat(fmt.Sprint(s.posted*7919), 300)))
 		require.NoError(s, err)
 		submission, err := l.PrepareRecord(r, ledger.AnonymousActor, "")
 		require.NoError(s, err)
@@ -164,7 +164,7 @@ func TestBackupsCopyWhatIsNew(t *testing.T) {
 	s.restore()
 	s.restore("--backup", names[0])
 	output = s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", filepath.Join(t.TempDir(), "x"), "--newest", "--key", s.key(),
-		"--backup", names[0], "--seen", datadir.MarkFiles(s.data).Path(ledger.DefaultName))
+		"--backup", names[0], "--seen", datadir.HighWaterMarkFiles(s.data).Path(ledger.DefaultName))
 	require.Contains(t, output, "the ledger has signed 404 events, but the store has only 401")
 
 	// The second backup is still complete after the first has been removed.

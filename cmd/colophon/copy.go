@@ -29,7 +29,7 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	}
 	history, err := source.GetObject(ctx, "/log/key", fetch.MaxNoteBytes)
 	if err != nil {
-		return nil, fmt.Errorf("fetching the log keys from the copy: %w", err)
+		return nil, fmt.Errorf("fetching the log's keys from the published copy: %w", err)
 	}
 	keys, err := proofs.ParseKeyHistory(history)
 	if err != nil {
@@ -39,6 +39,6 @@ func openCopy(ctx context.Context, text string, trusted []*proofs.Verifier) (*ve
 	if err != nil {
 		return nil, err
 	}
-	return &verify.PublishedCopy{Name: text, Keys: keys, Checkpoint: log.Checkpoint(),
-		Tile: func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }}, nil
+	return &verify.PublishedCopy{Location: text, KeyHistory: keys, Checkpoint: log.Checkpoint(),
+		ReadTile: func(level uint8, index uint64) ([]byte, error) { return log.Tile(ctx, level, index) }}, nil
 }

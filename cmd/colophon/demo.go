@@ -35,7 +35,7 @@ read, and content for texts.`,
 			tour := &demo.Tour{Console: c, Ledger: s.Ledger(name)}
 			err = tour.Load(command.Context())
 			if errors.Is(err, demo.ErrOtherRecords) {
-				return cli.Exitf(cli.ExitFailed, "%s: %w; nothing was posted. Create a ledger for the example: colophon ledger create demo && colophon demo --ledger demo", cli.QuoteCell(name), err)
+				return cli.ExitErrorf(cli.ExitFailed, "%s: %w; nothing was posted. Create a ledger for the example: colophon ledger create demo && colophon demo --ledger demo", cli.QuoteCell(name), err)
 			}
 			if err == nil {
 				err = tour.PrintAnswers(command.Context())

@@ -80,7 +80,7 @@ func doctorOutcome(report doctor.Report, strict bool) error {
 	case report.Verdict == doctor.VerdictWrong:
 		return &cli.ExitError{Code: cli.ExitFailed}
 	case strict && !report.AllChecked():
-		return cli.Exitf(cli.ExitUnchecked, "some checks were skipped and --strict is set; see the report for the reasons")
+		return cli.ExitErrorf(cli.ExitUnchecked, "some checks were skipped and --strict is set; see the report for the reasons")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type exportCommand struct {
 }
 
 func newExport(c *cli.Console) *cobra.Command {
-	e := &exportCommand{Console: c, options: export.PackOptions{MaxContent: 64 << 20}}
+	e := &exportCommand{Console: c, options: export.PackOptions{MaxContentSize: 64 << 20}}
 	command := &cobra.Command{
 		Use:   "export {--pack FILE [SEQ...] | --format FORMAT --out FILE --question PATH}",
 		Short: "Write an audit pack, or the rows of a question as Parquet, CSV or NDJSON",
@@ -60,10 +60,10 @@ who gets the file can read this content. All proofs are for one tree size.`,
 	flags.StringVar(&e.file, "pack", "", "`file` to write; an existing file is replaced")
 	flags.BoolVar(&e.options.WithoutContent, "without-content", false, "omit content; the pack has only events and proofs")
 	flags.IntVar(&e.options.MaxRecords, "max-records", 1000, "maximum `number` of records")
-	flags.TextVar(&e.options.MaxContent, "max-content", e.options.MaxContent, "maximum total `size` of the content")
+	flags.TextVar(&e.options.MaxContentSize, "max-content", e.options.MaxContentSize, "maximum total `size` of the content")
 	flags.StringVar((*string)(&e.table.Format), "format", "", "`format` of the rows: parquet, csv, or ndjson")
-	flags.StringVar(&e.table.File, "out", "", "`file` for the rows; it and its manifest are replaced")
-	flags.StringVar(&e.table.QueryPath, "question", "", "`path` of the list or question below the ledger's")
+	flags.StringVar(&e.table.File, "out", "", "`file` for the rows; an existing file and its manifest are replaced")
+	flags.StringVar(&e.table.QueryPath, "question", "", "`path` of the list or question, relative to the ledger's path")
 	flags.Uint64Var(&e.table.AsOf, "as-of", 0, "tree `size` of the rows; 0 is the current size")
 	e.chosen.bind(flags)
 	return command
@@ -75,9 +75,9 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 	}
 	seqs, filter, err := e.choice(command.Flags(), args)
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
-	server, err := e.server.Connect(e.Console, client.WithMaxResponseBytes(max(64<<20, int64(e.options.MaxContent))))
+	server, err := e.server.Connect(e.Console, client.WithMaxResponseBytes(max(64<<20, int64(e.options.MaxContentSize))))
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 // runTable writes the rows of a query and their manifest to files.
 func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	if err := e.checkTable(args); err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	server, err := e.server.Connect(e.Console)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 	digest := done.Manifest.Digest()
 	_, err = fmt.Fprintf(e.Out, "%s: %s of %s at tree size %d of ledger %s\nManifest: %s%s, digest %x\nCheck both with: colophon verify %[1]s --key %[9]s\n",
 		e.table.File, cli.FormatCount(done.Manifest.RowCount, "row"), done.Manifest.Question, done.Manifest.Size, e.table.Ledger,
-		e.table.File, table.ManifestSuffix, digest, done.Key)
+		e.table.File, table.ManifestSuffix, digest, done.VerifierKey)
 	return err
 }
 
@@ -120,15 +120,15 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 func (e *exportCommand) checkTable(args []string) error {
 	switch {
 	case e.file != "":
-		return errors.New("use either --pack or --format")
+		return errors.New("--pack cannot be combined with --format, --out, --question, or --as-of")
 	case e.table.Format == "":
 		return errors.New("--format is missing: use parquet, csv, or ndjson")
 	case !slices.Contains(table.Formats, e.table.Format):
 		return fmt.Errorf("unknown format %q for --format; use parquet, csv, or ndjson", e.table.Format)
 	case e.table.File == "":
-		return errors.New("--out is missing: name the file to write")
+		return errors.New("--out is missing: specify the file to write")
 	case e.table.QueryPath == "":
-		return errors.New("--question is missing: give the path of a list or question, such as '/records?kind=ipc_record'")
+		return errors.New("--question is missing: specify the path of a list or question, such as '/records?kind=ipc_record'")
 	case len(args) > 0:
 		return errors.New("record numbers require --pack; to select rows, add query parameters to --question")
 	}
@@ -150,7 +150,7 @@ func (e *exportCommand) choice(flags *pflag.FlagSet, args []string) ([]uint64, m
 // write writes the audit pack. It returns an error if the pack is too large for colophon verify.
 func (e *exportCommand) write(html []byte) error {
 	if len(html) > cli.MaxPackBytes {
-		return cli.Exitf(cli.ExitFailed, "the audit pack has %d bytes, but colophon verify reads at most %d: choose fewer records, or omit content with --without-content", len(html), cli.MaxPackBytes)
+		return cli.ExitErrorf(cli.ExitFailed, "the audit pack is %d bytes long, but colophon verify reads at most %d: choose fewer records, or omit content with --without-content", len(html), cli.MaxPackBytes)
 	}
 	return safefile.Replace(e.file, html)
 }
@@ -159,12 +159,12 @@ func (e *exportCommand) write(html []byte) error {
 func (e *exportCommand) conclude(p *pack.Pack, r pack.Report) error {
 	content := fmt.Sprintf("%s of content, %s with erased content", cli.FormatCount(uint64(len(p.Contents)), "piece"), cli.FormatCount(uint64(r.RedactedRecords), "record"))
 	switch p.ContentStatus {
-	case pack.ContentOmitted:
+	case pack.ContentStatusOmitted:
 		content = "no content"
-	case pack.ContentForbidden:
-		content = "no content, because the token may not read it"
+	case pack.ContentStatusForbidden:
+		content = "no content, because the token does not grant access to it"
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: %s of ledger %s at tree size %d, %s\nOpen it in a browser, or: colophon verify %s --key %s\n",
-		e.file, cli.FormatCount(uint64(r.Records), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.Keys[0])
+		e.file, cli.FormatCount(uint64(r.Events), "event"), p.Ledger, r.Checkpoint.Size, content, e.file, p.VerifierKeys[0])
 	return err
 }

@@ -38,7 +38,7 @@ func exportedServer(t *testing.T) (url, key string) {
 	require.NoError(t, err)
 	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	folded, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	s, err := api.New(api.Config{Host: host, Index: folded, Version: "test"})
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestExportedPacksVerify(t *testing.T) {
 	require.NotContains(t, string(html), "A secret.")
 
 	p := browser.Start(t).NewPage(t)
-	p.Open(t, name)
+	p.OpenFile(t, name)
 	var verdict string
 	p.Eval(t, `auditPack.check("`+key+`")`, &verdict)
 	require.Equal(t, "verified", verdict, p.Text(t, ".fails"))
@@ -128,8 +128,8 @@ func TestUncheckedRulesAreNamed(t *testing.T) {
 	require.Equal(t, http.StatusCreated, status, answer)
 	report, o := audited(t, server+remote.LedgerPath(ledger.DefaultName), key, "--content")
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	require.Len(t, report.Unchecked, 1)
-	require.Contains(t, report.Unchecked[0], "the cache key and digest of 1 record, because ")
+	require.Len(t, report.UnperformedChecks, 1)
+	require.Contains(t, report.UnperformedChecks[0], "the cache key and digest of 1 record, because ")
 
 	name := filepath.Join(t.TempDir(), "pack.html")
 	code, _, stderr := colophon(server, "export", "--pack", name, "9")

@@ -96,12 +96,12 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	require.NoError(t, os.MkdirAll(datadir.TokenFolder(s.data), 0o700))
 	for _, dir := range []string{
 		s.data, datadir.DatabaseFolder(s.data), datadir.IndexFolder(s.data), datadir.SpoolFolder(s.data), datadir.SnapshotFolderOf(s.data).Dir,
-		datadir.KeyFiles(s.data).Dir, datadir.MarkFiles(s.data).Dir, datadir.TokenFolder(s.data),
+		datadir.KeyFiles(s.data).Dir, datadir.HighWaterMarkFiles(s.data).Dir, datadir.TokenFolder(s.data),
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
 			if args[0] == "restore" { // restore needs a new folder, which can contain only keys and marks
-				if dir != s.data && dir != datadir.KeyFiles(s.data).Dir && dir != datadir.MarkFiles(s.data).Dir {
+				if dir != s.data && dir != datadir.KeyFiles(s.data).Dir && dir != datadir.HighWaterMarkFiles(s.data).Dir {
 					continue
 				}
 				data := filepath.Join(t.TempDir(), "data")
@@ -131,7 +131,7 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	const stranger = 54321
 	s := newStored(t)
 	s.post(1)
-	next := datadir.KeyFiles(s.data).NextPath(ledger.DefaultName)
+	next := datadir.KeyFiles(s.data).NextKeyPath(ledger.DefaultName)
 	s.colophon(cli.ExitOK, "keygen", "--origin", s.origin(), "--out", next)
 	require.NoError(t, os.Chown(next, stranger, stranger))
 	rotate := []string{"keys", "rotate", ledger.DefaultName, "--data", s.data}
@@ -140,9 +140,9 @@ func TestKeysOfAnotherUser(t *testing.T) {
 	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, rotate...), "belongs to another user")
 	require.NoError(t, os.Chown(datadir.KeyFiles(s.data).Dir, 0, 0))
-	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.DefaultName), stranger, stranger))
+	require.NoError(t, os.Chown(datadir.HighWaterMarkFiles(s.data).Path(ledger.DefaultName), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitFailed, rotate...), "belongs to another user")
-	require.NoError(t, os.Chown(datadir.MarkFiles(s.data).Path(ledger.DefaultName), 0, 0))
+	require.NoError(t, os.Chown(datadir.HighWaterMarkFiles(s.data).Path(ledger.DefaultName), 0, 0))
 	s.token(s.data, "one")
 	require.NoError(t, os.Chown(filepath.Join(datadir.TokenFolder(s.data), "tokens.json"), stranger, stranger))
 	require.Contains(t, s.colophon(cli.ExitUsage, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "belongs to another user")
@@ -222,7 +222,7 @@ func TestNamedFilesThatOthersCanChange(t *testing.T) {
 		{0o644, 0o644, 0o600, "anyone can read or write "},
 		{0o644, 0o640, 0o600, "tls-cert"}, // the certificate file contains no certificate
 	} {
-		config := server.Config{TLSCert: write("cert", "x", c.cert), TLSKey: write("key", "x", c.key), TLSClientCA: write("ca", "x", c.ca)}
+		config := server.Config{TLSCertFile: write("cert", "x", c.cert), TLSKeyFile: write("key", "x", c.key), TLSClientCAFile: write("ca", "x", c.ca)}
 		_, err := server.LoadTLSFiles(config, slog.New(slog.DiscardHandler))
 		require.ErrorContains(t, err, c.says)
 	}

@@ -66,9 +66,9 @@ uses the folder.`,
 			return fsck(command.Context(), c, o)
 		},
 	}
-	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` with the database and keys, or COLOPHON_DATA")
 	url.bind(command.Flags(), "log")
-	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the one ledger to check; default all")
+	command.Flags().StringVar(&o.ledger, "ledger", "", "`name` of the ledger to check; the default is all ledgers")
 	command.Flags().StringVar(&o.key, "key", "", "verifier `key`, or a file with verifier keys; default from the folder's keys")
 	command.Flags().BoolVar(&o.json, "json", false, "print the findings as JSON")
 	return command
@@ -119,7 +119,7 @@ func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, 
 func notePending(ctx context.Context, c *cli.Console, database *pebble.Database) error {
 	pending, err := database.PendingErasures(ctx)
 	if err == nil && pending.Count > 0 {
-		c.Sayf("the database files may still contain %s of erased content, which the server removes at its next start",
+		c.PrintErrf("the database files may still contain %s of erased content, which the server removes at its next start",
 			cli.FormatCount(uint64(pending.Count), "piece"))
 	}
 	return err
@@ -151,7 +151,7 @@ type damage struct {
 
 // unreadable describes an error from the storage as damage.
 func unreadable(err error) *damage {
-	if stray := (*storage.StrayKey)(nil); errors.As(err, &stray) {
+	if stray := (*storage.StrayKeyError)(nil); errors.As(err, &stray) {
 		return strayDamage(stray)
 	}
 	message := err.Error() + "; restore the folder from a backup"
@@ -174,7 +174,7 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 		}
 		found, report, err := checkLedger(ctx, c, o, database, infos, info)
 		if ctx.Err() != nil {
-			return nil, cli.Exitf(cli.ExitFailed, "interrupted while checking ledger %q", info.Name)
+			return nil, cli.ExitErrorf(cli.ExitFailed, "interrupted while checking ledger %q", info.Name)
 		}
 		if errors.Is(err, storage.ErrDamaged) {
 			found, err = finding{Ledger: info.Name, Damage: unreadable(err)}, nil
@@ -190,9 +190,9 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 	switch {
 	case findings != nil:
 	case o.ledger != "":
-		return nil, cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "ledger %q does not exist in %s; specify an existing ledger with --ledger", o.ledger, o.data)
 	default:
-		return nil, cli.Exitf(cli.ExitUsage, "%s has no ledger; name the data folder with --data", o.data)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "%s has no ledgers; specify the data folder with --data", o.data)
 	}
 	return checkEveryKey(ctx, c, database, findings, walked)
 }
@@ -204,13 +204,13 @@ func checkLedgers(ctx context.Context, c *cli.Console, o fsckOptions, database s
 func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Database, findings []finding, walked map[string]*audit.Report) ([]finding, error) {
 	var expected uint64
 	for _, report := range walked {
-		expected += report.Size + 2*report.UnredactedContents + report.KeyClaims
+		expected += report.Size + 2*report.UnredactedContentCount + report.KeyClaims
 	}
 	bar := cli.NewProgress(c, int64(expected), "checking keys")
-	strays, err := storeaudit.CheckKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
+	strays, err := storeaudit.FindStrayKeys(ctx, database, walked, func(n uint64) { bar.Set(min(n, expected)) })
 	bar.Finish()
 	if ctx.Err() != nil {
-		return nil, cli.Exitf(cli.ExitFailed, "interrupted while checking the keys of the database")
+		return nil, cli.ExitErrorf(cli.ExitFailed, "interrupted while checking the keys of the database")
 	}
 	if err != nil {
 		return findings, err
@@ -229,7 +229,7 @@ func checkEveryKey(ctx context.Context, c *cli.Console, database storage.Databas
 }
 
 // strayDamage describes a stray key as damage.
-func strayDamage(s *storage.StrayKey) *damage {
+func strayDamage(s *storage.StrayKeyError) *damage {
 	message := s.Message + "; copy the folder as it is, and restore it from a backup"
 	position := fmt.Sprintf("at entry %d: ", s.Seq)
 	switch {
@@ -251,7 +251,7 @@ func keysWithoutLedger(data string, infos []storage.LedgerInfo) error {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), suffix)
 		if !slices.ContainsFunc(infos, func(info storage.LedgerInfo) bool { return info.Name == name }) {
-			return cli.Exitf(cli.ExitFailed, "ledger %q is missing, but its signing key %s exists; restore the folder from a backup", name, file)
+			return cli.ExitErrorf(cli.ExitFailed, "ledger %q is missing, but its signing key %s exists; restore the folder from a backup", name, file)
 		}
 	}
 	return nil
@@ -288,7 +288,7 @@ func checkLedger(
 		return finding{}, nil, err
 	}
 	if origin := report.Checkpoint.Origin; report.Damage == nil && origin != info.Origin && head.Size > 0 {
-		report.Damage = &audit.Damage{Kind: audit.DamageHead, Seq: head.Size,
+		report.Damage = &audit.Damage{Kind: audit.DamageKindHead, Seq: head.Size,
 			Message: fmt.Sprintf("the ledger's description has the origin %q, but its checkpoint has %q", info.Origin, origin)}
 	}
 	if report.Damage == nil && head.Size > 0 {
@@ -296,7 +296,7 @@ func checkLedger(
 			return finding{}, nil, err
 		}
 	}
-	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.Contents, Redacted: report.RedactedContents, Keys: report.KeyUses}
+	found := finding{Ledger: info.Name, Events: report.Size, Contents: report.ContentCount, Redacted: report.RedactedContentCount, Keys: report.KeyUses}
 	d := report.Damage
 	if d != nil {
 		report = nil
@@ -306,7 +306,7 @@ func checkLedger(
 		}
 	}
 	if d != nil {
-		found.Damage = &damage{string(d.Kind), d.Seq, d.Tile, d.Name, d.Message, d.Error()}
+		found.Damage = &damage{string(d.Kind), d.Seq, d.TilePath, d.Name, d.Message, d.Error()}
 	}
 	return found, report, nil
 }
@@ -326,7 +326,7 @@ func keysOf(
 		return given, nil, nil, nil // audit.WalkLog reports the damage
 	case slices.ContainsFunc(given, history.Contains):
 		return given, history.Verifiers(), nil, nil
-	case o.key != "" || history.Current().Name() != given[0].Name():
+	case o.key != "" || history.CurrentKey().Name() != given[0].Name():
 		return given, nil, nil, nil // audit.WalkLog reports the wrong key
 	}
 	head, err := store.Head(ctx)
@@ -334,15 +334,15 @@ func keysOf(
 		return nil, nil, nil, err
 	}
 	signed := ""
-	if mark, err := datadir.MarkFiles(o.data).Mark(info.Name); err == nil {
+	if mark, err := datadir.HighWaterMarkFiles(o.data).Mark(info.Name); err == nil {
 		if seen, err := proofs.OpenCheckpoint(mark, given...); err == nil {
-			signed = fmt.Sprintf(" According to the mark, the signing key signed a checkpoint of %d events.", seen.Size)
+			signed = fmt.Sprintf(" According to the high-water mark, the signing key signed a checkpoint of %d events.", seen.Size)
 		}
 	}
-	return history.Verifiers(), nil, &audit.Damage{Kind: audit.DamageRollback, Seq: head.Size, Message: fmt.Sprintf(
+	return history.Verifiers(), nil, &audit.Damage{Kind: audit.DamageKindRollback, Seq: head.Size, Message: fmt.Sprintf(
 		"the log does not contain the signing key in %s. The database is older than the ledger's last key change, or belongs to a different ledger.%s "+
 			"The log verifies with its own current key, %s. Restore a newer backup, or check this log with --key and a key that you trust",
-		datadir.KeyFiles(o.data).Path(info.Name), signed, history.Current())}, nil
+		datadir.KeyFiles(o.data).Path(info.Name), signed, history.CurrentKey())}, nil
 }
 
 // ledgerKeys returns the trusted keys of a ledger: the keys in --key that are named after the
@@ -367,7 +367,7 @@ func ledgerKeys(c *cli.Console, o fsckOptions, infos []storage.LedgerInfo, info 
 	}
 	signer, err := datadir.SigningKeys(c, o.data).Load(info.Name)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "reading the signing key of ledger %q: %w\nGive its verifier key with --key", info.Name, err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "reading the signing key of ledger %q: %w\nSpecify its verifier key with --key", info.Name, err)
 	}
 	return []*proofs.Verifier{signer.Verifier()}, nil
 }
@@ -422,7 +422,7 @@ func checkSignatureCount(ctx context.Context, store storage.Reader, head storage
 	}
 	_, signatures, _ := bytes.Cut(head.Checkpoint, []byte("\n\n"))
 	if got, want := bytes.Count(signatures, []byte("\n")), len(history.SigningKeysAt(head.Size)); got != want {
-		return &audit.Damage{Kind: audit.DamageSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
+		return &audit.Damage{Kind: audit.DamageKindSignature, Seq: head.Size, Message: fmt.Sprintf("the stored checkpoint has %d signatures, but it must have %d at this size", got, want)}, nil
 	}
 	return nil, nil
 }

@@ -278,7 +278,7 @@ func pendingErasure(t *testing.T, data string, all []pebbletest.KeyValue) []pebb
 		digest, err := contentOf(entry[proofs.HashSize:])
 		require.NoError(t, err)
 		if _, err := store.Content(t.Context(), digest); errors.Is(err, storage.ErrNotFound) {
-			return withPending(t, all, numberOf(t, all, ledger.DefaultName), r.Seq, 0, digest, head.Time)
+			return withPending(t, all, numberOf(t, all, ledger.DefaultName), r.Seq, 0, digest, head.TimeMicros)
 		}
 	}
 	t.Fatal("no record has erased content")
@@ -465,7 +465,7 @@ func TestFsckCannotCheckSettings(t *testing.T) {
 		findings, err := fsckKeys(t.Context(), data, put(all, info, bytes.Replace(all[i].Value, []byte(change[0]), []byte(change[1]), 1)))
 		require.Empty(t, damagesOf(findings, err), change[1])
 	}
-	for name, value := range map[string]string{"log": ledger.PublicLog, "unregistered_sources": ledger.UnregisteredSourcesReject, "otlp_content": ledger.TelemetryContentHashes} {
+	for name, value := range map[string]string{"log": ledger.LogVisibilityPublic, "unregistered_sources": ledger.UnregisteredSourcesReject, "otlp_content": ledger.TelemetryContentHashes} {
 		setting := append(binary.BigEndian.AppendUint32([]byte{'s'}, numberOf(t, all, ledger.DefaultName)), name...)
 		findings, err := fsckKeys(t.Context(), data, put(all, setting, []byte(value)))
 		require.Empty(t, damagesOf(findings, err), name)

@@ -215,7 +215,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	for i := range texts {
 		texts[i] = s.token(s.data, fmt.Sprint("t", i))
 	}
-	reserve := filepath.Join(datadir.TokenFolder(s.data), access.ReserveFileName)
+	reserve := filepath.Join(datadir.TokenFolder(s.data), access.DiskReserveFileName)
 	require.FileExists(t, reserve)
 	free := ballast(t, disk, 0)
 	server := startFull(t, s.data)
@@ -276,7 +276,7 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
+	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount the file system for writing")
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, ""))
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }

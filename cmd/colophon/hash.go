@@ -27,7 +27,7 @@ or no such file.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			kind := record.Kind(args[0])
 			if !slices.Contains(record.RecordKinds[:], kind) {
-				return cli.Exitf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.RecordKinds)
+				return cli.ExitErrorf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.RecordKinds)
 			}
 			body, err := c.ReadFile(args[1])
 			if err != nil {
@@ -39,10 +39,10 @@ or no such file.`,
 }
 
 func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
-	r, err := record.NoLimits().Parse(kind, body)
+	r, err := record.NoLimits().ParseRecord(kind, body)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
-			c.Sayf("%s", wire.FieldProblem{Pointer: p.Pointer, Detail: p.Detail})
+			c.PrintErrf("%s", wire.FieldProblem{Pointer: p.Pointer, Detail: p.Detail})
 		}
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
@@ -50,5 +50,5 @@ func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
 		return err
 	}
 	defer r.Release()
-	return cli.PrintJSON(c.Out, r.AppendComputed(nil))
+	return cli.PrintJSON(c.Out, r.AppendComputedJSON(nil))
 }

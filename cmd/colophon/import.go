@@ -117,35 +117,35 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	switch o.onMismatch {
 	case "", ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject:
 	default:
-		return cli.Exitf(cli.ExitUsage, "--on-mismatch: %q is not valid; use accept or reject", o.onMismatch)
+		return cli.ExitErrorf(cli.ExitUsage, "--on-mismatch: %q is not valid; use accept or reject", o.onMismatch)
 	}
 	if o.kind != "" && !slices.Contains(record.RecordKinds[:], record.Kind(o.kind)) {
-		return cli.Exitf(cli.ExitUsage, "--kind: %q is not a kind of record; use %s", o.kind, strings.Join(completion.AddPrefix("", record.RecordKinds[:]), ", "))
+		return cli.ExitErrorf(cli.ExitUsage, "--kind: %q is not a kind of record; use %s", o.kind, strings.Join(completion.AddPrefix("", record.RecordKinds[:]), ", "))
 	}
 	native, err := o.native()
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	size, err := checkFiles(files, native != nil && importer.AcceptsFolders(native.Format))
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	if o.report != "" {
 		f, err := os.Create(o.report)
 		if err != nil {
-			return cli.Exitf(cli.ExitUsage, "--report: %w", err)
+			return cli.ExitErrorf(cli.ExitUsage, "--report: %w", err)
 		}
 		defer func() {
 			if err := f.Close(); err != nil {
-				c.Sayf("--report: %v", err)
+				c.PrintErrf("--report: %v", err)
 			}
 		}()
-		native.Report = f
+		native.ReportWriter = f
 	}
 	if native != nil && native.DryRun {
 		tally, err := importer.Run(ctx, nil, importer.Options{MaxLineBytes: int(o.maxLine), Stdin: c.In, Native: native}, files)
 		if err == nil {
-			c.Sayf("dry run: nothing was sent")
+			c.PrintErrf("dry run: nothing was sent")
 		}
 		return report(c, tally, err)
 	}
@@ -160,14 +160,14 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	attempts := 1
 	notify := func(err error, failures int, pause time.Duration) {
 		attempts = failures + 1
-		bar.Sayf("%v; retrying in %.1f s (retry %d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
+		bar.Printf("%v; retrying in %.1f s (retry %d of %d)", server.Explain(err), pause.Seconds(), failures, o.retries)
 	}
-	patient, err := server.NewClient(client.WithRetries(client.RetryPolicy{MaxAttempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
+	patient, err := server.NewClient(client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: max(0, o.retries) + 1, LongestPause: time.Minute, Notify: notify}))
 	if err != nil {
 		return err
 	}
 	tally, err := importer.Run(ctx, patient.Ledger(o.ledger),
-		importer.Options{OnMismatch: o.onMismatch, MaxLineBytes: int(o.maxLine), Stdin: c.In, OnRead: bar.Add, Native: native, DefaultKind: o.kind}, files)
+		importer.Options{MismatchPolicy: o.onMismatch, MaxLineBytes: int(o.maxLine), Stdin: c.In, OnRead: bar.Add, Native: native, DefaultKind: o.kind}, files)
 	bar.Finish()
 	if err != nil {
 		err = explainImport(ctx, server, err, attempts)
@@ -192,7 +192,7 @@ func report(c *cli.Console, tally *importer.Tally, err error) error {
 func (o *importOptions) native() (*importer.NativeOptions, error) {
 	if o.format == "" {
 		if o.zone != "" || o.project != "" || o.subject != "" || o.report != "" || o.dryRun {
-			return nil, errors.New("--zone, --project, --subject, --report, and --dry-run need --format")
+			return nil, errors.New("--zone, --project, --subject, --report, and --dry-run require --format")
 		}
 		return nil, nil
 	}
@@ -213,17 +213,17 @@ func (o *importOptions) native() (*importer.NativeOptions, error) {
 }
 
 // explainImport adds advice to the error that stopped an import.
-func explainImport(ctx context.Context, server *remote.Server, err error, attempts int) error {
+func explainImport(ctx context.Context, server *remote.Connection, err error, attempts int) error {
 	problem := (*client.Error)(nil)
 	switch {
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted; run the same import again to continue")
+		return cli.ExitErrorf(cli.ExitFailed, "interrupted; run the same import again to continue")
 	case errors.Is(err, client.ErrTLSMismatch):
 		return server.ExplainFatal(err)
 	case errors.As(err, &problem) && !problem.Temporary():
 		return fmt.Errorf("the server refused the import: %w", server.Explain(err))
 	}
-	return cli.Exitf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
+	return cli.ExitErrorf(cli.ExitUnreachable, "giving up after %s: %w\nRun the same import again to continue", cli.FormatCount(uint64(attempts), "attempt"), server.Explain(err))
 }
 
 // printTally prints the tally as a table to standard output. It prints the first failures and the
@@ -238,7 +238,7 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 	total := t.Total()
 	fmt.Fprintf(&table, row, "total", total.Accepted, total.Replayed, total.Mismatched, total.Incomplete, total.Refused)
 	for _, part := range fields.IPCParts {
-		if n := t.MissingParts[part]; n > 0 {
+		if n := t.MissingPartCounts[part]; n > 0 {
 			fmt.Fprintf(&table, "%s without %s\n", cli.FormatCount(uint64(n), "record"), part)
 		}
 	}
@@ -256,25 +256,25 @@ func printTally(c *cli.Console, t *importer.Tally) error {
 		return err
 	}
 	for _, warning := range t.Warnings {
-		c.Sayf("%s", warning)
+		c.PrintErrf("%s", warning)
 	}
 	for _, note := range t.MismatchNotes {
-		c.Sayf("%s", note)
+		c.PrintErrf("%s", note)
 	}
 	if more := total.Mismatched - len(t.MismatchNotes); more > 0 {
-		c.Sayf("and %d more lines with wrong claims", more)
+		c.PrintErrf("and %d more lines have wrong claims", more)
 	}
-	for _, left := range t.LeftOutNotes {
-		c.Sayf("%s", left)
+	for _, left := range t.LeftOutMemberNotes {
+		c.PrintErrf("%s", left)
 	}
-	if more := t.LeftOutCount - len(t.LeftOutNotes); more > 0 {
-		c.Sayf("and %d more members were left out; use --report to list all of them", more)
+	if more := t.LeftOutMemberCount - len(t.LeftOutMemberNotes); more > 0 {
+		c.PrintErrf("and %d more members were left out; use --report to list all of them", more)
 	}
 	for _, failure := range t.Failures {
-		c.Sayf("%s", failure)
+		c.PrintErrf("%s", failure)
 	}
 	if more := total.Refused - len(t.Failures); more > 0 {
-		c.Sayf("and %d more lines failed", more)
+		c.PrintErrf("and %d more lines failed", more)
 	}
 	return nil
 }
@@ -301,13 +301,13 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 			continue
 		}
 		if info.IsDir() {
-			return 0, fmt.Errorf("%s is a folder; name the files in it", name)
+			return 0, fmt.Errorf("%s is a folder; specify the files in it", name)
 		}
 		size += info.Size()
 		known = known && info.Mode().IsRegular()
 	}
 	if stdin > 1 {
-		return 0, errors.New("standard input can be read only once; give - only once")
+		return 0, errors.New("standard input can be read only once; specify - only once")
 	}
 	if !known {
 		return -1, nil
@@ -317,15 +317,15 @@ func checkFiles(files []string, folders bool) (size int64, err error) {
 
 // checkWritable returns an error if the ledger does not exist or is frozen, so that import fails
 // before it sends anything.
-func checkWritable(ctx context.Context, server *remote.Server, name string) error {
+func checkWritable(ctx context.Context, server *remote.Connection, name string) error {
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return cli.Exitf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.NoGrantHint(), name)
+		return cli.ExitErrorf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.NoGrantHint(), name)
 	case err != nil:
 		return server.ExplainFatal(err)
 	case description.Frozen:
-		return cli.Exitf(cli.ExitFailed, "ledger %q is frozen and accepts no records; name another with --ledger", name)
+		return cli.ExitErrorf(cli.ExitFailed, "ledger %q is frozen and accepts no records; specify another ledger with --ledger", name)
 	}
 	return nil
 }

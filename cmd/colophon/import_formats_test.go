@@ -137,15 +137,15 @@ func TestImportOfEachFormat(t *testing.T) {
 
 	url, stop := ledgertest.Serve(t, filepath.Join(dir, "data"))
 	defer stop()
-	log := writeNative(t, join(formats.AxisLog, n), dir, "run_log.jsonl")
-	for i, save := range nativeRecords(t, oracle, formats.AxisSave, n) {
+	log := writeNative(t, join(formats.AxisLabLog, n), dir, "run_log.jsonl")
+	for i, save := range nativeRecords(t, oracle, formats.AxisLabSave, n) {
 		writeSave(t, save, filepath.Join(dir, "saves", fmt.Sprint(i)))
 	}
-	for i, set := range nativeRecords(t, oracle, formats.Citations, n) {
+	for i, set := range nativeRecords(t, oracle, formats.CitationsFile, n) {
 		writeNative(t, set, dir, "runs", fmt.Sprint(i), "citations.json")
 	}
 	cache := writeNative(t, nativeRecords(t, oracle, formats.ValidationCache, 1)[0], dir, "cache.json")
-	rows := nativeRecords(t, oracle, formats.Providence, n)
+	rows := nativeRecords(t, oracle, formats.ProvidenceCache, n)
 	lines := writeNative(t, bytes.Join(rows, []byte("\n")), dir, "rows.ndjson")
 	database := filepath.Join(dir, "cache.db")
 	writeSQLite(t, rows, database)
@@ -199,7 +199,7 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	require.Regexp(t, `ipc_record +1 +0 +0 +1 +1\n`, out.String())
 	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run must report it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
-	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: it has no time zone; specify one to use it as the timestamp\n")
+	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: the value has no time zone; specify a zone to use the value as the timestamp\n")
 	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
 	require.Contains(t, errs.String(), "run_log.jsonl:3: must be a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")

@@ -97,7 +97,7 @@ func TestImportContinuesAfterInterruptions(t *testing.T) {
 		},
 	)
 	var out, errs bytes.Buffer
-	c := &cli.Console{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(string) (string, bool) { return "", false }}
+	c := &cli.Console{In: strings.NewReader(""), Out: &out, Err: &errs, LookupEnv: func(string) (string, bool) { return "", false }}
 	options := importOptions{server: remote.Options{URL: server}, ledger: "default", retries: 4, maxLine: 1 << 20}
 	require.NoError(t, runImport(context.Background(), c, options, []string{name}), errs.String())
 	require.Regexp(t, `total +10 +0 +0 +0`, out.String())

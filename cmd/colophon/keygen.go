@@ -34,7 +34,7 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 				origin = "colophon.invalid/" + key.Fingerprint()
 			}
 			if err := ledger.CheckOrigin(origin); err != nil {
-				return cli.Exitf(cli.ExitUsage, "--origin %q: %w", origin, err)
+				return cli.ExitErrorf(cli.ExitUsage, "--origin %q: %w", origin, err)
 			}
 			signer, err := key.Signer(origin)
 			if err != nil {
@@ -61,7 +61,7 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 func writeSecret(path, secret string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.Exitf(cli.ExitUsage, "%s already exists, and keygen does not overwrite it; choose another file", path)
+		return cli.ExitErrorf(cli.ExitUsage, "%s already exists, and keygen does not overwrite it; choose another file", path)
 	}
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ there are no other changes.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if k.key == "" && k.data == "" {
-				k.Sayf("the server's answer is not verified; to check it, use --key with a key that you trust")
+				k.PrintErrf("the server's response is not verified; to verify it, use --key with a key that you trust")
 			}
 			return k.list(command, args[0])
 		},
@@ -125,7 +125,7 @@ only the old key then need the new one.`
 // other error unchanged.
 func explainKeys(err error) error {
 	if errors.Is(err, ledger.ErrUnknownLedger) || errors.Is(err, ledger.ErrKeyOverlap) || errors.Is(err, ledger.ErrNoKeyOverlap) {
-		return cli.Exitf(cli.ExitFailed, "%w", err)
+		return cli.ExitErrorf(cli.ExitFailed, "%w", err)
 	}
 	return err
 }
@@ -216,7 +216,7 @@ func checkedKeys(ctx context.Context, log storage.Reader) (*proofs.KeyHistory, e
 	}
 	head, err := log.Head(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading the head: %w", err)
+		return nil, fmt.Errorf("reading the head of the log: %w", err)
 	}
 	if _, err := proofs.OpenCheckpoint(head.Checkpoint, keys.Verifiers()...); err != nil {
 		return nil, fmt.Errorf("%w: verifying the stored checkpoint: %w", ledger.ErrDamaged, err)
@@ -232,7 +232,7 @@ func (k *keysCommand) withHost(command *cobra.Command, f func(*ledger.Host) erro
 		return err
 	}
 	host, err := ledger.OpenHost(ctx, database, datadir.SigningKeys(k.Console, k.data), func(string) ledger.Config {
-		return ledger.Config{Logger: k.WarningLogger(), HighWaterMarks: datadir.MarkFiles(k.data)}
+		return ledger.Config{Logger: k.WarningLogger(), HighWaterMarks: datadir.HighWaterMarkFiles(k.data)}
 	})
 	if err != nil {
 		return errors.Join(datadir.ExplainOpenError(err, k.data), database.Close())
@@ -251,7 +251,7 @@ func (k *keysCommand) trustedOf(keys *proofs.KeyHistory) ([]*proofs.Verifier, er
 		return nil, err
 	}
 	if !slices.ContainsFunc(trusted, keys.Contains) {
-		return nil, cli.Exitf(cli.ExitFailed, "no key given with --key belongs to this ledger; do not trust the listed keys")
+		return nil, cli.ExitErrorf(cli.ExitFailed, "none of the keys given with --key belongs to this ledger; do not trust the ledger's list of keys")
 	}
 	return trusted, nil
 }
@@ -265,9 +265,9 @@ func (k *keysCommand) print(keys *proofs.KeyHistory) error {
 
 func printKeys(out io.Writer, keys *proofs.KeyHistory) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "signs\t%s\n", keys.Current())
+	fmt.Fprintf(table, "signs\t%s\n", keys.CurrentKey())
 	for _, r := range keys.ReplacedKeys() {
-		if size, retired := r.Verifier.SignedUpTo(); retired {
+		if size, retired := r.Verifier.RetirementSize(); retired {
 			fmt.Fprintf(table, "signed up to size %d\t%s\n", size, r.Verifier)
 		} else {
 			fmt.Fprintf(table, "also signs, since event %d\t%s\n", r.ReplacedAtSeq, r.Verifier)

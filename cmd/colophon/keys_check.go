@@ -20,11 +20,11 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 	}
 	checkpoint, err := listed.OpenCheckpoint(log.Checkpoint(), trusted...)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: it does not match the checkpoint: %w", err)
+		return cli.ExitErrorf(cli.ExitFailed, "do not trust the server's list of keys: it does not match the checkpoint: %w", err)
 	}
 	found, err := readKeysFromTree(ctx, log, checkpoint, listed)
 	if err != nil {
-		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: the log does not confirm it: %w", err)
+		return cli.ExitErrorf(cli.ExitFailed, "do not trust the server's list of keys: the log does not confirm it: %w", err)
 	}
 	before, err := json.Marshal(listed)
 	if err != nil {
@@ -35,7 +35,7 @@ func checkServedKeys(ctx context.Context, from *fetch.Client, listed *proofs.Key
 		return err
 	}
 	if string(before) != string(after) {
-		return cli.Exitf(cli.ExitFailed, "do not trust the server's list of keys: it differs from the keys in the log. The server lists:\n%s\nThe log contains:\n%s", before, after)
+		return cli.ExitErrorf(cli.ExitFailed, "do not trust the server's list of keys: it differs from the keys in the log. The server lists:\n%s\nThe log contains:\n%s", before, after)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func readKeysFromTree(ctx context.Context, log *fetch.Log, checkpoint proofs.Che
 	}
 	prover := proofs.NewProver(tree.Snapshot(), nil, read)
 	entryAt := func(seq uint64) ([]byte, error) {
-		path, err := prover.Inclusion(seq, checkpoint.Size)
+		path, err := prover.InclusionProof(seq, checkpoint.Size)
 		if err != nil {
 			return nil, err
 		}

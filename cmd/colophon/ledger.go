@@ -34,7 +34,7 @@ func newLedger(c *cli.Console) *cobra.Command {
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	l.server.Bind(c, command.PersistentFlags())
-	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's answer as JSON")
+	command.PersistentFlags().BoolVar(&l.json, "json", false, "print the server's response as JSON")
 	command.AddCommand(l.newCreate(), l.newList(), l.newPublish(), l.newUnpublish(), l.newSources(), l.newOTLP(), l.newFreeze())
 	return command
 }
@@ -147,7 +147,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 			fmt.Fprintf(table, "  sources\tcitations of unregistered sources are refused\n")
 		}
 		if l.OTLPContent == "hashes" {
-			fmt.Fprintf(table, "  OTLP\tonly the hashes of what arrives are kept\n")
+			fmt.Fprintf(table, "  OTLP\tonly the hashes of the received content are kept\n")
 		}
 		fmt.Fprintf(table, "  created\t%s\n", createdAt(l))
 		fmt.Fprintf(table, "  origin\t%s\n", l.Origin)

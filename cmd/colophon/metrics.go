@@ -68,7 +68,7 @@ func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *u
 func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, database storage.Database, size *uint64) error {
 	log, head, err := ledgerLog(ctx, database, o.ledger)
 	if errors.Is(err, storage.ErrNotFound) {
-		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", o.ledger, o.data)
+		return cli.ExitErrorf(cli.ExitUsage, "ledger %q does not exist in %s; specify an existing ledger with --ledger", o.ledger, o.data)
 	}
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 		size = &head.Size
 	}
 	if *size > head.Size {
-		return cli.Exitf(cli.ExitUsage, "ledger %q has only %d events, but --as-of is %d; use a smaller value", o.ledger, head.Size, *size)
+		return cli.ExitErrorf(cli.ExitUsage, "ledger %q has only %d events, but --as-of is %d; use a smaller value", o.ledger, head.Size, *size)
 	}
 	dir, err := os.MkdirTemp("", "colophon-metrics-")
 	if err != nil {
@@ -88,7 +88,7 @@ func printLedgerMetrics(ctx context.Context, c *cli.Console, o offlineOptions, d
 
 // foldMetrics builds an index in dir from the first size events of a log and prints its metrics.
 func foldMetrics(ctx context.Context, c *cli.Console, name string, log storage.Reader, size uint64, dir string) error {
-	folded, err := query.OpenIndex(index.Config{Dir: filepath.Join(dir, "index"), Log: c.WarningLogger()})
+	folded, err := query.OpenIndex(index.Config{Dir: filepath.Join(dir, "index"), Logger: c.WarningLogger()})
 	if err != nil {
 		return err
 	}

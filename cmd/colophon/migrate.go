@@ -39,7 +39,7 @@ folder or database, 4 another process uses the folder, 5 the source is damaged.`
 		},
 	}
 	command.Flags().StringVar(&o.Source, "from", "", "data `folder`, or URL of a PostgreSQL database, that has the ledgers")
-	command.Flags().StringVar(&o.Target, "to", "", "URL of a PostgreSQL database, or data `folder`, that receives them")
-	command.Flags().BoolVar(&o.Undo, "undo", false, "undo the move with these arguments, if nothing was written to the target")
+	command.Flags().StringVar(&o.Target, "to", "", "URL of a PostgreSQL database, or data `folder`, that receives the ledgers")
+	command.Flags().BoolVar(&o.Undo, "undo", false, "undo the earlier move with the same --from and --to, if nothing has been written to the target since")
 	return command
 }

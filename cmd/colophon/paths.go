@@ -22,7 +22,7 @@ import (
 type pathsCommand struct {
 	*cli.Console
 	from            remote.Options
-	server          *remote.Server // set by connect
+	server          *remote.Connection // set by connect
 	ledger, project string
 	build           string
 	branch, base    string // used only by the check subcommand
@@ -50,7 +50,7 @@ which shows how the paths of a project change from build to build.`,
 func (p *pathsCommand) newCheck() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check DIR",
-		Short: "Post the paths of a build, and report what is not validated",
+		Short: "Post the paths of a build, and report which paths are not validated",
 		Long: `Post the paths of a build, and report what is not validated. DIR is the folder of a built
 story. check takes the routes and their texts from one of these, in DIR or in its folder
 dist:
@@ -86,7 +86,7 @@ func (p *pathsCommand) checkFlags(flags *pflag.FlagSet) {
 // connect checks the flags that all paths commands need, and connects to the server.
 func (p *pathsCommand) connect() (err error) {
 	if p.project == "" || p.build == "" {
-		return cli.Exitf(cli.ExitUsage, "--project and --build are required: name the story and the build")
+		return cli.ExitErrorf(cli.ExitUsage, "--project and --build are required: name the story and the build")
 	}
 	p.server, err = p.from.Connect(p.Console)
 	return err
@@ -100,10 +100,10 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 	}
 	found, err := story.ReadPaths(os.DirFS(dir))
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%s: %w", dir, err)
+		return cli.ExitErrorf(cli.ExitUsage, "%s: %w", dir, err)
 	}
 	if len(found) == 0 {
-		return cli.Exitf(cli.ExitUsage, "%s: the folder contains no built paths; build the story first", dir)
+		return cli.ExitErrorf(cli.ExitUsage, "%s: the folder contains no built paths; build the story first", dir)
 	}
 	texts, last, err := p.post(ctx, found)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *pathsCommand) check(ctx context.Context, dir string) error {
 		return err
 	}
 	if n := report.CountUnvalidated(); n > 0 {
-		return cli.Exitf(cli.ExitFailed, "%s not validated", cli.FormatCount(uint64(n), "path"))
+		return cli.ExitErrorf(cli.ExitFailed, "the build has %s without a validation", cli.FormatCount(uint64(n), "path"))
 	}
 	return nil
 }
@@ -177,13 +177,13 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 	}
 	if base.Base == nil {
 		if base.UnknownBase != nil {
-			r.UnknownBase = *base.UnknownBase
+			r.UnknownBaseBuild = *base.UnknownBase
 		}
 		for row, err := range p.paths().List(p.project, &client.PathFilter{QueryOptions: options, Build: p.build}).All(ctx) {
 			if err != nil {
 				return nil, err
 			}
-			c := story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
+			c := story.ComparedPath{PathID: row.PathID, Route: row.Route, Status: row.Category, Validated: row.Validated}
 			clearForeignValidation(&c, row.Seq, texts)
 			r.Paths = append(r.Paths, c)
 		}
@@ -205,17 +205,17 @@ func (p *pathsCommand) report(ctx context.Context, texts map[uint64]string, last
 
 // baseOf returns the server's row for the build. The row names the base build with which the server
 // compares the build.
-func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.Build, error) {
+func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wire.BuildRow, error) {
 	for build, err := range p.paths().Builds(p.project, o).All(ctx) {
 		if err != nil || build.Build == p.build {
 			return build, err
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always reaches the same server", p.build)
+	return nil, cli.ExitErrorf(cli.ExitFailed, "the server does not list build %q, which was just posted; check that the URL always reaches the same server", p.build)
 }
 
-func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.CheckedPath, error) {
-	c := &story.CheckedPath{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
+func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.ComparedPath, error) {
+	c := &story.ComparedPath{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
 	for _, rename := range row.Renamed {
 		c.SameTextRoutes = append(c.SameTextRoutes, rename.Route)
 	}
@@ -243,11 +243,11 @@ func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, te
 // clearForeignValidation reports whether the record with the given seq was posted from the folder. The record
 // is the latest one of a path in the build. If it was posted from elsewhere, its validation does not apply to
 // the text in the folder, so clearForeignValidation clears the validation in c.
-func clearForeignValidation(c *story.CheckedPath, seq uint64, texts map[uint64]string) bool {
+func clearForeignValidation(c *story.ComparedPath, seq uint64, texts map[uint64]string) bool {
 	_, posted := texts[seq]
 	if !posted {
 		c.Validated = false
-		c.NoDiffReason = "The latest record of this path in the build is not from this folder. Give each build its own name."
+		c.NoDiffReason = "The latest record of this path in the build was not posted from this folder. Give each build its own name."
 	}
 	return posted
 }
@@ -280,13 +280,13 @@ server cannot be reached.`,
 		RunE: func(command *cobra.Command, args []string) error { return v.run(command.Context(), args) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&v.request.Status, "status", "", "only paths that are new, modified, unchanged, or incomparable (`category`)")
-	flags.StringVar(&v.reason, "reason", "", "`reason`; it stays in the log")
-	flags.StringVar(&v.request.OriginalActor, "original-actor", "", "`name` of the person or service that validated them in another system")
+	flags.StringVar(&v.request.Status, "status", "", "select only the paths of this `category`: new, modified, unchanged, or incomparable")
+	flags.StringVar(&v.reason, "reason", "", "`reason` for the validation or its withdrawal; it stays in the log")
+	flags.StringVar(&v.request.OriginalActor, "original-actor", "", "`name` of the person or service that validated the paths in another system")
 	flags.StringVar(&v.request.Timestamp, "timestamp", "", "`time` of the validation in another system (RFC 3339)")
 	flags.BoolVar(&v.undo, "undo", false, "withdraw validations")
 	flags.BoolVar(&v.dryRun, "dry-run", false, "report what validate would do, without doing it")
-	flags.BoolVar(&v.json, "json", false, "print the server's answer as JSON")
+	flags.BoolVar(&v.json, "json", false, "print the server's response as JSON")
 	return command
 }
 
@@ -310,7 +310,7 @@ func (v *validateCommand) run(ctx context.Context, ids []string) error {
 		return err
 	}
 	if len(done.Refused) > 0 {
-		return cli.Exitf(cli.ExitFailed, "%s refused: not in the build, or changed in the meantime", cli.FormatCount(uint64(len(done.Refused)), "path"))
+		return cli.ExitErrorf(cli.ExitFailed, "the server refused %s: each refused path is missing from the build, or has changed in the meantime", cli.FormatCount(uint64(len(done.Refused)), "path"))
 	}
 	return nil
 }
@@ -322,23 +322,23 @@ func (v *validateCommand) print(done *wire.PathValidationsResult) error {
 	t := cli.NewTable(v.Out, cli.TextColumn("path"), cli.TextColumn("fingerprint"), cli.NumberColumn("record"), cli.TextColumn("event"))
 	var rows [][]string
 	for _, p := range done.Paths {
-		event := cli.NoValue
+		event := cli.NoValueCell
 		if p.Seq > 0 {
 			event = cli.FormatUint(p.Seq)
 		}
 		rows = append(rows, []string{cli.QuoteCell(p.PathID), cli.QuoteOptionalCell(p.ContentFingerprint), cli.FormatUint(p.RecordSeq), event})
 	}
 	for _, p := range done.Refused {
-		rows = append(rows, []string{cli.QuoteCell(p.PathID), cli.NoValue, cli.NoValue, "refused: " + cli.QuoteCell(p.Reason)})
+		rows = append(rows, []string{cli.QuoteCell(p.PathID), cli.NoValueCell, cli.NoValueCell, "refused: " + cli.QuoteCell(p.Reason)})
 	}
 	if len(rows) > 0 {
-		if err := t.Write(rows); err != nil {
+		if err := t.WriteRows(rows); err != nil {
 			return err
 		}
 	}
 	if done.DryRun {
-		v.Sayf("dry run: nothing was recorded")
+		v.PrintErrf("dry run: nothing was recorded")
 	}
-	v.Sayf("%s unchanged", cli.FormatCount(done.Unchanged, "path"))
+	v.PrintErrf("%s unchanged", cli.FormatCount(done.Unchanged, "path"))
 	return nil
 }

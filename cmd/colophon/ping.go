@@ -13,11 +13,11 @@ func newPing(c *cli.Console) *cobra.Command {
 	var server remote.Options
 	command := &cobra.Command{
 		Use:   "ping",
-		Short: "Check whether a server answers",
-		Long: `Check whether a server answers. Use ping for the health check of a container, which has
+		Short: "Check whether a server responds",
+		Long: `Check whether a server responds. Use ping for the health check of a container that has
 no other HTTP client. ping needs no token.
 
-Exit codes: 0 the server answers, 1 it answers with an error, 3 it does not answer.`,
+Exit codes: 0 the server responds, 1 it responds with an error, 3 it does not respond.`,
 		Example: `  colophon ping --server https://ledger.example.org`,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {

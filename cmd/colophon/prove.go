@@ -47,19 +47,19 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 	flags := command.Flags()
 	p.server.Bind(c, flags)
 	remote.BindLedgerFlag(c, flags, &p.ledger)
-	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; NAME#2 is the second stage of this name, and so on")
-	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, from 0")
-	flags.BoolVar(&p.embed, "embed", false, "add the ledger's text of the part to the proof")
+	flags.StringVar(&p.stage, "stage", "", "`name` of the stage; NAME#2 is the second stage with this name, and so on")
+	flags.IntVar(&p.citation, "citation", -1, "`number` of the citation, counted from 0")
+	flags.BoolVar(&p.embed, "embed", false, "add the text of the stage or citation to the proof, as stored in the ledger")
 	return command
 }
 
 func (p *proveCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%q is not a record number; use the seq of a record", arg)
+		return cli.ExitErrorf(cli.ExitUsage, "%q is not a valid seq; give the sequence number of a record, such as 41", arg)
 	}
 	if (p.stage == "") == (p.citation < 0) {
-		return cli.Exitf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")
+		return cli.ExitErrorf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")
 	}
 	server, err := p.server.Connect(p.Console)
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *proveCommand) run(ctx context.Context, arg string) error {
 	return err
 }
 
-func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uint64) (*proofs.NestedProof, error) {
+func (p *proveCommand) proof(ctx context.Context, server *remote.Connection, seq uint64) (*proofs.NestedProof, error) {
 	query := url.Values{"stage": {p.stage}}
 	if p.stage == "" {
 		query = url.Values{"citation": {strconv.Itoa(p.citation)}}
@@ -96,7 +96,7 @@ func (p *proveCommand) proof(ctx context.Context, server *remote.Server, seq uin
 		err = p.checkAnswer(n, seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+		return nil, fmt.Errorf("reading the server's response: %w", err)
 	}
 	return n, nil
 }
@@ -152,10 +152,10 @@ var stageTexts = map[string][]textPlace{
 
 // textOf fetches the text that a proof covers from the record's content. It tries each place where
 // the text may be, and returns the first text that matches the proof.
-func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) ([]byte, error) {
+func textOf(ctx context.Context, server *remote.Connection, n *proofs.NestedProof) ([]byte, error) {
 	var event pyjson.Document
 	if err := event.Parse(n.Receipt.Proof.Event); err != nil {
-		return nil, fmt.Errorf("reading the event: %w", err)
+		return nil, fmt.Errorf("parsing the event in the proof: %w", err)
 	}
 	var places []textPlace
 	if n.Citation != nil {
@@ -175,7 +175,7 @@ func textOf(ctx context.Context, server *remote.Server, n *proofs.NestedProof) (
 			return text, nil
 		}
 	}
-	return nil, cli.Exitf(cli.ExitFailed, "the ledger has no text for the requested part: the record contains only the part's hash, or the hash covers several texts; omit --embed")
+	return nil, cli.ExitErrorf(cli.ExitFailed, "the ledger has no text for the requested part: the record contains only the part's hash, or the hash covers several texts; omit --embed")
 }
 
 // in returns the text that p identifies within a piece of content. It returns false if the piece

@@ -60,7 +60,7 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 	hash := ""
 	if err != nil || len(arg) == 2*len(proofs.Hash{}) {
 		if hash = strings.ToLower(arg); !cli.IsHashPrefix(hash) {
-			return cli.Exitf(cli.ExitUsage, "%q is neither a seq nor 8 to 64 hexadecimal digits of an event_hash; to find a record by run ID, label, or words, use colophon drift search", arg)
+			return cli.ExitErrorf(cli.ExitUsage, "%q is neither a seq nor 8 to 64 hexadecimal digits of an event_hash; to find a record by run ID, label, or words, use colophon drift search", arg)
 		}
 	}
 	server, err := r.server.Connect(r.Console)
@@ -81,18 +81,18 @@ func (r *receiptCommand) run(ctx context.Context, arg string) error {
 		return server.ExplainFatal(err)
 	}
 	if err := r.checkAnswer(answer.Body, seq, hash); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+		return fmt.Errorf("reading the server's response: %w", err)
 	}
 	_, err = fmt.Fprintf(r.Out, "%s\n", bytes.TrimRight(answer.Body, "\n"))
 	return err
 }
 
 // seqOf returns the seq of the event whose hash begins with the given hex digits.
-func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Server, hash string) (uint64, error) {
+func (r *receiptCommand) seqOf(ctx context.Context, server *remote.Connection, hash string) (uint64, error) {
 	answer, err := server.Do(ctx, client.Request{Path: remote.LedgerPath(r.ledger) + "/events/" + hash})
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return 0, cli.Exitf(cli.ExitFailed, "%w; if the hash is not an event_hash, run colophon drift search %s to find the record", server.ExplainFatal(err), hash)
+		return 0, cli.ExitErrorf(cli.ExitFailed, "%w; if the hash is not an event_hash, run colophon drift search %s to find the record", server.ExplainFatal(err), hash)
 	case err != nil:
 		return 0, server.ExplainFatal(err)
 	}

@@ -57,17 +57,17 @@ run, then the result with its receipts.`,
 	flags := command.Flags()
 	r.server.Bind(c, flags)
 	remote.BindLedgerFlag(c, flags, &r.ledger)
-	flags.StringVar(&r.request.Reason, "reason", "", "`reason` of the redaction; it stays in the log")
+	flags.StringVar(&r.request.Reason, "reason", "", "`reason` for the redaction; it stays in the log")
 	r.choice.bind(flags)
 	flags.BoolVar(&r.dryRun, "dry-run", false, "report what redact would erase, without erasing it")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
-	flags.BoolVar(&r.json, "json", false, "print the server's answers as JSON, one document per line")
+	flags.BoolVar(&r.json, "json", false, "print the server's responses as JSON, one document per line")
 	return command
 }
 
 func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	if err := r.choose(command.Flags(), args); err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	server, err := r.server.Connect(r.Console, client.WithTimeout(0)) // no timeout, because a redaction takes longer the more records it covers
 	if err != nil {
@@ -86,9 +86,9 @@ func (r *redactCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.AlreadyRedacted+plan.WithoutContent == 0 && len(request.Filter) > 0:
-		return cli.Exitf(cli.ExitFailed, "no record matches %s; check the filters", r.filterText())
+		return cli.ExitErrorf(cli.ExitFailed, "no record matches %s; check the filters", r.filterText())
 	case plan.Records == 0:
-		r.Sayf("nothing to erase")
+		r.PrintErrf("none of the selected records has content to erase")
 		return nil
 	case r.dryRun:
 		return nil
@@ -133,7 +133,7 @@ func (r *redactCommand) filterText() string {
 }
 
 // send sends a request and parses the response. With --json, it also prints the response.
-func (r *redactCommand) send(command *cobra.Command, server *remote.Server, request wire.RedactionRequest) (*wire.RedactionResult, error) {
+func (r *redactCommand) send(command *cobra.Command, server *remote.Connection, request wire.RedactionRequest) (*wire.RedactionResult, error) {
 	body, err := wire.Marshal(request)
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (r *redactCommand) printDone(done *wire.RedactionResult) error {
 	for _, receipt := range done.Receipts {
 		seqs = append(seqs, receipt.Seq)
 	}
-	_, err := fmt.Fprintf(r.Out, "\nredacted %s by %s%s\nOlder backups still have the erased content; colophon backup --keep removes them\n", cli.FormatCount(done.Records, "record"), cli.FormatCount(events, "event"), listed(seqs, events))
+	_, err := fmt.Fprintf(r.Out, "\nredacted %s with %s%s\nOlder backups still contain the erased content; colophon backup --keep removes these backups\n", cli.FormatCount(done.Records, "record"), cli.FormatCount(events, "event"), listed(seqs, events))
 	return err
 }
 

@@ -30,7 +30,7 @@ type offlineOptions struct {
 }
 
 func (o *offlineOptions) bind(c *cli.Console, command *cobra.Command, ledger, usage string) {
-	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.Flags().StringVar(&o.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` with the database and the keys, or COLOPHON_DATA")
 	command.Flags().StringVar(&o.ledger, "ledger", ledger, usage)
 }
 
@@ -74,8 +74,8 @@ arguments or no such folder, 4 another process uses the folder.`,
 		},
 	}
 	url.bind(command.Flags(), "log")
-	o.bind(c, command, "", "`name` of the ledger to index; default is all ledgers")
-	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server with the same log whose index is fetched")
+	o.bind(c, command, "", "`name` of the ledger to index; the default is all ledgers")
+	command.Flags().StringVar(&o.from.URL, "from", "", "`URL` of a server that has the same log; fetch the index from that server")
 	o.from.BindCredentials(c, command.Flags())
 	command.Flags().BoolVar(&o.check, "check", false, "build another index, compare its rows with those of the index in the folder, and change nothing")
 	return command
@@ -83,9 +83,9 @@ arguments or no such folder, 4 another process uses the folder.`,
 
 func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 	if o.check && o.from.URL != "" {
-		return cli.Exitf(cli.ExitUsage, "--check and --from are mutually exclusive: --check builds the index from the log")
+		return cli.ExitErrorf(cli.ExitUsage, "--check and --from are mutually exclusive: --check builds the index from the log")
 	}
-	var from *remote.Server
+	var from *remote.Connection
 	if o.from.URL != "" {
 		var err error
 		if from, err = o.from.Connect(c, indexfetch.ClientOptions()...); err != nil {
@@ -108,7 +108,7 @@ func reindex(ctx context.Context, c *cli.Console, o reindexOptions) error {
 type reindexer struct {
 	c        *cli.Console
 	o        reindexOptions
-	from     *remote.Server // nil without --from
+	from     *remote.Connection // nil without --from
 	database storage.Database
 	folded   *index.Store
 	stored   *index.Store // existing index to compare with folded; nil without --check
@@ -120,10 +120,10 @@ func (r *reindexer) checkDir() string { return filepath.Join(datadir.SpoolFolder
 
 func (r *reindexer) open() (err error) {
 	config := index.Config{
-		Dir: datadir.IndexFolder(r.o.data), Log: r.c.WarningLogger(), MemoryBytes: memory.CacheSize(memory.UsableBytes(), 4, index.DefaultMemoryBytes), Rebuild: r.o.ledger == "" && r.from == nil,
+		Dir: datadir.IndexFolder(r.o.data), Logger: r.c.WarningLogger(), MemoryBytes: memory.CacheSize(memory.UsableBytes(), 4, index.DefaultMemoryBytes), Rebuild: r.o.ledger == "" && r.from == nil,
 	}
 	if r.o.check {
-		stored := index.Config{Dir: config.Dir, Log: config.Log, ReadOnly: true}
+		stored := index.Config{Dir: config.Dir, Logger: config.Logger, ReadOnly: true}
 		if r.stored, err = query.OpenIndex(stored); err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *reindexer) all(ctx context.Context) error {
 		}
 	}
 	if !found {
-		return cli.Exitf(cli.ExitUsage, "ledger %q does not exist in %s; name another with --ledger", r.o.ledger, r.o.data)
+		return cli.ExitErrorf(cli.ExitUsage, "ledger %q does not exist in %s; name another ledger with --ledger", r.o.ledger, r.o.data)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	if err != nil {
 		// Do not wrap err. If the folder has no index, err is storage.ErrNoSpace, which the caller
 		// would report as a full disk.
-		return 0, "", cli.Exitf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe next start of the server rebuilds it", name, err)
+		return 0, "", cli.ExitErrorf(cli.ExitFailed, "reading the index of ledger %q: %v\nThe server rebuilds the index when it next starts", name, err)
 	}
 	defer stored.Close()
 	if size = stored.Size(); size == 0 {
@@ -231,7 +231,7 @@ func (r *reindexer) check(ctx context.Context, name string, log storage.Reader) 
 	defer f.Close()
 	want, err := digestOf(ctx, f)
 	if err == nil && have != want {
-		err = cli.Exitf(cli.ExitFailed, "the index of ledger %q is WRONG at tree size %d: its rows have the digest %s, but the rows derived from the events have the digest %s\nRebuild it with colophon reindex", name, size, have, want)
+		err = cli.ExitErrorf(cli.ExitFailed, "the index of ledger %q is WRONG at tree size %d: its rows have the digest %s, but the rows derived from the events have the digest %s\nRebuild it with colophon reindex", name, size, have, want)
 	}
 	return size, "; the index is correct, digest " + have, err
 }
@@ -292,9 +292,9 @@ func ledgerLog(ctx context.Context, database storage.Database, name string) (sto
 func explainFold(ctx context.Context, err error, name string) error {
 	switch {
 	case ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted while indexing ledger %q", name)
+		return cli.ExitErrorf(cli.ExitFailed, "interrupted while indexing ledger %q", name)
 	case errors.Is(err, storage.ErrNoSpace):
-		return cli.Exitf(cli.ExitFailed, "%w\nFree space and run the command again", err)
+		return cli.ExitErrorf(cli.ExitFailed, "%w\nFree space and run the command again", err)
 	}
 	return err
 }

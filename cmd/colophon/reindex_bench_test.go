@@ -109,7 +109,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 	require.NoError(b, err)
 	l, err := host.Create(ctx, ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(b, err)
-	folded, err := query.OpenIndex(index.Config{Dir: datadir.IndexFolder(data), Log: log})
+	folded, err := query.OpenIndex(index.Config{Dir: datadir.IndexFolder(data), Logger: log})
 	require.NoError(b, err)
 	follower, err := folded.Follow(l.Name(), l.Reader())
 	require.NoError(b, err)
@@ -135,7 +135,7 @@ func ingest(b *testing.B, data string, bodies []string) {
 
 // post submits a record as the API does. It returns once the record is durable.
 func post(ctx context.Context, l *ledger.Ledger, body string) error {
-	r, err := record.DefaultLimits().WithMemberSecret(l.MemberSecret()).Parse(record.KindIPCRecord, []byte(body))
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(l.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, []byte(body))
 	if err != nil {
 		return err
 	}

@@ -67,15 +67,15 @@ arguments, 3 the server or the endpoint cannot be reached.`,
 	flags := command.Flags()
 	r.server.Bind(c, flags)
 	remote.BindLedgerFlag(c, flags, &r.ledger)
-	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates")
-	flags.StringVar(&r.api, "api", "", "`kind` of the endpoint's API: ollama or openai; the default depends on its URL")
+	flags.StringVar(&r.endpoint, "endpoint", "", "`URL` of the endpoint that generates the output")
+	flags.StringVar(&r.api, "api", "", "`kind` of the endpoint's API: ollama or openai; the default depends on the endpoint's URL")
 	flags.StringVar(&r.keyVariable, "key-variable", "COLOPHON_ENDPOINT_KEY", "environment `variable` with the API key of the endpoint")
-	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that is the prompt")
-	flags.StringToStringVar(&r.labels, "label", nil, "label of the posted runs, `NAME=VALUE`; may be repeated")
+	flags.StringVar(&r.prompt, "prompt", "", "`member` of the payload that contains the prompt")
+	flags.StringToStringVar(&r.labels, "label", nil, "label for the posted runs, in the form `NAME=VALUE`; may be repeated")
 	flags.IntVarP(&r.runs, "runs", "n", 10, "`number` of runs")
-	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "maximum `time` of one run")
+	flags.DurationVar(&r.timeout, "timeout", 5*time.Minute, "maximum `time` for one run")
 	flags.BoolVar(&r.dryRun, "dry-run", false, "print the request to the endpoint, without sending it")
-	flags.BoolVar(&r.json, "json", false, "print the report, or the request of --dry-run, as JSON")
+	flags.BoolVar(&r.json, "json", false, "print the report as JSON or, with --dry-run, the request")
 	return command
 }
 
@@ -110,21 +110,21 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 	}
 	// The client retries while the ledger's server is busy, so that newly generated outputs are not
 	// lost.
-	patient, err := server.NewClient(client.WithRetries(client.RetryPolicy{MaxAttempts: 5}))
+	patient, err := server.NewClient(client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 5}))
 	if err != nil {
 		return err
 	}
-	plan := rerun.Plan{Record: recorded, Endpoint: endpoint, Request: request, Runs: r.runs, Labels: r.labels}
+	plan := rerun.Plan{Record: recorded, Endpoint: endpoint, Request: request, RunCount: r.runs, Labels: r.labels}
 	table := cli.NewTable(r.Out, cli.NumberColumn("event"), cli.TextColumn("equal"), cli.TextColumn("output"), cli.TextColumn("cause"))
 	report, err := plan.Run(ctx, patient.Ledger(r.ledger), func(run rerun.Run) error {
 		if r.json {
 			return nil
 		}
-		return table.Write([][]string{run.Cells()})
+		return table.WriteRows([][]string{run.Cells()})
 	})
 	switch {
 	case ctx.Err() != nil:
-		err = cli.Exitf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.FormatCount(uint64(len(report.Runs)), "run"))
+		err = cli.ExitErrorf(cli.ExitFailed, "interrupted after %s; the runs that were posted stay in the ledger", cli.FormatCount(uint64(len(report.Runs)), "run"))
 	case err != nil:
 		err = server.ExplainFatal(err)
 	}
@@ -144,21 +144,21 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 	}
 	switch {
 	case r.endpoint == "":
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--endpoint is missing: give the URL of the endpoint that generates the output, such as http://127.0.0.1:11434")
+		return 0, nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint is missing: give the URL of the endpoint that generates the output, such as http://127.0.0.1:11434")
 	case r.runs < 1 || r.runs > maxReruns:
-		return 0, nil, cli.Exitf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
+		return 0, nil, cli.ExitErrorf(cli.ExitUsage, "-n: must be a number from 1 to %d", maxReruns)
 	case r.timeout <= 0:
-		return 0, nil, cli.Exitf(cli.ExitUsage, "--timeout: must be a positive duration, such as 5m")
+		return 0, nil, cli.ExitErrorf(cli.ExitUsage, "--timeout: must be a positive duration, such as 5m")
 	}
 	if endpoint, err = rerun.NewEndpoint(r.endpoint, rerun.API(r.api)); err != nil {
 		return 0, nil, err
 	}
-	endpoint.APIKey, endpoint.APIKeyEnv, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
+	endpoint.APIKey, endpoint.APIKeyEnvVar, endpoint.Timeout = r.EnvOr(r.keyVariable, ""), r.keyVariable, r.timeout
 	if strings.ContainsFunc(endpoint.APIKey, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return 0, nil, cli.Exitf(cli.ExitUsage, "%s contains characters that are not valid in an API key, such as spaces; set it to the key alone", r.keyVariable)
+		return 0, nil, cli.ExitErrorf(cli.ExitUsage, "%s contains characters that are not valid in an API key, such as spaces; set it to the key alone", r.keyVariable)
 	}
 	if endpoint.ExposesKey() {
-		r.Sayf("warning: the API key is sent to %s unencrypted; use https if others can read the traffic", endpoint)
+		r.PrintErrf("warning: the API key is sent to %s unencrypted; use https if others can read the traffic", endpoint)
 	}
 	return seq, endpoint, nil
 }
@@ -167,12 +167,12 @@ func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoi
 // reports a record that is not live, wrong claims, and payload members that rerun does not send.
 func (r *rerunCommand) caution(recorded *rerun.Record, request *rerun.Request) {
 	if recorded.State != wire.StateLive {
-		r.Sayf("event %d is %s, not live", recorded.Seq, recorded.State)
+		r.PrintErrf("event %d has the state %s, not live", recorded.Seq, recorded.State)
 	}
-	if len(recorded.Mismatches) > 0 {
-		r.Sayf("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.Mismatches, ", "))
+	if len(recorded.MismatchedFields) > 0 {
+		r.PrintErrf("event %d has wrong claims: %s", recorded.Seq, strings.Join(recorded.MismatchedFields, ", "))
 	}
 	if len(request.UnsentMembers) > 0 {
-		r.Sayf("rerun does not send these payload members: %s", strings.Join(request.UnsentMembers, ", "))
+		r.PrintErrf("rerun does not send these payload members: %s", strings.Join(request.UnsentMembers, ", "))
 	}
 }

@@ -53,13 +53,13 @@ than the backup holds.`,
 		RunE:    func(command *cobra.Command, _ []string) error { return backup.Restore(command.Context(), c, o) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.BackupFolder, "from", "", "`folder` of the backups")
-	flags.StringVar(&o.BackupName, "backup", "", "`name` of the backup; default the newest")
-	flags.StringVar(&o.Data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` to create, or COLOPHON_DATA")
+	flags.StringVar(&o.BackupFolder, "from", "", "`folder` that contains the backups")
+	flags.StringVar(&o.BackupName, "backup", "", "`name` of the backup; the default is the newest backup")
+	flags.StringVar(&o.DataFolder, "data", c.EnvOr("COLOPHON_DATA", "data"), "data `folder` to create, or COLOPHON_DATA")
 	flags.StringArrayVar(&o.SeenCheckpointFiles, "seen", nil, "`file` with the newest known checkpoint of a ledger; may be repeated")
-	flags.BoolVar(&o.AssumeNewest, "newest", false, "confirm that nothing was signed after the backup was made")
-	flags.StringArrayVar(&o.Keys, "key", nil, "verifier `key` that you trust, or a file with keys; every ledger needs one")
-	flags.BoolVar(&o.AllowUnauthenticated, "unauthenticated", false, "accept a backup without trusted signatures; use this only if no one else could change it")
+	flags.BoolVar(&o.AssumeNewestBackup, "newest", false, "confirm that nothing was signed after the backup was made")
+	flags.StringArrayVar(&o.TrustedKeys, "key", nil, "verifier `key` that you trust, or a file with keys; every ledger needs one")
+	flags.BoolVar(&o.AllowUnauthenticated, "unauthenticated", false, "accept a backup without trusted signatures; use this only if no one else could have changed it")
 	flags.BoolVar(&o.IncludeTokens, "with-tokens", false, "restore the tokens too, including those that were revoked after the backup")
 	return command
 }

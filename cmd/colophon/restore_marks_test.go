@@ -18,7 +18,7 @@ import (
 func TestRestoresKeepTheHighestMark(t *testing.T) {
 	s := newStored(t)
 	mark := func(data string) string {
-		text, err := datadir.MarkFiles(data).Mark(ledger.DefaultName)
+		text, err := datadir.HighWaterMarkFiles(data).Mark(ledger.DefaultName)
 		require.NoError(t, err)
 		return string(text)
 	}
@@ -50,7 +50,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			if k.mark != "" {
-				require.NoError(t, datadir.MarkFiles(data).SetMark(ledger.DefaultName, []byte(k.mark)))
+				require.NoError(t, datadir.HighWaterMarkFiles(data).SetMark(ledger.DefaultName, []byte(k.mark)))
 			}
 			args := []string{"restore", "--from", s.backups, "--data", data, "--key", key}
 			if k.seen != "" {
@@ -65,7 +65,7 @@ func TestRestoresKeepTheHighestMark(t *testing.T) {
 				require.DirExists(t, datadir.DatabaseFolder(data))
 			}
 			if k.left == "" {
-				require.NoFileExists(t, datadir.MarkFiles(data).Path(ledger.DefaultName))
+				require.NoFileExists(t, datadir.HighWaterMarkFiles(data).Path(ledger.DefaultName))
 			} else {
 				require.Equal(t, k.left, mark(data))
 			}
@@ -78,7 +78,7 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	s := newStored(t)
 	s.post(2)
 	database := s.opened()
-	_, err := database.Create(t.Context(), storage.LedgerInfo{Name: "a", Origin: "test.invalid/a"})
+	_, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "a", Origin: "test.invalid/a"})
 	require.NoError(t, err)
 	held, err := datadir.SnapshotFolderOf(s.data).Lock()
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestRestoresJudgeEveryLedger(t *testing.T) {
 	newer := newStored(t)
 	newer.post(1)
 	data := filepath.Join(t.TempDir(), "restored")
-	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.MarkFiles(newer.data).Dir)))
+	require.NoError(t, os.CopyFS(filepath.Join(data, "marks"), os.DirFS(datadir.HighWaterMarkFiles(newer.data).Dir)))
 	output := s.colophon(cli.ExitDamaged, "restore", "--from", s.backups, "--data", data, "--newest", "--unauthenticated")
 	require.Contains(t, output, "default: ")
 }

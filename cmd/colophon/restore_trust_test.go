@@ -79,7 +79,7 @@ func authorized(t *testing.T, data, token string) (accepted, required bool) {
 
 func (s *stored) token(data, name string) string {
 	s.Helper()
-	made, err := access.Store{Dir: datadir.TokenFolder(data), Now: time.Now}.Create(access.TokenSpec{
+	made, err := access.TokenStore{Dir: datadir.TokenFolder(data), Now: time.Now}.Create(access.TokenSpec{
 		Name: name, Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}},
 	})
 	require.NoError(s, err)
@@ -195,7 +195,7 @@ func TestRestoresAuthenticate(t *testing.T) {
 		s.plant("keys/default.key.next", []byte(stranger.Secret()))
 		data := restore(t, cli.ExitOK, "NOT AUTHENTICATED", "--unauthenticated")
 		require.FileExists(t, datadir.KeyFiles(data).Path(ledger.DefaultName))
-		require.NoFileExists(t, datadir.KeyFiles(data).NextPath(ledger.DefaultName))
+		require.NoFileExists(t, datadir.KeyFiles(data).NextKeyPath(ledger.DefaultName))
 		require.NoError(t, os.WriteFile(good, whole, 0o600))
 	})
 	t.Run("an older backup under a newer name", func(t *testing.T) {
@@ -219,12 +219,12 @@ func TestEveryLedgerSignsABackup(t *testing.T) {
 	require.NoError(t, err)
 	l, err := host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
-	previous, current := l.KeyHistory().OverlapKey().String(), l.VerifierKey()
+	previous, current := l.KeyHistory().OverlappingKey().String(), l.VerifierKey()
 	m := &backup.Manifest{Version: backup.ManifestVersion}
 	m.Ledgers, err = backup.InspectLedgers(t.Context(), database)
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
-	unsigned, err := m.Sign(datadir.SigningKeys(&cli.Console{Env: func(string) (string, bool) { return "", false }}, s.data))
+	unsigned, err := m.Sign(datadir.SigningKeys(&cli.Console{LookupEnv: func(string) (string, bool) { return "", false }}, s.data))
 	require.NoError(t, err)
 	require.Empty(t, unsigned)
 

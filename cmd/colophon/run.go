@@ -31,13 +31,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	errors.As(err, &exit)
 	if exit.Err != nil {
-		c.Sayf("%v", exit.Err)
+		c.PrintErrf("%v", exit.Err)
 	}
 	if exit.Code == cli.ExitUsage && !exit.OmitHelpHint {
 		if text := err.Error(); strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires ") { // cobra's errors for a wrong number of arguments
-			c.Sayf("usage: %s", command.UseLine())
+			c.PrintErrf("usage: %s", command.UseLine())
 		}
-		c.Sayf("run %q for help", command.CommandPath()+" --help")
+		c.PrintErrf("run %q for help", command.CommandPath()+" --help")
 	}
 	return exit.Code
 }
@@ -47,7 +47,7 @@ func newRoot(c *cli.Console) *cobra.Command {
 		Use:   "colophon",
 		Short: "An append-only provenance ledger for generated text",
 		Long: `Colophon records what a text was made from, as hashes that it computes itself,
-in a log that cannot be changed without notice. For every record it returns a receipt.
+in a log that cannot be changed without detection. For every record it returns a receipt.
 Anyone can verify a receipt without the server.`,
 		Example: `  colophon serve --data ./data
   colophon import generations.ndjson.gz

@@ -14,7 +14,7 @@ import (
 //
 //	wait-mark DATA LEDGER EVENTS
 func scriptWaitMark(ts *testscript.TestScript, _ bool, args []string) {
-	path := datadir.MarkFiles(ts.MkAbs(args[0])).Path(args[1])
+	path := datadir.HighWaterMarkFiles(ts.MkAbs(args[0])).Path(args[1])
 	for {
 		mark, err := os.ReadFile(path)
 		ts.Check(err)

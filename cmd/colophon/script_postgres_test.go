@@ -35,7 +35,7 @@ func scriptPostgres(ts *testscript.TestScript, neg bool, args []string) {
 	case "kill":
 		ts.Check((*server).Kill())
 	case "run":
-		ts.Check((*server).StartProcess())
+		ts.Check((*server).Start())
 	default:
 		ts.Fatalf("usage: postgres start|kill|run")
 	}

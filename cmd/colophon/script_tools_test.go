@@ -212,7 +212,7 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	signer, err := proofs.GenerateKey().Signer("forger.example")
 	ts.Check(err)
-	store, err := memory.New().Create(ctx, storage.LedgerInfo{Name: "default", Origin: signer.Origin()})
+	store, err := memory.New().CreateLedger(ctx, storage.LedgerInfo{Name: "default", Origin: signer.Origin()})
 	ts.Check(err)
 	l, err := ledger.Open(ctx, store, ledger.Config{Signer: signer})
 	ts.Check(err)
@@ -228,9 +228,9 @@ func scriptForge(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	receipt, err := proofs.NewReceipt(ack.Entry)
 	ts.Check(err)
-	path, err := l.Prover(ctx, ack.Head).Inclusion(ack.Seq, ack.Head.Size)
+	path, err := l.Prover(ctx, ack.Head).InclusionProof(ack.Seq, ack.Head.Size)
 	ts.Check(err)
-	receipt.Proof = &proofs.Proof{
+	receipt.Proof = &proofs.ReceiptProof{
 		Event:      ack.Entry[proofs.HashSize:],
 		Inclusion:  proofs.InclusionProof{LeafIndex: ack.Seq, TreeSize: ack.Head.Size, Hashes: path},
 		Checkpoint: ack.Head.Checkpoint,

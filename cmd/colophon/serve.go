@@ -57,14 +57,14 @@ configuration, 4 another process uses the data folder, 5 a ledger is damaged.`,
   colophon serve --read-only --data reader --from file:///srv/copy/v1/ledgers/default --key verifier.key`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := server.ResolveConfig(file, c.Env, command.Flags())
+			config, err := server.ResolveConfig(file, c.LookupEnv, command.Flags())
 			if err != nil {
-				return cli.Exitf(cli.ExitUsage, "%w", err)
+				return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 			}
 			return server.Run(command.Context(), c, config, buildVersion())
 		},
 	}
 	flagged.Bind(command.Flags())
-	command.Flags().StringVar(&file, "config", c.EnvOr("COLOPHON_CONFIG", ""), "YAML `file` with settings, named like these flags, or COLOPHON_CONFIG")
+	command.Flags().StringVar(&file, "config", c.EnvOr("COLOPHON_CONFIG", ""), "YAML `file` with settings that have the same names as these flags, or COLOPHON_CONFIG")
 	return command
 }

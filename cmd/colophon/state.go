@@ -58,7 +58,7 @@ then the result with its first receipts.`,
 	flags.StringVar(&s.request.Timestamp, "timestamp", "", "`time` of the change in another system (RFC 3339)")
 	s.choice.bind(flags)
 	flags.BoolVar(&s.dryRun, "dry-run", false, "report what state would change, without changing it")
-	flags.BoolVar(&s.json, "json", false, "print the server's answers as JSON, one document per line")
+	flags.BoolVar(&s.json, "json", false, "print the server's responses as JSON, one document per line")
 	return command
 }
 
@@ -66,11 +66,11 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	request := &s.request
 	request.State = wire.State(args[0])
 	if request.Reason == "" {
-		return cli.Exitf(cli.ExitUsage, "--reason is missing: give a reason; it is recorded permanently in the log")
+		return cli.ExitErrorf(cli.ExitUsage, "--reason is missing: give a reason; it is recorded permanently in the log")
 	}
 	seqs, filter, err := s.choice.read(command.Flags(), args[1:])
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	request.Seqs = seqs
 	for name, value := range filter {
@@ -94,9 +94,9 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 	}
 	switch {
 	case plan.Records+plan.AlreadySet+plan.WithoutState == 0:
-		return cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
+		return cli.ExitErrorf(cli.ExitFailed, "no record matches the filters; check them")
 	case plan.Records == 0:
-		s.Sayf("nothing to change")
+		s.PrintErrf("nothing to change")
 		return nil
 	case s.dryRun:
 		return nil
@@ -111,7 +111,7 @@ func (s *stateCommand) run(command *cobra.Command, args []string) error {
 }
 
 // send sends the request and parses the response. With --json, it also prints the response.
-func (s *stateCommand) send(command *cobra.Command, server *remote.Server) (*wire.StateChangeResult, error) {
+func (s *stateCommand) send(command *cobra.Command, server *remote.Connection) (*wire.StateChangeResult, error) {
 	body, err := wire.Marshal(s.request)
 	if err != nil {
 		return nil, err

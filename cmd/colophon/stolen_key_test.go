@@ -52,7 +52,7 @@ func newStolenKey(t *testing.T) *stolenKey {
 	_, answer := ledgertest.Send(t, "GET", s.url+"/log/key", "", "")
 	s.history, err = proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
-	s.now = s.history.Current().String()
+	s.now = s.history.CurrentKey().String()
 
 	s.forged, stop = ledgertest.Serve(t, s.data)
 	t.Cleanup(stop)
@@ -277,7 +277,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	_, answer := ledgertest.Send(t, "GET", url+"/log/key", "", "")
 	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
-	for _, key := range []string{history.Current().String(), w.Key, history.Current().String()} {
+	for _, key := range []string{history.CurrentKey().String(), w.Key, history.CurrentKey().String()} {
 		report, o = audited(t, url, key, "--state", state)
 		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	}

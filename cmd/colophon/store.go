@@ -21,7 +21,7 @@ import (
 type storeFlag struct{ url string }
 
 func (s *storeFlag) bind(flags *pflag.FlagSet, what string) {
-	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; default the data folder")
+	flags.StringVar(&s.url, "store", "", "`URL` of the PostgreSQL database of the "+what+", as for serve, or COLOPHON_STORE; the default is the data folder")
 }
 
 // value returns the URL from the flag or the environment variable, or "" if the log is in the data
@@ -58,10 +58,10 @@ func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly 
 	if err := datadir.CheckPermissions(data); err != nil {
 		return nil, err
 	}
-	if err := datadir.CheckStoreFolder(data); err != nil {
+	if err := datadir.CheckExternalStore(data); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.StoreMarkerFolder(data))
+	lock, err := folderlock.Take(datadir.ExternalStoreMarker(data))
 	if err != nil {
 		return nil, datadir.ExplainOpenError(err, data)
 	}

@@ -29,17 +29,17 @@ type tokenCommand struct {
 
 // tokenStore is an open token store, which is either in a data folder or in a database.
 type tokenStore struct {
-	access.Store
+	access.TokenStore
 	database *postgres.Database // nil if the tokens are in the data folder
 }
 
 // withStore opens the token store, calls f, and closes the store.
 func (t *tokenCommand) withStore(command *cobra.Command, f func(tokenStore) error) (err error) {
-	store := tokenStore{Store: access.Store{Dir: datadir.TokenFolder(t.data), Now: time.Now}}
+	store := tokenStore{TokenStore: access.TokenStore{Dir: datadir.TokenFolder(t.data), Now: time.Now}}
 	url := t.url.value(t.Console, command)
 	if url == "" {
-		if datadir.HasStoreMarker(t.data) {
-			return datadir.OtherDatabaseError(t.data)
+		if datadir.HasExternalStore(t.data) {
+			return datadir.ExternalStoreError(t.data)
 		}
 		return f(store)
 	}
@@ -93,7 +93,7 @@ change within a second. If a server cannot reach the database for 5 seconds, it 
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.PersistentFlags().StringVar(&t.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` of database and keys, or COLOPHON_DATA")
+	command.PersistentFlags().StringVar(&t.data, "data", c.EnvOr("COLOPHON_DATA", "data"), "`folder` with the database and the keys, or COLOPHON_DATA")
 	t.url.bind(command.PersistentFlags(), "tokens")
 	command.AddCommand(t.newCreate(), t.newList(), t.newRevoke())
 	return command
@@ -124,26 +124,26 @@ These are the scopes; read includes log, and otherwise no scope includes another
 			now := time.Now()
 			expiry, err := parseExpiry(expires, now)
 			if err != nil {
-				return cli.Exitf(cli.ExitUsage, "--expires: %w", err)
+				return cli.ExitErrorf(cli.ExitUsage, "--expires: %w", err)
 			}
 			granted, err := access.ParseScopes(scopes...)
 			if err != nil {
-				return cli.Exitf(cli.ExitUsage, "--scope: %w", err)
+				return cli.ExitErrorf(cli.ExitUsage, "--scope: %w", err)
 			}
 			request := access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: ledgers, Scopes: granted}}, Expires: expiry}
 			if err := request.Check(now); err != nil {
-				return cli.Exitf(cli.ExitUsage, "%w", err)
+				return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 			}
 			if granted&access.ScopeMetrics != 0 && !slices.Contains(ledgers, access.AllLedgers) {
-				return cli.Exitf(cli.ExitUsage, `--scope: the scope "metrics" requires --ledger '*', because the metrics include the names of all ledgers`)
+				return cli.ExitErrorf(cli.ExitUsage, `--scope: the scope "metrics" requires --ledger '*', because the metrics include the names of all ledgers`)
 			}
 			return t.withStore(command, func(store tokenStore) error { return t.create(command.Context(), store, request) })
 		},
 	}
-	command.Flags().StringVar(&name, "name", "", "`name` of the token's user: lower-case letters, digits, dots, underscores, hyphens")
+	command.Flags().StringVar(&name, "name", "", "`name` of the token's user: lower-case letters, digits, dots, underscores, and hyphens")
 	command.Flags().StringSliceVar(&scopes, "scope", nil, "`scopes`, separated by commas or in several flags: "+strings.ReplaceAll(access.AllScopes.String(), ",", ", "))
 	command.Flags().StringSliceVar(&ledgers, "ledger", []string{ledger.DefaultName}, "`ledgers` for which the token is valid, separated by commas or in several flags; '*' for all, including new ones")
-	command.Flags().StringVar(&expires, "expires", "", "`time` at which the token expires: 90d or 12h from now, or a time like 2030-01-31T12:00:00Z; default is never")
+	command.Flags().StringVar(&expires, "expires", "", "`time` at which the token expires: 90d or 12h from now, or a time such as 2030-01-31T12:00:00Z; the default is never")
 	return command
 }
 
@@ -162,10 +162,10 @@ func (t *tokenCommand) create(ctx context.Context, store tokenStore, request acc
 	if !made.Expires.IsZero() {
 		ends = "expires " + shortTime(made.Expires)
 	}
-	fmt.Fprintf(t.Err, "Token %q, id %s: %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
+	fmt.Fprintf(t.Err, "Token %q (id %s) grants %s on %s; it %s.\n", made.Name, made.ID, grant.Scopes, ledgerList(grant), ends)
 	fmt.Fprintln(t.Err, "Store the token now: it cannot be shown again, because only its hash is kept.")
 	if made.IsFirst {
-		fmt.Fprintf(t.Err, "It is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.place(store))
+		fmt.Fprintf(t.Err, "This is the first token of %s. From now on, every request to its ledgers needs a token.\n", t.place(store))
 	}
 	t.warnUnknown(ctx, store, made.Grants[0], missing != nil)
 	return nil
@@ -180,15 +180,15 @@ func (t *tokenCommand) warnUnknown(ctx context.Context, store tokenStore, grant 
 	switch {
 	case store.database != nil && err == nil:
 	case made && store.database == nil:
-		t.Sayf("created a new data folder %s; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.PrintErrf("created a new data folder %s; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	case err != nil:
 		return
 	case len(names) == 0 && noDatabase != nil:
-		t.Sayf("%s has no ledger yet; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
+		t.PrintErrf("%s has no ledger yet; if a server is already running, name its folder with --data", datadir.ResolveSymlinks(t.data))
 	}
 	for _, name := range grant.Ledgers {
 		if name != access.AllLedgers && name != ledger.DefaultName && !slices.Contains(names, name) {
-			t.Sayf("ledger %q does not exist yet", name)
+			t.PrintErrf("ledger %q does not exist yet", name)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a duration like 90d or 12h nor a time like 2030-01-31T12:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is neither a duration such as 90d or 12h nor a time such as 2030-01-31T12:00:00Z", text)
 }
 
 func (t *tokenCommand) newList() *cobra.Command {
@@ -235,7 +235,7 @@ of last use once a minute.`,
 					return t.printJSON(list)
 				}
 				if len(list) == 0 {
-					t.Sayf("%s has no tokens, so the server does not require tokens", t.place(store))
+					t.PrintErrf("%s has no tokens, so the server does not require tokens", t.place(store))
 				}
 				return t.printTable(list)
 			})
@@ -264,7 +264,7 @@ func (t *tokenCommand) printJSON(list []access.ListedToken) error {
 	for _, l := range list {
 		shown.Tokens = append(shown.Tokens, shownToken{
 			Name: l.Name, ID: l.ID, State: l.State(time.Now()), Grants: l.Grants,
-			Created: l.Created, Expires: l.Expires, Revoked: l.Revoked, LastUse: l.LastUse,
+			Created: l.CreatedAt, Expires: l.Expires, Revoked: l.RevokedAt, LastUse: l.LastUse,
 		})
 	}
 	text, err := json.Marshal(shown)
@@ -280,17 +280,17 @@ func (t *tokenCommand) printTable(list []access.ListedToken) error {
 		}
 		rows = append(rows, []string{
 			l.Name, l.ID, strings.Join(scopes, "; "), strings.Join(ledgers, "; "),
-			shortTime(l.Created), shortTime(l.Expires), shortTime(l.LastUse), l.State(time.Now()),
+			shortTime(l.CreatedAt), shortTime(l.Expires), shortTime(l.LastUse), l.State(time.Now()),
 		})
 	}
 	return cli.NewTable(t.Out, cli.TextColumn("name"), cli.TextColumn("id"), cli.TextColumn("scopes"), cli.TextColumn("ledgers"),
-		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).Write(rows)
+		cli.TextColumn("created"), cli.TextColumn("expires"), cli.TextColumn("last use"), cli.TextColumn("state")).WriteRows(rows)
 }
 
-// shortTime formats a time to the second. It formats the zero time as cli.NoValue.
+// shortTime formats a time to the second. It formats the zero time as cli.NoValueCell.
 func shortTime(at time.Time) string {
 	if at.IsZero() {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	return at.UTC().Format(time.RFC3339)
 }
@@ -301,9 +301,9 @@ func (t *tokenCommand) newRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME|ID",
 		Short: "Revoke a token at once; this cannot be undone",
-		Long: `Revoke the token with this name or id. A running server refuses it from the next request
-on; with --store, every server within a second. The token stays in the list, and its name
-stays in the events that it wrote.`,
+		Long: `Revoke the token with this name or id. A running server refuses the token from the next
+request on; with --store, every server refuses it within a second. The token stays in the
+list, and its name stays in the events that were written with it.`,
 		Example: `  colophon token revoke pipeline`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -315,7 +315,7 @@ stays in the events that it wrote.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(t.Out, "Token %q, id %s: revoked since %s\n", revoked.Name, revoked.ID, shortTime(revoked.Revoked))
+			_, err = fmt.Fprintf(t.Out, "Token %q (id %s) was revoked at %s\n", revoked.Name, revoked.ID, shortTime(revoked.RevokedAt))
 			return err
 		},
 	}

@@ -84,11 +84,11 @@ func newVerify(c *cli.Console) *cobra.Command {
 			return verify.Run(c, o)
 		},
 	}
-	command.Flags().StringVar(&o.Key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key`, or a file with it, or COLOPHON_KEY")
-	command.Flags().StringVar(&o.RecordFile, "record", "", "`file` with the record, in the form of a POST request")
+	command.Flags().StringVar(&o.Key, "key", c.EnvOr("COLOPHON_KEY", ""), "verifier `key`, or a file that contains it, or COLOPHON_KEY")
+	command.Flags().StringVar(&o.RecordFile, "record", "", "`file` with the record, in the form of the body of a POST request")
 	command.Flags().StringVar(&o.EntryFile, "entry", "", "`file` with the entry of a .tlog-proof")
 	command.Flags().StringVar(&o.TextFile, "text", "", "`file` with the text of the stage or citation that a nested proof proves")
-	command.Flags().StringVar(&o.LaterFile, "later", "", "`file` with a later checkpoint and a consistency proof for it")
+	command.Flags().StringVar(&o.LaterCheckpointFile, "later", "", "`file` with a later checkpoint and a consistency proof for it")
 	command.Flags().StringVar(&copied, "copy", "", "`URL` of the ledger in a published copy of the log")
 	command.Flags().BoolVar(&o.JSON, "json", false, "print the outcome as JSON")
 	return command

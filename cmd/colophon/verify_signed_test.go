@@ -30,7 +30,7 @@ func signedEvent(t *testing.T, kind, ledger, time, members string) (*proofs.Rece
 	require.NoError(t, err)
 	note, err := signer.Sign(proofs.Checkpoint{Origin: signer.Origin(), Size: 1, Root: proofs.LeafHash(entry)})
 	require.NoError(t, err)
-	r.Proof = &proofs.Proof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: note}
+	r.Proof = &proofs.ReceiptProof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: note}
 	return r, signer.Verifier().String()
 }
 

@@ -20,15 +20,15 @@ import (
 
 func TestEveryVerdictHasItsCode(t *testing.T) {
 	codes := map[error]int{
-		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrOrigin: 11, proofs.ErrRetiredKey: 11,
+		proofs.ErrMalformed: 10, proofs.ErrTooLong: 10, proofs.ErrWrongKey: 11, proofs.ErrWrongOrigin: 11, proofs.ErrRetiredKey: 11,
 		proofs.ErrSignature: 12, proofs.ErrChainLink: 13, proofs.ErrInclusion: 14, proofs.ErrFieldMismatch: 15,
 		verify.ErrRecordMismatch: 16, proofs.ErrNoProof: 17, verify.ErrValueMismatch: 18, pack.ErrHashMismatch: 18,
 		proofs.ErrStagePath: 19, verify.ErrTextMismatch: 20, pack.ErrContentMismatch: 21, verify.ErrReplacedKey: 22, verify.ErrNotPrefix: 23, verify.ErrRowMismatch: 24,
 	}
-	require.Len(t, verify.AllFailures(), len(codes))
+	require.Len(t, verify.FailureKinds(), len(codes))
 	for cause, code := range codes {
 		var out bytes.Buffer
-		err := verify.ExplainRejection(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
+		err := verify.ReportRejection(&cli.Console{Out: &out}, verify.Options{}, fmt.Errorf("in a test: %w", cause))
 		var exit *cli.ExitError
 		require.True(t, errors.As(err, &exit))
 		require.Equal(t, code, exit.Code, cause)

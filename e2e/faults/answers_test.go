@@ -28,7 +28,7 @@ import (
 
 // freshAnswers returns the answers of a new index that has read the whole log without faults.
 func freshAnswers(ctx context.Context, log storage.Reader, size uint64) (all map[string]string, err error) {
-	fresh, err := query.OpenIndex(index.Config{Dir: "index", FS: vfs.NewMem(), Log: slog.New(slog.DiscardHandler), MemoryBytes: index.MinMemoryBytes})
+	fresh, err := query.OpenIndex(index.Config{Dir: "index", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler), MemoryBytes: index.MinMemoryBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -49,53 +49,55 @@ func answers(ctx context.Context, f *index.Follower, size uint64) (all map[strin
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	q := queries{all: make(map[string]string)}
-	ask(&q, "records", func(p index.Page) ([]records.Record, []byte, error) {
+	ask(&q, "records", func(p index.PageRequest) ([]records.Record, []byte, error) {
 		return records.List(ctx, v, records.Filter{}, p)
 	})
-	ask(&q, "records with bodies", func(p index.Page) ([]records.Record, []byte, error) {
+	ask(&q, "records with bodies", func(p index.PageRequest) ([]records.Record, []byte, error) {
 		return records.List(ctx, v, records.Filter{IncludeBodies: true}, p)
 	})
-	ask(&q, "records by occurrence", func(p index.Page) ([]records.Record, []byte, error) {
+	ask(&q, "records by occurrence", func(p index.PageRequest) ([]records.Record, []byte, error) {
 		return records.ListByOccurrence(ctx, v, records.Filter{Kind: record.KindIPCRecord}, p)
 	})
 	for name, filter := range map[string]records.Filter{
 		"notes": {Kind: record.KindNote}, "stale records": {State: record.StateStale}, "run-DAGs by mode": {Kind: record.KindRunDAG, Values: []records.Value{{Name: "audit_mode", Text: "STRICT"}}},
-		"notes on a topic": {Kind: record.KindNote, Values: []records.Value{{Name: records.TopicName, Text: "topic-1"}}},
-		"incomplete":       {Values: []records.Value{{Name: records.IncompleteName, Text: "seed"}}},
-		"inconsistent":     {Values: []records.Value{{Name: records.FlagName, Text: "inconsistent"}}},
-		"other base":       {Values: []records.Value{{Name: records.FlagName, Text: "other_base"}}},
+		"notes on a topic": {Kind: record.KindNote, Values: []records.Value{{Name: records.NameTopic, Text: "topic-1"}}},
+		"incomplete":       {Values: []records.Value{{Name: records.NameIncomplete, Text: "seed"}}},
+		"inconsistent":     {Values: []records.Value{{Name: records.NameFlag, Text: "inconsistent"}}},
+		"other base":       {Values: []records.Value{{Name: records.NameFlag, Text: "other_base"}}},
 	} {
-		ask(&q, name, func(p index.Page) ([]records.Record, []byte, error) { return records.List(ctx, v, filter, p) })
+		ask(&q, name, func(p index.PageRequest) ([]records.Record, []byte, error) { return records.List(ctx, v, filter, p) })
 	}
-	ask(&q, "redactions", func(p index.Page) ([]records.Record, []byte, error) {
+	ask(&q, "redactions", func(p index.PageRequest) ([]records.Record, []byte, error) {
 		return records.List(ctx, v, records.Filter{Kind: record.KindContentRedacted}, p)
 	})
 	for _, by := range []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "label:step"} {
 		group := groups.Query{GroupBy: by}
-		ask(&q, "groups by "+by, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(ctx, v, group, p) })
-		ask(&q, "ranked by "+by, func(p index.Page) ([]groups.Group, []byte, error) {
+		ask(&q, "groups by "+by, func(p index.PageRequest) ([]groups.Group, []byte, error) { return groups.List(ctx, v, group, p) })
+		ask(&q, "ranked by "+by, func(p index.PageRequest) ([]groups.Group, []byte, error) {
 			return groups.ListRanked(ctx, v, groups.RankingByFlips, group, p)
 		})
 	}
 	of := groups.RunQuery{Value: records.Value{Name: "model", Text: "model-0"}}
-	ask(&q, "timeline", func(p index.Page) ([]runs.TimelineStep, []byte, error) { return runs.Timeline(ctx, v, of, p) })
-	ask(&q, "effects", func(p index.Page) ([]effects.Pair, []byte, error) {
-		return effects.List(ctx, v, effects.Query{Variable: "model", A: "model-0", B: "model-1"}, p)
+	ask(&q, "timeline", func(p index.PageRequest) ([]runs.TimelineStep, []byte, error) { return runs.Timeline(ctx, v, of, p) })
+	ask(&q, "effects", func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+		return effects.ListPairs(ctx, v, effects.Query{Variable: "model", A: "model-0", B: "model-1"}, p)
 	})
 	for n := range subjects {
-		ask(&q, fmt.Sprint("citation drift ", n), func(p index.Page) ([]citations.Drift, []byte, error) {
+		ask(&q, fmt.Sprint("citation drift ", n), func(p index.PageRequest) ([]citations.Drift, []byte, error) {
 			return citations.ListDrift(ctx, v, fmt.Sprintf("subject-%d", n), p)
 		})
 	}
-	ask(&q, "conflicts", func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) })
-	ask(&q, "sources", func(p index.Page) ([]citations.SourceDetail, []byte, error) { return citations.ListSources(ctx, v, p) })
-	ask(&q, "projects", func(p index.Page) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) })
+	ask(&q, "conflicts", func(p index.PageRequest) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) })
+	ask(&q, "sources", func(p index.PageRequest) ([]citations.SourceDetail, []byte, error) {
+		return citations.ListSources(ctx, v, p)
+	})
+	ask(&q, "projects", func(p index.PageRequest) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) })
 	for n := range projects {
 		project := fmt.Sprintf("project-%d", n)
-		ask(&q, "paths of "+project, func(p index.Page) ([]paths.Row, []byte, error) {
+		ask(&q, "paths of "+project, func(p index.PageRequest) ([]paths.ListedPath, []byte, error) {
 			return paths.List(ctx, v, project, paths.Filter{}, p)
 		})
-		ask(&q, "builds of "+project, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, project, p) })
+		ask(&q, "builds of "+project, func(p index.PageRequest) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, project, p) })
 	}
 	failures, err := rundags.CountOutcomes(ctx, v, index.TimeRange{}, false)
 	q.note("failures", failures, err)
@@ -124,9 +126,9 @@ func (q *queries) note(name string, answer any, err error) {
 }
 
 // ask reads all pages of a query and adds their rows to q as one answer.
-func ask[T any](q *queries, name string, query func(index.Page) ([]T, []byte, error)) {
+func ask[T any](q *queries, name string, query func(index.PageRequest) ([]T, []byte, error)) {
 	var all []T
-	for page := (index.Page{Limit: 100}); ; {
+	for page := (index.PageRequest{Limit: 100}); ; {
 		rows, next, err := query(page)
 		all = append(all, rows...)
 		if err != nil || next == nil {
@@ -160,7 +162,7 @@ func (o *oracle) naive(f *index.Follower) error {
 			runs[e.body.Record.Model]++
 		}
 	}
-	if counted := counters.TallyOf(f).Records; !sameCounts(counted, records) {
+	if counted := counters.TallyOf(f).RecordsByKind; !sameCounts(counted, records) {
 		return fmt.Errorf("the index counts the records %v, but the log has %v", counted, records)
 	}
 	v, err := f.LatestView()
@@ -192,7 +194,7 @@ func (o *oracle) naiveView(v *index.View, runs map[string]uint64) error {
 			continue
 		}
 		filter := records.Filter{Values: []records.Value{{Name: "label:attempt", Text: strconv.Itoa(a.id)}}}
-		rows, _, err := records.List(o.ctx, v, filter, index.Page{Limit: 10})
+		rows, _, err := records.List(o.ctx, v, filter, index.PageRequest{Limit: 10})
 		if err != nil || len(rows) != len(o.found[a.id]) {
 			return fmt.Errorf("attempt %d is listed %d times, but the log has it %d times: %w", a.id, len(rows), len(o.found[a.id]), err)
 		}

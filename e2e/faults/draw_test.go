@@ -128,7 +128,7 @@ func randomRecord(r *rand.Rand, world string, id, length int) *attempt {
 		passage := fmt.Sprintf("Passage %d", r.IntN(12))
 		members["route"] = []string{"Start", passage}
 		members["content"] = text
-		pathID := rules.RouteID([][]byte{[]byte("Start"), []byte(passage)})[:rules.PathIDDigits]
+		pathID := rules.RouteDigest([][]byte{[]byte("Start"), []byte(passage)})[:rules.PathIDDigits]
 		validation = fmt.Sprintf("/paths/%s/%s/validation", members["project"], pathID)
 	}
 	a := &attempt{id: id, method: "POST", path: routes[kind], kind: kind, validation: validation}

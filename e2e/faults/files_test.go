@@ -27,7 +27,7 @@ func TestLogFileCallsTakeEffectButFail(t *testing.T) {
 }
 func TestLogFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.ModeNoSpace, false)) }
 func TestLogFilesAreWrittenShort(t *testing.T) {
-	campaign(t, fileRound(faulty.ModePartial, false))
+	campaign(t, fileRound(faulty.ModeShortWrite, false))
 }
 func TestLogFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.ModeSlow, false)) }
 func TestLogFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.ModeFlipBit, false)) }
@@ -37,7 +37,7 @@ func TestIndexFileCallsTakeEffectButFail(t *testing.T) {
 }
 func TestIndexFilesHaveNoSpace(t *testing.T) { campaign(t, fileRound(faulty.ModeNoSpace, true)) }
 func TestIndexFilesAreWrittenShort(t *testing.T) {
-	campaign(t, fileRound(faulty.ModePartial, true))
+	campaign(t, fileRound(faulty.ModeShortWrite, true))
 }
 func TestIndexFilesAreSlow(t *testing.T)    { campaign(t, fileRound(faulty.ModeSlow, true)) }
 func TestIndexFilesAreGarbled(t *testing.T) { campaign(t, fileRound(faulty.ModeFlipBit, true)) }
@@ -96,7 +96,7 @@ func (w *fileWorld) session(ctx context.Context, s session) (ended int, err erro
 		}
 	}
 	w.child.hits = w.counted
-	most, lasts := patience, s.Log.Count < 0 || s.Index.Count < 0
+	most, lasts := patience, s.Log.FailCount < 0 || s.Index.FailCount < 0
 	if lasts {
 		most = 2 * time.Second
 	}

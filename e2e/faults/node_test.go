@@ -31,7 +31,7 @@ type nodeConfig struct {
 	keys       ledger.KeyStore
 	marks      highwater.Store // nil if there are no high-water marks
 	clock      func() time.Time
-	// fatal is used as ledger.Config.Fatal.
+	// fatal is used as ledger.Config.OnFatal.
 	fatal func(error)
 	log   *slog.Logger
 }
@@ -65,7 +65,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	n.host, err = ledger.OpenHost(ctx, c.database, c.keys, func(string) ledger.Config {
-		return ledger.Config{Clock: c.clock, Fatal: c.fatal, Logger: c.log, HighWaterMarks: c.marks}
+		return ledger.Config{Clock: c.clock, OnFatal: c.fatal, Logger: c.log, HighWaterMarks: c.marks}
 	})
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (n *node) open(ctx context.Context, c nodeConfig) (err error) {
 	if err != nil {
 		return err
 	}
-	n.index, err = query.OpenIndex(index.Config{Dir: c.indexDir, FS: c.indexFiles, Log: c.log, MemoryBytes: index.MinMemoryBytes})
+	n.index, err = query.OpenIndex(index.Config{Dir: c.indexDir, FS: c.indexFiles, Logger: c.log, MemoryBytes: index.MinMemoryBytes})
 	return err
 }
 

@@ -126,7 +126,7 @@ func TestOracleNotices(t *testing.T) {
 			w.history.acks = slices.DeleteFunc(w.history.acks, func(b *ack) bool { return b.attempt == a.attempt })
 		}},
 		"a claim of another record": {"oracle, log", func(t *testing.T, w *storeWorld, x *memory.Tamperer, a *ack) {
-			require.NoError(t, x.SetClaim(storage.Claim{Key: a.attempt.storedKey(), RecordDigest: storage.Hash{1}, Seq: a.seq}))
+			require.NoError(t, x.SetClaim(storage.Claim{KeyDigest: a.attempt.storedKey(), RecordDigest: storage.Hash{1}, Seq: a.seq}))
 		}},
 		"a forbidden answer": {"it says so", func(_ *testing.T, w *storeWorld, _ *memory.Tamperer, _ *ack) {
 			w.history.broken("it says so")

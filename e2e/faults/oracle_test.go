@@ -104,7 +104,7 @@ func (o *oracle) log() error {
 		return fmt.Errorf("the ledger publishes size %d, but %d entries are stored", head.Size, report.Size)
 	}
 	if _, lists := o.node.database.(storage.KeyChecker); lists {
-		strays, err := storeaudit.CheckKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
+		strays, err := storeaudit.FindStrayKeys(o.ctx, o.node.database, map[string]*audit.Report{ledger.DefaultName: report}, nil)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (a *attempt) storedKey() storage.Hash {
 	if a.key != "" {
 		return ledger.IdempotencyKeyDigest(a.key)
 	}
-	return record.RunIdempotencyKey(a.kind, a.runID)
+	return record.RunIdempotencyKeyDigest(a.kind, a.runID)
 }
 
 // receipts checks every receipt that was ever returned: it must verify, its event must be in the
@@ -210,7 +210,7 @@ func (o *oracle) grownFrom(signed []byte, head *ledger.Head) error {
 	if err != nil {
 		return err
 	}
-	path, err := o.node.ledger.Prover(o.ctx, head).Consistency(c.Size, head.Size)
+	path, err := o.node.ledger.Prover(o.ctx, head).ConsistencyProof(c.Size, head.Size)
 	if err != nil {
 		return err
 	}
@@ -270,14 +270,14 @@ func (o *oracle) onceOf(a *attempt, events []event, acked map[uint64]bool) error
 	}
 	for seq := range acked {
 		// If the record was already redacted, the receipt is for the event that redacted it.
-		if by, err := o.node.ledger.Reader().Redaction(o.ctx, a.target); a.kind != record.KindContentRedacted || err != nil || by != seq {
+		if by, err := o.node.ledger.Reader().RedactingSeq(o.ctx, a.target); a.kind != record.KindContentRedacted || err != nil || by != seq {
 			return fmt.Errorf("LOST: it was acknowledged as event %d, which is a different event", seq)
 		}
 	}
 	if !a.keyed() {
 		return nil
 	}
-	switch claim, err := o.node.ledger.Reader().Key(o.ctx, a.storedKey()); {
+	switch claim, err := o.node.ledger.Reader().KeyClaim(o.ctx, a.storedKey()); {
 	case errors.Is(err, storage.ErrNotFound) && len(events) == 0:
 		return nil
 	case err != nil:
@@ -294,7 +294,7 @@ func (o *oracle) contents() error {
 	store := o.node.ledger.Reader()
 	needed := make(map[string]bool)
 	for _, e := range o.events {
-		_, err := store.Redaction(o.ctx, e.seq)
+		_, err := store.RedactingSeq(o.ctx, e.seq)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
@@ -304,7 +304,7 @@ func (o *oracle) contents() error {
 	}
 	for _, a := range o.attempts {
 		if e := o.found[a.id]; a.kind == record.KindContentRedacted && len(e) > 0 {
-			if _, err := store.Redaction(o.ctx, a.target); err != nil {
+			if _, err := store.RedactingSeq(o.ctx, a.target); err != nil {
 				return fmt.Errorf("event %d should be redacted by event %d: %w", a.target, e[0].seq, err)
 			}
 		}
@@ -367,8 +367,8 @@ func (o *oracle) askAgain(a *attempt) error {
 	if err != nil {
 		return err
 	}
-	if ack.Outcome != want || ack.FirstSeq != first {
-		return fmt.Errorf("outcome %d, event %d, but expected outcome %d, event %d", ack.Outcome, ack.FirstSeq, want, first)
+	if ack.Outcome != want || ack.KeyHolderSeq != first {
+		return fmt.Errorf("outcome %d, event %d, but expected outcome %d, event %d", ack.Outcome, ack.KeyHolderSeq, want, first)
 	}
 	if ack, err = o.submit(a); err != nil || ack.Outcome != ledger.OutcomeReplayed {
 		return fmt.Errorf("sent once more: outcome %d: %w", ack.Outcome, err)
@@ -378,7 +378,7 @@ func (o *oracle) askAgain(a *attempt) error {
 
 // submit submits an attempt to the ledger as the API does.
 func (o *oracle) submit(a *attempt) (ledger.Ack, error) {
-	r, err := record.DefaultLimits().WithMemberSecret(o.node.ledger.MemberSecret()).Parse(a.kind, a.body)
+	r, err := record.DefaultLimits().WithPayloadMemberSecret(o.node.ledger.PayloadMemberSecret()).ParseRecord(a.kind, a.body)
 	if err != nil {
 		return ledger.Ack{}, err
 	}

@@ -42,14 +42,14 @@ var callsOf = map[faulty.Mode][]string{
 	faulty.ModeFailAfterSuccess: {faulty.CallCreate, faulty.CallCompact, faulty.CallRename, faulty.CallReuseForWrite, faulty.CallRemove, faulty.CallMkdirAll, faulty.CallWrite, faulty.CallSync, faulty.CallSyncTo, faulty.CallClose},
 	faulty.ModeNoSpace: {faulty.CallCreate, faulty.CallCompact, faulty.CallRename, faulty.CallReuseForWrite, faulty.CallMkdirAll, faulty.CallWrite, faulty.CallSync,
 		faulty.CallPreallocate},
-	faulty.ModePartial: {faulty.CallWrite},
-	faulty.ModeFlipBit: {faulty.CallRead},
+	faulty.ModeShortWrite: {faulty.CallWrite},
+	faulty.ModeFlipBit:    {faulty.CallRead},
 }
 
 // drawPlan randomly chooses the calls that fail in a session. If index is true, they are calls on
 // files of the index. Otherwise, they are calls on files of the log.
 func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
-	plan := faulty.Plan{Mode: mode, Bit: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
+	plan := faulty.Plan{Mode: mode, BitIndex: r.IntN(1 << 20), Pause: 4 * time.Millisecond}
 	for most := 0; most == 0; {
 		of := targets[r.IntN(len(targets))]
 		if calls := callsOf[mode]; calls != nil && !slices.Contains(calls, of.call) {
@@ -58,19 +58,19 @@ func drawPlan(r *rand.Rand, mode faulty.Mode, index bool) faulty.Plan {
 		if most = of.log; index {
 			most = of.index
 		}
-		plan.Calls, plan.Path = []string{of.call}, of.path
-		plan.Skip = r.IntN(max(1, most))
+		plan.Calls, plan.FilePattern = []string{of.call}, of.path
+		plan.SkipCount = r.IntN(max(1, most))
 	}
 	switch r.IntN(6) {
 	case 0, 1:
 		// More than one flipped bit in a write-ahead log can look like an interrupted write, so
 		// several bits are flipped only in tables and blobs.
-		if mode != faulty.ModeFlipBit || plan.Path == "*.sst" || plan.Path == "*.blob" {
-			plan.Count = 1 + r.IntN(5)
+		if mode != faulty.ModeFlipBit || plan.FilePattern == "*.sst" || plan.FilePattern == "*.blob" {
+			plan.FailCount = 1 + r.IntN(5)
 		}
 	case 2:
 		if mode == faulty.ModeFail || mode == faulty.ModeNoSpace {
-			plan.Count = -1
+			plan.FailCount = -1
 		}
 	}
 	return plan

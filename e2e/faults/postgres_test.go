@@ -77,7 +77,7 @@ func postgresRound(t *testing.T, r *rand.Rand, name string) (done tally, err err
 			w.killUnderLoad(t.Context(), s, after)
 			time.Sleep(after) // wait in case the timer that kills the database fires late
 			databaseServer.Stop()
-			if err := databaseServer.StartProcess(); err != nil {
+			if err := databaseServer.Start(); err != nil {
 				return done, err
 			}
 			done.faults["of both"]++
@@ -102,7 +102,7 @@ func (w *postgresWorld) killDatabase(ctx context.Context, s *server, after time.
 	defer cancel()
 	restarted := make(chan error, 1)
 	time.AfterFunc(after, func() {
-		err := errors.Join(w.databaseServer.Kill(), w.databaseServer.StartProcess())
+		err := errors.Join(w.databaseServer.Kill(), w.databaseServer.Start())
 		time.Sleep(after) // let clients use the restarted database
 		cancel()
 		restarted <- err

@@ -40,7 +40,7 @@ func (s stallCounter) Enabled(context.Context, slog.Level) bool { return true }
 func stallRound(t *testing.T, r *rand.Rand, name string) (done tally, err error) {
 	h := newHistory(name, r.Uint64())
 	h.smallest, h.largest = 4_000, 40_000
-	plan := faulty.Plan{Mode: faulty.ModeSlow, Calls: []string{faulty.CallWrite}, Path: "*.sst", Count: -1, Pause: 2 * time.Millisecond}
+	plan := faulty.Plan{Mode: faulty.ModeSlow, Calls: []string{faulty.CallWrite}, FilePattern: "*.sst", FailCount: -1, Pause: 2 * time.Millisecond}
 	if r.IntN(2) == 0 {
 		plan.Calls, plan.Pause = []string{faulty.CallCompact}, 200*time.Millisecond
 	}

@@ -27,7 +27,7 @@ func TestStoreCallsTakeEffectButFail(t *testing.T) {
 }
 
 func TestStoreCallsEndEarly(t *testing.T) {
-	campaign(t, storeRound(faulty.ModePartial, "Entries", "References"))
+	campaign(t, storeRound(faulty.ModeShortWrite, "Entries", "References"))
 }
 
 func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.ModeSlow, used...)) }
@@ -52,7 +52,7 @@ func storeRound(mode faulty.Mode, calls ...string) round {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
 		var done tally
 		for range 4 {
-			plan := faulty.Plan{Mode: mode, Skip: r.IntN(1 << r.IntN(5)), Count: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
+			plan := faulty.Plan{Mode: mode, SkipCount: r.IntN(1 << r.IntN(5)), FailCount: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
 			for range 3 {
 				plan.Calls = append(plan.Calls, calls[r.IntN(len(calls))])
 			}

@@ -45,7 +45,7 @@ func (f folded) ask(ctx context.Context, faults *faulty.Injector, opened func())
 	if _, err := vfs.Clone(f.files, copied, "index", "index"); err != nil {
 		return nil, err
 	}
-	s, err := query.OpenIndex(index.Config{Dir: "index", FS: faulty.NewFS(copied, faults), Log: testLog(), MemoryBytes: index.MinMemoryBytes})
+	s, err := query.OpenIndex(index.Config{Dir: "index", FS: faulty.NewFS(copied, faults), Logger: testLog(), MemoryBytes: index.MinMemoryBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func (f folded) ask(ctx context.Context, faults *faulty.Injector, opened func())
 // need the table fail. No answer is wrong or incomplete.
 func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	f := fold(t)
-	plan := faulty.Plan{Calls: []string{faulty.CallOpen, faulty.CallRead}, Path: "*.sst"}
+	plan := faulty.Plan{Calls: []string{faulty.CallOpen, faulty.CallRead}, FilePattern: "*.sst"}
 	count := plan
-	count.Mode, count.Count = faulty.ModeSlow, -1 // in mode Slow, a pause of zero has no effect except that the call is counted
+	count.Mode, count.FailCount = faulty.ModeSlow, -1 // in mode Slow, a pause of zero has no effect except that the call is counted
 	reads, opening := faulty.New(count), 0
 	made := func() int { return reads.FaultCounts()[faulty.CallOpen] + reads.FaultCounts()[faulty.CallRead] }
 	want, err := f.ask(t.Context(), reads, func() { opening = made() })
@@ -76,7 +76,7 @@ func TestUnreadableIndexSaysNothingWrong(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 		failed := 0
 		for skip := opening; skip < made(); skip++ {
-			plan.Mode, plan.Skip, plan.Bit = mode, skip, 37*skip
+			plan.Mode, plan.SkipCount, plan.BitIndex = mode, skip, 37*skip
 			given, err := f.ask(t.Context(), faulty.New(plan), func() {})
 			if err != nil {
 				failed++

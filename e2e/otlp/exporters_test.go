@@ -46,7 +46,7 @@ func start(t *testing.T) *server {
 	require.NoError(t, err)
 	l, err := host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	derived, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	derived, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: host, Index: derived, Version: "test"})
 	require.NoError(t, err)

@@ -173,8 +173,8 @@ func (w *writers) begin(t *testing.T, c *client.Client) {
 func record(writer, n int) *wire.IPCRecord {
 	prompt, out := "s", "o"
 	return &wire.IPCRecord{
-		CommonMembers: wire.CommonMembers{RunID: fmt.Sprintf("run-%d-%d", writer, n)},
-		Payload:       []byte(`{"n":1}`), SystemPrompt: &prompt, Output: &out, Model: "m",
+		CommonRecordMembers: wire.CommonRecordMembers{RunID: fmt.Sprintf("run-%d-%d", writer, n)},
+		Payload:             []byte(`{"n":1}`), SystemPrompt: &prompt, Output: &out, Model: "m",
 	}
 }
 
@@ -259,7 +259,7 @@ func TestRollingUpgrade(t *testing.T) {
 	})
 	require.False(t, t.Failed())
 	c, err := client.New("http://localhost", client.WithHTTPClient(&http.Client{Transport: &balancer{nodes: nodes}}),
-		client.WithRetries(client.RetryPolicy{MaxAttempts: 100, FirstPause: 20 * time.Millisecond, LongestPause: 2 * time.Second}),
+		client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 100, FirstPause: 20 * time.Millisecond, LongestPause: 2 * time.Second}),
 		client.WithVerifierKeys("default", signer.Verifier().String()))
 	require.NoError(t, err)
 	var w writers

@@ -30,8 +30,8 @@ type Options struct {
 	// Bucket contains the published copy. If it is nil, each ledger's copy is read from the
 	// location that its store recorded.
 	Bucket bucket.Bucket
-	// Timeout is the time limit for each request to the bucket. The default is 30 seconds.
-	Timeout time.Duration
+	// RequestTimeout is the time limit for each request to the bucket. The default is 30 seconds.
+	RequestTimeout time.Duration
 	// CacheBytes is the maximum size of the object cache in bytes. The default is 64 MiB.
 	CacheBytes int
 }
@@ -66,7 +66,7 @@ var _ storage.KeyChecker = (*Database)(nil)
 
 // Wrap returns a Database that wraps another one. Closing it also closes the wrapped database.
 func Wrap(under storage.Database, o Options) *Database {
-	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, defaultTimeout)
 	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCache)
 	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.CacheBytes), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -79,9 +79,9 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return d.wrap(name, under, err)
 }
 
-// Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
-	under, err := d.Database.Create(ctx, info)
+// CreateLedger implements storage.Database.
+func (d *Database) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+	under, err := d.Database.CreateLedger(ctx, info)
 	return d.wrap(info.Name, under, err)
 }
 
@@ -97,7 +97,7 @@ func (d *Database) wrap(name string, under storage.Store, err error) (storage.St
 }
 
 // CheckKeys implements storage.KeyChecker.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
 	checker, can := d.Database.(storage.KeyChecker)
 	if !can {
 		return nil, errors.New("the database does not support listing its keys")
@@ -162,7 +162,7 @@ func (s *store) object(ctx context.Context, a storage.ArchivedRange, path proofs
 // gives up, because other callers may be waiting for the same object.
 func (s *store) fetch(a storage.ArchivedRange, name string, path proofs.TilePath) ([]byte, error) {
 	d := s.database
-	ctx, cancel := context.WithTimeout(d.ctx, d.options.Timeout)
+	ctx, cancel := context.WithTimeout(d.ctx, d.options.RequestTimeout)
 	defer cancel()
 	select {
 	case d.slots <- struct{}{}:

@@ -24,11 +24,11 @@ import (
 
 // Options holds the flags of the backup command.
 type Options struct {
-	Data, BackupFolder string
-	StoreURL           string // URL of the database that contains the log, or "" if the log is in the data folder
-	Server             remote.Options
-	IncludeKeys        bool
-	KeepCount          int
+	DataFolder, BackupFolder string
+	StoreURL                 string // URL of the database that contains the log, or "" if the log is in the data folder
+	Server                   remote.Options
+	IncludeKeys              bool
+	KeepCount                int
 }
 
 // Run makes a backup, with the help of the server if one is running, and then removes old backups.
@@ -36,17 +36,17 @@ type Options struct {
 func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	switch {
 	case o.BackupFolder == "":
-		return cli.Exitf(cli.ExitUsage, "--to is missing: name a folder for the backups, on another disk")
+		return cli.ExitErrorf(cli.ExitUsage, "--to is missing: name a folder for the backups, on another disk")
 	case o.KeepCount < 0:
-		return cli.Exitf(cli.ExitUsage, "--keep: must not be negative")
+		return cli.ExitErrorf(cli.ExitUsage, "--keep: must not be negative")
 	}
 	if err := o.checkPlace(); err != nil {
 		return err
 	}
-	if err := datadir.CheckPermissions(o.Data); err != nil { // checked before any other file is read
+	if err := datadir.CheckPermissions(o.DataFolder); err != nil { // checked before any other file is read
 		return err
 	}
-	store, copies := Store{Dir: o.BackupFolder}, datadir.SnapshotFolderOf(o.Data)
+	store, copies := Store{Dir: o.BackupFolder}, datadir.SnapshotFolderOf(o.DataFolder)
 	release, err := lockBackup(store, copies)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	made, err := writeBackup(ctx, c, o, store, copies.DatabasePath())
 	if errors.Is(err, syscall.ENOSPC) {
-		return cli.Exitf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free some space in %s and run backup again; it will reuse the files already copied", err, o.BackupFolder)
+		return cli.ExitErrorf(cli.ExitFailed, "%w\nThe backup is incomplete and cannot be restored. Free some space in %s and run backup again; it will reuse the files already copied", err, o.BackupFolder)
 	}
 	if err != nil {
 		return err
@@ -69,26 +69,27 @@ func Run(ctx context.Context, c *cli.Console, o Options) (err error) {
 	}
 	for _, l := range made.manifest.Ledgers {
 		if l.archived.EndSeq > 0 {
-			c.Sayf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; back up the published copy too", l.Name, l.archived.EndSeq, l.archived.URL)
+			c.PrintErrf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; back up the published copy too", l.Name, l.archived.EndSeq, l.archived.URL)
 		}
 	}
 	if erasing > 0 {
-		c.Sayf("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
+		c.PrintErrf("this backup may still contain %d erased texts: make another backup in a minute, and remove this one", erasing)
 	}
 	return store.Prune(o.KeepCount, made.counted, made.ignored)
 }
 
-// checkPlace returns an error if the data folder does not match the options. Without o.Store, the folder
-// must contain the database; otherwise, the folder must not contain a log of its own.
+// checkPlace returns an error if the data folder does not match the options. If o.StoreURL is
+// empty, the folder must contain the database; otherwise, the folder must not contain a log of its
+// own.
 func (o Options) checkPlace() error {
 	if o.StoreURL != "" {
-		return datadir.CheckStoreFolder(o.Data)
+		return datadir.CheckExternalStore(o.DataFolder)
 	}
-	if datadir.HasStoreMarker(o.Data) {
-		return datadir.OtherDatabaseError(o.Data)
+	if datadir.HasExternalStore(o.DataFolder) {
+		return datadir.ExternalStoreError(o.DataFolder)
 	}
-	if _, err := os.Stat(datadir.DatabaseFolder(o.Data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.Data, err)
+	if _, err := os.Stat(datadir.DatabaseFolder(o.DataFolder)); err != nil {
+		return cli.ExitErrorf(cli.ExitUsage, "%s has no database: %w; name the data folder with --data", o.DataFolder, err)
 	}
 	return nil
 }
@@ -101,19 +102,19 @@ func lockBackup(store Store, copies datadir.SnapshotFolder) (release func() erro
 	}
 	there, err := folderlock.Take(store.Dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another backup to %s is running; run backup again when it has finished", store.Dir)
+		return nil, cli.ExitErrorf(cli.ExitInUse, "another backup to %s is running; run backup again when it has finished", store.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	here, err := copies.Lock()
 	if errors.Is(err, storage.ErrInUse) {
-		err = cli.Exitf(cli.ExitInUse, "another backup of this data folder is running; run backup again when it has finished")
+		err = cli.ExitErrorf(cli.ExitInUse, "another backup of this data folder is running; run backup again when it has finished")
 	}
 	if err != nil {
 		return nil, errors.Join(err, there.Close())
 	}
-	return func() error { return errors.Join(copies.Remove(), here.Close(), there.Close()) }, nil
+	return func() error { return errors.Join(copies.RemoveCopy(), here.Close(), there.Close()) }, nil
 }
 
 // takeSnapshot makes a snapshot of the database, or asks the server that is using the database to make
@@ -125,9 +126,9 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 		if err := os.Mkdir(copies.CopyPath(), 0o700); err != nil {
 			return 0, err
 		}
-		return 0, migrate.Snapshot(ctx, c, o.StoreURL, copies.DatabasePath(), datadir.TokenFolder(copies.CopyPath()))
+		return 0, migrate.TakeSnapshot(ctx, c, o.StoreURL, copies.DatabasePath(), datadir.TokenFolder(copies.CopyPath()))
 	}
-	database, err := datadir.Open(ctx, c, o.Data)
+	database, err := datadir.Open(ctx, c, o.DataFolder)
 	if err == nil {
 		erasing, err = copies.CopyDatabase(ctx, database)
 		return erasing, errors.Join(err, database.Close())
@@ -141,10 +142,10 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	}
 	made, err := server.Server.MakeSnapshot(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("the data folder %s is in use, and the server did not provide a copy of the database: %w", o.Data, server.ExplainFatal(err))
+		return 0, fmt.Errorf("the data folder %s is in use, and the server did not provide a copy of the database: %w", o.DataFolder, server.ExplainFatal(err))
 	}
 	if _, err := os.Stat(copies.DatabasePath()); err != nil {
-		return 0, cli.Exitf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; use --server to name the server that uses the folder", o.Server.URL, o.Data, err)
+		return 0, cli.ExitErrorf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; use --server to name the server that uses the folder", o.Server.URL, o.DataFolder, err)
 	}
 	return int(made.Erasing), nil
 }
@@ -156,14 +157,14 @@ type madeBackup struct {
 	copied   int64 // number of bytes copied
 	shared   int   // number of files that the store already contained
 
-	counted, ignored []string // names of the earlier backups, as Store.Classify returns them
+	counted, ignored []string // names of the earlier backups, as Store.ClassifyBackups returns them
 }
 
 // writeBackup copies the snapshot and the other files that belong to the backup. It writes the manifest
 // last. A backup that is interrupted therefore has no manifest, and the next backup reuses the files that
 // were copied.
 func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, snapshot string) (made madeBackup, err error) {
-	access := datadir.TokenFolder(o.Data)
+	access := datadir.TokenFolder(o.DataFolder)
 	if o.StoreURL != "" {
 		access = datadir.TokenFolder(filepath.Dir(snapshot))
 	}
@@ -179,7 +180,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	defer bar.Finish()
 	for _, s := range sources {
 		if ctx.Err() != nil {
-			return made, cli.Exitf(cli.ExitFailed, "interrupted; the backup is incomplete. Run backup again to continue")
+			return made, cli.ExitErrorf(cli.ExitFailed, "interrupted; the backup is incomplete. Run backup again to continue")
 		}
 		f, copied, err := store.Add(s)
 		if err != nil {
@@ -203,8 +204,8 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	}
 	made.manifest.Version = ManifestVersion
 	now := time.Now()
-	made.counted, made.ignored, err = store.Classify(now, func(m *Manifest) bool {
-		trusted, err := keptKeys(c, o.Data, m)
+	made.counted, made.ignored, err = store.ClassifyBackups(now, func(m *Manifest) bool {
+		trusted, err := keptKeys(c, o.DataFolder, m)
 		return err == nil && m.Authenticate(trusted) == nil
 	})
 	if err != nil {
@@ -214,7 +215,7 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	if made.manifest.CreatedAt, err = nextTime(now, made.counted); err != nil {
 		return made, err
 	}
-	unsigned, err := made.manifest.Sign(datadir.SigningKeys(c, o.Data))
+	unsigned, err := made.manifest.Sign(datadir.SigningKeys(c, o.DataFolder))
 	if err != nil {
 		return made, fmt.Errorf("signing the backup: %w", err)
 	}

@@ -61,10 +61,10 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 	if state.archived, err = storage.ReadArchivedRange(ctx, store); err != nil {
 		return state, err
 	}
-	state.TreeSize, state.LastEventTime, state.Checkpoint = head.Size, time.UnixMicro(head.Time).UTC(), string(head.Checkpoint)
-	state.VerifierKey = keys.Current().String()
+	state.TreeSize, state.LastEventTime, state.Checkpoint = head.Size, time.UnixMicro(head.TimeMicros).UTC(), string(head.Checkpoint)
+	state.VerifierKey = keys.CurrentKey().String()
 	state.signedBy = []string{state.VerifierKey}
-	if previous := keys.OverlapKey(); previous != nil {
+	if previous := keys.OverlappingKey(); previous != nil {
 		state.signedBy = append(state.signedBy, previous.String())
 	}
 	return state, nil

@@ -21,22 +21,22 @@ import (
 
 // RestoreOptions holds the flags of the restore command.
 type RestoreOptions struct {
-	BackupFolder, BackupName, Data string
-	SeenCheckpointFiles            []string
-	AssumeNewest                   bool
-	Keys                           []string // trusted verifier keys, or names of files that contain them
-	AllowUnauthenticated           bool
-	IncludeTokens                  bool
+	BackupFolder, BackupName, DataFolder string
+	SeenCheckpointFiles                  []string
+	AssumeNewestBackup                   bool
+	TrustedKeys                          []string // trusted verifier keys, or names of files that contain them
+	AllowUnauthenticated                 bool
+	IncludeTokens                        bool
 }
 
 // Restore restores a backup into a data folder that has no database. It authenticates the backup before
 // it copies any files, and verifies all the files before it moves them into place.
 func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) {
 	if o.BackupFolder == "" {
-		return cli.Exitf(cli.ExitUsage, "--from is missing: name the folder of the backups")
+		return cli.ExitErrorf(cli.ExitUsage, "--from is missing: name the folder that contains the backups")
 	}
 	if o.IncludeTokens && o.AllowUnauthenticated {
-		return cli.Exitf(cli.ExitUsage, "--with-tokens: tokens of an unauthenticated backup cannot be restored; create new ones with colophon token create")
+		return cli.ExitErrorf(cli.ExitUsage, "--with-tokens: tokens of an unauthenticated backup cannot be restored; create new ones with colophon token create")
 	}
 	store := Store{o.BackupFolder}
 	var given []*proofs.Verifier
@@ -49,10 +49,10 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := checkEmpty(o.Data); err != nil {
+	if err := checkEmpty(o.DataFolder); err != nil {
 		return err
 	}
-	if err := datadir.CheckPermissions(o.Data); err != nil {
+	if err := datadir.CheckPermissions(o.DataFolder); err != nil {
 		return err
 	}
 	if err := o.checkAuthentic(c, m, given); err != nil {
@@ -70,12 +70,12 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := checkEmpty(o.Data); err != nil { // checked again under the lock, because another restore may have just finished
+	if err := checkEmpty(o.DataFolder); err != nil { // checked again under the lock, because another restore may have just finished
 		return err
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			return cli.Exitf(cli.ExitFailed, "%w\nNothing was restored. Free space on the file system of %s, and run restore again", err, o.Data)
+			return cli.ExitErrorf(cli.ExitFailed, "%w\nNothing was restored. Free space on the file system of %s, and run restore again", err, o.DataFolder)
 		}
 		return err
 	}
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := placeRestored(o.Data); err != nil {
+	if err := placeRestored(o.DataFolder); err != nil {
 		return err
 	}
 	return o.report(c, m, older)
@@ -92,14 +92,14 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 // lock locks the data folder so that no other restore uses it. Calling release unlocks it and
 // removes incomplete files.
 func (o RestoreOptions) lock() (release func() error, err error) {
-	dir := datadir.RestoreFolder(o.Data)
-	_, missing := os.Stat(o.Data)
+	dir := datadir.RestoreFolder(o.DataFolder)
+	_, missing := os.Stat(o.DataFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := folderlock.Take(dir)
 	if errors.Is(err, storage.ErrInUse) {
-		return nil, cli.Exitf(cli.ExitInUse, "another restore into %s is running; run restore again when it has finished", o.Data)
+		return nil, cli.ExitErrorf(cli.ExitInUse, "another restore into %s is running; run restore again when it has finished", o.DataFolder)
 	}
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (o RestoreOptions) lock() (release func() error, err error) {
 	return func() error {
 		err := errors.Join(os.RemoveAll(dir), lock.Close())
 		if missing != nil {
-			_ = os.Remove(o.Data) // fails if the folder is not empty
+			_ = os.Remove(o.DataFolder) // fails if the folder is not empty
 		}
 		return err
 	}, nil
@@ -123,47 +123,47 @@ func (o RestoreOptions) report(c *cli.Console, m *Manifest, older []string) erro
 	}
 	switch {
 	case o.IncludeTokens && m.hasTokens():
-		c.Sayf("the tokens in the backup are valid again; revoke again any token that was revoked after the backup was made")
+		c.PrintErrf("the tokens in the backup are valid again; revoke again any token that was revoked after the backup was made")
 	case o.needsNewToken(m):
-		c.Sayf("no tokens were restored, but requests require a token; create one with colophon token create --data %s", o.Data)
+		c.PrintErrf("no tokens were restored, but requests require a token; create one with colophon token create --data %s", o.DataFolder)
 	}
 	for _, l := range m.Ledgers {
 		if l.archived.EndSeq > 0 {
-			c.Sayf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; check them with colophon fsck, and start the server with --archive and --publish %s",
+			c.PrintErrf("ledger %s: the entries below %d are not in the backup, only in the published copy at %s; check them with colophon fsck, and start the server with --archive and --publish %s",
 				l.Name, l.archived.EndSeq, l.archived.URL, l.archived.URL)
 		}
 	}
 	for _, message := range older {
-		c.Sayf("%s", message)
+		c.PrintErrf("%s", message)
 	}
 	if len(older) > 0 {
-		return cli.Exitf(cli.ExitDamaged, "a server on this folder refuses writes to the ledgers listed above; restore a newer backup, or use a new ledger (see colophon restore --help)")
+		return cli.ExitErrorf(cli.ExitDamaged, "a server that uses this folder refuses writes to the ledgers listed above; restore a newer backup, or use a new ledger (see colophon restore --help)")
 	}
-	if missing := missingKeys(c, o.Data, m); len(missing) > 0 {
-		c.Sayf("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.Data).Dir)
+	if missing := missingKeys(c, o.DataFolder, m); len(missing) > 0 {
+		c.PrintErrf("copy the signing keys of %s to %s before you start the server", strings.Join(missing, ", "), datadir.KeyFiles(o.DataFolder).Dir)
 	}
 	return nil
 }
 
 // choose returns the manifest of the backup selected with --backup. Without that flag, it selects
-// the newest backup that Store.Classify does not ignore.
+// the newest backup that Store.ClassifyBackups does not ignore.
 func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Verifier) (*Manifest, error) {
 	names, err := store.BackupNames()
 	if err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "%s has no backup; name the folder of the backups with --from", o.BackupFolder)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "%s contains no backup; use --from to name the folder that contains the backups", o.BackupFolder)
 	}
 	if o.BackupName != "" {
 		name := strings.TrimSuffix(o.BackupName, ".json")
 		if !slices.Contains(names, name) {
-			return nil, cli.Exitf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.BackupName, o.BackupFolder, strings.Join(names, ", "))
+			return nil, cli.ExitErrorf(cli.ExitUsage, "backup %q does not exist in %s; choose one of %s", o.BackupName, o.BackupFolder, strings.Join(names, ", "))
 		}
 		return store.ReadManifest(name)
 	}
-	counted, ignored, err := store.Classify(time.Now(), func(m *Manifest) bool {
-		kept, err := keptKeys(c, o.Data, m)
+	counted, ignored, err := store.ClassifyBackups(time.Now(), func(m *Manifest) bool {
+		kept, err := keptKeys(c, o.DataFolder, m)
 		return err == nil && !o.AllowUnauthenticated && m.Authenticate(append(kept, given...)) == nil
 	})
 	if err != nil {
@@ -171,7 +171,7 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 	}
 	store.warnIgnored(c, ignored)
 	if len(counted) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "cannot determine the newest backup in %s: the times of all backups are in the future or invalid; set this machine's clock, or name a backup with --backup", o.BackupFolder)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "cannot determine the newest backup in %s: the times of all backups are in the future or invalid; set this machine's clock, or name a backup with --backup", o.BackupFolder)
 	}
 	return store.ReadManifest(counted[len(counted)-1])
 }
@@ -190,7 +190,7 @@ func checkEmpty(data string) error {
 		switch entry.Name() {
 		case "marks", "keys", filepath.Base(datadir.RestoreFolder(data)):
 		default:
-			return cli.FileStateErrorf("%s is not empty (it has %q): restore into another folder, or move everything except marks and keys elsewhere", data, entry.Name())
+			return cli.FileStateErrorf("%s is not empty (it contains %q): restore into another folder, or move everything except the folders marks and keys elsewhere", data, entry.Name())
 		}
 	}
 	return nil

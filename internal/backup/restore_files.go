@@ -48,7 +48,7 @@ func (o RestoreOptions) takes(f StoredFile) bool {
 // restoreFiles copies the files for which takes returns true from the backup into
 // datadir.RestoreFolder. It first removes any files that an interrupted restore left there.
 func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store Store, m *Manifest) error {
-	dir := datadir.RestoreFolder(o.Data)
+	dir := datadir.RestoreFolder(o.DataFolder)
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 		}
 	}
 	if o.needsNewToken(m) {
-		if err := (access.Store{Dir: datadir.TokenFolder(dir)}).Clear(); err != nil {
+		if err := (access.TokenStore{Dir: datadir.TokenFolder(dir)}).Clear(); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (o RestoreOptions) restoreFiles(ctx context.Context, c *cli.Console, store 
 	defer bar.Finish()
 	for _, f := range files {
 		if ctx.Err() != nil {
-			return cli.Exitf(cli.ExitFailed, "interrupted; nothing was restored")
+			return cli.ExitErrorf(cli.ExitFailed, "interrupted; nothing was restored")
 		}
 		if err := RestoreFile(store, f, dir); err != nil {
 			return fmt.Errorf("restoring %s: %w", f.Name, err)

@@ -31,7 +31,7 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 		origin, _, _ := strings.Cut(string(text), "\n")
 		i := slices.IndexFunc(m.Ledgers, func(l Ledger) bool { return l.Origin == origin })
 		if i < 0 {
-			return nil, cli.Exitf(cli.ExitUsage, "--seen: %s is not a checkpoint of a ledger in the backup", file)
+			return nil, cli.ExitErrorf(cli.ExitUsage, "--seen: %s is not a checkpoint of a ledger in the backup", file)
 		}
 		list = append(list, seenCheckpoint{m.Ledgers[i].Name, file, text})
 	}
@@ -41,15 +41,15 @@ func (o RestoreOptions) readSeen(c *cli.Console, m *Manifest) (list []seenCheckp
 // checkKnown returns an error if restore cannot know how much a ledger has already signed. This is the
 // case if --newest is not set and the ledger has neither a high-water mark nor a checkpoint in seen.
 func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
-	marks := datadir.MarkFiles(o.Data)
+	marks := datadir.HighWaterMarkFiles(o.DataFolder)
 	for _, l := range m.Ledgers {
 		_, err := marks.Mark(l.Name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		known := err == nil || o.AssumeNewest || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
+		known := err == nil || o.AssumeNewestBackup || slices.ContainsFunc(seen, func(s seenCheckpoint) bool { return s.ledger == l.Name })
 		if !known {
-			return cli.Exitf(cli.ExitUsage, "ledger %q may have signed more than the %s in the backup; copy the old folder's marks to %s, "+
+			return cli.ExitErrorf(cli.ExitUsage, "ledger %q may have signed more than the %s in the backup; copy the marks of the old data folder to %s, "+
 				"give the newest known checkpoint with --seen, or use --newest if you are sure that nothing was signed after the backup was made", l.Name, cli.FormatCount(l.TreeSize, "event"), marks.Dir)
 		}
 	}
@@ -61,7 +61,7 @@ func (o RestoreOptions) checkKnown(m *Manifest, seen []seenCheckpoint) error {
 // database, which must match them. older contains a message for each ledger that has signed more than the
 // backup contains.
 func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Manifest, seen []seenCheckpoint) (older []string, err error) {
-	dir := datadir.DatabaseFolder(datadir.RestoreFolder(o.Data))
+	dir := datadir.DatabaseFolder(datadir.RestoreFolder(o.DataFolder))
 	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: c.WarningLogger()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying the restored files: %w", err)
@@ -72,11 +72,11 @@ func verifyRestored(ctx context.Context, c *cli.Console, o RestoreOptions, m *Ma
 		return nil, fmt.Errorf("verifying the restored files: %w", err)
 	}
 	if !slices.EqualFunc(list, m.Ledgers, Ledger.same) {
-		return nil, cli.Exitf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
+		return nil, cli.ExitErrorf(cli.ExitFailed, "the backup is damaged: its ledgers differ from its manifest; restore another backup")
 	}
 	m.Ledgers = list
 	for _, l := range list {
-		message, err := checkOlder(ctx, o.Data, l.Name, database, seen)
+		message, err := checkOlder(ctx, o.DataFolder, l.Name, database, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 		if s.ledger != name {
 			continue
 		}
-		if err := raiseMark(datadir.MarkFiles(data), s, keys); err != nil {
+		if err := raiseMark(datadir.HighWaterMarkFiles(data), s, keys); err != nil {
 			return "", err
 		}
 	}
@@ -123,11 +123,11 @@ func checkOlder(ctx context.Context, data, name string, database *pebble.Databas
 func raiseMark(marks keystore.HighWaterMarkFiles, s seenCheckpoint, keys []*proofs.Verifier) error {
 	seen, err := proofs.OpenCheckpoint(s.text, keys...)
 	if errors.Is(err, proofs.ErrWrongKey) {
-		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not have the key that signed the checkpoint: the key is newer than the backup, or belongs to a different ledger. Restore a newer backup. "+
+		return cli.ExitErrorf(cli.ExitUsage, "--seen: %s: %w\nThe ledger in the backup does not have the key that signed the checkpoint: the key is newer than the backup, or belongs to a different ledger. Restore a newer backup. "+
 			"To restore this backup only for reading, copy the checkpoint to %s, and omit --seen", s.file, err, marks.Path(s.ledger))
 	}
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "--seen: %s: %w", s.file, err)
+		return cli.ExitErrorf(cli.ExitUsage, "--seen: %s: %w", s.file, err)
 	}
 	mark, err := marks.Mark(s.ledger)
 	if errors.Is(err, storage.ErrNotFound) {

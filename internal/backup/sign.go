@@ -16,7 +16,7 @@ import (
 )
 
 // Digest returns the hash that the ledgers' keys sign, which is the SHA-256 of the manifest with an
-// empty Note.
+// empty SignedNote.
 func (m *Manifest) Digest() (proofs.Hash, error) {
 	unsigned := *m
 	unsigned.SignedNote = ""
@@ -39,7 +39,7 @@ func (m *Manifest) Sign(keys ledger.RotatingKeyStore) (unsigned []string, err er
 			continue
 		}
 		signers = append(signers, present)
-		others, err := keys.LoadOthers(l.Name)
+		others, err := keys.LoadOtherSigners(l.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (m *Manifest) Authenticate(trusted []*proofs.Verifier) error {
 
 // givenKeys reads the verifier keys that were given with --key.
 func (o RestoreOptions) givenKeys(c *cli.Console) (list []*proofs.Verifier, err error) {
-	for _, given := range o.Keys {
+	for _, given := range o.TrustedKeys {
 		keys, err := c.ReadCurrentKeys(given)
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 	kept := datadir.SigningKeys(c, data)
 	for _, l := range m.Ledgers {
 		signer, err := kept.Load(l.Name)
-		if value, _ := c.Env(kept.VariableName(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
+		if value, _ := c.LookupEnv(kept.VariableName(l.Name)); errors.Is(err, storage.ErrNotFound) && strings.TrimSpace(value) != "" {
 			signer, err = kept.LoadStaged(l.Name) // no file records which key has signed, so use the first key in the variable
 		}
 		if errors.Is(err, storage.ErrNotFound) {
@@ -142,30 +142,30 @@ func keptKeys(c *cli.Console, data string, m *Manifest) (list []*proofs.Verifier
 // --unauthenticated is set.
 func (o RestoreOptions) checkAuthentic(c *cli.Console, m *Manifest, given []*proofs.Verifier) error {
 	if o.AllowUnauthenticated {
-		c.Sayf("NOT AUTHENTICATED: no trusted key signed this backup, so it could be changed or forged")
+		c.PrintErrf("NOT AUTHENTICATED: no trusted key signed this backup, so someone may have changed or forged it")
 		return nil
 	}
-	kept, err := keptKeys(c, o.Data, m)
+	kept, err := keptKeys(c, o.DataFolder, m)
 	if err != nil {
 		return err
 	}
 	err = m.Authenticate(append(kept, given...))
-	const instead = "\nIf you are sure that no other user could change the backup, pass --unauthenticated"
+	const instead = "\nIf you are sure that no other user could have changed the backup, pass --unauthenticated"
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrNoTrustedKey):
-		return cli.Exitf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
-			err, datadir.KeyFiles(o.Data).Dir, instead)
+		return cli.ExitErrorf(cli.ExitUsage, "the backup is not authenticated: %w. Give the ledger's verifier key with --key, or copy the signing keys to %s first%s",
+			err, datadir.KeyFiles(o.DataFolder).Dir, instead)
 	case errors.Is(err, proofs.ErrWrongKey):
-		return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that signed at the time of the backup with --key%s", err, instead)
+		return cli.ExitErrorf(cli.ExitFailed, "the backup is not authenticated: %w. If the key was rotated, give the key that signed at the time of the backup with --key%s", err, instead)
 	}
-	return cli.Exitf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
+	return cli.ExitErrorf(cli.ExitFailed, "the backup is not authenticated: %w%s", err, instead)
 }
 
 // warnUnsigned prints a warning that names the ledgers for which a backup was not signed.
 func warnUnsigned(c *cli.Console, unsigned []string) {
 	if len(unsigned) > 0 {
-		c.Sayf("the backup is not signed with the keys of %s, so restore cannot authenticate it; run backup with access to these signing keys", strings.Join(unsigned, ", "))
+		c.PrintErrf("the backup is not signed with the keys of %s, so restore cannot authenticate it; run backup with access to these signing keys", strings.Join(unsigned, ", "))
 	}
 }

@@ -59,10 +59,10 @@ func (l Ledger) String() string {
 
 // StoredFile is the entry in a manifest for one file of the data folder.
 type StoredFile struct {
-	Name         string `json:"name"` // slash-separated path relative to the data folder
-	SHA256       string `json:"sha256"`
-	Size         int64  `json:"size"`
-	ModTimeNanos int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
+	Name            string `json:"name"` // slash-separated path relative to the data folder
+	SHA256          string `json:"sha256"`
+	Size            int64  `json:"size"`
+	ModTimeUnixNano int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
 }
 
 // SourceFile is a file to back up. Name is the name that it has in the manifest, and Path is its
@@ -73,12 +73,12 @@ type SourceFile struct {
 }
 
 // backupSources returns the files to back up, sorted by name. They are the files of the database
-// snapshot, the tokens, and, if o.Keys is set, the signing keys.
+// snapshot, the tokens, and, if o.IncludeKeys is set, the signing keys.
 func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 	var list []SourceFile
 	folders := map[string]string{"db": snapshot, "access": tokens}
 	if o.IncludeKeys {
-		folders["keys"] = datadir.KeyFiles(o.Data).Dir
+		folders["keys"] = datadir.KeyFiles(o.DataFolder).Dir
 	}
 	for name, dir := range folders {
 		entries, err := os.ReadDir(dir)
@@ -93,7 +93,7 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 			if err != nil {
 				return nil, err
 			}
-			if info.Mode().IsRegular() && entry.Name() != access.ReserveFileName {
+			if info.Mode().IsRegular() && entry.Name() != access.DiskReserveFileName {
 				list = append(list, SourceFile{name + "/" + entry.Name(), filepath.Join(dir, entry.Name()), info})
 			}
 		}
@@ -174,12 +174,12 @@ func (s Store) BackupNames() ([]string, error) {
 // ignored unless their manifests are authentic.
 const maxAhead = 24 * time.Hour
 
-// Classify divides the names of the backups into those to count and those to ignore, each sorted
-// oldest first. It ignores files whose names are not valid backup names. It also ignores backups
-// whose times are more than maxAhead in the future, unless their manifests are authentic. Without
-// this check, a file with a future time, added by another user, would remain the newest backup
-// forever.
-func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
+// ClassifyBackups divides the names of the backups into those to count and those to ignore, each
+// sorted oldest first. It ignores files whose names are not valid backup names. It also ignores
+// backups whose times are more than maxAhead in the future, unless their manifests are authentic.
+// Without this check, a file with a future time, added by another user, would remain the newest
+// backup forever.
+func (s Store) ClassifyBackups(now time.Time, authentic func(*Manifest) bool) (counted, ignored []string, err error) {
 	names, err := s.BackupNames()
 	if err != nil {
 		return nil, nil, err
@@ -200,10 +200,10 @@ func (s Store) Classify(now time.Time, authentic func(*Manifest) bool) (counted,
 	return counted, ignored, nil
 }
 
-// warnIgnored prints a warning about the backups that Classify ignores.
+// warnIgnored prints a warning about the backups that ClassifyBackups ignores.
 func (s Store) warnIgnored(c *cli.Console, ignored []string) {
 	if len(ignored) > 0 {
-		c.Sayf("ignoring backups in %s whose times are invalid, or more than 24 hours ahead of this machine's clock without a signature "+
+		c.PrintErrf("ignoring backups in %s whose times are invalid, or more than 24 hours ahead of this machine's clock without a signature "+
 			"by an available signing key: %q. If the clock is right, move them to another folder", s.Dir, ignored)
 	}
 }
@@ -247,7 +247,7 @@ func (s Store) ReadManifest(name string) (*Manifest, error) {
 		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	if m.Version != ManifestVersion {
-		return nil, fmt.Errorf("%s has the format version %d, but this program reads %d; use the version of colophon that wrote it", name, m.Version, ManifestVersion)
+		return nil, fmt.Errorf("%s has the format version %d, but this program reads only version %d; use the version of colophon that wrote the backup", name, m.Version, ManifestVersion)
 	}
 	if m.Name() != name { // the file is a copy of another manifest, for example of an older one
 		return nil, fmt.Errorf("%s is damaged: it contains the manifest of %s", name, m.Name())
@@ -282,7 +282,7 @@ func (s Store) OpenFile(f StoredFile) (*os.File, error) {
 // bytes written. Add reads and verifies an existing copy, because other users may be able to write
 // to the store, and the ledgers' keys sign a manifest that contains the copy's digest.
 func (s Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
-	f = StoredFile{Name: source.Name, Size: source.Info.Size(), ModTimeNanos: source.Info.ModTime().UnixNano()}
+	f = StoredFile{Name: source.Name, Size: source.Info.Size(), ModTimeUnixNano: source.Info.ModTime().UnixNano()}
 	in, _, err := safefile.Open(source.Path)
 	if err != nil {
 		return f, 0, err
@@ -302,25 +302,25 @@ func (s Store) Add(source SourceFile) (f StoredFile, copied int64, err error) {
 	if _, err := in.Seek(0, io.SeekStart); err != nil {
 		return f, 0, err
 	}
-	out, err := safefile.CreateIn(root, IncompleteName)
+	out, err := safefile.CreateIn(root, IncompleteFileName)
 	if err != nil {
 		return f, 0, err
 	}
 	if f.SHA256, f.Size, err = copyFile(out, in); err != nil {
 		return f, 0, err
 	}
-	if err := verifyFile(root, IncompleteName, f); err != nil {
+	if err := verifyFile(root, IncompleteFileName, f); err != nil {
 		return f, 0, err
 	}
-	if err := root.Rename(IncompleteName, RelativeFilePath(f.SHA256)); err != nil {
+	if err := root.Rename(IncompleteFileName, RelativeFilePath(f.SHA256)); err != nil {
 		return f, 0, err
 	}
 	return f, f.Size, nil
 }
 
-// IncompleteName is the name that a stored file has while it is being written. All backups use the
-// same name, so the next backup replaces whatever an interrupted one left behind.
-const IncompleteName = "incomplete"
+// IncompleteFileName is the name that a stored file has while it is being written. All backups use
+// the same name, so the next backup replaces whatever an interrupted one left behind.
+const IncompleteFileName = "incomplete"
 
 // WriteManifest durably writes the manifest, which completes the backup. It returns the name of the
 // backup.
@@ -338,14 +338,14 @@ func (s Store) WriteManifest(m *Manifest) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the manifest: %w", err)
 	}
-	out, err := safefile.CreateIn(root, IncompleteName)
+	out, err := safefile.CreateIn(root, IncompleteFileName)
 	if err != nil {
 		return "", err
 	}
 	if _, _, err := copyFile(out, strings.NewReader(string(text)+"\n")); err != nil {
 		return "", err
 	}
-	if err := root.Rename(IncompleteName, name+".json"); err != nil {
+	if err := root.Rename(IncompleteFileName, name+".json"); err != nil {
 		return "", err
 	}
 	return name, safefile.SyncDirIn(root, ".")
@@ -379,7 +379,7 @@ func verifyFile(root *os.Root, name string, want StoredFile) error {
 		return err
 	}
 	if digest != want.SHA256 || size != want.Size {
-		return fmt.Errorf("%s is damaged: it has %d bytes with SHA-256 %s, but must have %d bytes with %s", in.Name(), size, digest, want.Size, want.SHA256)
+		return fmt.Errorf("%s is damaged: it has %d bytes with SHA-256 %s, but must have %d bytes with SHA-256 %s", in.Name(), size, digest, want.Size, want.SHA256)
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ type Key = [16]byte
 // bytes are not available.
 type ReserveFunc func(bytes int64) (release func(), ok bool)
 
-// SharedReserve returns a ReserveFunc for filters that share a memory limit. spare is the number of
-// bytes that are still available.
-func SharedReserve(spare *atomic.Int64) ReserveFunc {
+// SharedReserveFunc returns a ReserveFunc for filters that share a memory limit. spare is the
+// number of bytes that are still available.
+func SharedReserveFunc(spare *atomic.Int64) ReserveFunc {
 	return func(bytes int64) (func(), bool) {
 		if spare.Add(-bytes) < 0 {
 			spare.Add(bytes)

@@ -19,7 +19,7 @@ func TestFilter(t *testing.T) {
 	const count = 4 * first * blockKeys
 	var spare atomic.Int64
 	spare.Store(1 << 20)
-	f := New(SharedReserve(&spare))
+	f := New(SharedReserveFunc(&spare))
 	require.False(t, f.MayContain(key(0)))
 	for n := range count {
 		f.Add(key(n))
@@ -39,7 +39,7 @@ func TestFilterIsBounded(t *testing.T) {
 	const bytes = 3 * first * blockBytes
 	var spare atomic.Int64
 	spare.Store(bytes)
-	f := New(SharedReserve(&spare))
+	f := New(SharedReserveFunc(&spare))
 	added := 0
 	for ; !f.released; added++ {
 		f.Add(key(added))
@@ -55,7 +55,7 @@ func TestFilterIsBounded(t *testing.T) {
 func BenchmarkMayContain(b *testing.B) {
 	var spare atomic.Int64
 	spare.Store(1 << 30)
-	f := New(SharedReserve(&spare))
+	f := New(SharedReserveFunc(&spare))
 	for n := range 1_000_000 {
 		f.Add(key(n))
 	}

@@ -15,7 +15,7 @@ import (
 // the input is not a terminal, Confirm returns an error that asks for --yes.
 func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 	if file, ok := c.In.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return Exitf(ExitUsage, "%s; pass --yes to confirm", why)
+		return ExitErrorf(ExitUsage, "%s; pass --yes to confirm", why)
 	}
 	fmt.Fprintf(c.Err, "Warning: %s. Type %q to confirm: ", why, name)
 	typed := make(chan string, 1)
@@ -28,9 +28,9 @@ func (c *Console) Confirm(ctx context.Context, name, why, done string) error {
 		if line == name {
 			return nil
 		}
-		return Exitf(ExitFailed, "the typed name does not match; nothing was %s", done)
+		return ExitErrorf(ExitFailed, "the typed name does not match; nothing was %s", done)
 	case <-ctx.Done():
 		fmt.Fprintln(c.Err)
-		return Exitf(ExitFailed, "interrupted; nothing was %s", done)
+		return ExitErrorf(ExitFailed, "interrupted; nothing was %s", done)
 	}
 }

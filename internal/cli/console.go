@@ -17,26 +17,26 @@ import (
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
-	// Env looks up an environment variable, like os.LookupEnv.
-	Env func(name string) (string, bool)
+	// LookupEnv looks up an environment variable, like os.LookupEnv.
+	LookupEnv func(name string) (string, bool)
 }
 
 // New returns a console that escapes control characters in its output, because parts
 // of the output come from servers and clients.
 func New(in io.Reader, out, err io.Writer, env func(name string) (string, bool)) *Console {
-	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, Env: env}
+	return &Console{In: in, Out: visibleWriter{out}, Err: visibleWriter{err}, LookupEnv: env}
 }
 
 // EnvOr returns the value of the environment variable name, or fallback if it is unset or empty.
 func (c *Console) EnvOr(name, fallback string) string {
-	if value, set := c.Env(name); set && value != "" {
+	if value, set := c.LookupEnv(name); set && value != "" {
 		return value
 	}
 	return fallback
 }
 
-// Sayf writes one line to standard error, prefixed with the name of the program.
-func (c *Console) Sayf(format string, args ...any) {
+// PrintErrf writes one line to standard error, prefixed with the name of the program.
+func (c *Console) PrintErrf(format string, args ...any) {
 	fmt.Fprintf(c.Err, "colophon: "+format+"\n", args...)
 }
 

@@ -33,8 +33,8 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exitf returns an ExitError. It formats and wraps errors in the same way as fmt.Errorf.
-func Exitf(code int, format string, args ...any) error {
+// ExitErrorf returns an ExitError. It formats and wraps errors in the same way as fmt.Errorf.
+func ExitErrorf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 

@@ -22,9 +22,9 @@ func ExplainFlagError(_ *cobra.Command, err error) error {
 	return err
 }
 
-// ExplainVariableError is like ExplainFlagError, but for a flag whose value comes from the environment
+// ExplainEnvError is like ExplainFlagError, but for a flag whose value comes from the environment
 // variable with the given name.
-func ExplainVariableError(name string, err error) error {
+func ExplainEnvError(name string, err error) error {
 	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
 		err = wanted(invalid)
 	}
@@ -50,7 +50,7 @@ func wanted(invalid *pflag.InvalidValueError) error {
 	case "bool":
 		return errors.New("must be true or false")
 	case "duration":
-		return errors.New("must be a duration like 500ms, 15s, or 2m")
+		return errors.New("must be a duration such as 500ms, 15s, or 2m")
 	}
 	return invalid.Unwrap()
 }

@@ -24,17 +24,17 @@ func (c *Console) ReadFileUpTo(path string, limit int64) ([]byte, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, Exitf(ExitUsage, "%w", err)
+			return nil, ExitErrorf(ExitUsage, "%w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	text, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err != nil {
-		return nil, Exitf(ExitUsage, "reading %s: %w", path, err)
+		return nil, ExitErrorf(ExitUsage, "reading %s: %w", path, err)
 	}
 	if int64(len(text)) > limit {
-		return nil, Exitf(ExitUsage, "%s is longer than %d bytes", path, limit)
+		return nil, ExitErrorf(ExitUsage, "%s is longer than %d bytes", path, limit)
 	}
 	return text, nil
 }

@@ -11,9 +11,9 @@ import (
 // TrustedKeys holds the keys given with the --key flag.
 type TrustedKeys struct {
 	Keys []*proofs.Verifier // a signature by any one of these keys is enough to accept a checkpoint
-	// Replaced holds the predecessors of Keys. A signature by one of them alone is accepted only if a
-	// consistency proof shows that the tree belongs to the log.
-	Replaced []*proofs.Verifier
+	// ReplacedKeys holds the predecessors of Keys. A signature by one of them alone is accepted
+	// only if a consistency proof shows that the tree belongs to the log.
+	ReplacedKeys []*proofs.Verifier
 }
 
 // ReadCurrentKeys returns the keys given with --key whose signature alone is enough to accept a checkpoint.
@@ -33,13 +33,13 @@ func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 	}
 	if _, err := os.Stat(given); err != nil && given != "-" {
 		if !strings.Contains(given, "+") {
-			return TrustedKeys{}, Exitf(ExitUsage, "--key: the value is neither a file nor a verifier key")
+			return TrustedKeys{}, ExitErrorf(ExitUsage, "--key: the value is neither a file nor a verifier key")
 		}
-		return ParseKeys(given, "--key (there is no such file)")
+		return ParseKeys(given, "--key (no file with this name exists)")
 	}
 	if given != "-" {
 		if err := safefile.CheckUserFile(given, false); err != nil { // otherwise other users could change the trusted key
-			return TrustedKeys{}, Exitf(ExitUsage, "--key: %w", err)
+			return TrustedKeys{}, ExitErrorf(ExitUsage, "--key: %w", err)
 		}
 	}
 	text, err := c.ReadFile(given)
@@ -53,15 +53,15 @@ func (c *Console) ReadTrustedKeys(given string) (TrustedKeys, error) {
 // begin with where and never quote text, because the user may have passed a signing key by mistake.
 func ParseKeys(text, where string) (TrustedKeys, error) {
 	if strings.Contains(text, "PRIVATE+KEY") {
-		return TrustedKeys{}, Exitf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)
+		return TrustedKeys{}, ExitErrorf(ExitUsage, "%s: this is a signing key, which must stay secret; give the verifier key", where)
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		history, err := proofs.ParseKeyHistory([]byte(text))
 		if err != nil {
-			return TrustedKeys{}, Exitf(ExitUsage, "%s: invalid list of verifier keys: %w", where, err)
+			return TrustedKeys{}, ExitErrorf(ExitUsage, "%s: invalid list of verifier keys: %w", where, err)
 		}
 		all := history.Verifiers()
-		return TrustedKeys{Keys: all[:1], Replaced: all[1:]}, nil
+		return TrustedKeys{Keys: all[:1], ReplacedKeys: all[1:]}, nil
 	}
 	var keys []*proofs.Verifier
 	number := 0
@@ -73,12 +73,12 @@ func ParseKeys(text, where string) (TrustedKeys, error) {
 		}
 		key, err := proofs.ParseVerifier(line)
 		if err != nil {
-			return TrustedKeys{}, Exitf(ExitUsage, "%s: line %d is not a verifier key", where, number)
+			return TrustedKeys{}, ExitErrorf(ExitUsage, "%s: line %d is not a verifier key", where, number)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return TrustedKeys{}, Exitf(ExitUsage, "%s: the file has no verifier key", where)
+		return TrustedKeys{}, ExitErrorf(ExitUsage, "%s: the file has no verifier key", where)
 	}
 	return TrustedKeys{Keys: keys}, nil
 }

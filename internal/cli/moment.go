@@ -19,7 +19,7 @@ type TimeFlag struct {
 
 // AddTimeFlag adds a TimeFlag, and appends the accepted formats to its usage.
 func AddTimeFlag(flags *pflag.FlagSet, name, usage string) {
-	flags.Var(&TimeFlag{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, like 7d or 12h")
+	flags.Var(&TimeFlag{Now: time.Now}, name, usage+": RFC 3339, a date, or a duration before now, such as 7d or 12h")
 }
 
 // Set implements pflag.Value.
@@ -36,7 +36,7 @@ func (m *TimeFlag) Set(text string) error {
 		m.text = m.Now().Add(-ago).UTC().Format(time.RFC3339Nano)
 		return nil
 	}
-	return fmt.Errorf("%q is not a time; use a form like 2026-01-02T15:04:05Z, 2026-01-02, 7d, or 12h", text)
+	return fmt.Errorf("%q is not a time; use a form such as 2026-01-02T15:04:05Z, 2026-01-02, 7d, or 12h", text)
 }
 
 // duration parses a duration in Go's syntax, or a number of days or weeks such as 7d or 2w.

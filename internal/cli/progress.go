@@ -61,10 +61,10 @@ func (p *Progress) Clear() {
 	}
 }
 
-// Sayf prints a line above the bar.
-func (p *Progress) Sayf(format string, args ...any) {
+// Printf prints a line above the bar.
+func (p *Progress) Printf(format string, args ...any) {
 	p.Clear()
-	p.console.Sayf(format, args...)
+	p.console.PrintErrf(format, args...)
 }
 
 // Finish removes the bar.

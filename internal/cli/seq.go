@@ -30,5 +30,5 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 
 // InvalidSeqError returns the error for an argument that is not a sequence number.
 func InvalidSeqError(argument string) error {
-	return Exitf(ExitUsage, "%q is not a record number; use the seq of a record", argument)
+	return ExitErrorf(ExitUsage, "%q is not a valid seq; give the sequence number of a record, such as 41", argument)
 }

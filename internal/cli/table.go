@@ -26,8 +26,8 @@ func NewTable(out io.Writer, columns ...Column) *Table {
 	return &Table{out: out, columns: columns}
 }
 
-// Write prints rows. Each row must have one cell per column.
-func (t *Table) Write(rows [][]string) error {
+// WriteRows prints rows. Each row must have one cell per column.
+func (t *Table) WriteRows(rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -72,13 +72,13 @@ func QuoteCell(text string) string {
 	return text
 }
 
-// NoValue is the cell for a missing value.
-const NoValue = "-"
+// NoValueCell is the cell for a missing value.
+const NoValueCell = "-"
 
-// QuoteOptionalCell is like QuoteCell, but returns NoValue if text is nil.
+// QuoteOptionalCell is like QuoteCell, but returns NoValueCell if text is nil.
 func QuoteOptionalCell(text *string) string {
 	if text == nil {
-		return NoValue
+		return NoValueCell
 	}
 	return QuoteCell(*text)
 }

@@ -12,10 +12,10 @@ import (
 func TestTableGrows(t *testing.T) {
 	var out bytes.Buffer
 	tab := cli.NewTable(&out, cli.TextColumn("name"), cli.NumberColumn("n"))
-	require.NoError(t, tab.Write(nil))
+	require.NoError(t, tab.WriteRows(nil))
 	require.Empty(t, out.String(), "without rows, the table must have no header")
-	require.NoError(t, tab.Write([][]string{{"é", "1"}, {"be", "10"}}))
-	require.NoError(t, tab.Write([][]string{{"long er", "2"}, {"x", "200"}}))
+	require.NoError(t, tab.WriteRows([][]string{{"é", "1"}, {"be", "10"}}))
+	require.NoError(t, tab.WriteRows([][]string{{"long er", "2"}, {"x", "200"}}))
 	require.Equal(t, "NAME   N\né      1\nbe    10\nlong er    2\nx        200\n", out.String())
 	require.Equal(t, 4, tab.RowCount)
 }

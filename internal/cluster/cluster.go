@@ -59,7 +59,7 @@ type Member struct {
 	missed  atomic.Bool    // the next round must read all ledgers, because notifications may have been lost or Wake was called
 
 	mu         sync.Mutex
-	noNewSteps bool                     // set by FinishSteps to prevent new steps; guarded by mu
+	noNewSteps bool                     // set by FinishRoleChanges to prevent new steps; guarded by mu
 	places     map[string]*place        // keyed by ledger name; guarded by mu
 	servers    []postgres.RunningServer // servers found in the last complete round; guarded by mu
 	beats      map[string]beat          // last beat of each server, keyed by ID; guarded by mu
@@ -256,9 +256,9 @@ func (c *Member) round(ctx context.Context) error {
 	return err
 }
 
-// FollowError returns an error if this server may be showing an outdated state of a ledger that another server
-// writes. The error does not name the ledger.
-func (c *Member) FollowError() error {
+// StalenessError returns an error if this server may be showing an outdated state of a ledger that
+// another server writes. The error does not name the ledger.
+func (c *Member) StalenessError() error {
 	if c.failed.Load() {
 		return errors.New("the database does not respond; see the server's log for the cause")
 	}
@@ -314,7 +314,7 @@ func (c *Member) look(ctx context.Context, names ...string) error {
 		} else if p.free.IsZero() {
 			p.free = time.Now()
 		}
-		if now := PreferredServer(state.Name, c.servers); now != p.preferred {
+		if now := PreferredWriter(state.Name, c.servers); now != p.preferred {
 			p.preferred, p.since = now, time.Now()
 		}
 	}
@@ -434,7 +434,7 @@ func (c *Member) take(ctx context.Context, name string, p *place) {
 // lead opens a ledger for writing. This server must hold the lease on the ledger. If this server cannot write
 // the ledger, lead gives up the lease, so that another server can take it.
 func (c *Member) lead(ctx context.Context, name string, p *place) {
-	l, err := c.host.Reopen(ctx, name)
+	l, err := c.host.OpenLedger(ctx, name)
 	switch {
 	case err == nil && c.host.Status(name) == ledger.StatusWritable:
 		c.log.Info("this server now writes the ledger", "ledger", name, "size", l.Head().Size)
@@ -463,10 +463,10 @@ func (c *Member) pass(ctx context.Context, name string, p *place) {
 	}
 }
 
-func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
+func serverOf(servers []postgres.RunningServer, id string) *postgres.LedgerServer {
 	for _, s := range servers {
 		if s.ID == id {
-			return &s.Server
+			return &s.LedgerServer
 		}
 	}
 	return nil
@@ -474,7 +474,7 @@ func serverOf(servers []postgres.RunningServer, id string) *postgres.Server {
 
 // give commits the records that a ledger has accepted, gives up the lease on it, and then follows the
 // ledger. If to is not nil, the lease is offered to that server; otherwise, any server can take it.
-func (c *Member) give(ctx context.Context, name string, p *place, to *postgres.Server) {
+func (c *Member) give(ctx context.Context, name string, p *place, to *postgres.LedgerServer) {
 	c.host.StepDown(name)
 	limited, cancel := context.WithTimeout(ctx, postgres.LeaseDuration)
 	defer cancel()
@@ -503,7 +503,7 @@ func (c *Member) follow(ctx context.Context, name string, p *place) {
 		c.log.Info("this server no longer writes the ledger; it follows the server that does", "ledger", name)
 		fallthrough
 	default:
-		_, err = c.host.Reopen(ctx, name)
+		_, err = c.host.OpenLedger(ctx, name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -533,15 +533,15 @@ func (c *Member) WriterAddress(name string) (address string, ok bool) {
 	return p.LeaseHolder.Address, true
 }
 
-// TransferLedgers passes each lease that this server holds to another running server that has the
+// TransferLeases passes each lease that this server holds to another running server that has the
 // ledger's key, if there is one. From then on, this server takes no more leases.
-func (c *Member) TransferLedgers(ctx context.Context) {
+func (c *Member) TransferLeases(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.RunningServer) bool { return s.ID == c.leases.Self().ID })
 	c.mu.Unlock()
 	for _, l := range c.host.Ledgers() {
-		to := serverOf(others, PreferredServer(l.Name(), others))
+		to := serverOf(others, PreferredWriter(l.Name(), others))
 		c.mu.Lock()
 		p := c.places[l.Name()]
 		begun := p != nil && to != nil && !p.busy && c.host.Status(l.Name()) == ledger.StatusWritable
@@ -559,10 +559,10 @@ func (c *Member) TransferLedgers(ctx context.Context) {
 	}
 }
 
-// FinishSteps waits for the running steps and prevents new ones from starting. Afterwards, each ledger keeps
-// its role on this server, and the server still renews its leases. FinishSteps must be called before the host
-// is closed.
-func (c *Member) FinishSteps() {
+// FinishRoleChanges waits for the running steps, such as taking a lease, and prevents new ones from
+// starting. Afterwards, each ledger keeps its role on this server, and the server still renews its
+// leases. FinishRoleChanges must be called before the host is closed.
+func (c *Member) FinishRoleChanges() {
 	c.mu.Lock()
 	c.noNewSteps = true
 	c.mu.Unlock()

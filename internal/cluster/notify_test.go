@@ -35,14 +35,14 @@ func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	t.Helper()
 	n := node{T: t, log: new(locked.Buffer)}
 	log := slog.New(slog.NewTextHandler(n.log, nil))
-	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, Server: &postgres.Server{ID: id, Address: "http://" + id}})
+	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, LedgerServer: &postgres.LedgerServer{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
 	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Logger: log} })
 	require.NoError(t, err)
 	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		n.cluster.FinishSteps()
+		n.cluster.FinishRoleChanges()
 		require.NoError(t, n.host.Close())
 		require.NoError(t, n.cluster.Close())
 		require.NoError(t, database.Close())
@@ -76,7 +76,7 @@ func (n node) sees(name string, public bool) {
 func (n node) grow(name string) {
 	n.Helper()
 	change := n.host.RotateKey
-	if n.ledger(name).KeyHistory().OverlapKey() != nil {
+	if n.ledger(name).KeyHistory().OverlappingKey() != nil {
 		change = n.host.RetireKey
 	}
 	_, err := change(n.Context(), name, "test")

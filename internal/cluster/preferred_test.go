@@ -19,14 +19,14 @@ func TestPreferred(t *testing.T) {
 	}
 	var servers []postgres.RunningServer
 	for _, id := range []string{"a", "b", "c"} {
-		servers = append(servers, postgres.RunningServer{Server: postgres.Server{ID: id}, Ledgers: names})
+		servers = append(servers, postgres.RunningServer{LedgerServer: postgres.LedgerServer{ID: id}, Ledgers: names})
 	}
 	counts := make(map[string]int)
 	for _, name := range names {
-		best := PreferredServer(name, servers)
+		best := PreferredWriter(name, servers)
 		counts[best]++
-		require.Equal(t, best, PreferredServer(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "the order of the servers must not matter")
-		if without := PreferredServer(name, servers[:2]); best != "c" {
+		require.Equal(t, best, PreferredWriter(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "the order of the servers must not matter")
+		if without := PreferredWriter(name, servers[:2]); best != "c" {
 			require.Equal(t, best, without)
 		}
 	}
@@ -34,6 +34,6 @@ func TestPreferred(t *testing.T) {
 		require.Greater(t, counts[s.ID], ledgers/5)
 	}
 	servers[0].Ledgers = []string{"other"}
-	require.Equal(t, "a", PreferredServer("other", servers))
-	require.Empty(t, PreferredServer("unknown", servers))
+	require.Equal(t, "a", PreferredWriter("other", servers))
+	require.Empty(t, PreferredWriter("unknown", servers))
 }

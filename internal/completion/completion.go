@@ -30,7 +30,7 @@ var (
 
 // flagValues maps the name of a flag to its possible values, which shell completion offers.
 var flagValues = map[string][]string{
-	"api":         {string(rerun.Ollama), string(rerun.OpenAI)},
+	"api":         {string(rerun.APIOllama), string(rerun.APIOpenAI)},
 	"by":          Groupings,
 	"format":      AddPrefix("", formats.ImportFormats),
 	"kind":        AddPrefix("", record.RecordKinds[:]),

@@ -19,7 +19,7 @@ func CheckPermissions(data string) error {
 	}
 	for _, dir := range []string{
 		DatabaseFolder(data), IncomingDatabaseFolder(data), MovedDatabaseFolder(data), IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
-		KeyFiles(data).Dir, MarkFiles(data).Dir, TokenFolder(data),
+		KeyFiles(data).Dir, HighWaterMarkFiles(data).Dir, TokenFolder(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.FileStateErrorf("data: %w", err)

@@ -26,10 +26,10 @@ func ResolveSymlinks(path string) string {
 // DatabaseFolder returns the folder of the storage engine, which holds the log.
 func DatabaseFolder(data string) string { return filepath.Join(data, "db") }
 
-// StoreMarkerFolder returns the folder whose presence means that the log is stored in another database
-// and not in the data folder. In that case, the lock on this folder serves as the lock on the data
-// folder.
-func StoreMarkerFolder(data string) string { return filepath.Join(data, "store") }
+// ExternalStoreMarker returns the folder whose presence means that the log is stored in another
+// database and not in the data folder. In that case, the lock on this folder serves as the lock on
+// the data folder.
+func ExternalStoreMarker(data string) string { return filepath.Join(data, "store") }
 
 // PublishedCopyFolder returns the folder into which a server that runs with --from loads the log.
 func PublishedCopyFolder(data string) string { return filepath.Join(data, "copy") }
@@ -79,12 +79,12 @@ func LedgersWithKeys(data string) ([]string, error) {
 // SigningKeys returns the signing keys in environment variables and in files of the data folder. If
 // a key is in both, the variable takes precedence.
 func SigningKeys(c *cli.Console, data string) keystore.EnvKeys {
-	return keystore.EnvKeys{KeyFiles: KeyFiles(data), Lookup: c.Env}
+	return keystore.EnvKeys{KeyFiles: KeyFiles(data), Lookup: c.LookupEnv}
 }
 
-// MarkFiles returns the store for the high-water marks. Backups do not include the marks, because
-// the marks must reveal that an old backup was restored.
-func MarkFiles(data string) keystore.HighWaterMarkFiles {
+// HighWaterMarkFiles returns the store for the high-water marks. Backups do not include the marks,
+// because the marks must reveal that an old backup was restored.
+func HighWaterMarkFiles(data string) keystore.HighWaterMarkFiles {
 	return keystore.HighWaterMarkFiles{Dir: filepath.Join(data, "marks")}
 }
 

@@ -14,9 +14,9 @@ import (
 	"colophon/storage"
 )
 
-// CreatedFolder records what existed before Create, so that Remove can undo a failed start. Without Remove, a
-// leftover database would prevent a restore into the folder.
-type CreatedFolder struct {
+// Creation records what existed before Create, so that Undo can clean up after a failed start.
+// Without Undo, a leftover database would prevent a restore into the folder.
+type Creation struct {
 	data      string
 	folder    bool // the data folder was created
 	databases bool // the data folder had no database before Create
@@ -29,9 +29,9 @@ func HasDatabase(data string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// HasStoreMarker reports whether the log of a data folder is stored in another database.
-func HasStoreMarker(data string) bool {
-	_, err := os.Stat(StoreMarkerFolder(data))
+// HasExternalStore reports whether the log of a data folder is stored in another database.
+func HasExternalStore(data string) bool {
+	_, err := os.Stat(ExternalStoreMarker(data))
 	return err == nil
 }
 
@@ -39,7 +39,7 @@ func HasStoreMarker(data string) bool {
 // --from.
 func CheckNotPublishedCopy(data string) error {
 	if _, err := os.Stat(PublishedCopyFolder(data)); err == nil {
-		return cli.Exitf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
+		return cli.ExitErrorf(cli.ExitUsage, "the folder %s has a published copy of a log: start the server with --read-only --from URL, or name another folder with --data", data)
 	}
 	return nil
 }
@@ -47,39 +47,39 @@ func CheckNotPublishedCopy(data string) error {
 // CheckPublishedCopy returns an error if the data folder of a server that runs with --from contains a log of its own
 // instead of a published copy.
 func CheckPublishedCopy(data string) error {
-	if HasDatabase(data) || HasStoreMarker(data) {
-		return cli.Exitf(cli.ExitUsage, "the folder %s belongs to a server that writes its own log, so it cannot be used with --from; name another folder with --data", data)
+	if HasDatabase(data) || HasExternalStore(data) {
+		return cli.ExitErrorf(cli.ExitUsage, "the folder %s belongs to a server that writes its own log, so it cannot be used with --from; name another folder with --data", data)
 	}
 	return nil
 }
 
-// OtherDatabaseError returns the error for a data folder whose log is in another database. The error says what to
-// do.
-func OtherDatabaseError(data string) error {
+// ExternalStoreError returns the error for a data folder whose log is in another database. The
+// error says what to do.
+func ExternalStoreError(data string) error {
 	if _, err := os.Stat(MovedDatabaseFolder(data)); err != nil {
-		return cli.Exitf(cli.ExitUsage, "the log of the folder %s is in another database; name that database with --store or COLOPHON_STORE", data)
+		return cli.ExitErrorf(cli.ExitUsage, "the log of the folder %s is in another database; name that database with --store or COLOPHON_STORE", data)
 	}
-	return cli.Exitf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
-		"To undo the move before anything is written there: colophon migrate --undo --from %s --to URL. To move the log back later: colophon migrate --from URL --to %s", data, data, data)
+	return cli.ExitErrorf(cli.ExitUsage, "the log of the folder %s was moved to another database; name that database with --store or COLOPHON_STORE. "+
+		"To undo the move before anything is written to that database, run colophon migrate --undo --from %s --to URL. To move the log back later, run colophon migrate --from URL --to %s", data, data, data)
 }
 
 // CheckNoDatabase returns an error if the data folder of a server that runs with --store contains a
 // log of its own.
 func CheckNoDatabase(data string) error {
 	if HasDatabase(data) {
-		return cli.Exitf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
+		return cli.ExitErrorf(cli.ExitUsage, "the folder %s has its own log; name another folder with --data, omit --store, or move the log into the database with colophon migrate", data)
 	}
 	return nil
 }
 
-// CheckStoreFolder returns an error if the data folder does not belong to a server that runs with
+// CheckExternalStore returns an error if the data folder does not belong to a server that runs with
 // --store.
-func CheckStoreFolder(data string) error {
+func CheckExternalStore(data string) error {
 	if err := CheckNoDatabase(data); err != nil {
 		return err
 	}
-	if !HasStoreMarker(data) {
-		return cli.Exitf(cli.ExitUsage, "%s is not the data folder of a server that runs with --store; name that server's data folder with --data", data)
+	if !HasExternalStore(data) {
+		return cli.ExitErrorf(cli.ExitUsage, "%s is not the data folder of a server that runs with --store; name that server's data folder with --data", data)
 	}
 	return nil
 }
@@ -100,9 +100,9 @@ func CheckNoForeignFiles(data string) error {
 	}
 	ours := []string{
 		filepath.Base(DatabaseFolder(data)), // another server that is starting may just have created it
-		filepath.Base(StoreMarkerFolder(data)), filepath.Base(PublishedCopyFolder(data)), filepath.Base(IncomingDatabaseFolder(data)), filepath.Base(MovedDatabaseFolder(data)),
+		filepath.Base(ExternalStoreMarker(data)), filepath.Base(PublishedCopyFolder(data)), filepath.Base(IncomingDatabaseFolder(data)), filepath.Base(MovedDatabaseFolder(data)),
 		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
-		filepath.Base(KeyFiles(data).Dir), filepath.Base(MarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
+		filepath.Base(KeyFiles(data).Dir), filepath.Base(HighWaterMarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
@@ -113,23 +113,23 @@ func CheckNoForeignFiles(data string) error {
 }
 
 // Create creates a data folder if it does not exist.
-func Create(data string) (CreatedFolder, error) {
+func Create(data string) (Creation, error) {
 	_, err := os.Stat(data)
-	made := CreatedFolder{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}
+	made := Creation{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}
 	return made, os.MkdirAll(data, 0o700)
 }
 
 // BannerSuffix returns the text that follows the folder's name in the startup banner.
-func (m CreatedFolder) BannerSuffix() string {
+func (m Creation) BannerSuffix() string {
 	if m.databases {
 		return "  (new)"
 	}
 	return ""
 }
 
-// DefaultKeyNote returns the part of the banner that says where the default ledger's new signing key is
-// stored. It returns "" if an environment variable holds the key.
-func DefaultKeyNote(data string) string {
+// DefaultKeyBannerText returns the part of the banner that says where the default ledger's new
+// signing key is stored. It returns "" if an environment variable holds the key.
+func DefaultKeyBannerText(data string) string {
 	path := KeyFiles(data).Path(ledger.DefaultName)
 	if _, err := os.Stat(path); err != nil {
 		return ""
@@ -137,9 +137,9 @@ func DefaultKeyNote(data string) string {
 	return ", and the key that signs it: keep a copy of " + path
 }
 
-// Remove undoes Create after a first start that failed. It removes the new database, but keeps keys and
-// high-water marks. The database must be closed and must contain no ledger.
-func (m CreatedFolder) Remove() error {
+// Undo undoes Create after a first start that failed. It removes the new database, but keeps keys
+// and high-water marks. The database must be closed and must contain no ledger.
+func (m Creation) Undo() error {
 	if !m.databases {
 		return nil
 	}

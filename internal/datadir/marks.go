@@ -13,7 +13,7 @@ import (
 // CheckHighWaterMark compares a ledger with its high-water mark. The damage is nil if the ledger has no
 // mark or still contains everything that the mark covers.
 func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Reader, keys []*proofs.Verifier) (*audit.Damage, error) {
-	mark, err := MarkFiles(data).Mark(name)
+	mark, err := HighWaterMarkFiles(data).Mark(name)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
 	}
@@ -25,5 +25,5 @@ func CheckHighWaterMark(ctx context.Context, data, name string, store storage.Re
 		return nil, err
 	}
 	head, headErr := store.Head(ctx)
-	return &audit.Damage{Kind: audit.DamageRollback, Seq: head.Size, Message: err.Error()}, headErr
+	return &audit.Damage{Kind: audit.DamageKindRollback, Seq: head.Size, Message: err.Error()}, headErr
 }

@@ -53,22 +53,22 @@ func (s SnapshotFolder) Lock() (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Remove(); err != nil {
+	if err := s.RemoveCopy(); err != nil {
 		return nil, errors.Join(err, held.Close())
 	}
 	return held, nil
 }
 
-// Remove removes the copy durably. The caller must hold the lock.
-func (s SnapshotFolder) Remove() error {
+// RemoveCopy removes the copy durably. The caller must hold the lock.
+func (s SnapshotFolder) RemoveCopy() error {
 	if err := os.RemoveAll(filepath.Join(s.Dir, snapshotName)); err != nil {
-		return fmt.Errorf("removing the copy of a backup: %w", err)
+		return fmt.Errorf("removing the copy of the database for a backup: %w", err)
 	}
 	return safefile.SyncDir(s.Dir)
 }
 
-// RemoveLeftover removes a leftover copy. It returns ErrSnapshotInUse if a backup is running.
-func (s SnapshotFolder) RemoveLeftover() error {
+// RemoveLeftoverCopy removes a leftover copy. It returns ErrSnapshotInUse if a backup is running.
+func (s SnapshotFolder) RemoveLeftoverCopy() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s SnapshotFolder) CopyDatabase(ctx context.Context, database *pebble.Datab
 		err = database.Copy(ctx, s.DatabasePath())
 	}
 	if err != nil {
-		return 0, errors.Join(err, s.Remove())
+		return 0, errors.Join(err, s.RemoveCopy())
 	}
 	return pending.Count, nil
 }
@@ -121,7 +121,7 @@ func (s SnapshotFolder) CopyForBackupProcess(ctx context.Context, database *pebb
 	}
 	erasing, err = s.CopyDatabase(ctx, database)
 	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w: the running backup already has its copy", admin.ErrNoSnapshot)
+		err = fmt.Errorf("%w: the running backup already has a copy of the database", admin.ErrNoSnapshot)
 	}
 	return snapshotName, erasing, err
 }

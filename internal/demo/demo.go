@@ -43,7 +43,7 @@ func (t *Tour) Load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(page.Rows) == 0 || page.Rows[0].Labels[example.Label] != example.LabelValue {
+		if len(page.Rows) == 0 || page.Rows[0].Labels[example.LabelName] != example.LabelValue {
 			return ErrOtherRecords
 		}
 	}
@@ -61,7 +61,7 @@ func (t *Tour) Load(ctx context.Context) error {
 		}
 		t.last = max(t.last, result.Receipt.Seq)
 	}
-	_, err = fmt.Fprintf(t.Out, "Loaded the example into the ledger %s: %s added, %d already there.\n"+
+	_, err = fmt.Fprintf(t.Out, "Loaded the example into the ledger %s: %s added, %d already present.\n"+
 		"A lighthouse keeper answers letters, with two models and two prompts.\n", t.Ledger.Name(), cli.FormatCount(uint64(added), "record"), known)
 	return err
 }
@@ -124,7 +124,7 @@ func (t *Tour) options() client.QueryOptions {
 }
 
 func (t *Tour) effects(ctx context.Context, variable, a, b string) (*wire.EffectsAnswer, error) {
-	o := &client.GenerationOptions{StateOptions: client.StateOptions{QueryOptions: t.options()}}
+	o := &client.RunQueryOptions{StateOptions: client.StateOptions{QueryOptions: t.options()}}
 	return t.Ledger.Drift.Effects(variable, a, b, o).Get(ctx)
 }
 
@@ -153,7 +153,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 	prompts := make(map[string]string)
 	o := client.StateOptions{QueryOptions: t.options()}
 	o.IncludeTextFigures = false
-	for group, err := range t.Ledger.Drift.ListGroups("system_prompt_hash", &client.GroupFilter{StateOptions: o}).All(ctx) {
+	for group, err := range t.Ledger.Drift.ListGroups("system_prompt_hash", &client.RunGroupFilter{StateOptions: o}).All(ctx) {
 		if err != nil {
 			return "", err
 		}
@@ -175,7 +175,7 @@ func (t *Tour) prompt(ctx context.Context) (string, error) {
 func (t *Tour) unstable(ctx context.Context) (string, error) {
 	o := t.options()
 	o.IncludeTextFigures, o.Limit = false, 3
-	page, err := t.Ledger.Drift.ListGroups("input", &client.GroupFilter{StateOptions: client.StateOptions{QueryOptions: o}, MinOutputs: 2, Sort: "flips"}).ReadPage(ctx, "")
+	page, err := t.Ledger.Drift.ListGroups("input", &client.RunGroupFilter{StateOptions: client.StateOptions{QueryOptions: o}, MinOutputs: 2, Sort: "flips"}).ReadPage(ctx, "")
 	if err != nil {
 		return "", err
 	}

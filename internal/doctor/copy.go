@@ -65,6 +65,6 @@ func checkCopy(d *deployment) []Finding {
 	case d.copyErr != nil:
 		return finding(VerdictWrong, "correct --from or --key, or ask the operator of the copy; until then the server shows an older state", "%s: %v", from, d.copyErr)
 	default:
-		return finding(VerdictOK, "", "%s answers, and its checkpoint is signed by the given key", from)
+		return finding(VerdictOK, "", "%s can be read, and its checkpoint is signed by the given key", from)
 	}
 }

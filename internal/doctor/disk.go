@@ -151,10 +151,10 @@ func checkSpace(d *deployment) []Finding {
 		return finding(VerdictNotChecked, "", "this system does not report how much space is free")
 	}
 	if d.disk.readOnly {
-		return finding(VerdictWrong, "mount it for writing", "the file system is mounted read-only")
+		return finding(VerdictWrong, "mount the file system for writing", "the file system is mounted read-only")
 	}
 	mark := freeMark(uint64(d.settings.config.MinFreeSpace), u.Total)
-	have := fmt.Sprintf("%s of %s free, with a minimum of %s for writes", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
+	have := fmt.Sprintf("%s of %s is free, and writes need at least %s", inGiB(u.Free), inGiB(u.Total), inGiB(mark))
 	makeRoom := "free some space, or use a larger disk"
 	var list []Finding
 	days, known := d.daysLeft(mark)
@@ -162,9 +162,9 @@ func checkSpace(d *deployment) []Finding {
 	case u.Free < mark:
 		list = finding(VerdictWrong, makeRoom, "%s: too little, so the server accepts no writes", have)
 	case known && days < daysWrong:
-		list = finding(VerdictWrong, makeRoom, "%s: enough for %.1f days at last week's growth", have, days)
+		list = finding(VerdictWrong, makeRoom, "%s: enough for %.1f days at last week's growth rate", have, days)
 	case known && days < daysAdvice:
-		list = finding(VerdictAdvice, makeRoom, "%s: enough for %.0f days at last week's growth", have, days)
+		list = finding(VerdictAdvice, makeRoom, "%s: enough for %.0f days at last week's growth rate", have, days)
 	case u.Free < 2*mark:
 		list = finding(VerdictAdvice, makeRoom, "%s", have)
 	}
@@ -172,7 +172,7 @@ func checkSpace(d *deployment) []Finding {
 		list = append(list, finding(VerdictAdvice, "remove small files, or use a file system with more inodes", "%d of %d inodes are unused", u.InodesFree, u.InodesTotal)...)
 	}
 	if known && days < 10_000 {
-		have = fmt.Sprintf("%s: enough for %.0f days at last week's growth", have, days)
+		have = fmt.Sprintf("%s: enough for %.0f days at last week's growth rate", have, days)
 	}
 	return orOK(list, "%s", have)
 }
@@ -239,9 +239,9 @@ func checkSync(d *deployment) []Finding {
 	case d.disk.syncErr != nil:
 		return finding(VerdictNotChecked, "", "%v", d.disk.syncErr)
 	case took < syncTooFast:
-		return finding(VerdictAdvice, "make sure that the file system, the virtual machine, and the disk all honour syncs", "a sync takes %s, which is faster than any disk: acknowledged records may be lost if the power fails", took)
+		return finding(VerdictAdvice, "make sure that the file system, the virtual machine, and the disk all honour syncs", "a sync takes %s, which is too fast for any disk: acknowledged records may be lost if the power fails", took)
 	case took > syncSlow:
 		return finding(VerdictAdvice, "use a faster disk, or write in batches; never switch syncs off", "a sync takes %s, and the response to every write waits for one", took)
 	}
-	return finding(VerdictOK, "", "a sync takes %s (median of %d)", took, syncsTimed)
+	return finding(VerdictOK, "", "a sync takes %s (median of %d syncs)", took, syncsTimed)
 }

@@ -50,7 +50,7 @@ func TestCheckSpace(t *testing.T) {
 	runCheckCases(t, checkSpace, []checkCase{
 		{"unknown", func(*deployment) {}, VerdictNotChecked, "does not report"},
 		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, VerdictNotChecked, "no such folder"},
-		{"room", with(50 << 30), VerdictOK, "50.0 GiB of 100.0 GiB free, with a minimum of 1.0 GiB for writes"},
+		{"room", with(50 << 30), VerdictOK, "50.0 GiB of 100.0 GiB is free, and writes need at least 1.0 GiB for writes"},
 		{"below the mark", with(1<<30 - 1), VerdictWrong, "the server accepts no writes"},
 		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), VerdictWrong, "with a minimum of 60.0 GiB for writes"},
 		{"near the mark", with(1<<30 + 1), VerdictAdvice, "1.0 GiB of 100.0 GiB free"},

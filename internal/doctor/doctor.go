@@ -31,7 +31,7 @@ type Options struct {
 // itself are in the report.
 func Examine(ctx context.Context, console *cli.Console, o Options) (Report, error) {
 	d := &deployment{console: console, version: o.Version, now: time.Now(), machine: inspectMachine()}
-	d.settings = readSettings(o.ConfigFile, console.Env, o.Flags)
+	d.settings = readSettings(o.ConfigFile, console.LookupEnv, o.Flags)
 	d.disk = inspectDisk(d.data())
 	if err := d.askServer(ctx, o.Server); err != nil {
 		return Report{}, err

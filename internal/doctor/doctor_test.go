@@ -21,7 +21,7 @@ var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	t.Helper()
 	nothing := func(string) (string, bool) { return "", false }
-	d := &deployment{version: "v1.2.3", console: &cli.Console{Out: io.Discard, Err: io.Discard, Env: nothing}, now: testNow}
+	d := &deployment{version: "v1.2.3", console: &cli.Console{Out: io.Discard, Err: io.Discard, LookupEnv: nothing}, now: testNow}
 	d.settings.config = server.Config{}.WithDefaults()
 	d.settings.config.DataDir = t.TempDir()
 	require.NoError(t, os.Chmod(d.data(), 0o700))
@@ -31,7 +31,7 @@ func newDeployment(t testing.TB, changes ...func(*deployment)) *deployment {
 	return d
 }
 
-// withConfig returns a change for newDeployment that applies change to the server's settings.
+// withConfig returns a change for newDeployment that applies change to the database server's settings.
 func withConfig(change func(*server.Config)) func(*deployment) {
 	return func(d *deployment) { change(&d.settings.config) }
 }

@@ -46,7 +46,7 @@ func checkFolder(d *deployment) []Finding {
 func (d *deployment) logFolder() string {
 	switch config := d.settings.config; {
 	case config.StoreURL != "":
-		return datadir.StoreMarkerFolder(d.data())
+		return datadir.ExternalStoreMarker(d.data())
 	case config.CopyURL != "":
 		return datadir.PublishedCopyFolder(d.data())
 	}
@@ -152,7 +152,7 @@ func checkKeys(d *deployment) []Finding {
 // checkLostKeys reports ledgers that have signed checkpoints, according to their high-water marks,
 // but whose signing keys are neither in a file nor in an environment variable.
 func checkLostKeys(d *deployment) []Finding {
-	marks, err := filepath.Glob(filepath.Join(datadir.MarkFiles(d.data()).Dir, "*.checkpoint"))
+	marks, err := filepath.Glob(filepath.Join(datadir.HighWaterMarkFiles(d.data()).Dir, "*.checkpoint"))
 	if err != nil {
 		return finding(VerdictWrong, "", "%v", err)
 	}
@@ -161,7 +161,7 @@ func checkLostKeys(d *deployment) []Finding {
 	for _, path := range marks {
 		name := strings.TrimSuffix(filepath.Base(path), ".checkpoint")
 		_, err := os.Lstat(keys.Path(name))
-		if value, _ := d.console.Env(keys.VariableName(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
+		if value, _ := d.console.LookupEnv(keys.VariableName(name)); errors.Is(err, fs.ErrNotExist) && value == "" {
 			list = append(list, finding(VerdictWrong, "restore "+keys.Path(name)+" from a backup; until then the ledger accepts no writes",
 				"ledger %s has signed checkpoints, according to its mark, but %s contains no signing key for the ledger", name, keys.Dir)...)
 		}
@@ -183,7 +183,7 @@ func checkOtherFile(d *deployment, file string) []Finding {
 		return finding(VerdictAdvice, "once all clients have the new key, run: colophon keys retire "+name, "the key in %s still signs in addition to the newest key of ledger %s", path, name)
 	}
 	if !staged {
-		return finding(VerdictAdvice, "remove it, unless you know what it is for", "%s is not the signing key of a ledger; it may be left over from a crash", path)
+		return finding(VerdictAdvice, "remove the file, unless you know what it is for", "%s is not the signing key of a ledger; it may be left over from a crash", path)
 	}
 	signer, err := datadir.KeyFiles(d.data()).LoadStaged(name)
 	if errors.Is(err, fs.ErrPermission) {

@@ -93,9 +93,9 @@ func TestCheckKeysNamesStagedAndUnknownFiles(t *testing.T) {
 	signer := makeKey(t, d.data(), "default")
 	require.NoError(t, datadir.KeyFiles(d.data()).Stage("next", signer))
 	requireFinding(t, checkKeys(d), VerdictAdvice, "is the staged key of a ledger that does not exist yet (origin ledger.example/default)")
-	require.NoError(t, os.Chmod(datadir.KeyFiles(d.data()).StagedPath("next"), 0o644))
+	require.NoError(t, os.Chmod(datadir.KeyFiles(d.data()).StagedKeyPath("next"), 0o644))
 	requireFinding(t, checkKeys(d), VerdictWrong, "next.key.new")
-	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).StagedPath("next")))
+	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).StagedKeyPath("next")))
 	require.NoError(t, os.WriteFile(datadir.KeyFiles(d.data()).Path("default")+".123", []byte("x"), 0o600))
 	requireFinding(t, checkKeys(d), VerdictAdvice, "default.key.123 is not the signing key")
 }

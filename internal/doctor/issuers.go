@@ -52,7 +52,7 @@ func askIssuer(ctx context.Context, issuer string) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s returned %s", request.URL, response.Status)
+		return fmt.Errorf("%s returned the status %s", request.URL, response.Status)
 	}
 	var document struct {
 		Issuer string `json:"issuer"`

@@ -31,13 +31,13 @@ func (d *deployment) answers() bool { return d.server.url != "" && d.server.err 
 // checkServer checks that the server answers, is ready, and has the same version as this program.
 func checkServer(d *deployment) []Finding {
 	a := d.server
-	nameIt := "name the server with --server, or give serve's --listen and --tls-cert"
-	var misdirected *remote.MisdirectedError
+	nameIt := "name the server with --server, or pass the same --listen and --tls-cert as to serve"
+	var setup *remote.SetupError
 	switch {
 	case a.url == "":
 		return finding(VerdictNotChecked, nameIt, "the settings do not say where the server listens")
-	case errors.As(a.err, &misdirected):
-		return finding(VerdictNotChecked, misdirected.Advice, "%v", misdirected.Err)
+	case errors.As(a.err, &setup):
+		return finding(VerdictNotChecked, setup.Advice, "%v", setup.Err)
 	case a.err != nil:
 		return finding(VerdictNotChecked, "start the server (colophon serve), or name another server with --server", "%v", a.err)
 	}
@@ -46,7 +46,7 @@ func checkServer(d *deployment) []Finding {
 		list = append(list, finding(VerdictWrong, "fix the reported problem", "the server is not ready: %v", a.ready)...)
 	}
 	if a.version != d.version {
-		list = append(list, finding(VerdictAdvice, "use the same version for both", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
+		list = append(list, finding(VerdictAdvice, "use the same version for the server and for this command", "the server is %s, but this command is %s", cli.QuoteCell(a.version), d.version)...)
 	}
 	return orOK(list, "%s at %s is ready", a.version, a.url)
 }
@@ -145,7 +145,7 @@ func checkLog(d *deployment) []Finding {
 		}
 		key, whose := d.verifierOf(l)
 		if err := l.verify(key); err != nil {
-			list = append(list, finding(VerdictWrong, "stop the server and run: colophon fsck --data "+d.data(), "ledger %s, verified with %s: %v", cli.QuoteCell(l.Name), whose, err)...)
+			list = append(list, finding(VerdictWrong, "stop the server and run: colophon fsck --data "+d.data(), "verifying ledger %s with %s: %v", cli.QuoteCell(l.Name), whose, err)...)
 		}
 		events, logs = events+uint64(len(l.entries)), logs+1
 	}
@@ -181,12 +181,12 @@ func (l *ledgerAnswers) verify(key string) error {
 		chain.Tip = prev
 	}
 	for _, e := range l.entries {
-		if _, err := chain.Next(e.Entry); err != nil {
+		if _, err := chain.Advance(e.Entry); err != nil {
 			return err
 		}
 	}
 	if hex.EncodeToString(chain.Tip[:]) != l.Tip {
-		return fmt.Errorf("the chain of events ends in %x, but the ledger's tip is %s", chain.Tip, cli.QuoteCell(l.Tip))
+		return fmt.Errorf("the chain of events ends with the hash %x, but the ledger's tip is %s", chain.Tip, cli.QuoteCell(l.Tip))
 	}
 	receipt, err := proofs.ParseReceipt(l.receipt)
 	if err != nil {
@@ -240,7 +240,7 @@ func checkIndex(d *deployment) []Finding {
 			list = append(list, finding(VerdictAdvice, "wait if there was an import or a rebuild; otherwise the machine is too slow", "the index of ledger %s is %.0f events behind", cli.QuoteCell(name), lag[name])...)
 		}
 	}
-	return orOK(list, "it follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
+	return orOK(list, "the index follows %s", cli.FormatCount(uint64(len(lag)), "ledger"))
 }
 
 // erasureLate is how long erased content may remain in the files before the doctor reports it.
@@ -277,5 +277,5 @@ func (d *deployment) noMetrics() []Finding {
 	case d.server.metricsErr != nil:
 		return finding(VerdictNotChecked, "", "%v", d.server.metricsErr)
 	}
-	return finding(VerdictNotChecked, "use the same version for both", "the server does not expose the metric that this check needs")
+	return finding(VerdictNotChecked, "use the same version for the server and for this command", "the server does not expose the metric that this check needs")
 }

@@ -98,7 +98,7 @@ func smallLog(t testing.TB, data string) ledgerAnswers {
 	require.NoError(t, err)
 	receipt, err := proofs.NewReceipt(entry)
 	require.NoError(t, err)
-	receipt.Proof = &proofs.Proof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: checkpoint}
+	receipt.Proof = &proofs.ReceiptProof{Event: body, Inclusion: proofs.InclusionProof{TreeSize: 1}, Checkpoint: checkpoint}
 	return ledgerAnswers{
 		LedgerDescription: wire.LedgerDescription{Name: name, VerifierKey: signer.Verifier().String(), TreeSize: 1, Tip: hex.EncodeToString(tip[:])},
 		entries:           []wire.EventLine{{Entry: entry}},
@@ -119,7 +119,7 @@ func TestCheckLog(t *testing.T) {
 		{"no ledger", withServer(func(*serverAnswers) {}), VerdictNotChecked, "no ledger is visible to this command"},
 		{"good", changed(func(*deployment, *ledgerAnswers) {}), VerdictOK, "1 log: the chain, proof, and signature of the last 1 event are valid"},
 		{"may not be read", changed(func(_ *deployment, l *ledgerAnswers) { l.logErr = errors.New("403 no") }), VerdictNotChecked, "403 no"},
-		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), VerdictWrong, "the chain of events ends in"},
+		{"another event", changed(func(_ *deployment, l *ledgerAnswers) { l.entries[0].Entry[40] ^= 1 }), VerdictWrong, "the chain of events ends with the hash"},
 		{"another tip", changed(func(_ *deployment, l *ledgerAnswers) { l.Tip = "00" }), VerdictWrong, "the ledger's tip is 00"},
 		{"a link is missing", changed(func(_ *deployment, l *ledgerAnswers) {
 			l.entries, l.TreeSize = append(l.entries, wire.EventLine{Entry: make([]byte, 100)}), 2

@@ -44,12 +44,12 @@ func checkFileLimit(d *deployment) []Finding {
 	switch {
 	case have == 0:
 		return finding(VerdictNotChecked, "", "this system does not report how many files a process can open")
-	case have < openfiles.BaseFiles:
+	case have < openfiles.MaxBaseFiles:
 		return finding(VerdictWrong, "raise the limit: LimitNOFILE=65536 for systemd, --ulimit nofile=65536 for docker",
-			"%s can open at most %d files, but the databases alone can need %d", process, have, openfiles.BaseFiles)
+			"%s can open at most %d files, but the databases alone can need %d", process, have, openfiles.MaxBaseFiles)
 	case have < need:
 		return finding(VerdictAdvice, "raise the limit (LimitNOFILE=65536 for systemd), or lower --max-connections",
-			"%s can open at most %d files, but with %d connections the server can need %d", process, have, config.Connections, need)
+			"%s can open at most %d files, but with %d connections the server can need %d", process, have, config.MaxConnections, need)
 	}
 	return finding(VerdictOK, "", "%s can open %d files, and the server needs at most %d", process, have, need)
 }
@@ -60,7 +60,7 @@ const otherMemory = 160 << 20
 
 // memoryNeeded estimates the maximum memory that a server with these settings uses, in bytes.
 func memoryNeeded(c server.Config) uint64 {
-	return uint64(c.CacheSize) + uint64(c.IndexCacheSize) + uint64(c.BodyMemory) + uint64(c.AnswerMemory) + otherMemory
+	return uint64(c.DatabaseCacheSize) + uint64(c.IndexCacheSize) + uint64(c.MaxBodyMemory) + uint64(c.MaxAnswerMemory) + otherMemory
 }
 
 // memoryLimits returns the memory limits of this command, and the configuration with cache sizes
@@ -76,7 +76,7 @@ func (d *deployment) memoryLimits() (limits memory.Limits, config server.Config)
 	case show:
 		limits.Runtime = 0
 	}
-	config = d.settings.config.WithCaches(limits.UsableBytes())
+	config = d.settings.config.WithDefaultCacheSizes(limits.UsableBytes())
 	if show && limits.Runtime != 0 {
 		// Add the memory that the index keeps outside the Go heap, because the server has
 		// subtracted it from its limit.
@@ -103,13 +103,13 @@ func checkMemory(d *deployment) []Finding {
 	case have < need:
 		return finding(VerdictWrong, "lower "+lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(VerdictWrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory are available", inMiB(limits.Runtime), inMiB(have))
+		return finding(VerdictWrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory is available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
 		return finding(VerdictAdvice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
 		return finding(VerdictAdvice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
 	}
-	return finding(VerdictOK, "", "%d MiB, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
+	return finding(VerdictOK, "", "%d MiB of memory is available, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
 }
 
 func inMiB(bytes uint64) uint64 { return bytes >> 20 }
@@ -133,7 +133,7 @@ func checkClock(d *deployment) []Finding {
 		list = append(list, finding(VerdictAdvice, synchronise, "this machine's clock and the server's differ by %s", apart.Round(time.Second))...)
 	}
 	if d.server.date.IsZero() {
-		return orOK(list, "%s; there is no server to compare it with", d.now.UTC().Format(time.RFC3339))
+		return orOK(list, "this machine's clock shows %s; there is no server to compare it with", d.now.UTC().Format(time.RFC3339))
 	}
-	return orOK(list, "%s, and the server's clock agrees", d.now.UTC().Format(time.RFC3339))
+	return orOK(list, "this machine's clock shows %s, and the server's clock agrees", d.now.UTC().Format(time.RFC3339))
 }

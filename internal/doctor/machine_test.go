@@ -51,7 +51,7 @@ func TestCheckMemory(t *testing.T) {
 		{"limit above what there is", with(memory.Limits{Machine: 8 * gib, Container: gib, Runtime: 2 * gib}), VerdictWrong, "GOMEMLIMIT is 2048 MiB"},
 		{"limit below the caches", with(memory.Limits{Machine: 8 * gib, Runtime: 300 << 20}), VerdictAdvice, "GOMEMLIMIT is 300 MiB"},
 		{"limit of the server", shown(300 << 20), VerdictAdvice, "GOMEMLIMIT is 300 MiB"},
-		{"limit of the server above what there is", shown(9 * gib), VerdictWrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory are available"},
+		{"limit of the server above what there is", shown(9 * gib), VerdictWrong, "GOMEMLIMIT is 9344 MiB, but only 8192 MiB of memory is available"},
 		{"limit of the server unset", shown(math.MaxInt64), VerdictOK, "8192 MiB"},
 		{"limit of the server without what the index keeps", func(d *deployment) {
 			d.settings.config.IndexCacheSize = 4 * gib
@@ -67,7 +67,7 @@ func TestCheckMemory(t *testing.T) {
 		}, VerdictWrong, "caches, request bodies, and responses"},
 		{"larger caches", func(d *deployment) {
 			d.machine.memory = memory.Limits{Machine: 8 * gib}
-			d.settings.config.CacheSize = 8 * gib
+			d.settings.config.DatabaseCacheSize = 8 * gib
 		}, VerdictWrong, "caches, request bodies, and responses"},
 	})
 }

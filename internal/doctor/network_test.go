@@ -22,9 +22,9 @@ func TestCheckAddress(t *testing.T) {
 	with := func(listen string, insecure, token, encrypted bool) func(*deployment) {
 		return func(d *deployment) {
 			c := &d.settings.config
-			c.Listen, c.Insecure = listen, insecure
+			c.ListenAddress, c.Insecure = listen, insecure
 			if encrypted {
-				c.TLSCert, c.TLSKey = "c.pem", "k.pem"
+				c.TLSCertFile, c.TLSKeyFile = "c.pem", "k.pem"
 			}
 			if token {
 				makeToken(t, d.data(), testNow, "robot", access.ScopeRead, "default", time.Time{})
@@ -63,7 +63,7 @@ func TestCheckAddress(t *testing.T) {
 
 func TestCheckRates(t *testing.T) {
 	with := func(listen string, rate, addressRate float64) func(*deployment) {
-		return withConfig(func(c *server.Config) { c.Listen, c.RequestRate, c.AddressRate = listen, rate, addressRate })
+		return withConfig(func(c *server.Config) { c.ListenAddress, c.RequestRate, c.AddressRate = listen, rate, addressRate })
 	}
 	runCheckCases(t, checkRates, []checkCase{
 		{"local", with("127.0.0.1:8080", 0, 0), VerdictOK, "only this machine"},
@@ -75,7 +75,7 @@ func TestCheckRates(t *testing.T) {
 
 func TestCheckMetricsAddress(t *testing.T) {
 	with := func(listen string, pprof bool) func(*deployment) {
-		return withConfig(func(c *server.Config) { c.MetricsListen, c.Pprof = listen, pprof })
+		return withConfig(func(c *server.Config) { c.MetricsListenAddress, c.ServePprof = listen, pprof })
 	}
 	runCheckCases(t, checkMetricsAddress, []checkCase{
 		{"none", with("", false), VerdictOK, "at the server's address"},
@@ -101,7 +101,7 @@ func TestCheckProxies(t *testing.T) {
 			d.settings.config.AllowedHosts = server.HostNames{"ledger.example.org"}
 		}, VerdictOK, "1 network"},
 		{"a name of its own", withConfig(func(c *server.Config) {
-			c.Listen, c.AllowedHosts = "0.0.0.0:8080", server.HostNames{"ledger.example.org"}
+			c.ListenAddress, c.AllowedHosts = "0.0.0.0:8080", server.HostNames{"ledger.example.org"}
 		}), VerdictOK, "0 networks"},
 	})
 }
@@ -129,7 +129,7 @@ func TestCheckCertificate(t *testing.T) {
 	year := testNow.AddDate(1, 0, 0)
 	certificate, key := writeCertificate(t, name, testNow, year)
 	with := func(certificate, key, host string) func(*deployment) {
-		return withConfig(func(c *server.Config) { c.TLSCert, c.TLSKey, c.Listen = certificate, key, host+":443" })
+		return withConfig(func(c *server.Config) { c.TLSCertFile, c.TLSKeyFile, c.ListenAddress = certificate, key, host+":443" })
 	}
 	until := func(from, until time.Time) func(*deployment) {
 		certificate, key := writeCertificate(t, name, from, until)

@@ -74,8 +74,8 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 		d.settings.trustOwnCertificate(s)
 	}
 	metrics := s
-	if base := server.ListenURL("http", d.settings.config.MetricsListen); base != "" {
-		metrics = &remote.Server{URL: base} // the address for metrics requires no token
+	if base := server.ListenURL("http", d.settings.config.MetricsListenAddress); base != "" {
+		metrics = &remote.Connection{URL: base} // the address for metrics requires no token
 		if metrics.Client, err = metrics.NewClient(); err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (d *deployment) askServer(ctx context.Context, o remote.Options) error {
 // trustOwnCertificate makes the client of a server on this machine trust the certificate in the
 // settings, no matter who signed it and for which name. If the certificate cannot be read,
 // trustOwnCertificate does nothing, because checkCertificate reports the error.
-func (s settings) trustOwnCertificate(to *remote.Server) {
-	text, err := os.ReadFile(s.config.TLSCert)
+func (s settings) trustOwnCertificate(to *remote.Connection) {
+	text, err := os.ReadFile(s.config.TLSCertFile)
 	authorities := x509.NewCertPool()
 	transport, known := to.Transport.(*http.Transport)
 	if err != nil || !known || !authorities.AppendCertsFromPEM(text) {
@@ -104,7 +104,7 @@ func (s settings) certificateName(base string) string {
 	if err != nil {
 		return ""
 	}
-	pair, err := tls.LoadX509KeyPair(s.config.TLSCert, s.config.TLSKey)
+	pair, err := tls.LoadX509KeyPair(s.config.TLSCertFile, s.config.TLSKeyFile)
 	if err != nil || pair.Leaf.VerifyHostname(u.Hostname()) == nil || len(pair.Leaf.DNSNames) == 0 {
 		return u.Hostname()
 	}
@@ -112,7 +112,7 @@ func (s settings) certificateName(base string) string {
 }
 
 // get sends one request. If it fails, the error explains why in terms of the command-line flags.
-func get(ctx context.Context, s *remote.Server, path string) (*client.Response, error) {
+func get(ctx context.Context, s *remote.Connection, path string) (*client.Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	answer, err := s.Do(ctx, client.Request{Path: path})
@@ -125,7 +125,7 @@ func get(ctx context.Context, s *remote.Server, path string) (*client.Response, 
 // ask queries a server for everything that the checks need to know. metrics is a client for the
 // address at which the same server serves its metrics, which may differ from the address of s. ask
 // returns an error only if a client cannot be created.
-func ask(ctx context.Context, s, metrics *remote.Server) (serverAnswers, error) {
+func ask(ctx context.Context, s, metrics *remote.Connection) (serverAnswers, error) {
 	a := serverAnswers{url: s.URL}
 	anonymous, err := s.WithoutToken()
 	if err != nil {
@@ -170,7 +170,7 @@ func clockDifference(date, began, ended time.Time) time.Duration {
 
 // askLedgers queries the server about each ledger that the token has a grant on. now is the
 // server's time.
-func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerAnswers, error) {
+func askLedgers(ctx context.Context, s *remote.Connection, now time.Time) ([]ledgerAnswers, error) {
 	answer, err := get(ctx, s, "/v1/ledgers")
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func askLedgers(ctx context.Context, s *remote.Server, now time.Time) ([]ledgerA
 const lastEvents = 16
 
 // askLog fetches the ledger's last few events and the receipt of the last one.
-func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
+func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Connection) error {
 	if l.TreeSize == 0 {
 		return errors.New("the ledger has no events")
 	}
@@ -216,7 +216,7 @@ func (l *ledgerAnswers) askLog(ctx context.Context, s *remote.Server) error {
 }
 
 // events fetches up to limit events, starting with the event whose seq is from.
-func (l *ledgerAnswers) events(ctx context.Context, s *remote.Server, from, limit uint64) ([]wire.EventLine, error) {
+func (l *ledgerAnswers) events(ctx context.Context, s *remote.Connection, from, limit uint64) ([]wire.EventLine, error) {
 	answer, err := get(ctx, s, fmt.Sprintf("%s/events?from=%d&limit=%d", s.Ledger(l.Name).Path(), from, limit))
 	if err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ const minGrowthTime = 24 * time.Hour
 // since its creation if that is more recent. It returns 0 if the ledger is younger than
 // minGrowthTime. It finds the first event of that period by binary search, with one request per
 // step.
-func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.Time) (perDay float64, err error) {
+func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Connection, now time.Time) (perDay float64, err error) {
 	since := now.AddDate(0, 0, -7)
 	created, err := l.Created.Parse()
 	if err != nil {
@@ -264,7 +264,7 @@ func (l *ledgerAnswers) growth(ctx context.Context, s *remote.Server, now time.T
 }
 
 // timeOf fetches an event and returns the time at which it was recorded.
-func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64) (time.Time, error) {
+func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Connection, seq uint64) (time.Time, error) {
 	list, err := l.events(ctx, s, seq, 1)
 	if err != nil {
 		return time.Time{}, err
@@ -281,7 +281,7 @@ func (l *ledgerAnswers) timeOf(ctx context.Context, s *remote.Server, seq uint64
 	return event.Time, nil
 }
 
-func askMetrics(ctx context.Context, s *remote.Server) (map[string]*dto.MetricFamily, error) {
+func askMetrics(ctx context.Context, s *remote.Connection) (map[string]*dto.MetricFamily, error) {
 	answer, err := get(ctx, s, "/metrics")
 	if err != nil {
 		return nil, err

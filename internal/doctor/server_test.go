@@ -20,7 +20,7 @@ import (
 )
 
 // connect returns a client of a test server that runs the handler.
-func connect(t testing.TB, handler http.HandlerFunc) *remote.Server {
+func connect(t testing.TB, handler http.HandlerFunc) *remote.Connection {
 	t.Helper()
 	listener := httptest.NewServer(handler)
 	t.Cleanup(listener.Close)
@@ -51,8 +51,8 @@ func TestAskSendsTheTokenToTheServerOnly(t *testing.T) {
 	main, metrics := httptest.NewServer(http.HandlerFunc(handler)), httptest.NewServer(http.HandlerFunc(handler))
 	defer main.Close()
 	defer metrics.Close()
-	d := newDeployment(t, withConfig(func(c *server.Config) { c.MetricsListen = metrics.Listener.Addr().String() }))
-	d.console.Env = func(name string) (string, bool) { return "secret", name == "COLOPHON_TOKEN" }
+	d := newDeployment(t, withConfig(func(c *server.Config) { c.MetricsListenAddress = metrics.Listener.Addr().String() }))
+	d.console.LookupEnv = func(name string) (string, bool) { return "secret", name == "COLOPHON_TOKEN" }
 	require.NoError(t, d.askServer(t.Context(), remote.Options{URL: main.URL}))
 	require.NoError(t, d.server.err)
 	require.Equal(t, map[string][]string{
@@ -101,14 +101,14 @@ func TestGrowthIsThatOfTheLastWeek(t *testing.T) {
 func TestExamineTrustsTheServersOwnCertificate(t *testing.T) {
 	s := authority.New(t)
 	config := server.Config{DataDir: filepath.Join(s.Dir, "data")}.WithDefaults()
-	config.TLSCert, config.TLSKey = s.IssueServer("server")
-	pair, err := tls.LoadX509KeyPair(config.TLSCert, config.TLSKey)
+	config.TLSCertFile, config.TLSKeyFile = s.IssueServer("server")
+	pair, err := tls.LoadX509KeyPair(config.TLSCertFile, config.TLSKeyFile)
 	require.NoError(t, err)
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	other.StartTLS()
 	defer other.Close()
-	config.Listen = other.Listener.Addr().String()
+	config.ListenAddress = other.Listener.Addr().String()
 	d := newDeployment(t, func(d *deployment) { d.settings.config = config })
 	require.NoError(t, d.askServer(t.Context(), remote.Options{}))
 	require.ErrorContains(t, d.server.err, "not a Colophon server", "the handshake succeeds")

@@ -70,10 +70,10 @@ func findUnknownVariables(environment []string) []string {
 // serverURL returns the URL at which this machine can reach a server with these settings. It
 // returns "" if the settings do not specify a port.
 func (s settings) serverURL() string {
-	if s.config.TLSCert != "" {
-		return server.ListenURL("https", s.config.Listen)
+	if s.config.TLSCertFile != "" {
+		return server.ListenURL("https", s.config.ListenAddress)
 	}
-	return server.ListenURL("http", s.config.Listen)
+	return server.ListenURL("http", s.config.ListenAddress)
 }
 
 // checkSettings checks that serve accepts the settings, that it knows all COLOPHON_ environment
@@ -85,14 +85,14 @@ func checkSettings(d *deployment) []Finding {
 		list = append(list, finding(VerdictWrong, "correct the settings; serve does not start with them", "%v", s.err)...)
 	}
 	if len(s.unknownVariables) > 0 {
-		list = append(list, finding(VerdictAdvice, "correct the name, or remove the variable", "unknown environment variables: %s", strings.Join(s.unknownVariables, ", "))...)
+		list = append(list, finding(VerdictAdvice, "correct the names, or remove the variables", "unknown environment variables: %s", strings.Join(s.unknownVariables, ", "))...)
 	}
 	from := "flags and variables"
 	if s.file != "" {
 		list = append(list, checkWritable(s.file)...)
 		from = s.file + ", " + from
 	}
-	return orOK(list, "%s: serve accepts them", from)
+	return orOK(list, "%s: serve accepts these settings", from)
 }
 
 // checkWritable returns a finding if users other than the file's owner can change the file.
@@ -104,7 +104,7 @@ func checkWritable(path string) []Finding {
 	case info.Mode().Perm()&0o002 != 0:
 		return finding(VerdictWrong, "run: chmod o-w "+path, "every user of this machine can write to %s", path)
 	case info.Mode().Perm()&0o020 != 0:
-		return finding(VerdictAdvice, "run: chmod g-w "+path, "the members of a group can write to %s", path)
+		return finding(VerdictAdvice, "run: chmod g-w "+path, "members of the file's group can write to %s", path)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ const hasModes = runtime.GOOS != "windows"
 func checkAccessFile(d *deployment) []Finding {
 	config := d.settings.config
 	if config.AccessFile == "" {
-		if config.TLSClientCA != "" {
+		if config.TLSClientCAFile != "" {
 			return finding(VerdictWrong, "write mtls rules into a file and name it with --access-file", "client certificates are verified, but no rule grants them access")
 		}
 		return finding(VerdictOK, "", "none: the server accepts API tokens only")
@@ -131,10 +131,10 @@ func checkAccessFile(d *deployment) []Finding {
 	}
 	list := checkWritable(config.AccessFile)
 	switch {
-	case len(rules.MTLS) > 0 && config.TLSClientCA == "":
+	case len(rules.MTLS) > 0 && config.TLSClientCAFile == "":
 		list = append(list, finding(VerdictWrong, "set --tls-client-ca, or remove the rules", "%s has %s for client certificates, but --tls-client-ca is not set",
 			config.AccessFile, cli.FormatCount(uint64(len(rules.MTLS)), "rule"))...)
-	case len(rules.MTLS) == 0 && config.TLSClientCA != "":
+	case len(rules.MTLS) == 0 && config.TLSClientCAFile != "":
 		list = append(list, finding(VerdictWrong, "add rules for client certificates, or omit --tls-client-ca", "--tls-client-ca is set, but %s has no rules for client certificates", config.AccessFile)...)
 	}
 	if len(rules.OIDC)+len(rules.MTLS) == 0 {

@@ -26,7 +26,7 @@ func TestCheckSettings(t *testing.T) {
 	judge := func(text string, args ...string) []Finding {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		d := newDeployment(t)
-		d.settings = readSettings(path, d.console.Env, givenFlags(t, args...))
+		d.settings = readSettings(path, d.console.LookupEnv, givenFlags(t, args...))
 		d.settings.unknownVariables = nil // ignores the environment of the test run
 		return checkSettings(d)
 	}
@@ -34,7 +34,7 @@ func TestCheckSettings(t *testing.T) {
 	requireFinding(t, judge("lissten: 127.0.0.1:9\n"), VerdictWrong, "field lissten not found")
 	requireFinding(t, judge("{"), VerdictWrong, path)
 	requireFinding(t, judge("", "--max-page", "0"), VerdictWrong, "max-page: must be at least 1")
-	requireFinding(t, checkSettings(newDeployment(t)), VerdictOK, "flags and variables: serve accepts them")
+	requireFinding(t, checkSettings(newDeployment(t)), VerdictOK, "flags and variables: serve accepts these settings")
 	requireFinding(t, checkSettings(newDeployment(t, func(d *deployment) { d.settings.unknownVariables = []string{"COLOPHON_LISTN"} })), VerdictAdvice, "unknown environment variables: COLOPHON_LISTN")
 	if hasModes {
 		require.NoError(t, os.WriteFile(path, nil, 0o600))
@@ -50,7 +50,7 @@ func TestReadSettingsIgnoresABadFile(t *testing.T) {
 	s := readSettings(path, nothing, givenFlags(t, "--data", "here"))
 	require.ErrorContains(t, s.err, "much")
 	require.Equal(t, "here", s.config.DataDir)
-	require.Equal(t, "127.0.0.1:8080", s.config.Listen)
+	require.Equal(t, "127.0.0.1:8080", s.config.ListenAddress)
 	s = readSettings("", nothing, givenFlags(t, "--listen", "nonsense"))
 	require.ErrorContains(t, s.err, "nonsense")
 	require.Equal(t, "data", s.config.DataDir)
@@ -70,13 +70,13 @@ func TestCheckAccessFile(t *testing.T) {
 	requireFinding(t, checkAccessFile(d), VerdictWrong, "oidk")
 	write("mtls:\n- {san: 'dns:robot', name: robot, ledgers: [default], scopes: [write]}\n")
 	requireFinding(t, checkAccessFile(d), VerdictWrong, "1 rule for client certificates, but --tls-client-ca is not set")
-	d.settings.config.TLSClientCA = "ca.pem"
+	d.settings.config.TLSClientCAFile = "ca.pem"
 	requireFinding(t, checkAccessFile(d), VerdictOK, "1 rule for client certificates")
 	if hasModes {
 		require.NoError(t, os.Chmod(path, 0o666))
 		requireFinding(t, checkAccessFile(d), VerdictWrong, "run: chmod o-w")
 		require.NoError(t, os.Chmod(path, 0o660))
-		requireFinding(t, checkAccessFile(d), VerdictAdvice, "the members of a group can write to")
+		requireFinding(t, checkAccessFile(d), VerdictAdvice, "members of the file's group can write to")
 	}
 	d.settings.config.AccessFile = ""
 	requireFinding(t, checkAccessFile(d), VerdictWrong, "no rule grants them access")
@@ -101,7 +101,7 @@ func TestServerURLFollowsTheSettings(t *testing.T) {
 		{"127.0.0.1:0", "", ""},
 		{"nonsense", "", ""},
 	} {
-		s := settings{config: server.Config{Listen: c.listen, TLSCert: c.certificate}}
+		s := settings{config: server.Config{ListenAddress: c.listen, TLSCertFile: c.certificate}}
 		require.Equal(t, c.want, s.serverURL(), c.listen)
 	}
 }

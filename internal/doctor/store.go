@@ -46,7 +46,7 @@ func readShared(ctx context.Context, url string) ([]access.ListedToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := access.Store{SharedStore: database}.List()
+	tokens, err := access.TokenStore{SharedStore: database}.List()
 	return tokens, errors.Join(err, database.Close())
 }
 
@@ -56,13 +56,13 @@ func (d *deployment) listTokens() ([]access.ListedToken, error) {
 	if d.settings.config.StoreURL != "" {
 		return d.shared.tokens, errors.Join(d.store, d.shared.err)
 	}
-	return access.Store{Dir: datadir.TokenFolder(d.data()), Now: func() time.Time { return d.now }}.List()
+	return access.TokenStore{Dir: datadir.TokenFolder(d.data()), Now: func() time.Time { return d.now }}.List()
 }
 
 // checkStore checks that the database that holds the log can be reached and that its settings make
 // commits durable.
 func checkStore(d *deployment) []Finding {
-	var setting *postgres.SettingError
+	var setting *postgres.ServerSettingError
 	var shared *pooler.SharedSessionError
 	switch {
 	case d.settings.config.CopyURL != "":
@@ -78,5 +78,5 @@ func checkStore(d *deployment) []Finding {
 	case d.store != nil:
 		return finding(VerdictWrong, "start the database, or correct --store", "the log's database cannot be used: %v", d.store)
 	}
-	return finding(VerdictOK, "", "the log's database answers, and its settings make every commit durable")
+	return finding(VerdictOK, "", "the log's database responds, and its settings make every commit durable")
 }

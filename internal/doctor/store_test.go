@@ -23,6 +23,6 @@ func TestStore(t *testing.T) {
 		{"gone", elsewhere(errors.New("connection refused")), VerdictWrong, "connection refused"},
 		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrUnknownFormat)), VerdictWrong, "version 99"},
 		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), VerdictWrong, "a pooler shares the database's sessions"},
-		{"setting", elsewhere(&postgres.SettingError{Name: "fsync"}), VerdictWrong, "the server's setting fsync is off"},
+		{"setting", elsewhere(&postgres.ServerSettingError{Name: "fsync"}), VerdictWrong, "the database server's setting fsync is off"},
 	})
 }

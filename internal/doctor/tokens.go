@@ -71,17 +71,17 @@ func checkToken(t access.ListedToken, now time.Time) []Finding {
 	}
 	lastUse, used := t.LastUse, "was last used on "+t.LastUse.Format(time.DateOnly)
 	if lastUse.IsZero() {
-		lastUse, used = t.Created, "was never used, as far as the server knows"
+		lastUse, used = t.CreatedAt, "was never used, as far as the server knows"
 	}
 	if now.Sub(lastUse) > tokenUnused {
-		list = append(list, finding(VerdictAdvice, "if no client needs it, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)
+		list = append(list, finding(VerdictAdvice, "if no client needs the token, run: colophon token revoke "+t.ID, "token %q (%s) %s", t.Name, scopesOf(t), used)...)
 	}
 	return list
 }
 
 // scopesOf returns the union of the scopes in all of a token's grants.
 func scopesOf(t access.ListedToken) access.Scopes {
-	return (&access.Identity{Grants: t.Grants}).ScopesOnAny()
+	return (&access.Identity{Grants: t.Grants}).ScopesOnAnyLedger()
 }
 
 // unknownLedgers returns the nonexistent ledgers to which valid tokens refer, each with the name of

@@ -16,7 +16,7 @@ import (
 // makeToken creates a token, using at as its creation time.
 func makeToken(t testing.TB, data string, at time.Time, name string, scopes access.Scopes, ledger string, expires time.Time) access.CreatedToken {
 	t.Helper()
-	store := access.Store{Dir: datadir.TokenFolder(data), Now: func() time.Time { return at }}
+	store := access.TokenStore{Dir: datadir.TokenFolder(data), Now: func() time.Time { return at }}
 	made, err := store.Create(access.TokenSpec{Name: name, Grants: []access.Grant{{Ledgers: []string{ledger}, Scopes: scopes}}, Expires: expires})
 	require.NoError(t, err)
 	return made

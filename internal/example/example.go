@@ -3,7 +3,7 @@
 // two builds. The example was written for this project, and is under the project's licence.
 package example
 
-import _ "embed" // for Lines
+import _ "embed" // for BatchBody
 
 // BatchBody holds the request body for POST /batch. Each line has an idempotency key, so posting the lines again
 // adds nothing.
@@ -11,8 +11,9 @@ import _ "embed" // for Lines
 //go:embed example.ndjson
 var BatchBody []byte
 
-// Label and LabelValue are the name and the value of a label that every record of the example has.
+// LabelName and LabelValue are the name and the value of a label that every record of the example
+// has.
 const (
-	Label      = "example"
+	LabelName  = "example"
 	LabelValue = "skerry-light"
 )

@@ -26,7 +26,7 @@ type PackOptions struct {
 	Ledger         string
 	WithoutContent bool // include only events and proofs
 	MaxRecords     int
-	MaxContent     size.Bytes // maximum total size of the content; the client must accept response bodies of this size
+	MaxContentSize size.Bytes // maximum total size of the content; the client must accept response bodies of this size
 }
 
 // BuildPack fetches records and their proofs, all at the same tree size, and builds a pack from
@@ -35,11 +35,11 @@ type PackOptions struct {
 // also adds the events that erased content of these records. It verifies the pack with the keys
 // that the server names and returns an error if the pack does not verify. Its errors carry an exit
 // code and are meant to end the command.
-func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
+func BuildPack(ctx context.Context, c *cli.Console, server *remote.Connection, o PackOptions, seqs []uint64, filter map[string]string) (*pack.Pack, pack.Report, error) {
 	x := &exporter{PackOptions: o, ctx: ctx, server: server, ledger: server.Ledger(o.Ledger),
-		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentIncluded}
+		redacted: make(map[uint64]*uint64), contents: make(map[string][]byte), state: pack.ContentStatusIncluded}
 	if o.WithoutContent {
-		x.state = pack.ContentOmitted
+		x.state = pack.ContentStatusOmitted
 	}
 	seqs, err := x.choose(seqs, filter)
 	if err != nil {
@@ -54,12 +54,12 @@ func BuildPack(ctx context.Context, c *cli.Console, server *remote.Server, o Pac
 type exporter struct {
 	PackOptions
 	ctx      context.Context
-	server   *remote.Server
+	server   *remote.Connection
 	ledger   *client.Ledger
 	redacted map[uint64]*uint64 // seq of the event that erased a record's content (nil if none did), keyed by record seq
 	contents map[string][]byte  // keyed by digest
 	bytes    uint64             // total length of contents
-	state    string             // pack.ContentIncluded, or why the pack has no content
+	state    string             // pack.ContentStatusIncluded, or why the pack has no content
 	progress *cli.Progress
 }
 
@@ -74,7 +74,7 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 	seqs = slices.Compact(seqs)
 	switch {
 	case len(seqs) == 0:
-		return nil, cli.Exitf(cli.ExitFailed, "no record matches the filters; check them")
+		return nil, cli.ExitErrorf(cli.ExitFailed, "no record matches the filters; check them")
 	case len(seqs) > x.MaxRecords:
 		return nil, x.tooMany()
 	}
@@ -82,7 +82,7 @@ func (x *exporter) choose(seqs []uint64, filter map[string]string) (_ []uint64, 
 }
 
 func (x *exporter) tooMany() error {
-	return cli.Exitf(cli.ExitFailed, "more than %d records are selected: select fewer, or raise --max-records", x.MaxRecords)
+	return cli.ExitErrorf(cli.ExitFailed, "more than %d records are selected: select fewer, or raise --max-records", x.MaxRecords)
 }
 
 // list returns the seqs of the records that match filter. It returns an error if there are more
@@ -115,7 +115,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 		}
 		x.progress.Add(1)
 	}
-	if x.state != pack.ContentIncluded {
+	if x.state != pack.ContentStatusIncluded {
 		clear(needed)
 	}
 	slices.Sort(all)
@@ -124,7 +124,7 @@ func (x *exporter) pack(seqs []uint64) (*pack.Pack, pack.Report, error) {
 		return nil, pack.Report{}, err
 	}
 	p.ContentStatus, p.Contents = x.state, needed
-	own, err := cli.ParseKeys(strings.Join(p.Keys, "\n"), "the server's keys")
+	own, err := cli.ParseKeys(strings.Join(p.VerifierKeys, "\n"), "the server's keys")
 	if err != nil {
 		return nil, pack.Report{}, err
 	}
@@ -146,20 +146,20 @@ func (x *exporter) record(seq uint64) (digests []string, err error) {
 	if row.RedactedBy != nil {
 		return nil, nil
 	}
-	var event struct{ Record wire.RecordMembers }
+	var event struct{ Record wire.RecordEventMembers }
 	if err := json.Unmarshal(row.Event, &event); err != nil {
 		return nil, fmt.Errorf("decoding event %d: %w", seq, err)
 	}
 	for name, named := range event.Record.Content {
-		if x.state != pack.ContentIncluded {
+		if x.state != pack.ContentStatusIncluded {
 			break
 		}
 		err := x.content(seq, name, named)
 		switch {
 		case errors.Is(err, client.ErrForbidden):
-			x.state = pack.ContentForbidden
+			x.state = pack.ContentStatusForbidden
 		case errors.Is(err, client.ErrGone):
-			return nil, cli.Exitf(cli.ExitFailed, "the content of event %d was erased during the export; run export again", seq)
+			return nil, cli.ExitErrorf(cli.ExitFailed, "the content of event %d was erased during the export; run export again", seq)
 		case err != nil:
 			return nil, fmt.Errorf("fetching content %q of event %d: %w", name, seq, err)
 		}
@@ -174,12 +174,12 @@ func (x *exporter) content(seq uint64, name string, named wire.ContentDigest) er
 	if _, found := x.contents[named.SHA256]; found {
 		return nil
 	}
-	if x.bytes += named.Size; x.bytes > uint64(x.MaxContent) || named.Size > uint64(x.MaxContent) {
-		most, err := x.MaxContent.MarshalText()
+	if x.bytes += named.Size; x.bytes > uint64(x.MaxContentSize) || named.Size > uint64(x.MaxContentSize) {
+		most, err := x.MaxContentSize.MarshalText()
 		if err != nil {
 			return err
 		}
-		return cli.Exitf(cli.ExitFailed, "the content is larger than %s: select fewer records, leave out content with --without-content, or raise --max-content", most)
+		return cli.ExitErrorf(cli.ExitFailed, "the content is larger than %s: select fewer records, leave out content with --without-content, or raise --max-content", most)
 	}
 	content, err := x.ledger.Records.Content(x.ctx, seq, name)
 	if err != nil {

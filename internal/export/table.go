@@ -30,14 +30,14 @@ type TableOptions struct {
 
 // TableResult describes an export that has been written.
 type TableResult struct {
-	Manifest *proofs.ExportManifest
-	Key      string // verifier key of the ledger, according to the server
+	Manifest    *proofs.ExportManifest
+	VerifierKey string // verifier key of the ledger, according to the server
 }
 
 // WriteTable writes the rows of a list or query to a file, and their signed manifest to another
 // file next to it. It verifies the manifest with the keys that the server names. Existing files are
 // replaced only when all rows have been fetched and verified.
-func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o TableOptions) (*TableResult, error) {
+func WriteTable(ctx context.Context, c *cli.Console, server *remote.Connection, o TableOptions) (*TableResult, error) {
 	spool, err := os.CreateTemp(filepath.Dir(o.File), "."+filepath.Base(o.File)+".rows.*")
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 		return nil, server.ExplainFatal(err)
 	}
 	manifest := table.NewManifest(o.Format, done.Manifest, done.AnswerWithoutRows, done.LeafHashes)
-	signed, _, err := manifest.Open(history.Verifiers()...)
+	signed, _, err := manifest.Verify(history.Verifiers()...)
 	if err != nil {
 		return nil, fmt.Errorf("verifying the manifest from the server: %w", err)
 	}
@@ -68,11 +68,11 @@ func WriteTable(ctx context.Context, c *cli.Console, server *remote.Server, o Ta
 	if err := safefile.Replace(o.File+table.ManifestSuffix, append(text, '\n')); err != nil {
 		return nil, err
 	}
-	return &TableResult{Manifest: signed, Key: history.Current().String()}, nil
+	return &TableResult{Manifest: signed, VerifierKey: history.CurrentKey().String()}, nil
 }
 
 // fetchRows fetches the rows and writes them to spool, one per line.
-func fetchRows(ctx context.Context, c *cli.Console, server *remote.Server, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.ExportTrailer, error) {
+func fetchRows(ctx context.Context, c *cli.Console, server *remote.Connection, ledger *client.Ledger, o TableOptions, spool *os.File) (*client.ExportTrailer, error) {
 	progress := cli.NewProgress(c, -1, "rows")
 	defer progress.Finish()
 	out := bufio.NewWriterSize(spool, 256<<10)
@@ -96,13 +96,13 @@ func write(c *cli.Console, o TableOptions, spool *os.File, rows uint64) (err err
 	}
 	defer os.Remove(out.Name()) // fails, harmlessly, once the file has been renamed
 	passes := int64(2)
-	if o.Format == table.NDJSON {
+	if o.Format == table.FormatNDJSON {
 		passes = 1
 	}
 	progress := cli.NewProgress(c, passes*int64(rows), "writing "+o.File)
 	defer progress.Finish()
 	buffered := bufio.NewWriterSize(out, 256<<10)
-	err = table.Write(buffered, o.Format, func() iter.Seq2[[]byte, error] { return linesOf(spool, progress) })
+	err = table.WriteRows(buffered, o.Format, func() iter.Seq2[[]byte, error] { return linesOf(spool, progress) })
 	if err := errors.Join(err, buffered.Flush(), out.Sync(), out.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", o.File, err)
 	}

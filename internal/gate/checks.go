@@ -30,27 +30,27 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 }
 
 // prepare sets the statistic of a check. If the check cannot be tested, c.Summary says why.
-func (j *judge) prepare(c *Check) {
+func (v *evaluation) prepare(c *Check) {
 	texts := c.Name == CheckNameSimilarity || c.Name == CheckNameLength || c.Name == CheckNameWords
 	switch {
-	case len(j.Cases) == 0:
+	case len(v.Cases) == 0:
 		c.Summary = "Not tested: no input has runs in both sets."
-	case j.WholeSets && (c.Name == CheckNameChanged || c.Name == CheckNameSimilarity):
+	case v.ComparesWholeSets && (c.Name == CheckNameChanged || c.Name == CheckNameSimilarity):
 		c.Summary = "Not tested: the sets have different inputs, so no two outputs can be compared."
-	case texts && j.NoTextsReason != "":
-		c.Summary = "Not tested: " + j.NoTextsReason + "."
-	case texts && len(j.measured()) == 0:
+	case texts && v.NoTextsReason != "":
+		c.Summary = "Not tested: " + v.NoTextsReason + "."
+	case texts && len(v.measured()) == 0:
 		c.Summary = "Not tested: no input has the texts of all its outputs."
 	case c.Name == CheckNameChanged:
-		j.changed(c)
+		v.changed(c)
 	case c.Name == CheckNameSimilarity:
-		j.similarity(c)
+		v.similarity(c)
 	case c.Name == CheckNameLength:
-		j.length(c)
+		v.length(c)
 	case c.Name == CheckNameWords:
-		j.vocabulary(c)
+		v.vocabulary(c)
 	case c.Name == CheckNameMismatches:
-		j.mismatches(c)
+		v.mismatches(c)
 	}
 }
 
@@ -58,7 +58,7 @@ const noRepeats = "no input has two runs in one set, so the variation by chance 
 
 // prepareExcess prepares a check that compares the distances between outputs in different sets with the distances
 // between outputs in the same set.
-func (j *judge) prepareExcess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
+func (v *evaluation) prepareExcess(c *Check, cases []*Case, distance func(input, a, b int) float64, describe func(between, within float64)) {
 	s := evidence.NewExcessDistance(inputs(cases), distance)
 	c.Inputs = len(s.Inputs())
 	if c.Inputs == 0 {
@@ -66,18 +66,18 @@ func (j *judge) prepareExcess(c *Check, cases []*Case, distance func(input, a, b
 		return
 	}
 	between, within, each := s.MeanDistances()
-	j.setStatistic(c, s, s.VariesBySplit(), each)
+	v.setStatistic(c, s, s.VariesBySplit(), each)
 	c.describe = func() { describe(between, within) }
 }
 
 // setStatistic sets the statistic of a check. each holds the change for each input. varies is false if the
 // statistic is the same for every split of the runs, in which case it cannot show a difference
 // between the sets.
-func (j *judge) setStatistic(c *Check, s evidence.Statistic, varies bool, each []float64) {
+func (v *evaluation) setStatistic(c *Check, s evidence.Statistic, varies bool, each []float64) {
 	c.statistic, c.smallest, c.constant = s, evidence.SmallestPValue(s), !varies
 	c.needed = func(level float64) int {
-		if !j.WholeSets {
-			return evidence.InputsNeeded(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
+		if !v.ComparesWholeSets {
+			return evidence.MinInputCount(s, level, evidence.RunCounts{Baseline: 1, Candidate: 1})
 		}
 		runs := 1 // number of runs in each set
 		for evidence.SmallestPValue(evidence.NewMeanDifference([]evidence.RunCounts{{Baseline: runs, Candidate: runs}}, nil, false)) > level {
@@ -91,15 +91,15 @@ func (j *judge) setStatistic(c *Check, s evidence.Statistic, varies bool, each [
 	}
 	c.Change = &change
 	if len(each) > 1 {
-		interval := evidence.Bootstrap(each, j.SignificanceLevel, seed)
-		c.Interval = &interval
+		interval := evidence.Bootstrap(each, v.SignificanceLevel, seed)
+		c.ConfidenceInterval = &interval
 	}
 }
 
-func (j *judge) changed(c *Check) {
+func (v *evaluation) changed(c *Check) {
 	differ, pairs := 0, 0
 	repeated := false
-	for _, one := range j.Cases {
+	for _, one := range v.Cases {
 		pairs++
 		if one.Baseline[0].OutputHash != one.Candidate[0].OutputHash {
 			differ++
@@ -107,59 +107,59 @@ func (j *judge) changed(c *Check) {
 		repeated = repeated || len(one.Baseline)+len(one.Candidate) > 2
 	}
 	share := float64(differ) / float64(pairs)
-	if !repeated && j.ChanceDifferenceRate != nil {
+	if !repeated && v.ChanceDifferenceRate != nil {
 		c.Inputs = pairs
-		c.Change, c.PValue, c.computed = new(share-*j.ChanceDifferenceRate), new(evidence.BinomialTail(differ, pairs, *j.ChanceDifferenceRate)), true
-		c.smallest = evidence.BinomialTail(pairs, pairs, *j.ChanceDifferenceRate)
+		c.Change, c.PValue, c.computed = new(share-*v.ChanceDifferenceRate), new(evidence.BinomialTail(differ, pairs, *v.ChanceDifferenceRate)), true
+		c.smallest = evidence.BinomialTail(pairs, pairs, *v.ChanceDifferenceRate)
 		c.needed = func(level float64) int {
 			n := 1
-			for evidence.BinomialTail(n, n, *j.ChanceDifferenceRate) > level {
+			for evidence.BinomialTail(n, n, *v.ChanceDifferenceRate) > level {
 				n++
 			}
 			return n
 		}
 		c.describe = func() {
-			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); %s would differ by chance.", percent(share), differ, pairs, percent(*j.ChanceDifferenceRate))
+			c.Summary = fmt.Sprintf("%s of the outputs differ (%d of %d); %s would differ by chance.", percent(share), differ, pairs, percent(*v.ChanceDifferenceRate))
 		}
 		return
 	}
-	j.prepareExcess(c, j.Cases, func(input, a, b int) float64 {
-		runs := j.Cases[input].runs()
+	v.prepareExcess(c, v.Cases, func(input, a, b int) float64 {
+		runs := v.Cases[input].runs()
 		if runs[a].OutputHash != runs[b].OutputHash {
 			return 1
 		}
 		return 0
 	}, func(between, within float64) {
 		c.Summary = fmt.Sprintf("Averaged over the inputs, the outputs differ in %s of the pairs of a baseline run and a candidate run, and in %s of the pairs of runs in the same set: %s%s.",
-			percent(between), percent(within), points(between-within), j.pointsInterval(c, 1))
+			percent(between), percent(within), points(between-within), v.pointsInterval(c, 1))
 	})
 	if c.statistic == nil {
 		c.Summary = fmt.Sprintf("Not tested: %s of the outputs differ (%d of %d), but %s. If outputs are reproducible, give --chance 0.", percent(share), differ, pairs, noRepeats)
 	}
 }
 
-func (j *judge) similarity(c *Check) {
-	cases := j.measured()
-	j.prepareExcess(c, cases, func(input, a, b int) float64 {
+func (v *evaluation) similarity(c *Check) {
+	cases := v.measured()
+	v.prepareExcess(c, cases, func(input, a, b int) float64 {
 		return 1 - cases[input].similar[a*len(cases[input].runs())+b]
 	}, func(between, within float64) {
 		c.Summary = fmt.Sprintf("Averaged over the inputs, the outputs of a baseline run and a candidate run are %s similar, and the outputs of two runs in the same set are %s similar: %s%s.",
-			percent(1-between), percent(1-within), points(within-between), j.pointsInterval(c, -1))
+			percent(1-between), percent(1-within), points(within-between), v.pointsInterval(c, -1))
 	})
 }
 
-func (j *judge) length(c *Check) {
-	cases := j.measured()
+func (v *evaluation) length(c *Check) {
+	cases := v.measured()
 	c.Inputs = len(cases)
 	logLength := values(cases, func(r *Run) float64 { return math.Log1p(float64(r.words)) })
 	s := evidence.NewMeanDifference(inputs(cases), logLength, false)
-	j.setStatistic(c, s, s.VariesBySplit(), s.PerInput())
-	if j.WholeSets {
-		j.wholeInterval(c, logLength)
+	v.setStatistic(c, s, s.VariesBySplit(), s.InputDifferences())
+	if v.ComparesWholeSets {
+		v.wholeInterval(c, logLength)
 	}
 	*c.Change = math.Expm1(*c.Change)
-	if c.Interval != nil {
-		c.Interval.Low, c.Interval.High = math.Expm1(c.Interval.Low), math.Expm1(c.Interval.High)
+	if c.ConfidenceInterval != nil {
+		c.ConfidenceInterval.Low, c.ConfidenceInterval.High = math.Expm1(c.ConfidenceInterval.Low), math.Expm1(c.ConfidenceInterval.High)
 	}
 	c.describe = func() {
 		direction := "longer"
@@ -167,11 +167,11 @@ func (j *judge) length(c *Check) {
 			direction = "shorter"
 		}
 		average, interval := "the inputs", ""
-		if j.WholeSets {
+		if v.ComparesWholeSets {
 			average = "the runs of each set"
 		}
-		if c.Interval != nil {
-			interval = fmt.Sprintf("; %s: %+.1f%% to %+.1f%%", j.intervalName(), 100*c.Interval.Low, 100*c.Interval.High)
+		if c.ConfidenceInterval != nil {
+			interval = fmt.Sprintf("; %s: %+.1f%% to %+.1f%%", v.intervalName(), 100*c.ConfidenceInterval.Low, 100*c.ConfidenceInterval.High)
 		}
 		baseline, candidate := medianWords(cases)
 		c.Summary = fmt.Sprintf("On average over %s, the candidate's outputs are %s %s (geometric mean of the lengths in words%s). The median length goes from %s to %s words.",
@@ -204,16 +204,16 @@ func words(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // wholeInterval sets the interval of a check that compares each set as a whole instead of input by
 // input.
-func (j *judge) wholeInterval(c *Check, values [][]float64) {
+func (v *evaluation) wholeInterval(c *Check, values [][]float64) {
 	if len(values) == 1 {
-		n := len(j.Cases[0].Baseline)
-		interval := evidence.BootstrapDifference(values[0][:n], values[0][n:], j.SignificanceLevel, seed)
-		c.Interval = &interval
+		n := len(v.Cases[0].Baseline)
+		interval := evidence.BootstrapDifference(values[0][:n], values[0][n:], v.SignificanceLevel, seed)
+		c.ConfidenceInterval = &interval
 	}
 }
 
-func (j *judge) vocabulary(c *Check) {
-	cases := j.measured()
+func (v *evaluation) vocabulary(c *Check) {
+	cases := v.measured()
 	c.Inputs = len(cases)
 	sets := make([][][]int, len(cases))
 	for i, one := range cases {
@@ -221,14 +221,14 @@ func (j *judge) vocabulary(c *Check) {
 			sets[i] = append(sets[i], run.features)
 		}
 	}
-	c.words = evidence.NewWordShares(inputs(cases), sets, len(j.ComparedRuns.words))
-	j.setStatistic(c, c.words, c.words.VariesBySplit(), nil)
+	c.words = evidence.NewWordShares(inputs(cases), sets, len(v.ComparedRuns.words))
+	v.setStatistic(c, c.words, c.words.VariesBySplit(), nil)
 	if all := c.words.Words(); len(all) > 0 {
 		*c.Change = math.Abs(all[0].CandidateShare - all[0].BaselineShare)
 	}
 	c.describe = func() {
 		if len(c.Words) == 0 {
-			c.Summary = "No word occurs in more or in fewer outputs by more than chance."
+			c.Summary = "For no word did the share of outputs that contain it change by more than chance."
 			return
 		}
 		w := c.Words[0]
@@ -236,15 +236,15 @@ func (j *judge) vocabulary(c *Check) {
 	}
 }
 
-func (j *judge) mismatches(c *Check) {
-	wrong := values(j.Cases, func(r *Run) float64 {
-		if r.Mismatch {
+func (v *evaluation) mismatches(c *Check) {
+	wrong := values(v.Cases, func(r *Run) float64 {
+		if r.HasMismatch {
 			return 1
 		}
 		return 0
 	})
 	counts := [2]int{}
-	for i, one := range j.Cases {
+	for i, one := range v.Cases {
 		for run, value := range wrong[i] {
 			side := 0
 			if run >= len(one.Baseline) {
@@ -253,25 +253,25 @@ func (j *judge) mismatches(c *Check) {
 			counts[side] += int(value)
 		}
 	}
-	c.Inputs = len(j.Cases)
-	baseline, candidate := j.counts()
+	c.Inputs = len(v.Cases)
+	baseline, candidate := v.counts()
 	describe := func() {
 		c.Summary = fmt.Sprintf("%d of %d baseline records and %d of %d candidate records claim a wrong hash.", counts[0], baseline, counts[1], candidate)
-		if j.MaxMismatches != nil {
-			c.Summary += fmt.Sprintf(" At most %d are allowed.", *j.MaxMismatches)
+		if v.MaxMismatches != nil {
+			c.Summary += fmt.Sprintf(" At most %d are allowed.", *v.MaxMismatches)
 		}
 	}
-	if j.MaxMismatches != nil {
+	if v.MaxMismatches != nil {
 		describe()
-		if c.Outcome = OutcomePassed; counts[1] > *j.MaxMismatches {
+		if c.Outcome = OutcomePassed; counts[1] > *v.MaxMismatches {
 			c.Outcome = OutcomeFailed
 		}
 		return
 	}
-	s := evidence.NewMeanDifference(inputs(j.Cases), wrong, true)
-	j.setStatistic(c, s, s.VariesBySplit(), s.PerInput())
-	if j.WholeSets {
-		j.wholeInterval(c, wrong)
+	s := evidence.NewMeanDifference(inputs(v.Cases), wrong, true)
+	v.setStatistic(c, s, s.VariesBySplit(), s.InputDifferences())
+	if v.ComparesWholeSets {
+		v.wholeInterval(c, wrong)
 	}
 	c.describe = describe
 }

@@ -13,9 +13,9 @@ import (
 
 // Run is a run of a model on an input.
 type Run struct {
-	Seq        uint64
-	OutputHash string // hash of the output
-	Mismatch   bool   // the record claims a hash that is wrong
+	Seq         uint64
+	OutputHash  string // hash of the output
+	HasMismatch bool   // the record claims a hash that is wrong
 	// Conditions maps variables that may differ between the sets, such as model, to their values.
 	Conditions map[string]string
 
@@ -26,7 +26,7 @@ type Run struct {
 // Case is one input, with its runs in both sets.
 type Case struct {
 	Baseline, Candidate []Run
-	// measured is true once Measure has compared the texts of the case.
+	// measured is true once MeasureOutputs has compared the texts of the case.
 	measured bool
 	// similar holds the similarity of runs a and b at index a*n+b, where n is the number of runs.
 	// It is nil if no two runs are in the same set or the sets are compared as wholes.
@@ -46,15 +46,16 @@ func (c *Case) runs() []*Run {
 
 // ComparedRuns holds the runs that a gate compares.
 type ComparedRuns struct {
-	// Cases are the inputs that have runs in both sets. If Whole is true, the sets have different
-	// inputs, and a single case holds all runs.
-	Cases     []*Case
-	WholeSets bool
-	// UnmatchedInputs is the number of inputs that only the baseline has, followed by the number that only
-	// the candidate has.
-	UnmatchedInputs [2]int
-	// SkippedRuns is the number of runs that are not compared. If Whole is true, these are the runs whose output
-	// has no text. Otherwise, they are the runs beyond MaxRepeats for an input.
+	// Cases are the inputs that have runs in both sets. If ComparesWholeSets is true, the sets have
+	// different inputs, and a single case holds all runs.
+	Cases             []*Case
+	ComparesWholeSets bool
+	// UnmatchedInputCounts is the number of inputs that only the baseline has, followed by the
+	// number that only the candidate has.
+	UnmatchedInputCounts [2]int
+	// SkippedRuns is the number of runs that are not compared. If ComparesWholeSets is true, these
+	// are the runs whose output has no text. Otherwise, they are the runs beyond MaxRunsPerInput
+	// for an input.
 	SkippedRuns int
 	// NoTextsReason says why texts are not compared. If texts are compared, it is empty.
 	NoTextsReason string
@@ -95,15 +96,15 @@ func (d *ComparedRuns) features(text []byte) []int {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// Measure computes the lengths, words, and similarities of a case's outputs. texts holds the outputs,
-// starting with those of the baseline. Measure is not safe for concurrent use.
-func (d *ComparedRuns) Measure(c *Case, texts [][]byte) {
+// MeasureOutputs computes the lengths, words, and similarities of a case's outputs. texts holds the
+// outputs, starting with those of the baseline. MeasureOutputs is not safe for concurrent use.
+func (d *ComparedRuns) MeasureOutputs(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
 		run.words, run.features = int(textdiff.MeasureLength(texts[i]).Words), d.features(texts[i])
 	}
 	c.measured = true
-	if d.WholeSets || len(runs) == 2 {
+	if d.ComparesWholeSets || len(runs) == 2 {
 		return
 	}
 	c.similar = make([]float64, len(runs)*len(runs))

@@ -108,11 +108,11 @@ func (c *corpus) with(cases ...*Case) *ComparedRuns {
 // drawOptions uses fewer random splits per permutation test than the default, to save time.
 var drawOptions = Options{SignificanceLevel: 0.05, Permutations: 499}
 
-// verdicts calls draw draws times, judges each result, and counts each verdict.
+// verdicts calls draw draws times, runs the checks on each result, and counts each verdict.
 func verdicts(draws int, draw func(*rand.Rand) *ComparedRuns) map[Verdict]int {
 	counts := make(map[Verdict]int)
 	for n := range draws {
-		counts[Judge(draw(rand.New(rand.NewPCG(uint64(n), 3))), drawOptions).Verdict]++
+		counts[RunChecks(draw(rand.New(rand.NewPCG(uint64(n), 3))), drawOptions).Verdict]++
 	}
 	return counts
 }
@@ -268,7 +268,7 @@ func TestDrawsOfRealOutputs(t *testing.T) {
 				}
 				whole.measured = true
 				d := c.with(whole)
-				d.WholeSets = true
+				d.ComparesWholeSets = true
 				return d
 			})
 		})

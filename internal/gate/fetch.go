@@ -28,15 +28,16 @@ type Selection struct {
 	MaxRuns int
 }
 
-// MaxRepeats is the maximum number of runs of the same input that are compared in each set. If there are
-// more, only the latest are compared.
-const MaxRepeats = 10
+// MaxRunsPerInput is the maximum number of runs of the same input that are compared in each set. If
+// there are more, only the latest are compared.
+const MaxRunsPerInput = 10
 
 // ErrIncomparable means that the selected runs cannot be compared.
 var ErrIncomparable = errors.New("the selected runs cannot be compared")
 
-// Fetch reads the selected runs of a ledger. It also returns the tree size at which they were read.
-func Fetch(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
+// FetchRuns reads the selected runs of a ledger. It also returns the tree size at which they were
+// read.
+func FetchRuns(ctx context.Context, l *client.Ledger, s Selection) (*ComparedRuns, uint64, error) {
 	c := &collector{ledger: l, selection: s, seqs: make(map[uint64]bool)}
 	if err := c.list(ctx, 0, s.Baseline); err != nil {
 		return nil, 0, err
@@ -112,7 +113,7 @@ func (c *collector) read(row *wire.ListedRecord) (run found, ok bool, err error)
 	if !ok {
 		return run, false, nil
 	}
-	run.Run = Run{Seq: row.Seq, OutputHash: r.Hashes.Get("output_hash"), Mismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}
+	run.Run = Run{Seq: row.Seq, OutputHash: r.Hashes.Get("output_hash"), HasMismatch: len(row.Mismatches) > 0, Conditions: conditions(r)}
 	_, run.stored = r.Content["output"]
 	run.stored = run.stored && row.RedactedBy == nil
 	name, label := strings.CutPrefix(c.selection.MatchKey, "label:")
@@ -154,12 +155,12 @@ func conditions(r *wire.IPCRecordEvent) map[string]string {
 
 // match groups the runs by input.
 func (c *collector) match() *ComparedRuns {
-	d := &ComparedRuns{WholeSets: c.selection.MatchKey == ""}
+	d := &ComparedRuns{ComparesWholeSets: c.selection.MatchKey == ""}
 	var by [2]map[string][]Run
 	for set, runs := range c.runs {
 		by[set] = make(map[string][]Run)
 		for _, run := range runs {
-			if !d.WholeSets && len(by[set][run.by]) == MaxRepeats {
+			if !d.ComparesWholeSets && len(by[set][run.by]) == MaxRunsPerInput {
 				d.SkippedRuns++
 				continue
 			}
@@ -168,14 +169,14 @@ func (c *collector) match() *ComparedRuns {
 	}
 	for _, value := range slices.Sorted(maps.Keys(by[0])) {
 		if by[1][value] == nil {
-			d.UnmatchedInputs[0]++
+			d.UnmatchedInputCounts[0]++
 			continue
 		}
 		d.Cases = append(d.Cases, &Case{Baseline: by[0][value], Candidate: by[1][value]})
 	}
 	for value := range by[1] {
 		if by[0][value] == nil {
-			d.UnmatchedInputs[1]++
+			d.UnmatchedInputCounts[1]++
 		}
 	}
 	return d
@@ -193,7 +194,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			stored[run.Seq] = run.stored
 		}
 	}
-	if d.WholeSets {
+	if d.ComparesWholeSets {
 		d.dropWithout(stored)
 	}
 	var mu sync.Mutex // guards d
@@ -213,7 +214,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			d.Measure(one, texts)
+			d.MeasureOutputs(one, texts)
 			return nil
 		})
 	}

@@ -28,8 +28,8 @@ type Options struct {
 	// SignificanceLevel is the maximum probability of a false alarm, that is, of the gate failing although
 	// nothing has changed.
 	SignificanceLevel float64
-	// Checks lists the checks to run; nil means all. If a check in Required cannot be run on the data, the
-	// gate cannot pass.
+	// Checks lists the checks to run; nil means all. If a check in RequiredChecks cannot be run on
+	// the data, the gate cannot pass.
 	Checks, RequiredChecks []string
 	// Tolerances maps the name of a check to the largest change at which the check still passes; see
 	// Check.Change. The default is 0.
@@ -37,8 +37,9 @@ type Options struct {
 	// MaxMismatches is the maximum number of the candidate's records that may claim wrong hashes. This is a
 	// limit, not a statistical test. nil means no limit.
 	MaxMismatches *int
-	// ChanceDifferenceRate is the share of outputs that are expected to differ by chance between two runs of the same
-	// input. It is used only if no input has repeats. nil means that the share is unknown.
+	// ChanceDifferenceRate is the share of outputs that are expected to differ by chance between
+	// two runs of the same input. It is used only if no input has several runs in a set. nil means
+	// that the share is unknown.
 	ChanceDifferenceRate *float64
 	// Permutations is the number of random splits in a permutation test; 0 means DefaultPermutations.
 	Permutations int
@@ -82,19 +83,19 @@ type Check struct {
 	//   - length: the relative change
 	//   - words: the largest change in the share of outputs that contain a given word
 	//   - mismatches: the increase in the share of records that claim wrong hashes
-	Change    *float64           `json:"change,omitempty"`
-	Tolerance float64            `json:"tolerance"`
-	Interval  *evidence.Interval `json:"interval,omitempty"`
-	// PValue is the p-value of the test. AdjustedP is P adjusted for the number of checks. AdjustedP, not P, is
-	// compared with Options.SignificanceLevel.
-	PValue       *float64     `json:"p,omitempty"`
-	AdjustedP    *float64     `json:"adjusted_p,omitempty"`
-	NeededInputs int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
-	Words        []WordChange `json:"words,omitempty"`
+	Change             *float64           `json:"change,omitempty"`
+	Tolerance          float64            `json:"tolerance"`
+	ConfidenceInterval *evidence.Interval `json:"interval,omitempty"`
+	// PValue is the p-value of the test. AdjustedPValue is PValue adjusted for the number of
+	// checks. The gate compares AdjustedPValue, not PValue, with Options.SignificanceLevel.
+	PValue         *float64     `json:"p,omitempty"`
+	AdjustedPValue *float64     `json:"adjusted_p,omitempty"`
+	NeededInputs   int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
+	Words          []WordChange `json:"words,omitempty"`
 
 	statistic evidence.Statistic
 	smallest  float64 // the smallest p-value that is possible with this number of runs
-	computed  bool    // P has been set without a permutation test
+	computed  bool    // PValue has been set without a permutation test
 	constant  bool    // the statistic is the same for every split of the runs
 	describe  func()  // sets Summary
 	words     *evidence.WordShares
@@ -131,42 +132,43 @@ type Report struct {
 	Checks              []Check              `json:"checks"`
 }
 
-// Judge runs the checks and reports their outcomes.
-func Judge(d *ComparedRuns, o Options) *Report {
+// RunChecks runs the checks and reports their outcomes.
+func RunChecks(d *ComparedRuns, o Options) *Report {
 	if o.Permutations == 0 {
 		o.Permutations = DefaultPermutations
 	}
-	r := &Report{SignificanceLevel: o.SignificanceLevel, Inputs: len(d.Cases), BaselineOnlyInputs: d.UnmatchedInputs[0], CandidateOnlyInputs: d.UnmatchedInputs[1], SkippedRuns: d.SkippedRuns, Differences: d.differences()}
+	r := &Report{SignificanceLevel: o.SignificanceLevel, Inputs: len(d.Cases), BaselineOnlyInputs: d.UnmatchedInputCounts[0], CandidateOnlyInputs: d.UnmatchedInputCounts[1], SkippedRuns: d.SkippedRuns, Differences: d.differences()}
 	r.BaselineRuns, r.CandidateRuns = d.counts()
 	for _, c := range d.Cases {
-		if !d.WholeSets && len(c.Baseline)+len(c.Candidate) > 2 {
+		if !d.ComparesWholeSets && len(c.Baseline)+len(c.Candidate) > 2 {
 			r.RepeatedInputs++
 		}
-		if !d.WholeSets && len(c.Baseline) != len(c.Candidate) {
+		if !d.ComparesWholeSets && len(c.Baseline) != len(c.Candidate) {
 			r.UnevenInputs++
 		}
 	}
-	j := &judge{ComparedRuns: d, Options: o}
+	v := &evaluation{ComparedRuns: d, Options: o}
 	for _, name := range CheckNames {
 		if o.Checks == nil || slices.Contains(o.Checks, name) {
 			r.Checks = append(r.Checks, Check{Name: name, Outcome: OutcomeNotTested, Tolerance: o.Tolerances[name]})
 		}
 	}
 	for i := range r.Checks {
-		j.prepare(&r.Checks[i])
+		v.prepare(&r.Checks[i])
 	}
-	j.test(r.Checks)
-	r.conclude(j)
+	v.test(r.Checks)
+	r.conclude(v)
 	return r
 }
 
-type judge struct {
+// evaluation holds the runs and the options that the checks use.
+type evaluation struct {
 	*ComparedRuns
 	Options
 }
 
 // test computes and adjusts the p-values of all checks that have a statistic, and decides their outcomes.
-func (j *judge) test(checks []Check) {
+func (v *evaluation) test(checks []Check) {
 	var statistics [2][]evidence.Statistic // index 1 holds the statistics of the checks that compare texts
 	var family []*Check                    // the checks whose p-values depend on the data
 	for i := range checks {
@@ -180,36 +182,36 @@ func (j *judge) test(checks []Check) {
 		}
 	}
 	var nulls [2][]evidence.NullDistribution
-	for of, cases := range [...][]*Case{j.Cases, j.measured()} {
+	for of, cases := range [...][]*Case{v.Cases, v.measured()} {
 		if len(statistics[of]) > 0 {
-			nulls[of] = evidence.PermutationTest(inputs(cases), j.Permutations, seed, statistics[of]...)
+			nulls[of] = evidence.PermutationTest(inputs(cases), v.Permutations, seed, statistics[of]...)
 		}
 	}
 	p := make([]float64, len(family))
 	for i, c := range family {
 		if !c.computed {
 			c.null, nulls[c.testIndex()] = &nulls[c.testIndex()][0], nulls[c.testIndex()][1:]
-			c.PValue = new(c.null.PValue(c.null.Observed))
+			c.PValue = new(c.null.PValue(c.null.ObservedValue))
 		}
 		p[i] = *c.PValue
 	}
 	for i, adjusted := range evidence.HolmAdjust(p) {
-		family[i].AdjustedP = &adjusted
+		family[i].AdjustedPValue = &adjusted
 	}
 	// Holm's procedure compares the smallest p-value with this level.
-	hardest := j.SignificanceLevel / float64(max(1, len(family)))
+	hardest := v.SignificanceLevel / float64(max(1, len(family)))
 	for i := range checks {
 		if checks[i].needed != nil {
-			j.decide(&checks[i], hardest)
+			v.decide(&checks[i], hardest)
 		}
 	}
 }
 
 // decide sets the outcome of a check that has a statistic.
-func (j *judge) decide(c *Check, hardest float64) {
-	significant := !c.constant && *c.AdjustedP <= j.SignificanceLevel
+func (v *evaluation) decide(c *Check, hardest float64) {
+	significant := !c.constant && *c.AdjustedPValue <= v.SignificanceLevel
 	if significant && c.words != nil {
-		j.listWords(c)
+		v.listWords(c)
 	}
 	c.describe()
 	change := *c.Change
@@ -221,14 +223,14 @@ func (j *judge) decide(c *Check, hardest float64) {
 		c.Outcome = OutcomeFailed
 	case c.smallest > hardest:
 		c.NeededInputs = c.needed(hardest)
-		c.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed. %s", j.counted(c.Inputs), c.NeededInputs, c.Summary)
+		c.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed. %s", v.counted(c.Inputs), c.NeededInputs, c.Summary)
 	default:
 		c.Outcome = OutcomePassed
 	}
 }
 
-// testIndex returns the index of the check in the arrays in judge.test: 1 if the check compares texts, and 0
-// otherwise.
+// testIndex returns the index of the check in the arrays in evaluation.test: 1 if the check
+// compares texts, and 0 otherwise.
 func (c *Check) testIndex() int {
 	if c.Name == CheckNameChanged || c.Name == CheckNameMismatches {
 		return 0
@@ -241,18 +243,18 @@ const maxListed = 10
 
 // listWords lists the words whose frequency changed by more than chance can explain. It sets
 // c.Change to the largest of these changes.
-func (j *judge) listWords(c *Check) {
-	var found []evidence.Word
+func (v *evaluation) listWords(c *Check) {
+	var found []evidence.ScoredWord
 	*c.Change = 0
 	for _, w := range c.words.Words() {
-		if c.null.PValue(w.Score) > j.SignificanceLevel {
+		if c.null.PValue(w.Score) > v.SignificanceLevel {
 			break
 		}
 		*c.Change = max(*c.Change, math.Abs(w.CandidateShare-w.BaselineShare))
 		found = append(found, w)
 	}
-	word := func(w evidence.Word) string { return j.ComparedRuns.words[w.Number] }
-	slices.SortFunc(found, func(a, b evidence.Word) int { // break ties by word, because word numbers depend on the order in which texts arrive
+	word := func(w evidence.ScoredWord) string { return v.ComparedRuns.words[w.Number] }
+	slices.SortFunc(found, func(a, b evidence.ScoredWord) int { // break ties by word, because word numbers depend on the order in which texts arrive
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(word(a), word(b)))
 	})
 	for _, w := range found[:min(maxListed, len(found))] {
@@ -260,8 +262,8 @@ func (j *judge) listWords(c *Check) {
 	}
 }
 
-// conclude sets the verdict, the summary, and Needed.
-func (r *Report) conclude(j *judge) {
+// conclude sets the verdict, the summary, and NeededInputs.
+func (r *Report) conclude(v *evaluation) {
 	var failed []string
 	var passed, missing int
 	onlyMismatches := len(r.Checks) == 1 && r.Checks[0].Name == CheckNameMismatches
@@ -273,7 +275,7 @@ func (r *Report) conclude(j *judge) {
 			failed = append(failed, c.Name)
 		case c.Outcome == OutcomePassed && aboutOutputs:
 			passed++
-		case c.Outcome == OutcomeNotTested && slices.Contains(j.RequiredChecks, c.Name):
+		case c.Outcome == OutcomeNotTested && slices.Contains(v.RequiredChecks, c.Name):
 			missing++
 		}
 		if aboutOutputs && c.NeededInputs > 0 && (r.NeededInputs == 0 || c.NeededInputs < r.NeededInputs) {
@@ -281,7 +283,7 @@ func (r *Report) conclude(j *judge) {
 		}
 	}
 	if r.Inputs == 0 {
-		r.NeededInputs = evidence.InputsNeeded(evidence.NewMeanDifference(nil, nil, false), r.SignificanceLevel/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
+		r.NeededInputs = evidence.MinInputCount(evidence.NewMeanDifference(nil, nil, false), r.SignificanceLevel/float64(max(1, len(r.Checks))), evidence.RunCounts{Baseline: 1, Candidate: 1})
 	}
 	switch {
 	case len(failed) > 0:
@@ -289,21 +291,21 @@ func (r *Report) conclude(j *judge) {
 		r.Summary = fmt.Sprintf("The candidate differs from the baseline by more than chance and by more than the tolerance in %d of %d checks: %s.", len(failed), len(r.Checks), strings.Join(failed, ", "))
 	case passed > 0 && missing == 0:
 		r.Verdict, r.NeededInputs = VerdictPass, 0
-		r.Summary = fmt.Sprintf("There is no evidence that the candidate differs from the baseline by more than the tolerance (%s).", j.counted(r.Inputs))
+		r.Summary = fmt.Sprintf("There is no evidence that the candidate differs from the baseline by more than the tolerance (%s).", v.counted(r.Inputs))
 	case r.NeededInputs > 0:
 		r.Verdict = VerdictUndecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", j.counted(r.Inputs), r.NeededInputs)
+		r.Summary = fmt.Sprintf("Not enough evidence: %s; at least %d would be needed.", v.counted(r.Inputs), r.NeededInputs)
 	default:
 		r.Verdict = VerdictUndecided
-		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check was not run.", j.counted(r.Inputs))
+		r.Summary = fmt.Sprintf("Not enough evidence: %s, but a required check was not run.", v.counted(r.Inputs))
 	}
 }
 
 // counted returns a phrase that states the number of inputs or, if the sets are compared as wholes,
 // of runs.
-func (j *judge) counted(inputs int) string {
-	if j.WholeSets {
-		baseline, candidate := j.counts()
+func (v *evaluation) counted(inputs int) string {
+	if v.ComparesWholeSets {
+		baseline, candidate := v.counts()
 		return fmt.Sprintf("%d baseline and %d candidate runs", baseline, candidate)
 	}
 	return counted(inputs, "matched input")
@@ -324,16 +326,16 @@ func points(difference float64) string {
 }
 
 // intervalName returns the name of a check's interval, such as "95% interval".
-func (j *judge) intervalName() string {
-	return strconv.FormatFloat(100*(1-j.SignificanceLevel), 'g', 4, 64) + "% interval"
+func (v *evaluation) intervalName() string {
+	return strconv.FormatFloat(100*(1-v.SignificanceLevel), 'g', 4, 64) + "% interval"
 }
 
 // pointsInterval formats a check's interval in percentage points, enclosed in parentheses. It returns "" if
 // there is no interval. sign is -1 if the summary states the opposite of the change, and 1 otherwise.
-func (j *judge) pointsInterval(c *Check, sign float64) string {
-	if c.Interval == nil {
+func (v *evaluation) pointsInterval(c *Check, sign float64) string {
+	if c.ConfidenceInterval == nil {
 		return ""
 	}
-	low, high := sign*c.Interval.Low, sign*c.Interval.High
-	return fmt.Sprintf(" (%s: %+.1f to %+.1f points)", j.intervalName(), 100*min(low, high), 100*max(low, high))
+	low, high := sign*c.ConfidenceInterval.Low, sign*c.ConfidenceInterval.High
+	return fmt.Sprintf(" (%s: %+.1f to %+.1f points)", v.intervalName(), 100*min(low, high), 100*max(low, high))
 }

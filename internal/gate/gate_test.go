@@ -28,7 +28,7 @@ func texts(inputs int, baseline, candidate func(input int) []string) *ComparedRu
 				all = append(all, []byte(text))
 			}
 		}
-		d.Measure(one, all)
+		d.MeasureOutputs(one, all)
 		d.Cases = append(d.Cases, one)
 	}
 	return d
@@ -53,7 +53,7 @@ func numbered(format string) func(int) []string {
 
 func TestFewInputsAreNotEvidence(t *testing.T) {
 	for n := range 12 {
-		r := Judge(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{SignificanceLevel: 0.05})
+		r := RunChecks(texts(n, numbered("answer %d"), numbered("a longer answer %d")), Options{SignificanceLevel: 0.05})
 		want := VerdictUndecided
 		if n >= 7 { // two two-sided tests, so 2/2^n must be ≤ 5%/2
 			want = VerdictFail
@@ -87,7 +87,7 @@ func TestChangedComparesWithTheVariationByChance(t *testing.T) {
 		{"no output changes", twice("x %d", "x %d"), numbered("x %d"), nil, OutcomePassed, "Averaged over the inputs, the outputs differ in 0.0% of the pairs of a baseline run and a candidate run, and in "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Judge(texts(20, c.baseline, c.candidate), Options{SignificanceLevel: 0.05, ChanceDifferenceRate: c.chance, Checks: []string{CheckNameChanged}})
+			r := RunChecks(texts(20, c.baseline, c.candidate), Options{SignificanceLevel: 0.05, ChanceDifferenceRate: c.chance, Checks: []string{CheckNameChanged}})
 			check := find(t, r, CheckNameChanged)
 			require.Equal(t, c.want, check.Outcome, check.Summary)
 			require.Contains(t, check.Summary, c.summary)
@@ -101,13 +101,13 @@ func TestTolerance(t *testing.T) {
 		tolerance float64
 		want      Outcome
 	}{{0, OutcomeFailed}, {0.05, OutcomeFailed}, {0.1, OutcomePassed}} { // the change is (11+1)/(10+1) - 1, which is about 0.09
-		r := Judge(longer, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}, Tolerances: map[string]float64{CheckNameLength: c.tolerance}})
+		r := RunChecks(longer, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}, Tolerances: map[string]float64{CheckNameLength: c.tolerance}})
 		check := find(t, r, CheckNameLength)
 		require.Equal(t, c.want, check.Outcome, check.Summary)
 		require.InDelta(t, 12.0/11-1, *check.Change, 1e-9)
 	}
 	shorter := texts(40, numbered("one two three four %d"), numbered("one %d"))
-	require.Equal(t, VerdictFail, Judge(shorter, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}, Tolerances: map[string]float64{CheckNameLength: 0.3}}).Verdict, "a shorter text is a change too")
+	require.Equal(t, VerdictFail, RunChecks(shorter, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}, Tolerances: map[string]float64{CheckNameLength: 0.3}}).Verdict, "a shorter text is a change too")
 }
 
 // The summary of the length check says which statistics it contains. Repeats do not change the
@@ -115,18 +115,18 @@ func TestTolerance(t *testing.T) {
 func TestLengthIsNamed(t *testing.T) {
 	longer := texts(10, numbered("one two three four %d"), numbered("one two three four five six seven %d"))
 	require.Equal(t, "On average over the inputs, the candidate's outputs are 50.0% longer (geometric mean of the lengths in words; 95% interval: +50.0% to +50.0%). The median length goes from 5 to 8 words.",
-		find(t, Judge(longer, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}}), CheckNameLength).Summary)
-	longer.WholeSets = true
+		find(t, RunChecks(longer, Options{SignificanceLevel: 0.05, Checks: []string{CheckNameLength}}), CheckNameLength).Summary)
+	longer.ComparesWholeSets = true
 	longer.Cases = []*Case{{Baseline: longer.Cases[0].Baseline, Candidate: append(longer.Cases[0].Candidate, longer.Cases[1].Baseline...), measured: true}}
-	require.Contains(t, find(t, Judge(longer, Options{SignificanceLevel: 0.1, Checks: []string{CheckNameLength}}), CheckNameLength).Summary,
+	require.Contains(t, find(t, RunChecks(longer, Options{SignificanceLevel: 0.1, Checks: []string{CheckNameLength}}), CheckNameLength).Summary,
 		"On average over the runs of each set, the candidate's outputs are 22.5% longer (geometric mean of the lengths in words; 90% interval: ")
-	require.Contains(t, find(t, Judge(longer, Options{SignificanceLevel: 0.1, Checks: []string{CheckNameLength}}), CheckNameLength).Summary, "The median length goes from 5 to 6.5 words.")
+	require.Contains(t, find(t, RunChecks(longer, Options{SignificanceLevel: 0.1, Checks: []string{CheckNameLength}}), CheckNameLength).Summary, "The median length goes from 5 to 6.5 words.")
 }
 
 // A decrease in similarity is printed as a negative change, with an interval of the same sign.
 func TestSimilarityFalls(t *testing.T) {
 	twice := func(i int) []string { return []string{fmt.Sprintf("a b %d", i), fmt.Sprintf("a b %d", i)} }
-	check := find(t, Judge(texts(20, twice, numbered("x y %d")), Options{SignificanceLevel: 0.05, Checks: []string{CheckNameSimilarity}}), CheckNameSimilarity)
+	check := find(t, RunChecks(texts(20, twice, numbered("x y %d")), Options{SignificanceLevel: 0.05, Checks: []string{CheckNameSimilarity}}), CheckNameSimilarity)
 	require.Regexp(t, `are 33\.3% similar, and the outputs of two runs in the same set are 100\.0% similar: 66\.7 points less \(95% interval: -66\.7 to -66\.7 points\)\.$`, check.Summary)
 	require.Equal(t, "-66.7 points", check.ChangeCell())
 	check.Change = new(0.0)
@@ -137,19 +137,19 @@ func TestSimilarityFalls(t *testing.T) {
 // left out.
 func TestUnevenRuns(t *testing.T) {
 	five := func(i int) []string { return []string{"a", "b", "c", "d", "e"} }
-	r := Judge(texts(8, five, numbered("x %d")), Options{SignificanceLevel: 0.05})
+	r := RunChecks(texts(8, five, numbered("x %d")), Options{SignificanceLevel: 0.05})
 	r.MatchKey = "input"
 	require.Equal(t, 8, r.UnevenInputs)
 	require.Equal(t, "Baseline: all runs, 40 runs. Candidate: all runs, 8 runs. Both sets have runs of 8 inputs, matched by input; each has several runs in a set. "+
 		"The sets have different numbers of runs for 8 inputs; all inputs are weighted equally, regardless of their number of runs.", r.DescribeRuns())
-	r = Judge(texts(1, numbered("x %d"), numbered("y %d")), Options{SignificanceLevel: 0.05})
+	r = RunChecks(texts(1, numbered("x %d"), numbered("y %d")), Options{SignificanceLevel: 0.05})
 	r.MatchKey, r.BaselineOnlyInputs, r.CandidateOnlyInputs, r.SkippedRuns = "run_id", 1, 2, 1
 	require.Equal(t, "Baseline: all runs, 1 run. Candidate: all runs, 1 run. Both sets have runs of 1 input, matched by run_id; none has several runs in one set. "+
 		"Left out: 1 input with runs only in the baseline. Left out: 2 inputs with runs only in the candidate. Left out: 1 run without a text, or not among the latest 10 runs of an input in a set.", r.DescribeRuns())
 }
 
 func TestWordsAreNamed(t *testing.T) {
-	r := Judge(texts(30, numbered("Here is it %d"), numbered("Sorry <is> it %d")), Options{SignificanceLevel: 0.05, Checks: []string{CheckNameWords}})
+	r := RunChecks(texts(30, numbered("Here is it %d"), numbered("Sorry <is> it %d")), Options{SignificanceLevel: 0.05, Checks: []string{CheckNameWords}})
 	check := find(t, r, CheckNameWords)
 	require.Equal(t, OutcomeFailed, check.Outcome)
 	require.Equal(t, []WordChange{{"<", 0, 1}, {">", 0, 1}, {"here", 1, 0}, {"sorry", 0, 1}}, check.Words)
@@ -158,32 +158,32 @@ func TestWordsAreNamed(t *testing.T) {
 func TestMismatches(t *testing.T) {
 	d := texts(30, numbered("same %d"), numbered("same %d"))
 	for i := range 3 {
-		d.Cases[i].Candidate[0].Mismatch = true
+		d.Cases[i].Candidate[0].HasMismatch = true
 	}
 	most := 2
-	r := Judge(d, Options{SignificanceLevel: 0.05})
+	r := RunChecks(d, Options{SignificanceLevel: 0.05})
 	require.Equal(t, VerdictPass, r.Verdict, "three of thirty may be chance")
-	r = Judge(d, Options{SignificanceLevel: 0.05, MaxMismatches: &most})
+	r = RunChecks(d, Options{SignificanceLevel: 0.05, MaxMismatches: &most})
 	require.Equal(t, VerdictFail, r.Verdict)
 	require.Equal(t, "0 of 30 baseline records and 3 of 30 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, CheckNameMismatches).Summary)
 	for i := range 10 {
-		d.Cases[i].Candidate[0].Mismatch = true
+		d.Cases[i].Candidate[0].HasMismatch = true
 	}
-	require.Equal(t, VerdictFail, Judge(d, Options{SignificanceLevel: 0.05}).Verdict)
+	require.Equal(t, VerdictFail, RunChecks(d, Options{SignificanceLevel: 0.05}).Verdict)
 }
 
 func TestRequiredChecks(t *testing.T) {
 	d := texts(30, numbered("same %d"), numbered("same %d"))
-	require.Equal(t, VerdictPass, Judge(d, Options{SignificanceLevel: 0.05}).Verdict)
-	r := Judge(d, Options{SignificanceLevel: 0.05, RequiredChecks: []string{CheckNameSimilarity}})
+	require.Equal(t, VerdictPass, RunChecks(d, Options{SignificanceLevel: 0.05}).Verdict)
+	r := RunChecks(d, Options{SignificanceLevel: 0.05, RequiredChecks: []string{CheckNameSimilarity}})
 	require.Equal(t, VerdictUndecided, r.Verdict)
 	require.Contains(t, r.Summary, "a required check was not run")
 	d.NoTextsReason = "the reason"
-	require.Contains(t, find(t, Judge(d, Options{SignificanceLevel: 0.05}), CheckNameLength).Summary, "the reason")
+	require.Contains(t, find(t, RunChecks(d, Options{SignificanceLevel: 0.05}), CheckNameLength).Summary, "the reason")
 }
 
 func TestReports(t *testing.T) {
-	r := Judge(texts(30, numbered("a|`b` %d"), numbered("c <script> \x1b[31m %d")), Options{SignificanceLevel: 0.05})
+	r := RunChecks(texts(30, numbered("a|`b` %d"), numbered("c <script> \x1b[31m %d")), Options{SignificanceLevel: 0.05})
 	r.BaselineConditions, r.CandidateConditions, r.MatchKey = []string{"label:build=main"}, []string{"label:build=<b>&\x01"}, "input"
 	require.Equal(t, []VariableDifference{{"model", []string{"m-1"}, []string{"m-2"}}}, r.Differences)
 
@@ -209,7 +209,7 @@ func TestReports(t *testing.T) {
 	require.Equal(t, 2, suites.Skipped)  // the checks "changed" and "similarity"
 	require.Contains(t, suites.Suite.Cases[4].Failure.Message, "The word whose share of outputs changed most is ")
 
-	r = Judge(texts(3, numbered("a %d"), numbered("b %d")), Options{SignificanceLevel: 0.05})
+	r = RunChecks(texts(3, numbered("a %d"), numbered("b %d")), Options{SignificanceLevel: 0.05})
 	for _, allow := range []bool{false, true} {
 		junit.Reset()
 		require.NoError(t, r.WriteJUnit(&junit, allow))

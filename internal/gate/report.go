@@ -34,7 +34,7 @@ func (r *Report) DescribeRuns() string {
 		text += fmt.Sprintf(" Left out: %s with runs only in the candidate.", counted(r.CandidateOnlyInputs, "input"))
 	}
 	if r.SkippedRuns > 0 {
-		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.SkippedRuns, "run"), MaxRepeats)
+		text += fmt.Sprintf(" Left out: %s without a text, or not among the latest %d runs of an input in a set.", counted(r.SkippedRuns, "run"), MaxRunsPerInput)
 	}
 	return text
 }
@@ -78,7 +78,7 @@ func (r *Report) DescribeDifferences() string {
 	}
 	text := "The sets differ in " + strings.Join(list, ", ") + "."
 	if len(list) > 1 {
-		text += " The gate cannot tell which of these variables changed the outputs; drift effects compares runs that differ in one."
+		text += " The gate cannot tell which of these variables changed the outputs; drift effects compares runs that differ in only one of them."
 	}
 	return text
 }
@@ -144,12 +144,12 @@ func (c *Check) ChangeCell() string {
 // PValueCell formats the adjusted p-value for a table cell.
 func (c *Check) PValueCell() string {
 	switch {
-	case c.AdjustedP == nil:
+	case c.AdjustedPValue == nil:
 		return "–"
-	case *c.AdjustedP < 0.001:
+	case *c.AdjustedPValue < 0.001:
 		return "< 0.001"
 	}
-	return fmt.Sprintf("%.3f", *c.AdjustedP)
+	return fmt.Sprintf("%.3f", *c.AdjustedPValue)
 }
 
 // escape escapes text from the ledger, so that Markdown shows it on one line and without markup.

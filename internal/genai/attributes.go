@@ -113,11 +113,11 @@ func asInteger(token string, count bool) string {
 	return token
 }
 
-var errDepth = errors.New("an attribute is nested more than " + strconv.Itoa(MaxDepth) + " levels deep")
+var errDepth = errors.New("an attribute is nested more than " + strconv.Itoa(MaxAttributeDepth) + " levels deep")
 
 // appendAny appends a value as JSON. Bytes become base64; NaN and infinity become strings.
 func appendAny(dst []byte, v *commonpb.AnyValue, depth int) ([]byte, error) {
-	if depth > MaxDepth {
+	if depth > MaxAttributeDepth {
 		return dst, errDepth
 	}
 	switch v := v.GetValue().(type) {

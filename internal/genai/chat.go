@@ -186,7 +186,7 @@ func (r *Reader) addPart(parts []part, all *[]message, m *message, v pyjson.Valu
 				answer.parts = []part{{text: textIn(given)}}
 				break
 			} else if given.IsGiven() {
-				answer.parts = []part{{text: given.AppendCanonical(nil, pyjson.Compact)}}
+				answer.parts = []part{{text: given.AppendCanonical(nil, pyjson.CompactForm)}}
 				break
 			}
 		}
@@ -229,7 +229,7 @@ func (r *Reader) arguments(v pyjson.Value) []byte {
 	if !v.IsGiven() {
 		return nil
 	}
-	return v.AppendCanonical(nil, pyjson.Compact)
+	return v.AppendCanonical(nil, pyjson.CompactForm)
 }
 
 // first returns the first of the named members that is a string, or nil if there is none.
@@ -259,7 +259,7 @@ func (m *message) plain() []byte {
 		if p.text != nil {
 			texts = append(texts, p.text)
 		} else {
-			texts = append(texts, p.other.AppendCanonical(nil, pyjson.Compact))
+			texts = append(texts, p.other.AppendCanonical(nil, pyjson.CompactForm))
 		}
 	}
 	return bytes.Join(texts, []byte("\n\n"))
@@ -364,7 +364,7 @@ func appendContent(dst []byte, parts []part) []byte {
 		}
 		switch {
 		case p.text == nil:
-			dst = p.other.AppendCanonical(dst, pyjson.Compact)
+			dst = p.other.AppendCanonical(dst, pyjson.CompactForm)
 		case p.thinking:
 			dst = append(pyjson.AppendString(append(dst, `{"text":`...), p.text), `,"type":"reasoning"}`...)
 		default:

@@ -18,14 +18,15 @@ import (
 )
 
 // MaxAttributes is the maximum number of attributes of a span or log record. The events of a span
-// and their attributes count as well. MaxDepth is the maximum nesting depth of an attribute value.
+// and their attributes count as well. MaxAttributeDepth is the maximum nesting depth of an
+// attribute value.
 const (
-	MaxAttributes = 10_000
-	MaxDepth      = 64
+	MaxAttributes     = 10_000
+	MaxAttributeDepth = 64
 )
 
-// LabelLimits limits the labels of a record: Labels is the maximum number of labels, and MaxValueBytes
-// is the maximum length of a value in bytes.
+// LabelLimits limits the labels of a record: MaxLabels is the maximum number of labels, and
+// MaxValueBytes is the maximum length of a value in bytes.
 type LabelLimits struct{ MaxLabels, MaxValueBytes int }
 
 // Item is the result of reading a span, a log record, or all log records with the messages of one
@@ -34,11 +35,11 @@ type Item struct {
 	// Record is the IPC record of the generation as JSON, or nil if the item is not a generation.
 	// The caller owns it.
 	Record []byte
-	// Key is the idempotency key of the record. Two records have the same key if they report the
-	// same generation. This is the case if they agree in one of these ways:
+	// IdempotencyKey is the idempotency key of the record. Two records have the same key if they
+	// report the same generation. This is the case if they agree in one of these ways:
 	//   - the same span, model, payload, system prompt, and output
 	//   - the same trace, response ID, messages, system prompt, and output
-	Key string
+	IdempotencyKey string
 	// Source names the item in error messages.
 	Source string
 	Count  int // number of spans or log records in the item
@@ -297,7 +298,7 @@ func (r *Reader) finish(item Item) Item {
 		// response ID, they report the same generation.
 		id, what = hexText(r.source.trace), digestOf([]byte("response"), []byte(response), g.input[:], g.system, g.output)
 	}
-	item.Key = "otlp:" + id + ":" + hex.EncodeToString(what[:16])
+	item.IdempotencyKey = "otlp:" + id + ":" + hex.EncodeToString(what[:16])
 	return item
 }
 

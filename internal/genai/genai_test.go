@@ -214,7 +214,7 @@ func TestDialectsAgree(t *testing.T) {
 			require.NotContains(t, string(item.Record), "secret")
 			if name != "current" {
 				first, _ := only(t, read(spans["current"]))
-				require.Equal(t, first.Key, item.Key)
+				require.Equal(t, first.IdempotencyKey, item.IdempotencyKey)
 			}
 		})
 	}
@@ -361,10 +361,10 @@ func TestLogRecords(t *testing.T) {
 			"gen_ai.output.messages": structured(t, `[{"role":"assistant","parts":[{"type":"text","content":"Hi"}]}]`)}
 		log, m := only(t, readLogs(at(detailsEvent, a, nil)))
 		span, _ := only(t, read(spanOf(a)))
-		require.Equal(t, span.Key, log.Key)
+		require.Equal(t, span.IdempotencyKey, log.IdempotencyKey)
 		require.Equal(t, "Hi", m["output"])
 		inBody, _ := only(t, readLogs(at(detailsEvent, attributesOf{"gen_ai.operation.name": "chat"}, map[string]any(a))))
-		require.Equal(t, span.Key, inBody.Key)
+		require.Equal(t, span.IdempotencyKey, inBody.IdempotencyKey)
 	})
 	t.Run("messages that are log records of their own", func(t *testing.T) {
 		other := at("gen_ai.user.message", nil, map[string]any{"content": "Other"})
@@ -393,8 +393,8 @@ func TestLogRecords(t *testing.T) {
 		}
 		items := readLogs(record(1e18), record(1e18), record(2e18))
 		require.Len(t, items, 3)
-		require.Equal(t, items[0].Key, items[1].Key)
-		require.NotEqual(t, items[0].Key, items[2].Key)
+		require.Equal(t, items[0].IdempotencyKey, items[1].IdempotencyKey)
+		require.NotEqual(t, items[0].IdempotencyKey, items[2].IdempotencyKey)
 		say := func(name, text string) *logspb.LogRecord {
 			r := at(name, nil, map[string]any{"content": text, "message": text})
 			r.TraceId, r.SpanId = nil, nil
@@ -422,7 +422,7 @@ func TestSpansAroundOneGeneration(t *testing.T) {
 		s.SpanId = []byte(id)
 		return s
 	}
-	key := func(s *tracepb.Span) string { return read(s)[0].Key }
+	key := func(s *tracepb.Span) string { return read(s)[0].IdempotencyKey }
 	provider := key(span("span 001", "r1", "p", "c", nil))
 	require.Equal(t, provider, key(span("span 002", "r1", "p", "c", attributesOf{"gen_ai.request.model": "other name", "gen_ai.request.top_p": 0.5})))
 	require.NotEqual(t, provider, key(span("span 002", "r2", "p", "c", nil)))
@@ -450,7 +450,7 @@ func TestInputsThatWereNotSentDiffer(t *testing.T) {
 	a, b := spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}), spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
 	b.SpanId = []byte("another8")
 	items := read(a, b)
-	require.NotEqual(t, items[0].Key, items[1].Key)
+	require.NotEqual(t, items[0].IdempotencyKey, items[1].IdempotencyKey)
 	_, first := only(t, items[:1])
 	_, second := only(t, items[1:])
 	require.NotEqual(t, first["payload"], second["payload"])
@@ -468,7 +468,7 @@ func TestLabelsFit(t *testing.T) {
 	require.NotEqual(t, values["conversation"], values["response_id"])
 	few := slices.Collect(LabelLimits{MaxLabels: 2, MaxValueBytes: 40}.ReadSpans(resourceSpans(span)))
 	require.Contains(t, string(few[0].Record), `"labels":{"span_id":"7370616e69642038","trace_id":"7472616365206964206f662031362042"}`)
-	require.Equal(t, item.Key, few[0].Key, "labels must not be part of the key")
+	require.Equal(t, item.IdempotencyKey, few[0].IdempotencyKey, "labels must not be part of the key")
 }
 
 func TestBounds(t *testing.T) {
@@ -477,7 +477,7 @@ func TestBounds(t *testing.T) {
 		many[fmt.Sprintf("gen_ai.prompt.%d.content", i)] = "x"
 	}
 	deep := any("x")
-	for range MaxDepth + 1 {
+	for range MaxAttributeDepth + 1 {
 		deep = []any{deep}
 	}
 	for name, span := range map[string]*tracepb.Span{

@@ -148,17 +148,17 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 	g.sent = in.given
 	switch {
 	case in.prompt != nil && in.given:
-		w.Text("prompt", in.prompt)
+		w.AddText("prompt", in.prompt)
 	case in.other.IsGiven():
-		w.Value("input", in.other)
+		w.AddValue("input", in.other)
 	case in.given:
 		w.BeginMember("messages")
 		w.Buf = r.appendMessages(w.Buf, in.chat)
 	default:
 		// Two generations whose inputs were not sent must not appear to have the same input.
-		w.Raw("not_sent", []byte("true"))
+		w.AddRaw("not_sent", []byte("true"))
 		if id := s.runID(); id != "" {
-			w.Text("span", []byte(id))
+			w.AddText("span", []byte(id))
 		}
 	}
 	g.input = sha256.Sum256(w.Buf)
@@ -170,7 +170,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 				if err != nil {
 					return err
 				}
-				w.Raw(p.member, text)
+				w.AddRaw(p.member, text)
 				written[p.member] = true
 				break
 			}
@@ -180,7 +180,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 	if err != nil {
 		return err
 	}
-	w.Raw("tools", tools)
+	w.AddRaw("tools", tools)
 	written["tools"] = tools != nil
 	for name, v := range invoked.Members() {
 		member := string(name.Text())
@@ -188,7 +188,7 @@ func (r *Reader) setPayload(g *generation, in input, invoked pyjson.Value) error
 			member = "stop"
 		}
 		if invocation[member] && v.IsGiven() && !written[member] {
-			w.Raw(member, appendPlain(nil, v))
+			w.AddRaw(member, appendPlain(nil, v))
 			written[member] = true
 		}
 	}
@@ -216,7 +216,7 @@ func appendPlain(dst []byte, v pyjson.Value) []byte {
 			return token
 		}
 	}
-	return v.AppendCanonical(dst, pyjson.Compact)
+	return v.AppendCanonical(dst, pyjson.CompactForm)
 }
 
 // tools returns the tool definitions as JSON, or nil if there are none.
@@ -245,7 +245,7 @@ func (r *Reader) tools() ([]byte, error) {
 					e = parsed
 				}
 			}
-			definitions = e.AppendCanonical(definitions, pyjson.Compact)
+			definitions = e.AppendCanonical(definitions, pyjson.CompactForm)
 		}
 		return append(definitions, ']'), nil
 	}

@@ -38,23 +38,23 @@ func (g *generation) record(r *Reader) []byte {
 	if g.answeringModel != "" {
 		w.BeginMember("environment")
 		w.BeginSortedObject()
-		w.Text("model_digest", []byte(g.answeringModel))
+		w.AddText("model_digest", []byte(g.answeringModel))
 		w.EndObject()
 	}
 	r.appendLabels(&w)
 	rawText(&w, "max_tokens", g.maxTokens)
-	w.Text("model", []byte(g.model))
-	w.Text("output", g.output)
-	w.Raw("payload", g.payload)
+	w.AddText("model", []byte(g.model))
+	w.AddText("output", g.output)
+	w.AddRaw("payload", g.payload)
 	if id := s.runID(); id != "" {
-		w.Text("run_id", []byte(id))
+		w.AddText("run_id", []byte(id))
 	}
 	rawText(&w, "seed", g.seed)
-	w.Text("system_prompt", g.system)
+	w.AddText("system_prompt", g.system)
 	rawText(&w, "temperature", g.temperature)
 	if s.start != 0 {
 		at := time.Unix(int64(s.start/1e9), int64(s.start%1e9)).UTC()
-		w.Text("timestamp", at.AppendFormat(nil, moment.Layout))
+		w.AddText("timestamp", at.AppendFormat(nil, moment.Layout))
 	}
 	s.appendUsage(&w)
 	w.EndObject()
@@ -66,7 +66,7 @@ func (g *generation) record(r *Reader) []byte {
 
 func rawText(w *pyjson.Builder, name, token string) {
 	if token != "" {
-		w.Raw(name, []byte(token))
+		w.AddRaw(name, []byte(token))
 	}
 }
 
@@ -82,7 +82,7 @@ func (s *source) appendUsage(w *pyjson.Builder) {
 			w.BeginObject()
 			begun = true
 		}
-		w.Raw(name, []byte(token))
+		w.AddRaw(name, []byte(token))
 	}
 	for _, c := range counts {
 		add(c.member, s.integer(true, c.names...))
@@ -110,7 +110,7 @@ func (r *Reader) appendLabels(w *pyjson.Builder) {
 			begun = true
 		}
 		left--
-		w.Text(name, []byte(r.fit(value)))
+		w.AddText(name, []byte(r.fit(value)))
 	}
 	if s.trace != nil {
 		add("trace_id", hexText(s.trace))

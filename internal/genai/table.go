@@ -63,8 +63,8 @@ const (
 	callsName      = "ai.response.toolCalls"
 )
 
-// itemTypes lists the types of the elements of a chat that are tool calls or tool results
-// instead of messages. OpenAI's Responses API uses such elements.
+// itemTypes lists the types of the elements of a chat that are tool calls or tool results instead
+// of messages. OpenAI's Responses API uses such elements.
 var itemTypes = map[string]bool{"function_call": true, "function_call_output": true}
 
 // Prefixes of attributes whose names continue with an index, such as gen_ai.prompt.0.content.

@@ -16,12 +16,12 @@ import (
 
 // Options configures an import. MaxLineBytes is the maximum length of a line in bytes.
 type Options struct {
-	OnMismatch   string // accept or reject; if empty, the ledger's setting applies
-	MaxLineBytes int
-	Stdin        io.Reader      // read in place of the file "-"
-	OnRead       func(n int)    // called with the number of bytes read, from another goroutine
-	Native       *NativeOptions // options for files written by another system; nil for files of records
-	DefaultKind  string         // kind of the records that are not wrapped in a batch line; empty if not given
+	MismatchPolicy string // accept or reject; if empty, the ledger's setting applies
+	MaxLineBytes   int
+	Stdin          io.Reader      // read in place of the file "-"
+	OnRead         func(n int)    // called with the number of bytes read, from another goroutine
+	Native         *NativeOptions // options for files written by another system; nil for files of records
+	DefaultKind    string         // kind of the records that are not wrapped in a batch line; empty if not given
 }
 
 // Limits on the lines that have been sent but not yet answered. Every line requires some
@@ -43,12 +43,12 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 		lines = o.nativeLines(files, counted)
 		if o.Native.DryRun {
 			for range lines {
-				panic("importer: a dry run sends nothing")
+				panic("importer: a dry run must not send lines")
 			}
 			return counted.tally(), counted.failed()
 		}
 	}
-	options := &client.BatchOptions{OnMismatch: o.OnMismatch, RawReceipts: true, MaxPendingBytes: windowBytes, MaxPendingLines: windowLines}
+	options := &client.BatchOptions{OnMismatch: o.MismatchPolicy, KeepRawReceipts: true, MaxPendingBytes: windowBytes, MaxPendingLines: windowLines}
 	for result, err := range to.Records.PostBatch(ctx, lines, options) {
 		if err != nil {
 			return counted.tally(), err
@@ -81,7 +81,7 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *counter) error {
 	c := l.entry.Change
 	follows := &line{file: l.file, number: l.number, entry: l.entry, kind: string(c.Kind())}
-	options := &client.ChangeOptions{IdempotencyKey: c.Key, MinimalReceipt: true}
+	options := &client.ChangeOptions{IdempotencyKey: c.Key, MinimizeReceipt: true}
 	origin := wire.ActionOrigin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
 	var receipt *wire.Receipt
 	var err error

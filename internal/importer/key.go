@@ -95,7 +95,7 @@ func onlyLineMembers(root pyjson.Value) bool {
 // next returns import:<digest>:<n> for the nth record with this digest, counted from 1.
 func (k *keyer) next(kind, record pyjson.Value) []byte {
 	k.scratch = append(append(k.scratch[:0], kind.Text()...), 0)
-	k.scratch = record.AppendCanonical(k.scratch, pyjson.Compact)
+	k.scratch = record.AppendCanonical(k.scratch, pyjson.CompactForm)
 	digest := sha256.Sum256(k.scratch)
 	k.seen[digest]++
 	key := hex.AppendEncode([]byte("import:"), digest[:])

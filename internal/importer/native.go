@@ -28,11 +28,13 @@ type NativeOptions struct {
 	// is empty, the name of the file's folder is used.
 	Project, Subject string
 	DryRun           bool      // convert and check everything, but send nothing
-	Report           io.Writer // receives one line of JSON for each entry; may be nil
+	ReportWriter     io.Writer // receives one line of JSON for each entry; may be nil
 }
 
 // AcceptsFolders reports whether an import of this format accepts folders.
-func AcceptsFolders(f formats.Format) bool { return f == formats.AxisSave || f == formats.Citations }
+func AcceptsFolders(f formats.Format) bool {
+	return f == formats.AxisLabSave || f == formats.CitationsFile
+}
 
 // maxFile is the maximum length, in bytes, of a file that consists of a single native value.
 const maxFile = 64 << 20
@@ -44,12 +46,12 @@ type native struct {
 	run string // for citations: name of the folder that contains the file
 	// others lists the files in the folder, or the tables in the database, that are not part of the
 	// format.
-	others []formats.Member
+	others []formats.MemberOutcome
 }
 
 func (n *native) leaveOut(name, why string) {
 	at := string(pyjson.AppendPointerToken(nil, []byte(name)))
-	n.others = append(n.others, formats.Member{Pointer: at, Pattern: at, Outcome: formats.OutcomeLeftOut, Detail: why})
+	n.others = append(n.others, formats.MemberOutcome{Pointer: at, Pattern: at, Outcome: formats.OutcomeLeftOut, Detail: why})
 }
 
 // nativeLines yields the entries of all files as batch lines. It counts what happens to every
@@ -60,7 +62,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 	return func(yield func(client.BatchLine) bool) {
 		for _, name := range files {
 			for n, err := range o.natives(name) {
-				entries := []formats.Conversion{{Reason: "the listed members are not part of the import format"}}
+				entries := []formats.Conversion{{FailureReason: "no member of this entry is part of the import format"}}
 				if err == nil && n.text != nil {
 					options.RunID, options.Subject = n.run, o.Native.Subject
 					if options.Subject == "" {
@@ -73,7 +75,7 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 					continue
 				}
 				if err != nil {
-					n.entry = &formats.Conversion{Reason: err.Error(), Members: n.others}
+					n.entry = &formats.Conversion{FailureReason: err.Error(), MemberOutcomes: n.others}
 					counted.members(&n.line, n.others)
 					counted.refuse(&n.line, err)
 					o.report(&n.line, err, counted)
@@ -82,13 +84,13 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 				for i := range entries {
 					e := &entries[i]
 					if i == 0 {
-						e.Members = append(e.Members, n.others...)
+						e.MemberOutcomes = append(e.MemberOutcomes, n.others...)
 					}
 					l := &line{file: n.file, number: n.number, element: n.element, entry: e, kind: string(e.Kind)}
 					if !o.account(l, counted) {
 						continue
 					}
-					if l.text = e.AppendLine(nil); !yield(client.BatchLine{RawJSON: l.text, Tag: l}) {
+					if l.text = e.AppendBatchLine(nil); !yield(client.BatchLine{RawJSON: l.text, Tag: l}) {
 						return
 					}
 				}
@@ -100,14 +102,14 @@ func (o Options) nativeLines(files []string, counted *counter) iter.Seq[client.B
 // account counts the members of an entry and reports whether its record should be sent.
 func (o Options) account(l *line, counted *counter) (send bool) {
 	e := l.entry
-	counted.members(l, e.Members)
+	counted.members(l, e.MemberOutcomes)
 	err := e.Check(record.DefaultLimits())
 	o.report(l, err, counted)
 	switch {
 	case e.Kind == "": // the entry describes the file itself
 		return false
 	case err != nil:
-		counted.refuse(l, fmt.Errorf("left out: %w", err))
+		counted.refuse(l, fmt.Errorf("the record was left out: %w", err))
 		return false
 	case !o.Native.DryRun:
 		return true
@@ -119,10 +121,10 @@ func (o Options) account(l *line, counted *counter) (send bool) {
 // report writes a line about an entry to the report. If the entry has no record that the ledger
 // accepts, reason says why; otherwise, reason is nil.
 func (o Options) report(l *line, reason error, counted *counter) {
-	if o.Native.Report == nil {
+	if o.Native.ReportWriter == nil {
 		return
 	}
-	if err := json.NewEncoder(o.Native.Report).Encode(reportOf(l, reason)); err != nil {
+	if err := json.NewEncoder(o.Native.ReportWriter).Encode(reportOf(l, reason)); err != nil {
 		counted.fail(fmt.Errorf("writing the report: %w", err))
 	}
 }
@@ -147,8 +149,8 @@ type reportMember struct {
 
 func reportOf(l *line, reason error) reportLine {
 	e := l.entry
-	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.Members))}
-	for i, m := range e.Members {
+	r := reportLine{File: l.file, Line: l.number, Entry: e.Name, Kind: e.Kind, Key: e.Key, Members: make([]reportMember, len(e.MemberOutcomes))}
+	for i, m := range e.MemberOutcomes {
 		r.Members[i] = reportMember{m.Pointer, m.Outcome, m.Detail}
 	}
 	if e.Change != nil {
@@ -164,9 +166,9 @@ func reportOf(l *line, reason error) reportLine {
 func (o Options) natives(name string) iter.Seq2[native, error] {
 	return func(yield func(native, error) bool) {
 		switch o.Native.Format {
-		case formats.AxisSave:
+		case formats.AxisLabSave:
 			o.saves(name, yield)
-		case formats.Citations:
+		case formats.CitationsFile:
 			o.citationFiles(name, yield)
 		case formats.Langfuse, formats.MLflow, formats.Phoenix:
 			in := &input{name: name, maxLine: o.MaxLineBytes, stdin: o.Stdin, read: o.OnRead}
@@ -265,11 +267,11 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 		files, _ := os.ReadDir(at)
 		n := native{line: line{file: at, number: 1}}
 		for _, f := range files {
-			if f.Name() == formats.AxisSaveMetadataFile {
+			if f.Name() == formats.AxisLabMetadataFile {
 				return nil
 			}
 			if !f.IsDir() {
-				n.leaveOut(f.Name(), "the folder has no "+formats.AxisSaveMetadataFile)
+				n.leaveOut(f.Name(), "the folder has no "+formats.AxisLabMetadataFile)
 			}
 		}
 		if more = n.others == nil || yield(n, nil); !more {
@@ -280,7 +282,7 @@ func (o Options) saves(name string, yield func(native, error) bool) {
 	if !more {
 		return
 	}
-	walk(name, formats.AxisSaveMetadataFile, func(path string, err error) bool {
+	walk(name, formats.AxisLabMetadataFile, func(path string, err error) bool {
 		n := native{line: line{file: filepath.Dir(path), number: 1}}
 		if err == nil {
 			err = o.readSave(&n)
@@ -298,7 +300,7 @@ func (o Options) readSave(n *native) error {
 	w := new(pyjson.Builder)
 	w.BeginObject()
 	for _, f := range files {
-		known, is := formats.AxisSaveFiles[f.Name()]
+		known, is := formats.AxisLabSaveFiles[f.Name()]
 		if !is || !f.Type().IsRegular() {
 			n.leaveOut(f.Name(), "the file is not part of a save")
 			continue
@@ -314,7 +316,7 @@ func (o Options) readSave(n *native) error {
 			if err := new(pyjson.Document).Parse(text); err != nil {
 				return fmt.Errorf("parsing %s: %w", f.Name(), err)
 			}
-			w.Raw(f.Name(), text)
+			w.AddRaw(f.Name(), text)
 			continue
 		}
 		w.BeginMember(f.Name())

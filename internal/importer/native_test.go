@@ -26,7 +26,7 @@ func imported(t *testing.T, f formats.Format, files map[string]string) (*Tally, 
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	var report bytes.Buffer
-	o := Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: f, Project: "story", Subject: "song", DryRun: true, Report: &report}}
+	o := Options{MaxLineBytes: 1 << 20, Native: &NativeOptions{Format: f, Project: "story", Subject: "song", DryRun: true, ReportWriter: &report}}
 	from := dir
 	if !AcceptsFolders(f) {
 		from = filepath.Join(dir, "file")
@@ -51,11 +51,11 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 		files map[string]string
 		left  string // position and member that the report must name; empty if the member becomes content
 	}{
-		formats.AxisLog:         {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
-		formats.AxisSave:        {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
-		formats.Citations:       {map[string]string{"citations.json": `{"all_citations":[],` + long + `}`}, "citations.json:1: /remark"},
+		formats.AxisLabLog:      {map[string]string{"file": "{" + generation + "," + long + "}"}, ""},
+		formats.AxisLabSave:     {map[string]string{"metadata.json": "{" + generation + "," + long + "}"}, ""},
+		formats.CitationsFile:   {map[string]string{"citations.json": `{"all_citations":[],` + long + `}`}, "citations.json:1: /remark"},
 		formats.ValidationCache: {map[string]string{"file": `{"a6122a65":{"route":"Start",` + long + `,"none":null}}`}, "file:1: a6122a65: /a6122a65/remark"},
-		formats.Providence:      {map[string]string{"file": `{"id":1,` + dag + `}` + "\n" + `{"id":2,` + dag + "," + long + `}`}, "file:2: /remark"},
+		formats.ProvidenceCache: {map[string]string{"file": `{"id":1,` + dag + `}` + "\n" + `{"id":2,` + dag + "," + long + `}`}, "file:2: /remark"},
 	} {
 		tally, report := imported(t, f, c.files)
 		require.Zero(t, tally.Total().Refused, "%s: %s", f, tally.Failures)
@@ -70,21 +70,21 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 		}
 		require.True(t, found, f)
 		if c.left == "" {
-			require.Empty(t, tally.LeftOutNotes, f)
+			require.Empty(t, tally.LeftOutMemberNotes, f)
 			continue
 		}
-		require.Equal(t, 1, tally.LeftOutCount, f)
-		require.Contains(t, tally.LeftOutNotes[0], c.left+" was left out: it does not fit in a label", f)
+		require.Equal(t, 1, tally.LeftOutMemberCount, f)
+		require.Contains(t, tally.LeftOutMemberNotes[0], c.left+" was left out: it does not fit in a label", f)
 	}
 }
 
 // The report has a line for each line of a file, even for one that cannot be read.
 func TestReportsOfUnreadableLines(t *testing.T) {
 	for f, files := range map[formats.Format]map[string]string{
-		formats.AxisLog:         {"file": `{"payload":{"seed":1},"model":"m"}` + "\n{broken\n[]\n\n" + strings.Repeat("x", 1<<20+1)},
-		formats.Providence:      {"file": "{}\n{broken\n[]\n" + strings.Repeat("x", 1<<20+1)},
-		formats.Citations:       {"a/citations.json": "{", "b/citations.json": "[]", "c/citations.json": `{"all_citations":[]}`, "d/citations.json": ""},
-		formats.AxisSave:        {"a/metadata.json": "{", "b/metadata.json": "[]", "c/metadata.json": `{"payload":{},"model":"m"}`, "d/metadata.json": "\xff"},
+		formats.AxisLabLog:      {"file": `{"payload":{"seed":1},"model":"m"}` + "\n{broken\n[]\n\n" + strings.Repeat("x", 1<<20+1)},
+		formats.ProvidenceCache: {"file": "{}\n{broken\n[]\n" + strings.Repeat("x", 1<<20+1)},
+		formats.CitationsFile:   {"a/citations.json": "{", "b/citations.json": "[]", "c/citations.json": `{"all_citations":[]}`, "d/citations.json": ""},
+		formats.AxisLabSave:     {"a/metadata.json": "{", "b/metadata.json": "[]", "c/metadata.json": `{"payload":{},"model":"m"}`, "d/metadata.json": "\xff"},
 		formats.ValidationCache: {"file": "{"},
 	} {
 		tally, report := imported(t, f, files)
@@ -112,8 +112,8 @@ func TestLeftMembersAreBounded(t *testing.T) {
 	for range 25 {
 		lines.WriteString(`{"payload":{"seed":1},"model":"m","x":"\ud800"}` + "\n")
 	}
-	tally, _ := imported(t, formats.AxisLog, map[string]string{"file": lines.String()})
-	require.Len(t, tally.LeftOutNotes, maxDescribed)
-	require.Equal(t, 25, tally.LeftOutCount)
-	require.Contains(t, tally.LeftOutNotes[9], "file:10: /x was left out: it contains a lone surrogate")
+	tally, _ := imported(t, formats.AxisLabLog, map[string]string{"file": lines.String()})
+	require.Len(t, tally.LeftOutMemberNotes, maxDescribed)
+	require.Equal(t, 25, tally.LeftOutMemberCount)
+	require.Contains(t, tally.LeftOutMemberNotes[9], "file:10: /x was left out: the name or the value contains a lone surrogate")
 }

@@ -132,7 +132,7 @@ func appendParquet(w *pyjson.Builder, v reflect.Value, depth int) {
 		}
 		w.Buf = append(w.Buf, '[')
 		for i := range v.Len() {
-			w.Comma(i)
+			w.WriteComma(i)
 			e := v.Index(i)
 			if inner, is := elementOf(e); is {
 				e = inner

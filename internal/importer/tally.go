@@ -68,23 +68,24 @@ type Tally struct {
 	// CountsByKind holds the counts of the kinds that occurred, in the order of the specification, with
 	// UnknownKind last.
 	CountsByKind []KindCounts
-	// MissingParts maps each part of an IPC record to the number of accepted records that lack it.
-	MissingParts map[string]int
+	// MissingPartCounts maps each part of an IPC record to the number of accepted records that lack
+	// it.
+	MissingPartCounts map[string]int
 	// MismatchNotes describes the first accepted lines that have wrong claims. Failures describes the first
 	// lines that were refused or could not be read. Each list has at most ten entries.
 	MismatchNotes, Failures []string
 	// Warnings contains messages about whole files. It has at most ten entries.
 	Warnings []string
-	// LeftOutNotes describes the first members that did not fit into any part of a record, and says why.
-	// It has at most ten entries. LeftOutCount is the total number of such members. Members that are null
-	// are not counted.
-	LeftOutNotes []string
-	LeftOutCount int
+	// LeftOutMemberNotes describes the first members that did not fit into any part of a record,
+	// and says why. It has at most ten entries. LeftOutMemberCount is the total number of such
+	// members. Members that are null are not counted.
+	LeftOutMemberNotes []string
+	LeftOutMemberCount int
 	// MemberCounts counts what happened to the members of native values, ordered by pattern.
 	MemberCounts []MemberCount
 }
 
-// MemberCount is the number of members that have the same Pattern, Outcome, and As.
+// MemberCount is the number of members that have the same Pattern, Outcome, and Detail.
 type MemberCount struct {
 	Pattern string
 	Outcome formats.Outcome
@@ -133,8 +134,8 @@ func newCounter() *counter {
 func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	done := &Tally{MissingParts: maps.Clone(t.lacking), MismatchNotes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
-		LeftOutNotes: slices.Clone(t.leftOutNotes), LeftOutCount: t.leftOutCount, Warnings: slices.Clone(t.warnings)}
+	done := &Tally{MissingPartCounts: maps.Clone(t.lacking), MismatchNotes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
+		LeftOutMemberNotes: slices.Clone(t.leftOutNotes), LeftOutMemberCount: t.leftOutCount, Warnings: slices.Clone(t.warnings)}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.CountsByKind = append(done.CountsByKind, KindCounts{kind, *c})
@@ -157,7 +158,7 @@ const maxPatterns = 1000
 // members counts what happened to the members of an entry, and notes the members that were left
 // out. If the entry has no record, it notes none of them, because the missing record is reported
 // instead.
-func (t *counter) members(l *line, members []formats.Member) {
+func (t *counter) members(l *line, members []formats.MemberOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range members {
@@ -213,7 +214,7 @@ func (t *counter) countDryRun(l *line) {
 	for _, c := range r.Mismatches() {
 		a.mismatched = append(a.mismatched, c.Field)
 	}
-	if lacks := record.MissingParts(r); lacks != nil {
+	if lacks := record.MissingPartsJSON(r); lacks != nil {
 		err = json.Unmarshal(lacks, &a.incomplete)
 	}
 	r.Release()

@@ -9,5 +9,5 @@ import (
 // ClientOptions returns the options for the client of a Server. They set the client's timeout and
 // retries.
 func ClientOptions() []client.Option {
-	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetries(client.RetryPolicy{MaxAttempts: 3, FirstPause: time.Second})}
+	return []client.Option{client.WithTimeout(30 * time.Second), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 3, FirstPause: time.Second})}
 }

@@ -38,7 +38,7 @@ type Fetcher struct {
 	// Root returns the root of this server's own tree at the given size. It waits for a while if
 	// the log does not have that many events yet.
 	Root func(ctx context.Context, ledger string, size uint64) (proofs.Hash, error)
-	// MinPartBytes is the minimum length, in bytes, of every part but the last. 0 means index.PartBytes.
+	// MinPartBytes is the minimum length, in bytes, of every part but the last. 0 means index.SnapshotPartBytes.
 	MinPartBytes int
 	// Now replaces time.Now in tests.
 	Now func() time.Time
@@ -59,7 +59,7 @@ var (
 	ErrMalformedResponse = errors.New("the server's response is malformed")
 )
 
-// Fetch implements index.FetchFunc.
+// Fetch implements index.SnapshotFetchFunc.
 func (f *Fetcher) Fetch(ctx context.Context, ledger string) iter.Seq2[*index.SnapshotPart, error] {
 	return func(yield func(*index.SnapshotPart, error) bool) {
 		s := session{Fetcher: f, ledger: ledger, began: f.now()}
@@ -121,7 +121,7 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 	case first.Next != "" && len(first.Rows) < s.minPartBytes():
 		return nil, fmt.Errorf("%w: the part has only %d bytes, but further parts follow", ErrPartTooShort, len(first.Rows))
 	case took > time.Minute && s.bytes/uint64(took.Seconds()) < minRate:
-		return nil, fmt.Errorf("%w: %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
+		return nil, fmt.Errorf("%w: it sent %d bytes in %s", ErrSlowServer, s.bytes, took.Round(time.Second))
 	}
 	for i, other := range answers[1:] {
 		if err := compare(first, other); err != nil {
@@ -137,7 +137,7 @@ func (s *session) next(ctx context.Context) (*index.SnapshotPart, error) {
 // minPartBytes returns the minimum length, in bytes, of every part but the last.
 func (s *session) minPartBytes() int {
 	if s.MinPartBytes == 0 {
-		return index.PartBytes
+		return index.SnapshotPartBytes
 	}
 	return s.MinPartBytes
 }
@@ -188,8 +188,8 @@ func (s *session) askAt(ctx context.Context, size uint64) ([]*wire.IndexPart, er
 	group, ctx := errgroup.WithContext(ctx)
 	for i, server := range s.Servers {
 		group.Go(func() (err error) {
-			q := client.IndexPageQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
-			if answers[i], err = server.Client.Ledger(s.ledger).IndexPage(ctx, q); err != nil && i > 0 {
+			q := client.IndexPartQuery{AsOf: size, Cursor: s.cursor, DigestOnly: i > 0}
+			if answers[i], err = server.Client.Ledger(s.ledger).IndexPart(ctx, q); err != nil && i > 0 {
 				err = fmt.Errorf("requesting the digest from %s: %w", server.URL, err)
 			}
 			return err

@@ -87,7 +87,7 @@ func fetcher(t *testing.T, peers ...*peer) *Fetcher {
 		}
 		s := httptest.NewServer(p)
 		t.Cleanup(s.Close)
-		c, err := client.New(s.URL, client.WithRetries(client.RetryPolicy{MaxAttempts: 3, FirstPause: time.Millisecond}), client.WithTimeout(5*time.Second))
+		c, err := client.New(s.URL, client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 3, FirstPause: time.Millisecond}), client.WithTimeout(5*time.Second))
 		require.NoError(t, err)
 		f.Servers = append(f.Servers, Server{URL: fmt.Sprint("server ", i+1), Client: c})
 	}
@@ -248,7 +248,7 @@ func TestSlowServers(t *testing.T) {
 		}
 		return true
 	}})
-	c, err := client.New(strings.TrimPrefix(f.Servers[0].Client.String(), "client of "), client.WithTimeout(20*time.Millisecond), client.WithRetries(client.RetryPolicy{MaxAttempts: 1}))
+	c, err := client.New(strings.TrimPrefix(f.Servers[0].Client.String(), "client of "), client.WithTimeout(20*time.Millisecond), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1}))
 	require.NoError(t, err)
 	f.Servers[0].Client = c
 	_, _, err = fetch(t, f)

@@ -16,15 +16,15 @@ import (
 
 // Address is the parsed URL of a ledger.
 type Address struct {
-	Ledger string
-	Server string // URL of the server; empty if the log is in a bucket
-	Bucket string // URL of the bucket that holds a published copy; empty if the ledger is on a server
+	Ledger    string
+	ServerURL string // URL of the server; empty if the log is in a bucket
+	BucketURL string // URL of the bucket that holds a published copy; empty if the ledger is on a server
 }
 
 // Parse parses the URL of a ledger on a server or in a bucket.
 func Parse(text string) (a Address, err error) {
 	const before = "/v1/ledgers/"
-	refusal := cli.Exitf(cli.ExitUsage, "%q is not the URL of a ledger; use a URL like %s%sdefault", text, remote.DefaultURL, before)
+	refusal := cli.ExitErrorf(cli.ExitUsage, "%q is not the URL of a ledger; use a URL such as %s%sdefault", text, remote.DefaultURL, before)
 	u, err := url.Parse(text)
 	isBucket := bucket.IsURL(text)
 	if err != nil || !isBucket && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "") {
@@ -44,14 +44,14 @@ func Parse(text string) (a Address, err error) {
 	if !isBucket {
 		// The server's URL is everything before /v1/ledgers/, without a fragment.
 		server := url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: prefix, RawPath: path[:at]}
-		a.Server = server.String()
+		a.ServerURL = server.String()
 		return a, nil
 	}
-	if a.Bucket = u.Scheme + "://" + u.Host + path[:at]; u.RawQuery != "" {
-		a.Bucket += "?" + u.RawQuery
+	if a.BucketURL = u.Scheme + "://" + u.Host + path[:at]; u.RawQuery != "" {
+		a.BucketURL += "?" + u.RawQuery
 	}
-	if err := bucket.CheckURL(a.Bucket); err != nil {
-		return a, cli.Exitf(cli.ExitUsage, "%q: %w", text, err)
+	if err := bucket.CheckURL(a.BucketURL); err != nil {
+		return a, cli.ExitErrorf(cli.ExitUsage, "%q: %w", text, err)
 	}
 	return a, nil
 }
@@ -59,17 +59,17 @@ func Parse(text string) (a Address, err error) {
 // Source returns the server or the bucket as a fetch.Server, for packages that verify everything
 // they fetch. It contains no token.
 func (a Address) Source() (fetch.Server, error) {
-	if a.Bucket == "" {
-		return fetch.Server{URL: a.Server}, nil
+	if a.BucketURL == "" {
+		return fetch.Server{URL: a.ServerURL}, nil
 	}
-	return BucketServer(a.Bucket)
+	return BucketServer(a.BucketURL)
 }
 
 // BucketServer returns a fetch.Server for all the ledgers that have copies in the bucket at
 // bucketURL.
 func BucketServer(bucketURL string) (fetch.Server, error) {
 	b, err := bucket.Open(bucketURL)
-	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), Explain: func(err error) error {
+	return fetch.Server{URL: remote.DefaultURL, Transport: bucket.NewTransport(b), ExplainError: func(err error) error {
 		text := err.Error()
 		var problem *client.Error
 		var request *url.Error
@@ -79,7 +79,7 @@ func BucketServer(bucketURL string) (fetch.Server, error) {
 		case errors.As(err, &request):
 			text = request.Err.Error()
 		}
-		return &copyError{fmt.Sprintf("the copy at %s: %s", bucketURL, text), err}
+		return &copyError{fmt.Sprintf("reading the copy at %s: %s", bucketURL, text), err}
 	}}, err
 }
 

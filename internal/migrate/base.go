@@ -39,7 +39,7 @@ func (p *postgresPlace) mark(ctx context.Context, state postgres.MigrationState,
 }
 
 func (p *postgresPlace) refusal(now postgres.MigrationLock) error {
-	return cli.Exitf(cli.ExitFailed, "%w", &postgres.MigrationError{MigrationLock: now, Address: p.database.Address()})
+	return cli.ExitErrorf(cli.ExitFailed, "%w", &postgres.MigrationLockError{MigrationLock: now, Address: p.database.Address()})
 }
 
 func (p *postgresPlace) openSource(ctx context.Context) (storage.Database, error) {
@@ -111,8 +111,8 @@ func (p *postgresPlace) unleave(ctx context.Context) error {
 	return p.database.SetMigrationLock(ctx, postgres.MigrationLock{})
 }
 
-func (p *postgresPlace) tokens() access.Store {
-	return access.Store{SharedStore: p.database, Now: time.Now}
+func (p *postgresPlace) tokens() access.TokenStore {
+	return access.TokenStore{SharedStore: p.database, Now: time.Now}
 }
 
 func (p *postgresPlace) close() error { return closeHeld(&p.database) }

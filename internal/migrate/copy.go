@@ -104,7 +104,7 @@ func (c *copier) run() (storage.Head, error) {
 }
 
 func sameHead(a, b storage.Head) bool {
-	return a.Size == b.Size && a.Tip == b.Tip && a.Time == b.Time && bytes.Equal(a.Checkpoint, b.Checkpoint)
+	return a.Size == b.Size && a.Tip == b.Tip && a.TimeMicros == b.TimeMicros && bytes.Equal(a.Checkpoint, b.Checkpoint)
 }
 
 // open reads both heads, and checks that the target's log is a prefix of the source's log.
@@ -124,10 +124,10 @@ func (c *copier) open() (err error) {
 			return err
 		}
 		if sha256.Sum256(last) != c.stored.Tip {
-			return fmt.Errorf("%w: entry %d differs between source and target", errDiverged, c.stored.Size-1)
+			return fmt.Errorf("%w: entry %d differs between the source and the target", errDiverged, c.stored.Size-1)
 		}
 	}
-	c.tip, c.time = c.stored.Tip, c.stored.Time
+	c.tip, c.time = c.stored.Tip, c.stored.TimeMicros
 	c.tree, err = proofs.OpenTree(c.stored.Size, func(level uint8, index uint64) ([]byte, error) { return c.to.Tile(c.ctx, level, index) },
 		proofs.NewTileCache(cachedTiles))
 	if err != nil || c.head.Size == 0 {
@@ -226,7 +226,7 @@ func (c *copier) contents(e *event.Event) error {
 	for named := range e.Contents() {
 		piece, err := c.content(named.Digest)
 		if errors.Is(err, errNoContent) && c.growing {
-			by, missing := c.from.Redaction(c.ctx, e.Seq)
+			by, missing := c.from.RedactingSeq(c.ctx, e.Seq)
 			if missing == nil && by >= c.head.Size {
 				c.erasedBy = max(c.erasedBy, by)
 				return nil
@@ -273,7 +273,7 @@ func (c *copier) finish() error {
 	if size := c.tree.Size(); size != c.head.Size {
 		return fmt.Errorf("%w: the source ends after %d of %d entries", storage.ErrDamaged, size, c.head.Size)
 	}
-	if c.tip != c.head.Tip || c.time != c.head.Time {
+	if c.tip != c.head.Tip || c.time != c.head.TimeMicros {
 		return fmt.Errorf("%w: the last entry of the source (written at %s) does not match the source's head", ledger.ErrDamaged, time.UnixMicro(c.time).UTC())
 	}
 	if root := c.tree.Root(); root != c.root {
@@ -285,13 +285,13 @@ func (c *copier) finish() error {
 // flush commits the entries and content that have been gathered. checkpoint is nil for every commit
 // but the last.
 func (c *copier) flush(checkpoint []byte) error {
-	claims, err := c.from.Keys(c.ctx, c.keys)
+	claims, err := c.from.KeyClaims(c.ctx, c.keys)
 	if err != nil {
 		return err
 	}
 	claimed := make(map[storage.Hash]storage.Claim, len(claims))
 	for _, claim := range claims {
-		claimed[claim.Key] = claim
+		claimed[claim.KeyDigest] = claim
 	}
 	for i, key := range c.keys {
 		if claim, is := claimed[key]; is && claim.Seq == c.seqs[i] { // a refusal can have a key but does not claim it
@@ -301,7 +301,7 @@ func (c *copier) flush(checkpoint []byte) error {
 	for _, tile := range c.tree.TakeDirtyTiles() {
 		c.next.Tiles = append(c.next.Tiles, storage.Tile(tile))
 	}
-	c.next.Head = storage.Head{Size: c.tree.Size(), Tip: c.tip, Time: c.time, Checkpoint: checkpoint}
+	c.next.Head = storage.Head{Size: c.tree.Size(), Tip: c.tip, TimeMicros: c.time, Checkpoint: checkpoint}
 	if err := c.to.CheckWritable(c.ctx); err != nil {
 		return err
 	}

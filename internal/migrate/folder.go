@@ -44,8 +44,8 @@ func (f *folder) take() (err error) {
 	if err := datadir.CheckPermissions(f.data); err != nil {
 		return err
 	}
-	if f.lock == nil && datadir.HasStoreMarker(f.data) {
-		if f.lock, err = folderlock.Take(datadir.StoreMarkerFolder(f.data)); err != nil {
+	if f.lock == nil && datadir.HasExternalStore(f.data) {
+		if f.lock, err = folderlock.Take(datadir.ExternalStoreMarker(f.data)); err != nil {
 			return datadir.ExplainOpenError(err, f.data)
 		}
 	}
@@ -53,7 +53,7 @@ func (f *folder) take() (err error) {
 }
 
 func (f *folder) open(ctx context.Context, dir string) (storage.Database, error) {
-	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.WarningLogger(), RemoveCopies: datadir.SnapshotFolderOf(f.data).RemoveLeftover})
+	database, err := pebble.Open(ctx, pebble.Config{Dir: dir, Logger: f.console.WarningLogger(), RemoveUnusedCopies: datadir.SnapshotFolderOf(f.data).RemoveLeftoverCopy})
 	if err != nil {
 		return nil, datadir.ExplainOpenError(err, f.data)
 	}
@@ -67,13 +67,13 @@ func (f *folder) openSource(ctx context.Context) (storage.Database, error) {
 	}
 	switch {
 	case datadir.HasDatabase(f.data) && exists(datadir.MovedDatabaseFolder(f.data)):
-		return nil, cli.Exitf(cli.ExitUsage, "%s has the remains of an earlier move; remove or rename that folder first", datadir.MovedDatabaseFolder(f.data))
+		return nil, cli.ExitErrorf(cli.ExitUsage, "%s contains the remains of an earlier move; remove or rename that folder first", datadir.MovedDatabaseFolder(f.data))
 	case datadir.HasDatabase(f.data):
 		return f.open(ctx, datadir.DatabaseFolder(f.data))
 	case exists(datadir.MovedDatabaseFolder(f.data)):
 		return f.open(ctx, datadir.MovedDatabaseFolder(f.data))
 	}
-	return nil, cli.Exitf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
+	return nil, cli.ExitErrorf(cli.ExitUsage, "%s has no database; name the data folder with --from", f.data)
 }
 
 // hold does nothing, because the engine already locks an open database.
@@ -126,7 +126,7 @@ func (f *folder) rename(from, to string) error {
 // mark durably creates and locks the folder whose presence means that the log is in another
 // database.
 func (f *folder) mark() error {
-	if err := os.MkdirAll(datadir.StoreMarkerFolder(f.data), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.ExternalStoreMarker(f.data), 0o700); err != nil {
 		return err
 	}
 	if err := safefile.SyncDir(f.data); err != nil {
@@ -140,7 +140,7 @@ func (f *folder) unmark() error {
 	if err := f.unlock(); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(datadir.StoreMarkerFolder(f.data)); err != nil {
+	if err := os.RemoveAll(datadir.ExternalStoreMarker(f.data)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(f.data)
@@ -180,8 +180,8 @@ func (f *folder) unleave(context.Context) error {
 	return f.unmark()
 }
 
-func (f *folder) tokens() access.Store {
-	return access.Store{Dir: datadir.TokenFolder(f.data), Now: time.Now}
+func (f *folder) tokens() access.TokenStore {
+	return access.TokenStore{Dir: datadir.TokenFolder(f.data), Now: time.Now}
 }
 
 func (f *folder) closeDatabase() error { return closeHeld(&f.database) }

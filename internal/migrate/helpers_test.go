@@ -49,7 +49,7 @@ func openNode(t *testing.T, data, store string) *server.Node {
 
 func openedNode(t *testing.T, data, store string) (*server.Node, error) {
 	t.Helper()
-	return server.Open(context.Background(), server.Config{DataDir: data, StoreURL: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
+	return server.OpenNode(context.Background(), server.Config{DataDir: data, StoreURL: store}.WithDefaults(), datadir.KeyFiles(data), slog.New(slog.DiscardHandler))
 }
 
 // serve runs a server until stop is called. url is the URL of the ledger "default".
@@ -77,7 +77,7 @@ func everyKind(t *testing.T) *ledgertest.Ledger {
 	of, err := n.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, of.SetLogPublic(ctx, true))
-	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", OnMismatch: ledger.MismatchPolicyReject})
+	old, err := n.Host.Create(ctx, ledger.CreateOptions{Name: "old", MismatchPolicy: ledger.MismatchPolicyReject})
 	require.NoError(t, err)
 	require.NoError(t, old.Freeze(ctx))
 	require.NoError(t, n.Close())
@@ -143,7 +143,7 @@ func readLedger(t *testing.T, from storage.Reader, info storage.LedgerInfo) stor
 		e, err := decoder.Decode(entry.Bytes)
 		require.NoError(t, err)
 		if key := e.IdempotencyKey(); key != nil {
-			if claim, err := from.Key(ctx, *key); err == nil {
+			if claim, err := from.KeyClaim(ctx, *key); err == nil {
 				s.Keys[*key] = claim
 			} else {
 				require.ErrorIs(t, err, storage.ErrNotFound)

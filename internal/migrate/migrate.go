@@ -53,14 +53,14 @@ func explain(ctx context.Context, err error) error {
 	var explained *cli.ExitError
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return cli.Exitf(cli.ExitFailed, "interrupted; run the command again with the same arguments to continue")
+		return cli.ExitErrorf(cli.ExitFailed, "interrupted; run the command again with the same arguments to continue")
 	case errors.As(err, &explained):
 	case errors.Is(err, storage.ErrNoSpace):
-		return cli.Exitf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
+		return cli.ExitErrorf(cli.ExitFailed, "%w\nFree space, and run the command again with the same arguments to continue", err)
 	case errors.Is(err, ledger.ErrDamaged), errors.Is(err, storage.ErrDamaged):
-		return cli.Exitf(cli.ExitDamaged, "%w\nThe move does not change the source. Run colophon fsck on both databases", err)
+		return cli.ExitErrorf(cli.ExitDamaged, "%w\nThe move does not change the source. Run colophon fsck on both databases", err)
 	case errors.Is(err, errDiverged):
-		return cli.Exitf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
+		return cli.ExitErrorf(cli.ExitFailed, "%w\nNothing was changed. Name an empty target with --to", err)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func (m *move) run(ctx context.Context) error {
 		if err := m.to.arrive(ctx); err != nil {
 			return err
 		}
-		m.console.Sayf("the ledgers have already been moved: nothing to do")
+		m.console.PrintErrf("the ledgers have already been moved: nothing to do")
 		return nil
 	case moved:
 		if err := sameLedgers(ctx, m.source, m.target); err != nil {
@@ -111,7 +111,7 @@ func (m *move) run(ctx context.Context) error {
 		}
 		if err := m.copy(ctx); err != nil {
 			if _, is := m.from.(*postgresPlace); is {
-				m.console.Sayf("no server can start on %s until the move is complete; to cancel the move instead, run the command with --undo", m.from)
+				m.console.PrintErrf("no server can start on %s until the move is complete; to cancel the move instead, run the command with --undo", m.from)
 			}
 			return err
 		}
@@ -179,8 +179,8 @@ func (m *move) copy(ctx context.Context) error {
 	if err := m.checkKeys(ctx, walked); err != nil {
 		return err
 	}
-	if held, is := m.source.(interface{ CheckNotTakenOver(context.Context) error }); is {
-		if err := held.CheckNotTakenOver(ctx); err != nil {
+	if held, is := m.source.(interface{ CheckOwnership(context.Context) error }); is {
+		if err := held.CheckOwnership(ctx); err != nil {
 			return fmt.Errorf("a server has written to %s: stop that server and run the command again: %w", m.from, err)
 		}
 	}
@@ -211,7 +211,7 @@ func (m *move) copyLedger(ctx context.Context, info storage.LedgerInfo) (*audit.
 	if errors.Is(err, storage.ErrNotFound) {
 		unfrozen := info
 		unfrozen.Frozen = false
-		to, err = m.target.Create(ctx, unfrozen)
+		to, err = m.target.CreateLedger(ctx, unfrozen)
 	}
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (m *move) audit(ctx context.Context, info storage.LedgerInfo, from, to stor
 func (m *move) checkKeys(ctx context.Context, walked map[string]*audit.Report) error {
 	bar := cli.NewProgress(m.console, -1, "checking the keys of the copy")
 	defer bar.Finish()
-	strays, err := storeaudit.CheckKeys(ctx, m.target, walked, bar.Set)
+	strays, err := storeaudit.FindStrayKeys(ctx, m.target, walked, bar.Set)
 	if err == nil && len(strays) > 0 {
 		err = fmt.Errorf("%w: checking the keys of the copy of ledger %q: %w", storage.ErrDamaged, strays[0].Ledger, strays[0])
 	}
@@ -300,7 +300,7 @@ func sameLedgers(ctx context.Context, a, b storage.Database) error {
 		return a.Name == b.Name && a.Origin == b.Origin && a.Frozen == b.Frozen && a.RejectMismatch == b.RejectMismatch &&
 			a.Created.Truncate(time.Microsecond).Equal(b.Created.Truncate(time.Microsecond))
 	}) {
-		return fmt.Errorf("%w: source and target do not have the same ledgers", errDiverged)
+		return fmt.Errorf("%w: the source and the target do not have the same ledgers", errDiverged)
 	}
 	for _, info := range ofA {
 		heads := [2]storage.Head{}
@@ -341,7 +341,7 @@ func (m *move) undo(ctx context.Context) (err error) {
 	if err := m.from.unleave(ctx); err != nil {
 		return err
 	}
-	m.console.Sayf("the move was undone; servers can use %s again", m.from)
+	m.console.PrintErrf("the move was undone; servers can use %s again", m.from)
 	return nil
 }
 
@@ -356,7 +356,7 @@ func (m *move) takeBack(ctx context.Context) error {
 		return err
 	}
 	refused := func(err error) error {
-		return cli.Exitf(cli.ExitFailed, "the move cannot be undone: %w\nIf a server has written to %s since the move, move the ledgers back instead: run colophon migrate with --from and --to swapped", err, m.to)
+		return cli.ExitErrorf(cli.ExitFailed, "the move cannot be undone: %w\nIf a server has written to %s since the move, move the ledgers back instead: run colophon migrate with --from and --to swapped", err, m.to)
 	}
 	if err := sameLedgers(ctx, m.source, target); err != nil {
 		return refused(err)
@@ -377,14 +377,14 @@ func (m *move) takeBack(ctx context.Context) error {
 // signing keys.
 func (f *folder) advise(names []string) {
 	if exists(datadir.MovedDatabaseFolder(f.data)) {
-		f.console.Sayf("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabaseFolder(f.data))
-		f.console.Sayf("keys, marks, and the index stay in the folder, and the tokens are in the database; start the server with --data %s and --store", f.data)
+		f.console.PrintErrf("%s contains the old copy. Content that is erased from now on remains in that folder; remove the folder once you have a backup of the database", datadir.MovedDatabaseFolder(f.data))
+		f.console.PrintErrf("keys, marks, and the index stay in the folder, and the tokens are in the database; start the server with --data %s and --store", f.data)
 		return
 	}
 	keys := datadir.SigningKeys(f.console, f.data)
 	for _, name := range names {
 		if _, err := keys.Load(name); errors.Is(err, storage.ErrNotFound) {
-			f.console.Sayf("%s has no signing key for ledger %q: copy the keys and marks from the data folder of the server that used the database", f.data, name)
+			f.console.PrintErrf("%s has no signing key for ledger %q: copy the keys and marks from the data folder of the server that used the database", f.data, name)
 		}
 	}
 }
@@ -392,6 +392,6 @@ func (f *folder) advise(names []string) {
 // advise tells the user which old copy remains in the database.
 func (p *postgresPlace) advise([]string) {
 	if m, err := p.database.MigrationLock(context.Background()); err == nil && m.State != "" {
-		p.console.Sayf("the tables colophon_… of %s contain the old copy. Content that is erased from now on remains in these tables; drop them once you have a backup of the folder", p)
+		p.console.PrintErrf("the colophon_… tables of %s contain the old copy. Content that is erased from now on remains in these tables; drop them once you have a backup of the folder", p)
 	}
 }

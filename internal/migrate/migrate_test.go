@@ -66,9 +66,9 @@ func TestMoveBothWays(t *testing.T) {
 	requireClean(t, database)
 	require.NoError(t, database.Close())
 	require.Equal(t, receipt, replayed(l.DataDir, ""))
-	require.NoFileExists(t, datadir.StoreMarkerFolder(l.DataDir))
+	require.NoFileExists(t, datadir.ExternalStoreMarker(l.DataDir))
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	var refused *postgres.MigrationError
+	var refused *postgres.MigrationLockError
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, postgres.MigrationMoved, refused.State)
 }
@@ -89,7 +89,7 @@ func requireClean(t *testing.T, database storage.Database) {
 		require.Nil(t, report.Damage)
 		walked[info.Name] = report
 	}
-	strays, err := storeaudit.CheckKeys(t.Context(), database, walked, nil)
+	strays, err := storeaudit.FindStrayKeys(t.Context(), database, walked, nil)
 	require.NoError(t, err)
 	require.Empty(t, strays)
 }
@@ -104,14 +104,14 @@ func TestCopyContinues(t *testing.T) {
 	require.NoError(t, err)
 	target := memory.New()
 	info := want.Info
-	_, err = target.Create(t.Context(), info)
+	_, err = target.CreateLedger(t.Context(), info)
 	require.NoError(t, err)
 	runs, most := 0, 0
 	for mode := faulty.ModeFail; ; runs++ {
 		// In each run, up to two commits succeed. The next one then either fails, or succeeds but
 		// returns an error. The number of entries per commit differs from run to run.
 		mode = map[bool]faulty.Mode{true: faulty.ModeFailAfterSuccess, false: faulty.ModeFail}[mode == faulty.ModeFail]
-		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, Skip: runs % 3, Count: 1}))
+		failing := faulty.NewDatabase(target, faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Commit"}, SkipCount: runs % 3, FailCount: 1}))
 		to, err := failing.Ledger(t.Context(), ledger.DefaultName)
 		require.NoError(t, err)
 		c := newCopier(t.Context(), from, to, func(uint64) {})
@@ -145,7 +145,7 @@ func TestErasedBetweenRuns(t *testing.T) {
 		require.NoError(t, err)
 		to, err := target.Ledger(t.Context(), ledger.DefaultName)
 		if errors.Is(err, storage.ErrNotFound) {
-			to, err = target.Create(t.Context(), info)
+			to, err = target.CreateLedger(t.Context(), info)
 		}
 		require.NoError(t, err)
 		require.NoError(t, copySettings(t.Context(), from, to))
@@ -261,7 +261,7 @@ func TestUndo(t *testing.T) {
 	require.NoError(t, run(l.DataDir, url, false))
 	require.NoError(t, run(l.DataDir, url, true), said)
 	_, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	require.ErrorAs(t, err, new(*postgres.MigrationError), "the copy is no longer a ledger")
+	require.ErrorAs(t, err, new(*postgres.MigrationLockError), "the copy is no longer a ledger")
 	at, stop := serve(t, l.DataDir, "")
 	status, _ := ledgertest.Send(t, "POST", at+"/ipc-records", `{"payload":{"q":"After?"},"output":"After.","model":"m1"}`, "application/json")
 	stop()
@@ -345,7 +345,7 @@ func TestDamagedSource(t *testing.T) {
 			target := memory.New()
 			info, err := from.Info(t.Context())
 			require.NoError(t, err)
-			to, err := target.Create(t.Context(), info)
+			to, err := target.CreateLedger(t.Context(), info)
 			require.NoError(t, err)
 			r := &damagedReader{Reader: from, entry: ^uint64(0), end: ^uint64(0)}
 			damage(r)
@@ -391,8 +391,8 @@ func TestServerDuringMove(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, Run(t.Context(), c, Options{Source: url, Target: filepath.Join(t.TempDir(), "new")}))
 	require.ErrorIs(t, store.SetSetting(t.Context(), "log", []byte("public")), storage.ErrConflict)
-	_, err = running.Create(t.Context(), storage.LedgerInfo{Name: "late", Origin: "late"})
-	require.ErrorAs(t, err, new(*postgres.MigrationError))
+	_, err = running.CreateLedger(t.Context(), storage.LedgerInfo{Name: "late", Origin: "late"})
+	require.ErrorAs(t, err, new(*postgres.MigrationLockError))
 	_, err = running.Ledger(t.Context(), ledger.DefaultName)
 	require.Error(t, err)
 	require.NoError(t, running.Close())
@@ -405,13 +405,13 @@ func seqText(seq uint64) string { return strconv.FormatUint(seq, 10) }
 func TestTokensMove(t *testing.T) {
 	l, url := ledgertest.New(t, 0, 0, 0), emptyURL(t)
 	c, said := console()
-	folder := access.Store{Dir: datadir.TokenFolder(l.DataDir), Now: time.Now}
+	folder := access.TokenStore{Dir: datadir.TokenFolder(l.DataDir), Now: time.Now}
 	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
 	for _, name := range []string{"one", "two", "three"} {
 		_, err := folder.Create(access.TokenSpec{Name: name, Grants: grants})
 		require.NoError(t, err)
 	}
-	states := func(s access.Store) (states []string) {
+	states := func(s access.TokenStore) (states []string) {
 		t.Helper()
 		list, err := s.List()
 		require.NoError(t, err)
@@ -426,7 +426,7 @@ func TestTokensMove(t *testing.T) {
 
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url})
 	require.NoError(t, err)
-	shared := access.Store{SharedStore: database, Now: time.Now}
+	shared := access.TokenStore{SharedStore: database, Now: time.Now}
 	require.Equal(t, []string{"revoked", "active", "active"}, states(shared))
 	_, err = shared.Revoke("two")
 	require.NoError(t, err)
@@ -458,7 +458,7 @@ func TestErasedDuringSnapshot(t *testing.T) {
 		require.NoError(t, of.Redact(t.Context(), &victims, "asked", ledger.AnonymousActor, func(ledger.Ack, int) error { return nil }))
 	}}
 	target := memory.New()
-	to, err := target.Create(t.Context(), of.Info())
+	to, err := target.CreateLedger(t.Context(), of.Info())
 	require.NoError(t, err)
 	require.NoError(t, copyGrowing(t.Context(), from, to, func(uint64) {}))
 	require.Nil(t, from.erase)

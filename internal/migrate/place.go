@@ -34,7 +34,7 @@ type place interface {
 	unarrive(ctx context.Context, peer place) (storage.Database, error)
 	unleave(ctx context.Context) error
 	// tokens returns the token store. The place must be open.
-	tokens() access.Store
+	tokens() access.TokenStore
 	// advise tells the user what remains to be done after the named ledgers have been moved.
 	advise(names []string)
 	// close closes the database if it is open and releases all locks.
@@ -46,9 +46,9 @@ type place interface {
 func parsePlaces(c *cli.Console, from, to string) (source, target place, err error) {
 	switch {
 	case from == "" || to == "":
-		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to are required: one must be a data folder, and the other the URL of a PostgreSQL database")
+		return nil, nil, cli.ExitErrorf(cli.ExitUsage, "--from and --to are required: one must be a data folder, and the other the URL of a PostgreSQL database")
 	case postgres.IsURL(from) == postgres.IsURL(to):
-		return nil, nil, cli.Exitf(cli.ExitUsage, "--from and --to: one must be a data folder, and the other the URL of a PostgreSQL database (postgres://user@host/database)")
+		return nil, nil, cli.ExitErrorf(cli.ExitUsage, "--from and --to: one must be a data folder, and the other the URL of a PostgreSQL database (postgres://user@host/database)")
 	case postgres.IsURL(from):
 		return &postgresPlace{console: c, url: from}, &folder{console: c, data: to}, nil
 	}

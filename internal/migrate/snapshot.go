@@ -13,10 +13,10 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Snapshot copies all ledgers of the PostgreSQL database at url into a new Pebble database in the
-// folder dir, and its tokens into the folder given by tokens. Servers can keep writing: each copy
-// is the state of its ledger at a head that was signed after Snapshot began.
-func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
+// TakeSnapshot copies all ledgers of the PostgreSQL database at url into a new Pebble database in
+// the folder dir, and its tokens into the folder given by tokens. Servers can keep writing: each
+// copy is the state of its ledger at a head that was signed after TakeSnapshot began.
+func TakeSnapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err error) {
 	source, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: true})
 	if err != nil {
 		return err
@@ -36,11 +36,11 @@ func Snapshot(ctx context.Context, c *cli.Console, url, dir, tokens string) (err
 			return explain(ctx, fmt.Errorf("copying ledger %q: %w", info.Name, err))
 		}
 	}
-	text, err := access.Store{SharedStore: source}.ExportTokens()
+	text, err := access.TokenStore{SharedStore: source}.ExportTokens()
 	if err != nil || text == nil {
 		return err
 	}
-	return access.Store{Dir: tokens}.ReplaceTokens(text)
+	return access.TokenStore{Dir: tokens}.ReplaceTokens(text)
 }
 
 func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.Database, info storage.LedgerInfo) error {
@@ -54,7 +54,7 @@ func snapshotLedger(ctx context.Context, c *cli.Console, source, target storage.
 	}
 	frozen := info.Frozen
 	info.Frozen = false
-	to, err := target.Create(ctx, info)
+	to, err := target.CreateLedger(ctx, info)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (s *source) note(ctx context.Context, path string) ([]byte, error) {
 func (s *source) successors(ctx context.Context, walked *proofs.KeyHistory) ([]*proofs.Verifier, error) {
 	text, err := s.note(ctx, "/log/key")
 	if err != nil {
-		return nil, fmt.Errorf("fetching the keys: %w", err)
+		return nil, fmt.Errorf("fetching the keys of the copy: %w", err)
 	}
 	keys, err := proofs.ParseKeyHistory(text)
 	if err != nil {
@@ -150,13 +150,13 @@ func (l *load) run(ctx context.Context) error {
 }
 
 func (l *load) read(ctx context.Context) (err error) {
-	l.tip, l.time = l.stored.Tip, l.stored.Time
+	l.tip, l.time = l.stored.Tip, l.stored.TimeMicros
 	l.tree, err = proofs.OpenTree(l.stored.Size, func(level uint8, index uint64) ([]byte, error) { return l.to.Tile(ctx, level, index) }, proofs.NewTileCache(cachedTiles))
 	if err != nil {
 		return fmt.Errorf("%w: reading the tree edge at size %d: %w", ledger.ErrDamaged, l.stored.Size, err)
 	}
 	l.base = proofs.Checkpoint{Size: l.stored.Size, Root: l.tree.Root()}
-	for entry, err := range l.log.EntriesWithoutTiles(ctx, l.stored.Size) {
+	for entry, err := range l.log.EntriesWithoutPrefetch(ctx, l.stored.Size) {
 		if err != nil {
 			return asRefusal(err)
 		}
@@ -202,7 +202,7 @@ func (l *load) add(ctx context.Context, entry []byte) error {
 		}
 	}
 	if key := e.ClaimedIdempotencyKey(); key != nil {
-		l.next.Claims = append(l.next.Claims, storage.Claim{Key: *key, RecordDigest: record.DigestWithKind(e.Kind, e.RecordDigest()), Seq: seq})
+		l.next.Claims = append(l.next.Claims, storage.Claim{KeyDigest: *key, RecordDigest: record.DigestWithKind(e.Kind, e.RecordDigest()), Seq: seq})
 	}
 	l.next.Entries = append(l.next.Entries, bytes.Clone(entry))
 	l.bytes += len(entry)
@@ -245,7 +245,7 @@ func (l *load) finish(ctx context.Context) error {
 		return refuse(damaged, "the copy ends after %d of %d events", size, l.checkpoint.Size)
 	case l.tree.Root() != l.checkpoint.Root:
 		return refuse(damaged, "the events of the copy do not match the root of its checkpoint at size %d", size)
-	case l.keys == nil || l.keys.Current().Name() != l.checkpoint.Origin:
+	case l.keys == nil || l.keys.CurrentKey().Name() != l.checkpoint.Origin:
 		return refuse(damaged, "the first event of the copy does not create the log with the origin %.100q", l.checkpoint.Origin)
 	}
 	if _, err := l.keys.OpenCheckpoint(l.note, l.trusted...); err != nil {
@@ -269,7 +269,7 @@ func (l *load) checkFork(ctx context.Context) error {
 		if root, err = l.remote.Root(size); err != nil {
 			return nil
 		}
-		path, err := l.remote.Consistency(size, l.checkpoint.Size)
+		path, err := l.remote.ConsistencyProof(size, l.checkpoint.Size)
 		if err != nil || proofs.VerifyConsistency(size, l.checkpoint.Size, root, l.checkpoint.Root, path) != nil {
 			return nil
 		}
@@ -300,7 +300,7 @@ func (l *load) prove(ctx context.Context) error {
 		return err
 	}
 	size := l.tree.Size()
-	path, err := l.remote.Consistency(size, l.checkpoint.Size)
+	path, err := l.remote.ConsistencyProof(size, l.checkpoint.Size)
 	if err != nil {
 		return fmt.Errorf("reading the tiles of the copy: %w", asRefusal(err))
 	}
@@ -330,7 +330,7 @@ func (l *load) commit(ctx context.Context, checkpoint []byte) error {
 	for _, tile := range l.tree.TakeDirtyTiles() {
 		l.next.Tiles = append(l.next.Tiles, storage.Tile(tile))
 	}
-	l.next.Head = storage.Head{Size: l.tree.Size(), Tip: l.tip, Time: l.time, Checkpoint: checkpoint}
+	l.next.Head = storage.Head{Size: l.tree.Size(), Tip: l.tip, TimeMicros: l.time, Checkpoint: checkpoint}
 	if err := l.to.CheckWritable(ctx); err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func reasonOf(err error) int {
 
 var (
 	lagEvents = prometheus.NewDesc("colophon_follower_lag_events", "Events of the ledger in the store that this server does not show yet.", []string{"ledger"}, nil)
-	lagAge    = prometheus.NewDesc("colophon_mirror_lag_seconds", "Time since this server last showed the newest state of the copy that it follows; absent before.", []string{"ledger"}, nil)
-	failing   = prometheus.NewDesc("colophon_mirror_failing", "1 for the reason why this server does not show the newest state of the copy that it follows, 0 for the others.", []string{"ledger", "reason"}, nil)
+	lagAge    = prometheus.NewDesc("colophon_mirror_lag_seconds", "Time since this server last showed the newest state of the copy that it follows; absent until then.", []string{"ledger"}, nil)
+	failing   = prometheus.NewDesc("colophon_mirror_failing", "1 for the reason why this server does not show the newest state of the copy that it follows, 0 for the other reasons.", []string{"ledger", "reason"}, nil)
 	failures  = prometheus.NewDesc("colophon_mirror_failures_total", "Attempts to follow the copy that failed, by reason.", []string{"ledger", "reason"}, nil)
 )
 

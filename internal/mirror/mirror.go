@@ -19,15 +19,15 @@ import (
 	"colophon/storage"
 )
 
-// Options configures a Mirror. If a duration or Batch is zero, its default applies.
+// Options configures a Mirror. If a duration or MaxBatchEntries is zero, its default applies.
 type Options struct {
 	Source  fetch.Server
 	Ledger  string
 	CopyURL string // URL of the copy, for use in messages
 	// Keys lists the trusted keys. The events of the log must name at least one of them, and that key or one
 	// of its successors must have signed the checkpoint.
-	Keys []*proofs.Verifier
-	Log  *slog.Logger
+	Keys   []*proofs.Verifier
+	Logger *slog.Logger
 
 	PollInterval    time.Duration // time between two reads of the copy's checkpoint; default one second
 	MaxRetryPause   time.Duration // maximum pause after a failure; default one minute
@@ -88,7 +88,7 @@ func New(ctx context.Context, database *Database, host *ledger.Host, options Opt
 	case err != nil:
 		return nil, err
 	case keys != nil && len(keys.VerifiersFrom(options.Keys...)) == 0:
-		return nil, fmt.Errorf("%w: the key of the log is %s", ErrKeyMismatch, keys.Current())
+		return nil, fmt.Errorf("%w: the key of the log is %s", ErrKeyMismatch, keys.CurrentKey())
 	}
 	running, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -102,9 +102,9 @@ func (m *Mirror) Close() {
 	m.running.Wait()
 }
 
-// FollowError returns an error if the server does not serve the newest state of the copy. The error does
-// not contain the name of the ledger.
-func (m *Mirror) FollowError() error {
+// StalenessError returns an error if the server does not serve the newest state of the copy. The
+// error does not contain the name of the ledger.
+func (m *Mirror) StalenessError() error {
 	err := m.state.Load().err
 	reason := reasonOf(err)
 	switch {
@@ -149,7 +149,7 @@ func (m *Mirror) failed(err error) {
 	m.failures[reason].Add(1)
 	before := m.state.Load().err
 	if before == nil || before.Error() != err.Error() {
-		m.options.Log.Error("cannot follow the copy; serving the last verified state", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "reason", reasons[reason], "error", err)
+		m.options.Logger.Error("cannot follow the copy; serving the last verified state", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "reason", reasons[reason], "error", err)
 	}
 	m.state.Store(&state{err})
 }
@@ -157,7 +157,7 @@ func (m *Mirror) failed(err error) {
 func (m *Mirror) succeeded() {
 	m.checked.Store(time.Now().UnixNano())
 	if before := m.state.Swap(&state{}).err; before != nil {
-		m.options.Log.Info("serving the newest state of the copy", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "size", m.newest.Load())
+		m.options.Logger.Info("serving the newest state of the copy", "ledger", m.options.Ledger, "copy", m.options.CopyURL, "size", m.newest.Load())
 	}
 }
 
@@ -237,7 +237,7 @@ func (m *Mirror) stored(ctx context.Context) (storage.Store, storage.Head, *proo
 // create creates the ledger that stores the copy. The ledger's creation time is the time of the copy's
 // first event.
 func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
-	for entry, err := range n.log.EntriesWithoutTiles(ctx, 0) {
+	for entry, err := range n.log.EntriesWithoutPrefetch(ctx, 0) {
 		if err != nil {
 			return nil, asRefusal(err)
 		}
@@ -246,7 +246,7 @@ func (m *Mirror) create(ctx context.Context, n *newest) (storage.Store, error) {
 		if err != nil {
 			return nil, refuse(damaged, "decoding event 0 of the copy: %v", err)
 		}
-		return m.database.stored.Create(ctx, storage.LedgerInfo{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
+		return m.database.stored.CreateLedger(ctx, storage.LedgerInfo{Name: m.options.Ledger, Origin: n.checkpoint.Origin, Created: first.Time})
 	}
 	return nil, refuse(damaged, "the copy has no events")
 }
@@ -256,7 +256,7 @@ func (m *Mirror) publish(ctx context.Context) error {
 	if _, err := m.host.Ledger(m.options.Ledger); err == nil {
 		return m.host.Refresh(ctx, m.options.Ledger)
 	}
-	_, err := m.host.Reopen(ctx, m.options.Ledger)
+	_, err := m.host.OpenLedger(ctx, m.options.Ledger)
 	return err
 }
 
@@ -270,7 +270,7 @@ func (m *Mirror) progress(size uint64) func(entries uint64) {
 		m.loaded.Store(entries)
 		if now := time.Now(); now.Sub(logged) >= progressEvery {
 			logged = now
-			m.options.Log.Info("loading the copy", "ledger", m.options.Ledger, "events", entries, "of", size)
+			m.options.Logger.Info("loading the copy", "ledger", m.options.Ledger, "events", entries, "of", size)
 		}
 	}
 }

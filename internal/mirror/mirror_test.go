@@ -61,8 +61,8 @@ func (w *writer) publish() {
 	w.Helper()
 	b, err := bucket.Open("file://" + filepath.ToSlash(w.copy))
 	require.NoError(w, err)
-	p := publish.New(publish.Options{Bucket: b, BucketURL: w.copy, Ledgers: []string{ledger.DefaultName}, Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond})
-	require.NoError(w, p.Open(w.ledger))
+	p := publish.New(publish.Options{Bucket: b, BucketURL: w.copy, Ledgers: []string{ledger.DefaultName}, Logger: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond})
+	require.NoError(w, p.AddLedger(w.ledger))
 	p.Close()
 	require.Equal(w, string(w.ledger.Head().Checkpoint), string(w.read("checkpoint")))
 }
@@ -92,7 +92,7 @@ var written atomic.Int64
 func (w *writer) write() error {
 	text := fmt.Sprintf(`{"run_id":"run-%d","payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`, written.Add(1))
 	limits := record.DefaultLimits()
-	r, err := limits.WithMemberSecret(w.ledger.MemberSecret()).Parse(record.KindIPCRecord, []byte(text))
+	r, err := limits.WithPayloadMemberSecret(w.ledger.PayloadMemberSecret()).ParseRecord(record.KindIPCRecord, []byte(text))
 	if err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func follow(t *testing.T, from *endpoint, stored *memory.Database, key string) *
 	host, err := ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{} })
 	require.NoError(t, err)
 	m, err := New(t.Context(), database, host, Options{Source: fetch.Server{URL: from.server.URL}, Ledger: ledger.DefaultName, CopyURL: from.server.URL, Keys: []*proofs.Verifier{trusted},
-		Log: slog.New(slog.DiscardHandler), PollInterval: time.Millisecond, MaxRetryPause: time.Millisecond, Timeout: 200 * time.Millisecond, MaxBatchEntries: 300})
+		Logger: slog.New(slog.DiscardHandler), PollInterval: time.Millisecond, MaxRetryPause: time.Millisecond, Timeout: 200 * time.Millisecond, MaxBatchEntries: 300})
 	require.NoError(t, err)
 	r := &reader{T: t, stored: stored, host: host, mirror: m}
 	r.stop = sync.OnceFunc(func() {
@@ -221,7 +221,7 @@ func (r *reader) shows(w *writer) {
 	r.Helper()
 	require.Eventually(r, func() bool {
 		l, err := r.host.Ledger(ledger.DefaultName)
-		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.FollowError() == nil
+		return err == nil && string(l.Head().Checkpoint) == string(w.ledger.Head().Checkpoint) && r.mirror.StalenessError() == nil
 	}, time.Minute, time.Millisecond, "%v", r.mirror.state.Load().err)
 }
 
@@ -234,7 +234,7 @@ func (r *reader) fails(reason int, size uint64) {
 		return err != nil && err != errLoading && reasonOf(err) == reason
 	}, time.Minute, time.Millisecond)
 	require.False(r, r.Failed(), "%v", r.mirror.state.Load().err)
-	require.Error(r, r.mirror.FollowError())
+	require.Error(r, r.mirror.StalenessError())
 	require.Equal(r, size, r.size())
 }
 
@@ -281,21 +281,21 @@ func TestMirror(t *testing.T) {
 		next++
 	}
 	require.Equal(t, uint64(2100), next)
-	path, err := l.Prover(t.Context(), l.Head()).Inclusion(17, 2100)
+	path, err := l.Prover(t.Context(), l.Head()).InclusionProof(17, 2100)
 	require.NoError(t, err)
 	entry, err := l.Reader().Entry(t.Context(), 17)
 	require.NoError(t, err)
 	require.NoError(t, proofs.VerifyInclusion(proofs.LeafHash(entry), 17, 2100, path, w.ledger.Head().Root))
-	want, err := w.ledger.Reader().Redaction(t.Context(), 7)
+	want, err := w.ledger.Reader().RedactingSeq(t.Context(), 7)
 	require.NoError(t, err)
-	by, err := l.Reader().Redaction(t.Context(), 7)
+	by, err := l.Reader().RedactingSeq(t.Context(), 7)
 	require.NoError(t, err)
 	require.Equal(t, want, by)
 	_, err = l.Reader().Content(t.Context(), storage.Hash{})
 	require.ErrorIs(t, err, storage.ErrLogOnly)
-	_, err = l.Reader().Setting(t.Context(), ledger.MemberSecretSetting)
+	_, err = l.Reader().Setting(t.Context(), ledger.PayloadMemberSecretSetting)
 	require.ErrorIs(t, err, storage.ErrLogOnly)
-	require.Nil(t, l.MemberSecret())
+	require.Nil(t, l.PayloadMemberSecret())
 	_, err = l.Submit(ledger.Submission{})
 	require.ErrorIs(t, err, storage.ErrLeaseNotHeld)
 }
@@ -382,7 +382,7 @@ func TestFaults(t *testing.T) {
 					return ""
 				})
 				w.grow(before + 400)
-				require.Eventually(t, func() bool { return r.mirror.FollowError() != nil }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return r.mirror.StalenessError() != nil }, time.Minute, time.Millisecond)
 				require.Equal(t, before, r.size())
 				from.set("", func(string) fault { return "" })
 				r.shows(w)
@@ -473,7 +473,7 @@ func TestWrongEventsAreNotStored(t *testing.T) {
 	r.shows(w)
 }
 
-// Close returns even if the endpoint does not respond. Afterwards, FollowError returns an error.
+// Close returns even if the endpoint does not respond. Afterwards, StalenessError returns an error.
 func TestClose(t *testing.T) {
 	w := startWriter(t, nil)
 	w.grow(10)
@@ -482,5 +482,5 @@ func TestClose(t *testing.T) {
 	r := follow(t, from, memory.New(), w.ledger.VerifierKey())
 	require.Eventually(t, func() bool { return from.requests("checkpoint") > 0 }, time.Minute, time.Millisecond)
 	r.stop()
-	require.Error(t, r.mirror.FollowError())
+	require.Error(t, r.mirror.StalenessError())
 }

@@ -83,8 +83,8 @@ func (d *Database) open(ctx context.Context, name string) (*log, error) {
 	return l, nil
 }
 
-// Create implements storage.Database. It always fails.
-func (d *Database) Create(context.Context, storage.LedgerInfo) (storage.Store, error) {
+// CreateLedger implements storage.Database. It always fails.
+func (d *Database) CreateLedger(context.Context, storage.LedgerInfo) (storage.Store, error) {
 	return nil, storage.ErrLeaseNotHeld
 }
 
@@ -118,7 +118,7 @@ func servedHead(ctx context.Context, stored storage.Store) (storage.Head, error)
 	if err != nil {
 		return storage.Head{}, fmt.Errorf("%w: decoding event %d: %w", ledger.ErrDamaged, signed.Size-1, err)
 	}
-	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), Time: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
+	return storage.Head{Size: signed.Size, Tip: sha256.Sum256(last), TimeMicros: e.Time.UnixMicro(), Checkpoint: head.Checkpoint}, nil
 }
 
 // log is a read-only view of a stored log up to its served head. It implements storage.LeasedStore to
@@ -169,15 +169,15 @@ func (l *log) Content(context.Context, storage.Hash) ([]byte, error) {
 
 // Setting implements storage.Reader.
 func (l *log) Setting(ctx context.Context, name string) ([]byte, error) {
-	if name == ledger.MemberSecretSetting {
+	if name == ledger.PayloadMemberSecretSetting {
 		return nil, storage.ErrLogOnly
 	}
 	return l.Store.Setting(ctx, name)
 }
 
-// Redaction implements storage.Reader.
-func (l *log) Redaction(ctx context.Context, seq uint64) (uint64, error) {
-	by, err := l.Store.Redaction(ctx, seq)
+// RedactingSeq implements storage.Reader.
+func (l *log) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	by, err := l.Store.RedactingSeq(ctx, seq)
 	if err == nil && by >= l.size() {
 		return 0, storage.ErrNotFound
 	}
@@ -196,18 +196,18 @@ func (l *log) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, error
 	}
 }
 
-// Key implements storage.Reader.
-func (l *log) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
-	claim, err := l.Store.Key(ctx, key)
+// KeyClaim implements storage.Reader.
+func (l *log) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+	claim, err := l.Store.KeyClaim(ctx, key)
 	if err == nil && claim.Seq >= l.size() {
 		return storage.Claim{}, storage.ErrNotFound
 	}
 	return claim, err
 }
 
-// Keys implements storage.Reader.
-func (l *log) Keys(ctx context.Context, keys []storage.Hash) (claims []storage.Claim, err error) {
-	all, err := l.Store.Keys(ctx, keys)
+// KeyClaims implements storage.Reader.
+func (l *log) KeyClaims(ctx context.Context, keys []storage.Hash) (claims []storage.Claim, err error) {
+	all, err := l.Store.KeyClaims(ctx, keys)
 	for _, claim := range all {
 		if claim.Seq < l.size() {
 			claims = append(claims, claim)

@@ -17,12 +17,12 @@ func TestWarningOfTooFewOpenFiles(t *testing.T) {
 		t.Skip("this system has no such limit")
 	}
 	var log bytes.Buffer
-	c := limits.ServerLimits{Connections: 1}.WithDefaults()
+	c := limits.ServerLimits{MaxConnections: 1}.WithDefaults()
 	if MaxOpen(c) <= limit {
-		Check(c, slog.New(slog.NewTextHandler(&log, nil)))
+		WarnIfLimitLow(c, slog.New(slog.NewTextHandler(&log, nil)))
 		require.Empty(t, log.String())
 	}
-	c.Connections = int(min(limit, math.MaxInt32))
-	Check(c, slog.New(slog.NewTextHandler(&log, nil)))
+	c.MaxConnections = int(min(limit, math.MaxInt32))
+	WarnIfLimitLow(c, slog.New(slog.NewTextHandler(&log, nil)))
 	require.Contains(t, log.String(), "raise the limit (ulimit -n")
 }

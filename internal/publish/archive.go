@@ -25,7 +25,7 @@ var kept = [][]byte{[]byte(`"kind":"ledger_created"`), []byte(`"kind":"key_rotat
 // them can be removed. Before archive removes an entry, it reads the copy from the bucket and compares it
 // with the store and with the signed tree.
 func (c *copier) archive(ctx context.Context) (more bool, err error) {
-	if !c.options.Archive || c.at == nil {
+	if !c.options.ArchiveOldEntries || c.at == nil {
 		return false, nil
 	}
 	before, err := storage.ReadArchivedRange(ctx, c.ledger.Reader())

@@ -28,7 +28,7 @@ type archived struct {
 	*node
 	database *memory.Database // the database alone, without the archived entries
 	keys     string
-	bucket   *buckettest.Memory
+	bucket   *buckettest.MemoryBucket
 	entries  [][]byte          // all entries
 	answers  map[string][]byte // the server's response bodies, keyed by path
 }
@@ -48,7 +48,7 @@ func paths(size uint64) []string {
 
 // newArchived creates a log of the given size, publishes it, and records the server's responses.
 func newArchived(t *testing.T, size uint64) *archived {
-	a := &archived{database: memory.New(), keys: t.TempDir(), bucket: new(buckettest.Memory), answers: make(map[string][]byte)}
+	a := &archived{database: memory.New(), keys: t.TempDir(), bucket: new(buckettest.MemoryBucket), answers: make(map[string][]byte)}
 	a.node = open(t, a.database, a.keys)
 	a.grow(size / 2)
 	_, err := a.host.RotateKey(t.Context(), ledger.DefaultName, "a test")
@@ -74,14 +74,14 @@ func (a *archived) reopen(t *testing.T, faults *faulty.Injector) *node {
 	if faults != nil {
 		under = faulty.NewDatabase(under, faults)
 	}
-	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, Timeout: time.Second}), a.keys)
+	return open(t, archive.Wrap(under, archive.Options{Bucket: a.bucket, RequestTimeout: time.Second}), a.keys)
 }
 
 // archiving returns options that archive every full tile of entries, except those that contain any of the
 // newest after entries.
 func (a *archived) archiving(after uint64) publish.Options {
 	o := options(a.bucket)
-	o.Archive, o.RetainedEntries = true, after
+	o.ArchiveOldEntries, o.RetainedEntries = true, after
 	return o
 }
 
@@ -191,7 +191,7 @@ func TestArchiveVerifiesFirst(t *testing.T) {
 				a.bucket.SetObject(prefix+name, apply(bytes.Clone(body)))
 				var logged locked.Buffer
 				o := a.archiving(1)
-				o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+				o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 				p, stop := n.publish(o)
 				const failures = "colophon_archive_failures_total"
 				require.Eventually(t, func() bool { return values(t, p, failures)[failures+" default"] > 0 }, time.Minute, time.Millisecond)
@@ -209,7 +209,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFailAfterSuccess} {
 		for skip := range 3 {
 			a := newArchived(t, 8*256*2+300) // enough for more than two archiving steps
-			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, Skip: skip})
+			faults := faulty.New(faulty.Plan{Mode: mode, Calls: []string{"Archive"}, SkipCount: skip})
 			n := a.reopen(t, faults)
 			_, stop := n.publish(a.archiving(1))
 			require.Eventually(t, func() bool { return faults.FaultCounts()["Archive"] > 0 }, time.Minute, time.Millisecond)
@@ -243,7 +243,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 				return fault
 			}
 			o := options(b)
-			o.Archive, o.RetainedEntries, o.Timeout = true, 1, 5*time.Millisecond
+			o.ArchiveOldEntries, o.RetainedEntries, o.Timeout = true, 1, 5*time.Millisecond
 			n := a.reopen(t, nil)
 			_, stop := n.publish(o)
 			select {
@@ -314,7 +314,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 			}
 			return buckettest.NoFault
 		}
-		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, Timeout: 20 * time.Millisecond}), a.keys)
+		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: 20 * time.Millisecond}), a.keys)
 		n.grow(n.ledger.Head().Size + 10)
 		_, err := n.ledger.Reader().Entry(t.Context(), 800)
 		require.NoError(t, err)

@@ -18,14 +18,14 @@ type Settings struct {
 	// BucketURL is the URL of the bucket (see bucket.Open). If it is empty, nothing is
 	// published.
 	BucketURL string `yaml:"publish"`
-	// PublishLedgers lists the ledgers that are published even if their logs are not public.
-	PublishLedgers LedgerNames `yaml:"publish-ledgers"`
+	// PublishedLedgers lists the ledgers that are published even if their logs are not public.
+	PublishedLedgers LedgerNames `yaml:"publish-ledgers"`
 	// PublishInterval is the minimum time between two publications of a ledger.
 	PublishInterval time.Duration `yaml:"publish-every"`
-	// Archive allows the server to remove entries from the database once they are in the bucket. The
-	// newest RetainedEntries entries of each ledger stay in the database.
-	Archive         bool   `yaml:"archive"`
-	RetainedEntries uint64 `yaml:"archive-after"`
+	// ArchiveOldEntries allows the server to remove entries from the database once they are in the
+	// bucket. The newest RetainedEntries entries of each ledger stay in the database.
+	ArchiveOldEntries bool   `yaml:"archive"`
+	RetainedEntries   uint64 `yaml:"archive-after"`
 }
 
 // LedgerNames is a list of ledger names. In its text form, the names are separated by commas.
@@ -61,21 +61,21 @@ const DefaultInterval = time.Second
 // Bind defines a flag for every field.
 func (s *Settings) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&s.BucketURL, "publish", s.BucketURL, "`URL` of a bucket that gets a copy of every public log: file:///folder, s3://bucket/prefix?endpoint=URL&region=NAME with the credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://bucket/prefix, or azblob://container/prefix")
-	flags.TextVar(&s.PublishLedgers, "publish-ledgers", s.PublishLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
+	flags.TextVar(&s.PublishedLedgers, "publish-ledgers", s.PublishedLedgers, "`names`, separated by commas, of ledgers to publish even though their logs are not public")
 	flags.DurationVar(&s.PublishInterval, "publish-every", s.PublishInterval, "shortest `time` between two publications of a ledger")
-	flags.BoolVar(&s.Archive, "archive", s.Archive, "let old entries of published ledgers leave the database, once their copies in the bucket of --publish are verified, and read them there")
+	flags.BoolVar(&s.ArchiveOldEntries, "archive", s.ArchiveOldEntries, "remove old entries of published ledgers from the database, once their copies in the bucket of --publish are verified, and read these entries from the bucket")
 	flags.Uint64Var(&s.RetainedEntries, "archive-after", s.RetainedEntries, "with --archive, the `number` of newest entries of each ledger that stay in the database")
 }
 
 // Check returns an error if a setting is invalid. The error names the setting and says how to
 // correct it.
 func (s Settings) Check() error {
-	if s.BucketURL == "" && s.Archive {
-		return errors.New("archive: requires publish, which must be the URL of a bucket")
+	if s.BucketURL == "" && s.ArchiveOldEntries {
+		return errors.New("archive: requires the setting publish, which must be the URL of a bucket")
 	}
 	if s.BucketURL == "" {
-		if len(s.PublishLedgers) > 0 {
-			return errors.New("publish-ledgers: requires publish, which must be the URL of a bucket")
+		if len(s.PublishedLedgers) > 0 {
+			return errors.New("publish-ledgers: requires the setting publish, which must be the URL of a bucket")
 		}
 		return nil
 	}

@@ -24,7 +24,7 @@ import (
 func TestEndAtEveryStep(t *testing.T) {
 	n := newNode(t)
 	n.grow(254)
-	start := new(buckettest.Memory)
+	start := new(buckettest.MemoryBucket)
 	_, stop := n.publish(options(start))
 	n.wait(start)
 	stop()
@@ -70,7 +70,7 @@ func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FaultBeforeCall, "fails after it has written": buckettest.FaultAfterCall,
 		"hangs": buckettest.FaultHang, "forgets": buckettest.FaultLosePut} {
 		t.Run(name, func(t *testing.T) {
-			n, b := newNode(t), new(buckettest.Memory)
+			n, b := newNode(t), new(buckettest.MemoryBucket)
 			b.Fault = every(3, fault)
 			o := options(b)
 			o.Timeout = 20 * time.Millisecond
@@ -89,7 +89,7 @@ func TestFaultsOfTheBucket(t *testing.T) {
 
 // During an outage, the metrics show how far the copy lags behind.
 func TestLag(t *testing.T) {
-	n, b := newNode(t), new(buckettest.Memory)
+	n, b := newNode(t), new(buckettest.MemoryBucket)
 	var down atomic.Bool
 	b.Fault = func(buckettest.Call) buckettest.Fault {
 		if down.Load() {
@@ -117,14 +117,14 @@ func TestLag(t *testing.T) {
 // Publishing to a bucket that ignores or refuses conditional writes produces the same copy, and logs
 // a warning about the bucket.
 func TestConditionsThatAreIgnored(t *testing.T) {
-	for name, b := range map[string]*buckettest.Memory{
+	for name, b := range map[string]*buckettest.MemoryBucket{
 		"If-None-Match": {IgnoresIfAbsent: true}, "If-Match": {IgnoresIfTag: true}, "both": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refused": {RefusesConditions: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			o := options(b)
 			var logged locked.Buffer
-			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+			o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			_, stop := n.publish(o)
 			for _, size := range sizes {
 				n.grow(size)
@@ -151,7 +151,7 @@ func TestConditionsThatAreIgnored(t *testing.T) {
 func TestDifferentObjectStays(t *testing.T) {
 	for _, name := range []string{"tile/0/000", "tile/entries/000", "tile/1/000.p/1", "tile/0/001.p/44"} {
 		for _, other := range []string{"", "other", strings.Repeat("x", 100_000)} {
-			n, b := newNode(t), new(buckettest.Memory)
+			n, b := newNode(t), new(buckettest.MemoryBucket)
 			b.SetObject(prefix+name, []byte(other))
 			n.grow(300)
 			p, stop := n.publish(options(b))
@@ -175,7 +175,7 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 			open(t, database, keys).grow(300)
 			tamper, err := database.Tamperer(ledger.DefaultName)
 			require.NoError(t, err)
-			n, b := open(t, database, keys), new(buckettest.Memory) // reopened, so that its cache of tiles is empty
+			n, b := open(t, database, keys), new(buckettest.MemoryBucket) // reopened, so that its cache of tiles is empty
 			require.NoError(t, damage(tamper))
 			p, stop := n.publish(options(b))
 			wantFailure(t, p, "unreadable")
@@ -189,7 +189,7 @@ func TestDamagedLogIsNotPublished(t *testing.T) {
 // refuses it and changes nothing.
 func TestForeignCopyIsRefused(t *testing.T) {
 	database, keys := memory.New(), t.TempDir()
-	n, theirs := open(t, database, keys), new(buckettest.Memory)
+	n, theirs := open(t, database, keys), new(buckettest.MemoryBucket)
 	n.grow(300)
 	_, stop := n.publish(options(theirs))
 	n.wait(theirs)
@@ -218,12 +218,12 @@ func TestForeignCopyIsRefused(t *testing.T) {
 // If two publishers write the same log, the one that lags behind never moves the checkpoint back.
 func TestLosingWriter(t *testing.T) {
 	n := newNode(t)
-	b := new(buckettest.Memory)
+	b := new(buckettest.MemoryBucket)
 	n.grow(10)
 	held := make(chan struct{})
 	release := make(chan struct{})
 	var once sync.Once
-	slow := &heldBucket{Memory: b, held: func() { once.Do(func() { close(held); <-release }) }}
+	slow := &heldBucket{MemoryBucket: b, held: func() { once.Do(func() { close(held); <-release }) }}
 	p, _ := n.publish(options(slow))
 	<-held // the slow publisher is about to replace the checkpoint
 	n.grow(300)
@@ -239,7 +239,7 @@ func TestLosingWriter(t *testing.T) {
 // Close does not wait for a bucket that hangs, no matter how many ledgers there are.
 func TestCloseDoesNotHang(t *testing.T) {
 	n := newNode(t)
-	o := options(&buckettest.Memory{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.FaultHang }})
+	o := options(&buckettest.MemoryBucket{Fault: func(buckettest.Call) buckettest.Fault { return buckettest.FaultHang }})
 	o.Timeout, o.CloseTimeout = time.Hour, time.Millisecond
 	o.Ledgers = []string{"a", "b", "c"}
 	for _, name := range o.Ledgers {
@@ -263,7 +263,7 @@ func TestForeignKeysAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, key := check.owner.get("/" + prefix + "key")
 			require.Equal(t, http.StatusOK, status)
-			b := new(buckettest.Memory)
+			b := new(buckettest.MemoryBucket)
 			b.SetObject(prefix+"key", key)
 			p, stop := check.publisher.publish(options(b))
 			wantFailure(t, p, "foreign")
@@ -278,13 +278,13 @@ func TestForeignKeysAreRefused(t *testing.T) {
 // time and the bucket's tags are not digests.
 func TestProbesAtOneTime(t *testing.T) {
 	n := newNode(t)
-	b := &overtaken{Memory: &buckettest.Memory{UniqueTags: true}}
+	b := &overtaken{MemoryBucket: &buckettest.MemoryBucket{UniqueTags: true}}
 	var logged locked.Buffer
 	o := options(b)
-	o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 	_, stop := n.publish(o)
 	n.grow(3)
-	n.wait(b.Memory)
+	n.wait(b.MemoryBucket)
 	stop()
 	n.wantCopy(b.Objects())
 	require.NotContains(t, logged.String(), "does not honour")
@@ -292,13 +292,13 @@ func TestProbesAtOneTime(t *testing.T) {
 
 // overtaken is a bucket whose probe object is replaced by another server after the first read.
 type overtaken struct {
-	*buckettest.Memory
+	*buckettest.MemoryBucket
 	once sync.Once
 }
 
 // Get implements bucket.Bucket.
 func (o *overtaken) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
-	body, tag, err = o.Memory.Get(ctx, name, limit)
+	body, tag, err = o.MemoryBucket.Get(ctx, name, limit)
 	if name == "colophon-probe" {
 		o.once.Do(func() { o.SetObject(name, body) })
 	}

@@ -55,7 +55,7 @@ func open(t testing.TB, database storage.Database, keys string) *node {
 	}
 	require.NoError(t, err)
 	require.NoError(t, l.SetLogPublic(t.Context(), true))
-	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
@@ -82,7 +82,7 @@ func (n *node) grow(size uint64) {
 }
 
 func (n *node) write() error {
-	r, err := record.DefaultLimits().Parse(record.KindIPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
+	r, err := record.DefaultLimits().ParseRecord(record.KindIPCRecord, []byte(`{"payload":{"seed":1},"output":"x","model":"m","temperature":0.5,"max_tokens":10}`))
 	if err != nil {
 		return err
 	}
@@ -96,15 +96,15 @@ func (n *node) write() error {
 
 // options returns options for publishing to b. Retries wait at most a millisecond.
 func options(b bucket.Bucket) publish.Options {
-	return publish.Options{Bucket: b, BucketURL: "memory", Log: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
+	return publish.Options{Bucket: b, BucketURL: "memory", Logger: slog.New(slog.DiscardHandler), Timeout: time.Minute, MaxRetryPause: time.Millisecond}
 }
 
-// publish publishes the node's ledgers until stop is called. If the bucket is a buckettest.Memory,
-// publish checks after each write of a checkpoint that the bucket contains everything that the
-// checkpoint covers.
+// publish publishes the node's ledgers until stop is called. If the bucket is a
+// buckettest.MemoryBucket, publish checks after each write of a checkpoint that the bucket contains
+// everything that the checkpoint covers.
 func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 	n.t.Helper()
-	if b, is := o.Bucket.(*buckettest.Memory); is {
+	if b, is := o.Bucket.(*buckettest.MemoryBucket); is {
 		b.OnPut = func(name string, objects map[string][]byte) {
 			if name == prefix+"checkpoint" {
 				assert.NoError(n.t, checkCovered(objects))
@@ -112,7 +112,7 @@ func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 		}
 	}
 	p = publish.New(o)
-	require.NoError(n.t, n.host.OnOpen(p.Open))
+	require.NoError(n.t, n.host.OnOpen(p.AddLedger))
 	var once sync.Once
 	stop = func() { once.Do(p.Close) }
 	n.t.Cleanup(stop)
@@ -120,7 +120,7 @@ func (n *node) publish(o publish.Options) (p *publish.Publisher, stop func()) {
 }
 
 // wait waits until a bucket contains the checkpoint of the ledger's head.
-func (n *node) wait(b *buckettest.Memory) {
+func (n *node) wait(b *buckettest.MemoryBucket) {
 	n.t.Helper()
 	require.Eventually(n.t, func() bool {
 		return bytes.Equal(b.Objects()[prefix+"checkpoint"], n.ledger.Head().Checkpoint)
@@ -224,8 +224,8 @@ func valueOf(m *dto.Metric) float64 { return m.GetGauge().GetValue() + m.GetCoun
 
 // restart returns a new bucket with the same objects. It injects no faults and has recorded no
 // calls.
-func restart(b *buckettest.Memory) *buckettest.Memory {
-	again := new(buckettest.Memory)
+func restart(b *buckettest.MemoryBucket) *buckettest.MemoryBucket {
+	again := new(buckettest.MemoryBucket)
 	for name, body := range b.Objects() {
 		again.SetObject(name, body)
 	}
@@ -240,7 +240,7 @@ func wantFailure(t testing.TB, p *publish.Publisher, reason string) {
 
 // heldBucket calls held before it writes a checkpoint.
 type heldBucket struct {
-	*buckettest.Memory
+	*buckettest.MemoryBucket
 	held func()
 }
 
@@ -249,7 +249,7 @@ func (h *heldBucket) Put(ctx context.Context, name string, body []byte, a bucket
 	if strings.HasSuffix(name, "/checkpoint") {
 		h.held()
 	}
-	return h.Memory.Put(ctx, name, body, a, c)
+	return h.MemoryBucket.Put(ctx, name, body, a, c)
 }
 
 // keysOf returns a new key folder that contains a copy of the signing key in keys, as a staged key.
@@ -259,6 +259,6 @@ func keysOf(t testing.TB, keys string) string {
 	from, to := keystore.KeyFiles{Dir: keys}, keystore.KeyFiles{Dir: t.TempDir()}
 	key, err := os.ReadFile(from.Path(ledger.DefaultName))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(to.StagedPath(ledger.DefaultName), key, 0o600))
+	require.NoError(t, os.WriteFile(to.StagedKeyPath(ledger.DefaultName), key, 0o600))
 	return to.Dir
 }

@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy was read.", []string{"ledger"}, nil)
+	publishedSize  = prometheus.NewDesc("colophon_publish_tree_size", "Events in the published copy of the ledger; absent until the copy has been read.", []string{"ledger"}, nil)
 	publishLag     = prometheus.NewDesc("colophon_publish_lag_events", "Events in the ledger that its published copy lacks.", []string{"ledger"}, nil)
 	publishAge     = prometheus.NewDesc("colophon_publish_lag_seconds", "Time since the published copy last equaled the ledger's log; 0 while the two are equal.", []string{"ledger"}, nil)
 	archivedBelow  = prometheus.NewDesc("colophon_archive_events", "Number of the ledger's first events that may be only in its published copy.", []string{"ledger"}, nil)
-	archiveFailure = prometheus.NewDesc("colophon_archive_failures_total", "Steps of archiving old entries that failed.", []string{"ledger"}, nil)
+	archiveFailure = prometheus.NewDesc("colophon_archive_failures_total", "Failed steps of archiving old entries.", []string{"ledger"}, nil)
 	publishFailure = prometheus.NewDesc("colophon_publish_failures_total", "Publications that failed, by reason.", []string{"ledger", "reason"}, nil)
 )
 
@@ -46,7 +46,7 @@ func (c *copier) collect(ch chan<- prometheus.Metric) {
 		age = max(0, time.Since(time.Unix(0, since))) // the difference is negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(publishAge, prometheus.GaugeValue, age.Seconds(), name)
-	if c.options.Archive {
+	if c.options.ArchiveOldEntries {
 		ch <- prometheus.MustNewConstMetric(archivedBelow, prometheus.GaugeValue, float64(c.archivedBelow.Load()), name)
 		ch <- prometheus.MustNewConstMetric(archiveFailure, prometheus.CounterValue, float64(c.archiveFailures.Load()), name)
 	}

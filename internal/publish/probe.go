@@ -34,7 +34,7 @@ func (p *Publisher) tryConditions(ctx context.Context) (found conditions, err er
 		if holds = err == nil; holds {
 			break
 		}
-		if !errors.Is(err, bucket.ErrUnsupported) && !errors.Is(err, bucket.ErrPreconditionFailed) {
+		if !errors.Is(err, bucket.ErrConditionsUnsupported) && !errors.Is(err, bucket.ErrPreconditionFailed) {
 			return fail(err)
 		}
 	}
@@ -56,10 +56,10 @@ const tries = 5
 const otherTag = "00000000000000000000000000000000"
 
 // refused reports whether err, the result of a Put, means that the condition did not hold. It
-// returns err if err is neither ErrPreconditionFailed nor ErrUnsupported.
+// returns err if err is neither ErrPreconditionFailed nor ErrConditionsUnsupported.
 func refused(err error) (bool, error) {
 	switch {
-	case err == nil, errors.Is(err, bucket.ErrUnsupported):
+	case err == nil, errors.Is(err, bucket.ErrConditionsUnsupported):
 		return false, nil
 	case errors.Is(err, bucket.ErrPreconditionFailed):
 		return true, nil

@@ -28,16 +28,16 @@ type Options struct {
 	Bucket    bucket.Bucket
 	BucketURL string   // URL of the bucket, for messages and storage.ArchivedRange
 	Ledgers   []string // ledgers to publish even if their logs are not public
-	Log       *slog.Logger
-	// WritesLedger reports whether this server writes a ledger. Each server publishes only the ledgers
-	// that it writes. If Writes is nil, this server writes all ledgers.
+	Logger    *slog.Logger
+	// WritesLedger reports whether this server writes a ledger. Each server publishes only the
+	// ledgers that it writes. If WritesLedger is nil, this server writes all ledgers.
 	WritesLedger func(ledger string) bool
 	// Interval is the minimum time between two publications of a ledger.
 	Interval time.Duration
-	// Archive allows the publisher to remove entries from the store once they are in the bucket. The
-	// newest RetainedEntries entries stay in the store.
-	Archive         bool
-	RetainedEntries uint64
+	// ArchiveOldEntries allows the publisher to remove entries from the store once they are in the
+	// bucket. The newest RetainedEntries entries stay in the store.
+	ArchiveOldEntries bool
+	RetainedEntries   uint64
 	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
 	// MaxRetryPause is the maximum pause between retries. The default is 1 minute.
@@ -83,13 +83,13 @@ func NewFromSettings(s Settings, writes func(ledger string) bool, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	return New(Options{Bucket: b, BucketURL: s.BucketURL, Ledgers: s.PublishLedgers, Interval: s.PublishInterval, Archive: s.Archive, RetainedEntries: s.RetainedEntries, WritesLedger: writes, Log: log}), nil
+	return New(Options{Bucket: b, BucketURL: s.BucketURL, Ledgers: s.PublishedLedgers, Interval: s.PublishInterval, ArchiveOldEntries: s.ArchiveOldEntries, RetainedEntries: s.RetainedEntries, WritesLedger: writes, Logger: log}), nil
 }
 
-// Open starts publishing a ledger and returns immediately. If Options.Ledgers contains the
+// AddLedger starts publishing a ledger and returns immediately. If Options.Ledgers contains the
 // ledger, it is always published. Otherwise, it is published while its log is public.
-func (p *Publisher) Open(l *ledger.Ledger) error {
-	c := &copier{Publisher: p, ledger: l, log: p.options.Log.With("ledger", l.Name()), moved: make(chan struct{}, 1),
+func (p *Publisher) AddLedger(l *ledger.Ledger) error {
+	c := &copier{Publisher: p, ledger: l, log: p.options.Logger.With("ledger", l.Name()), moved: make(chan struct{}, 1),
 		named: slices.Contains(p.options.Ledgers, l.Name())}
 	l.OnCommit(func(ledger.Commit) { c.wake() })
 	p.mu.Lock()
@@ -143,15 +143,15 @@ func (p *Publisher) probe(ctx context.Context) (conditions, error) {
 		return found, err
 	}
 	p.probed = &found
-	const doubt = "the bucket does not honour this condition for writes, so the server can only check the object before it writes; do not let a second server publish there"
+	const doubt = "the bucket does not honour this condition for writes, so the server can only check the object before it writes; do not let a second server publish to this bucket"
 	if !found.absent {
-		p.options.Log.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.BucketURL)
+		p.options.Logger.Warn(doubt, "condition", "If-None-Match: *", "bucket", p.options.BucketURL)
 	}
 	if !found.tag {
-		p.options.Log.Warn(doubt, "condition", "If-Match", "bucket", p.options.BucketURL)
+		p.options.Logger.Warn(doubt, "condition", "If-Match", "bucket", p.options.BucketURL)
 	}
 	if found.absent && found.tag {
-		p.options.Log.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.BucketURL)
+		p.options.Logger.Info("publishing to a bucket that honours conditional writes", "bucket", p.options.BucketURL)
 	}
 	return found, nil
 }

@@ -14,7 +14,7 @@ import (
 
 // At every size, the copy is identical to the log that the server serves.
 func TestCopyEqualsLog(t *testing.T) {
-	n, b := newNode(t), new(buckettest.Memory)
+	n, b := newNode(t), new(buckettest.MemoryBucket)
 	n.publish(options(b))
 	for _, size := range sizes {
 		n.grow(size)
@@ -29,7 +29,7 @@ func TestLargeCopy(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test takes a minute")
 	}
-	n, b, small := newNode(t), new(buckettest.Memory), new(buckettest.Memory)
+	n, b, small := newNode(t), new(buckettest.MemoryBucket), new(buckettest.MemoryBucket)
 	n.grow(300)
 	_, stop := n.publish(options(small))
 	n.wait(small)
@@ -47,7 +47,7 @@ func TestLargeCopy(t *testing.T) {
 
 // The copy contains every key change that its checkpoint covers.
 func TestKeysArePublished(t *testing.T) {
-	n, b := newNode(t), new(buckettest.Memory)
+	n, b := newNode(t), new(buckettest.MemoryBucket)
 	n.publish(options(b))
 	n.grow(3)
 	_, err := n.host.RotateKey(t.Context(), ledger.DefaultName, "a test")
@@ -63,7 +63,7 @@ func TestKeysArePublished(t *testing.T) {
 
 // A ledger that is neither public nor named in the options is not published.
 func TestWhichLedgersArePublished(t *testing.T) {
-	n, b := newNode(t), new(buckettest.Memory)
+	n, b := newNode(t), new(buckettest.MemoryBucket)
 	require.NoError(t, n.ledger.SetLogPublic(t.Context(), false))
 	o := options(b)
 	o.Ledgers = []string{"named"}
@@ -83,7 +83,7 @@ func TestWhichLedgersArePublished(t *testing.T) {
 
 // Closing publishes commits that would otherwise wait for the end of the interval.
 func TestClosePublishesTheLastCommits(t *testing.T) {
-	n, b := newNode(t), new(buckettest.Memory)
+	n, b := newNode(t), new(buckettest.MemoryBucket)
 	o := options(b)
 	o.Interval = time.Hour
 	_, stop := n.publish(o)
@@ -97,7 +97,7 @@ func TestClosePublishesTheLastCommits(t *testing.T) {
 func TestOnlyTheWriterPublishes(t *testing.T) {
 	n := newNode(t)
 	n.grow(10)
-	b := new(buckettest.Memory)
+	b := new(buckettest.MemoryBucket)
 	var writes atomic.Bool
 	requested := make(chan struct{}, 1)
 	o := options(b)

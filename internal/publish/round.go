@@ -95,8 +95,8 @@ func (r *round) read(ctx context.Context) (*position, error) {
 		switch {
 		case err != nil:
 			return nil, r.refuse("key", "the object does not contain the keys of a log: %w", err)
-		case !keys.Contains(there.Current()):
-			return nil, r.refuse("key", "the newest key, %s, is not a key of this ledger", there.Current())
+		case !keys.Contains(there.CurrentKey()):
+			return nil, r.refuse("key", "the newest key, %s, is not a key of this ledger", there.CurrentKey())
 		}
 	}
 	if at.checkpoint.tag == "" {
@@ -107,7 +107,7 @@ func (r *round) read(ctx context.Context) (*position, error) {
 	case err != nil:
 		return nil, r.refuse("checkpoint", "the object is not a checkpoint of this ledger: %w", err)
 	case checkpoint.Size > r.head.Size:
-		return nil, r.refuse("checkpoint", "the checkpoint covers %d events, but the ledger has only %d: another server publishes the same ledger there, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
+		return nil, r.refuse("checkpoint", "the checkpoint covers %d events, but the ledger has only %d: another server publishes the same ledger to this bucket, or this server's ledger was restored from an older copy", checkpoint.Size, r.head.Size)
 	}
 	root, err := r.ledger.Prover(ctx, r.head).Root(checkpoint.Size)
 	if err != nil {

@@ -67,7 +67,7 @@ func TestFolder(t *testing.T) {
 // A publisher catches up after faults of an S3 endpoint, as it does after faults of an in-memory
 // bucket.
 func TestFaultyEndpoint(t *testing.T) {
-	for name, m := range map[string]*buckettest.Memory{"ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true},
+	for name, m := range map[string]*buckettest.MemoryBucket{"ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true},
 		"fails": {Fault: every(4, buckettest.FaultBeforeCall)}, "fails after it has written": {Fault: every(4, buckettest.FaultAfterCall)},
 		"hangs": {Fault: every(9, buckettest.FaultHang)}, "forgets": {Fault: every(4, buckettest.FaultLosePut)}} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestClouds(t *testing.T) {
 			n := newNode(t)
 			var logged locked.Buffer
 			o := options(mirror)
-			o.Log = slog.New(slog.NewTextHandler(&logged, nil))
+			o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
 			for _, size := range sizes {
 				n.grow(size)
 				_, stop := n.publish(o)

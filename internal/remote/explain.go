@@ -12,16 +12,16 @@ import (
 	"colophon/internal/cli"
 )
 
-// MisdirectedError is a connection error that recurs until the command line, the certificate, or
+// SetupError is a connection error that recurs until the command line, the certificate, or
 // the server changes. It wraps client.ErrTLSMismatch.
-type MisdirectedError struct {
+type SetupError struct {
 	Err    error
 	Advice string // what the user should change
 }
 
-func (e *MisdirectedError) Error() string { return e.Err.Error() + "; " + e.Advice }
+func (e *SetupError) Error() string { return e.Err.Error() + "; " + e.Advice }
 
-func (e *MisdirectedError) Unwrap() error { return e.Err }
+func (e *SetupError) Unwrap() error { return e.Err }
 
 // explained is an error from package client with a different message.
 type explained struct {
@@ -34,7 +34,7 @@ func (e *explained) Unwrap() error { return e.err }
 
 // Explain rewrites an error from package client for people who run a command, and adds advice.
 // errors.Is and errors.As still find the original error. Explain returns other errors unchanged.
-func (s *Server) Explain(err error) error {
+func (s *Connection) Explain(err error) error {
 	var problem *client.Error
 	switch {
 	case err == nil:
@@ -44,7 +44,7 @@ func (s *Server) Explain(err error) error {
 		if errors.As(err, &problem) {
 			answer = &explained{fmt.Sprintf("the server at %s responded with status %d", s.URL, problem.Status), err}
 		}
-		return &MisdirectedError{answer, s.advice(err)}
+		return &SetupError{answer, s.advice(err)}
 	case errors.As(err, &problem):
 		return &explained{fmt.Sprintf("%d %s", problem.Status, s.reason(problem)), err}
 	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrUnexpectedResponse):
@@ -55,20 +55,20 @@ func (s *Server) Explain(err error) error {
 
 // ExplainFatal is like Explain, but for an error that ends the command. It also sets the exit code,
 // and adds a hint if the server does not respond.
-func (s *Server) ExplainFatal(err error) error {
+func (s *Connection) ExplainFatal(err error) error {
 	explained := s.Explain(err)
 	switch {
 	case errors.Is(err, client.ErrTLSMismatch):
-		return cli.Exitf(cli.ExitUnreachable, "%w", explained)
+		return cli.ExitErrorf(cli.ExitUnreachable, "%w", explained)
 	case errors.Is(err, client.ErrUnreachable):
-		return cli.Exitf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? To use another server, pass --server", explained)
+		return cli.ExitErrorf(cli.ExitUnreachable, "%w\nIs the server running (colophon serve)? To use another server, pass --server", explained)
 	}
 	return explained
 }
 
 // NoGrantHint returns text to append to the message that a ledger does not exist. The text says
 // that the token may lack a grant on the ledger. It is empty if no token was sent.
-func (s *Server) NoGrantHint() string {
+func (s *Connection) NoGrantHint() string {
 	if s.Token == "" {
 		return ""
 	}
@@ -77,14 +77,14 @@ func (s *Server) NoGrantHint() string {
 
 // reason returns the reason that an error response gives, with advice about credentials and
 // redirects.
-func (s *Server) reason(problem *client.Error) string {
+func (s *Connection) reason(problem *client.Error) string {
 	switch {
 	case problem.Status == http.StatusUnauthorized && s.Token == "":
 		return "the server requires a token: put one into COLOPHON_TOKEN, or into a file that you name with --token-file; " +
-			"the server's operator creates it with colophon token create"
+			"the server's operator can create a token with colophon token create"
 	case problem.Status == http.StatusUnauthorized:
 		return "the server rejects the token: it is unknown, revoked or expired; " +
-			"the server's operator creates another with colophon token create"
+			"the server's operator can create another token with colophon token create"
 	case problem.Status/100 == 3:
 		return problem.Reason() + " with --server"
 	}
@@ -92,12 +92,12 @@ func (s *Server) reason(problem *client.Error) string {
 }
 
 // withoutPackage removes the prefix "client: " from the message of err.
-func (s *Server) withoutPackage(err error) error {
+func (s *Connection) withoutPackage(err error) error {
 	return &explained{strings.TrimPrefix(err.Error(), "client: "), err}
 }
 
-// advice returns the text for MisdirectedError.Advice.
-func (s *Server) advice(err error) string {
+// advice returns the text for SetupError.Advice.
+func (s *Connection) advice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -105,7 +105,7 @@ func (s *Server) advice(err error) string {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &name):
-		return "the certificate is for a different host name: use a name from the certificate, or give the server a certificate for this name"
+		return "the certificate is for a different host name: use a host name from the certificate, or give the server a certificate for this name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the certificate has expired or is not valid yet: renew the server's certificate, or set this machine's clock"
 	case errors.As(err, &authority) && s.CAFile != "":

@@ -48,12 +48,12 @@ func BindLedgerFlag(c *cli.Console, flags *pflag.FlagSet, name *string) {
 // BindCredentials adds all flags that Bind adds, except --server. It is for commands that
 // accept the URL as an argument.
 func (o *Options) BindCredentials(c *cli.Console, flags *pflag.FlagSet) {
-	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without one COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&o.TokenFile, "token-file", c.EnvOr("COLOPHON_TOKEN_FILE", ""), "`file` with the token to send, or COLOPHON_TOKEN_FILE; without a file, COLOPHON_TOKEN, if set, is the token itself")
 	flags.StringVar(&o.CAFile, "ca-file", c.EnvOr("COLOPHON_CA_FILE", ""), "PEM `file` of the CAs to trust in place of the system's, or COLOPHON_CA_FILE")
 }
 
-// Server is a client for one server, together with the settings for connecting to it.
-type Server struct {
+// Connection is a client for one server, together with the settings for connecting to it.
+type Connection struct {
 	*client.Client
 	URL       string            // without a trailing slash
 	Token     string            // empty if there is none
@@ -63,35 +63,35 @@ type Server struct {
 
 // Connect returns a client for the server. It sends no request. The client does not retry unless
 // options enable retries, because a user at a terminal should see the error at once.
-func (o Options) Connect(c *cli.Console, options ...client.Option) (*Server, error) {
+func (o Options) Connect(c *cli.Console, options ...client.Option) (*Connection, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: invalid value %q; use a URL like %s", o.URL, DefaultURL)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--server: invalid value %q; use a URL such as %s", o.URL, DefaultURL)
 	}
 	if u.User != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: the URL must not contain a user name or password; put the token into a file and name that file with --token-file")
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--server: the URL must not contain a user name or password; put the token into a file and name that file with --token-file")
 	}
 	token, err := o.token(c)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "%w", err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	if token != "" && u.Scheme == "http" && !cli.IsLoopback(u.Hostname()) {
-		c.Sayf("warning: the token is sent to %s unencrypted; use https if others can read the traffic", u.Host)
+		c.PrintErrf("warning: the token is sent to %s unencrypted; use https if others can read the traffic", u.Host)
 	}
 	transport, err := o.transport()
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--ca-file: %w", err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--ca-file: %w", err)
 	}
-	s := &Server{URL: strings.TrimRight(o.URL, "/"), Token: token, CAFile: o.CAFile, Transport: transport}
+	s := &Connection{URL: strings.TrimRight(o.URL, "/"), Token: token, CAFile: o.CAFile, Transport: transport}
 	if s.Client, err = s.NewClient(options...); err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--server: %w", err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--server: %w", err)
 	}
 	return s, nil
 }
 
 // NewClient returns another client for the same server, with the same token and transport.
-func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
-	all := []client.Option{client.WithRetries(client.RetryPolicy{MaxAttempts: 1})}
+func (s *Connection) NewClient(options ...client.Option) (*client.Client, error) {
+	all := []client.Option{client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 1})}
 	if s.Token != "" {
 		all = append(all, client.WithToken(s.Token))
 	}
@@ -102,7 +102,7 @@ func (s *Server) NewClient(options ...client.Option) (*client.Client, error) {
 }
 
 // WithoutToken returns a copy of s that sends no token.
-func (s *Server) WithoutToken() (*Server, error) {
+func (s *Connection) WithoutToken() (*Connection, error) {
 	a := *s
 	a.Token = ""
 	var err error
@@ -118,7 +118,7 @@ func (o Options) token(c *cli.Console) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}
-		place, token = "the file of --token-file", strings.TrimSpace(string(text))
+		place, token = "the file named by --token-file", strings.TrimSpace(string(text))
 		if token == "" {
 			return "", fmt.Errorf("%s is empty", place)
 		}
@@ -159,8 +159,8 @@ func readNamed(path string) ([]byte, error) {
 
 // DoJSON sends a request and decodes the JSON response body. text is the undecoded body. --json
 // prints text, so that the output includes members that this version does not know. If the request
-// fails, the error is passed through Server.ExplainFatal.
-func DoJSON[T any](ctx context.Context, s *Server, r client.Request) (value *T, text []byte, err error) {
+// fails, DoJSON passes the error through Connection.ExplainFatal.
+func DoJSON[T any](ctx context.Context, s *Connection, r client.Request) (value *T, text []byte, err error) {
 	answer, err := s.Do(ctx, r)
 	if err != nil {
 		return nil, nil, s.ExplainFatal(err)

@@ -22,7 +22,7 @@ import (
 // console writes errors.
 func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 	said := new(bytes.Buffer)
-	return &cli.Console{Err: said, Env: func(name string) (string, bool) {
+	return &cli.Console{Err: said, LookupEnv: func(name string) (string, bool) {
 		value, set := environment[name]
 		return value, set
 	}}, said
@@ -30,7 +30,7 @@ func consoleWith(environment map[string]string) (*cli.Console, *bytes.Buffer) {
 
 // ask requests the list of ledgers from the server, and returns the error that a command would
 // show.
-func ask(t *testing.T, s *remote.Server) error {
+func ask(t *testing.T, s *remote.Connection) error {
 	t.Helper()
 	_, err := s.Do(t.Context(), client.Request{Path: "/v1/ledgers"})
 	return s.ExplainFatal(err)

@@ -22,8 +22,8 @@ type API string
 
 // The supported APIs.
 const (
-	Ollama API = "ollama" // /api/generate and /api/chat
-	OpenAI API = "openai" // /chat/completions
+	APIOllama API = "ollama" // /api/generate and /api/chat
+	APIOpenAI API = "openai" // /chat/completions
 )
 
 // Limits on an endpoint's response body.
@@ -35,9 +35,9 @@ const (
 // Endpoint is a server that generates text.
 type Endpoint struct {
 	API API
-	// APIKey is the API key; empty if there is none. APIKeyEnv names the environment variable that
-	// holds it, for error messages.
-	APIKey, APIKeyEnv string
+	// APIKey is the API key; empty if there is none. APIKeyEnvVar names the environment variable
+	// that holds it, for error messages.
+	APIKey, APIKeyEnvVar string
 	// Timeout is the time limit for each request, including reading the response.
 	Timeout time.Duration
 
@@ -45,32 +45,32 @@ type Endpoint struct {
 	http *http.Client
 }
 
-// NewEndpoint returns an Endpoint for a URL. If api is empty, NewEndpoint chooses OpenAI if the
-// URL's path ends in /v1 or /chat/completions, and Ollama otherwise. It sends no request.
+// NewEndpoint returns an Endpoint for a URL. If api is empty, NewEndpoint chooses APIOpenAI if the
+// URL's path ends in /v1 or /chat/completions, and APIOllama otherwise. It sends no request.
 func NewEndpoint(at string, api API) (*Endpoint, error) {
 	u, err := url.Parse(at)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: invalid value %q; use a URL like http://127.0.0.1:11434", at)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint: invalid value %q; use a URL such as http://127.0.0.1:11434", at)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, cli.Exitf(cli.ExitUsage, "--endpoint: the URL must not contain a user name or parameters, because other users can read command lines; put the API key into the environment variable named by --key-variable")
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint: the URL must not contain a user name or parameters, because other users can read command lines; put the API key into the environment variable named by --key-variable")
 	}
 	base := strings.TrimRight(u.String(), "/")
 	for _, call := range []string{"/api/generate", "/api/chat", "/chat/completions"} {
 		if rest, found := strings.CutSuffix(base, call); found {
 			base = rest
 			if api == "" && call == "/chat/completions" {
-				api = OpenAI
+				api = APIOpenAI
 			}
 		}
 	}
 	switch {
 	case api == "" && strings.HasSuffix(base, "/v1"):
-		api = OpenAI
+		api = APIOpenAI
 	case api == "":
-		api = Ollama
-	case api != Ollama && api != OpenAI:
-		return nil, cli.Exitf(cli.ExitUsage, "--api: invalid value %q; use ollama or openai", api)
+		api = APIOllama
+	case api != APIOllama && api != APIOpenAI:
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--api: invalid value %q; use ollama or openai", api)
 	}
 	return &Endpoint{API: api, base: base, http: &http.Client{
 		Transport: http.DefaultTransport.(*http.Transport).Clone(),
@@ -94,9 +94,10 @@ func (e *Endpoint) at(path string) string { return e.base + path }
 type Generation struct {
 	Output string
 	Usage  json.RawMessage // an object with token counts; nil if there are none
-	// Fingerprint is OpenAI's system_fingerprint. The same seed can be expected to produce the same
-	// output only if the fingerprint is the same. It is empty if the endpoint does not send one.
-	Fingerprint string
+	// SystemFingerprint is the member system_fingerprint of the response. The same seed can be
+	// expected to produce the same output only if the fingerprint is the same. It is empty if the
+	// endpoint does not send one.
+	SystemFingerprint string
 }
 
 // Generate sends a request and decodes the response. Its errors contain advice for the user of the
@@ -113,7 +114,7 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 	root := document.Root()
 	output, counts := root.Member("response"), root
 	switch {
-	case e.API == OpenAI:
+	case e.API == APIOpenAI:
 		output, counts = pyjson.Value{}, root.Member("usage")
 		for choice := range root.Member("choices").Elements() {
 			output = choice.Member("message").Member("content")
@@ -124,13 +125,13 @@ func (e *Endpoint) Generate(ctx context.Context, r *Request) (*Generation, error
 	}
 	switch {
 	case output.Kind() != pyjson.String:
-		return nil, e.malformed(r.URL, "the answer contains no text")
+		return nil, e.malformed(r.URL, "the response contains no text")
 	case pyjson.HasLoneSurrogate(output.Text()):
-		return nil, cli.Exitf(cli.ExitFailed, "the text from %s contains an unpaired surrogate, which a ledger cannot record; run the command again", r.URL)
+		return nil, cli.ExitErrorf(cli.ExitFailed, "the text from %s contains an unpaired surrogate, which a ledger cannot record; run the command again", r.URL)
 	}
 	g := &Generation{Output: string(output.Text()), Usage: usage(counts)}
 	if print := root.Member("system_fingerprint"); print.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(print.Text()) {
-		g.Fingerprint = string(print.Text())
+		g.SystemFingerprint = string(print.Text())
 	}
 	return g, nil
 }
@@ -153,7 +154,7 @@ func usage(counts pyjson.Value) json.RawMessage {
 // ModelDigest returns the digest of a model at an Ollama endpoint, or "" if the endpoint does
 // not report it.
 func (e *Endpoint) ModelDigest(ctx context.Context, model string) string {
-	if e.API != Ollama {
+	if e.API != APIOllama {
 		return ""
 	}
 	answer, err := e.do(ctx, http.MethodGet, e.at("/api/tags"), nil)
@@ -199,7 +200,7 @@ func (e *Endpoint) do(ctx context.Context, method, target string, body []byte) (
 	case response.StatusCode != http.StatusOK:
 		return nil, e.refused(target, response, answer)
 	case len(answer) > maxAnswer:
-		return nil, cli.Exitf(cli.ExitFailed, "the answer from %s is longer than %d bytes; use another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
+		return nil, cli.ExitErrorf(cli.ExitFailed, "the response from %s is longer than %d bytes; use another --endpoint, or a record with a smaller max_tokens", target, maxAnswer)
 	}
 	return answer, nil
 }
@@ -215,13 +216,13 @@ func (e *Endpoint) unanswered(ctx context.Context, target string, err error) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		return cli.Exitf(cli.ExitUnreachable, "no complete answer from %s within %s; use a longer --timeout, or check that the endpoint's machine has enough memory for the model", target, e.Timeout)
+		return cli.ExitErrorf(cli.ExitUnreachable, "no complete response from %s within %s; use a longer --timeout, or check that the endpoint's machine has enough memory for the model", target, e.Timeout)
 	case errors.As(err, &certificate):
-		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; install a certificate on the endpoint that this machine trusts", target, err)
+		return cli.ExitErrorf(cli.ExitUnreachable, "no response from %s: %w; on the endpoint, install a certificate that this machine trusts", target, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; use http instead of https", target, err)
+		return cli.ExitErrorf(cli.ExitUnreachable, "no response from %s: %w; use http instead of https", target, err)
 	}
-	return cli.Exitf(cli.ExitUnreachable, "no answer from %s: %w; check that the endpoint is running (ollama serve) and that --endpoint is its address", target, err)
+	return cli.ExitErrorf(cli.ExitUnreachable, "no response from %s: %w; check that the endpoint is running (ollama serve) and that --endpoint is its address", target, err)
 }
 
 // refused returns the error for a response whose status is not 200. The error contains advice.
@@ -229,35 +230,35 @@ func (e *Endpoint) refused(target string, response *http.Response, body []byte) 
 	reason, advice := reasonOf(body), "see the log of the endpoint"
 	switch status := response.StatusCode; {
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && e.APIKey == "":
-		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another variable with --key-variable", e.APIKeyEnv)
+		advice = fmt.Sprintf("the endpoint requires an API key: put it into the environment variable %s, or name another variable with --key-variable", e.APIKeyEnvVar)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		advice = fmt.Sprintf("the endpoint rejects the API key in %s: put a valid key into that variable", e.APIKeyEnv)
+		advice = fmt.Sprintf("the endpoint rejects the API key in the environment variable %s: set the variable to a valid key", e.APIKeyEnvVar)
 	case status == http.StatusNotFound && strings.Contains(reason, "model"):
-		advice = "the endpoint does not have the recorded model: add it there (Ollama: ollama pull), or use another --endpoint"
-	case status == http.StatusNotFound && e.API == Ollama:
-		advice = "it is not Ollama's API: for an endpoint like OpenAI's, give a URL that ends in /v1, or --api openai"
+		advice = "the endpoint does not have the recorded model: add the model to the endpoint (Ollama: ollama pull), or use another --endpoint"
+	case status == http.StatusNotFound && e.API == APIOllama:
+		advice = "the endpoint does not seem to implement Ollama's API: if it implements OpenAI's API, give a URL that ends in /v1, or --api openai"
 	case status == http.StatusNotFound:
-		advice = "it is not OpenAI's API: for Ollama's own, give its URL without a path, or --api ollama"
+		advice = "the endpoint does not seem to implement OpenAI's API: if it implements Ollama's own API, give its URL without a path, or --api ollama"
 	case status/100 == 3:
 		advice = fmt.Sprintf("the endpoint redirects to %.200q: if that URL is the right endpoint, pass it with --endpoint", response.Header.Get("Location"))
 	case status == http.StatusTooManyRequests:
-		advice = "the endpoint limits requests: wait, then run the command with -n for the rest"
+		advice = "the endpoint limits the number of requests: wait, then run the command again with -n set to the number of remaining runs"
 	case status == http.StatusServiceUnavailable:
-		advice = "the endpoint is busy: wait, then run the command with -n for the rest"
+		advice = "the endpoint is busy: wait, then run the command again with -n set to the number of remaining runs"
 	case status/100 == 4 && strings.Contains(reason, "seed"):
-		advice = "the endpoint accepts no seed, so it cannot repeat this record; give an --endpoint that accepts one, such as Ollama"
+		advice = "the endpoint accepts no seed, so it cannot reproduce the run of this record; give an --endpoint that accepts a seed, such as Ollama"
 	case status/100 == 4:
-		advice = "the endpoint does not accept the request; --dry-run prints it"
+		advice = "the endpoint does not accept the request; to see the request, run the command with --dry-run"
 	}
 	if reason != "" {
 		reason = " " + reason
 	}
-	return cli.Exitf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
+	return cli.ExitErrorf(cli.ExitFailed, "%s: %d%s; %s", target, response.StatusCode, reason, advice)
 }
 
 // reasonOf returns the reason given in the body of an error response, in quotes. It reads the
-// member error (Ollama), error.message (OpenAI), or message or detail (other servers). If there
-// is no reason, it returns "".
+// member error (Ollama), error.message (OpenAI), or message or detail (other servers). If there is
+// no reason, it returns "".
 func reasonOf(body []byte) string {
 	var problem, inner struct {
 		Error, Message, Detail json.RawMessage
@@ -275,5 +276,5 @@ func reasonOf(body []byte) string {
 }
 
 func (e *Endpoint) malformed(target, why string) error {
-	return cli.Exitf(cli.ExitFailed, "the answer from %s does not conform to the %s API: %s; use --api ollama or --api openai, whichever the endpoint implements", target, map[API]string{Ollama: "Ollama", OpenAI: "OpenAI"}[e.API], why)
+	return cli.ExitErrorf(cli.ExitFailed, "the response from %s does not conform to the %s API: %s; use --api ollama or --api openai, whichever the endpoint implements", target, map[API]string{APIOllama: "Ollama", APIOpenAI: "OpenAI"}[e.API], why)
 }

@@ -19,11 +19,11 @@ import (
 
 // Record is an IPC record with the content that is needed to generate its output again.
 type Record struct {
-	Seq        uint64
-	State      wire.State
-	Mismatches []string // names of the fields whose claims are wrong, sorted
-	Event      *wire.IPCRecordEvent
-	Payload    json.RawMessage // a JSON object, as it was posted
+	Seq              uint64
+	State            wire.State
+	MismatchedFields []string // names of the fields whose claims are wrong, sorted
+	Event            *wire.IPCRecordEvent
+	Payload          json.RawMessage // a JSON object, as it was posted
 	// SystemPrompt is nil if the record has none.
 	SystemPrompt *string
 }
@@ -35,7 +35,7 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 		return nil, err
 	}
 	if row.Kind != wire.KindIPCRecord {
-		return nil, cli.Exitf(cli.ExitFailed, "event %d is of kind %.60s, which does not specify a model to run; give the seq of an ipc_record", seq, row.Kind)
+		return nil, cli.ExitErrorf(cli.ExitFailed, "event %d is of kind %.60s, which does not specify a model to run; give the seq of an ipc_record", seq, row.Kind)
 	}
 	body, err := wire.ParseEvent(row.Event)
 	if err != nil {
@@ -47,10 +47,10 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 	}
 	for field, check := range row.Checks {
 		if check.Result == wire.CheckResultMismatch {
-			r.Mismatches = append(r.Mismatches, field)
+			r.MismatchedFields = append(r.MismatchedFields, field)
 		}
 	}
-	slices.Sort(r.Mismatches)
+	slices.Sort(r.MismatchedFields)
 	if err := r.requireContent(row.RedactedBy); err != nil {
 		return nil, err
 	}
@@ -61,13 +61,13 @@ func FetchRecord(ctx context.Context, from *client.Ledger, seq uint64) (*Record,
 // record's output again.
 func (r *Record) requireContent(redactedBy *uint64) error {
 	missing := func(content, hash string) error {
-		return cli.Exitf(cli.ExitFailed, "event %d was posted with %s only, so the ledger does not have its %s; give the seq of a record that was posted with its %s", r.Seq, hash, content, content)
+		return cli.ExitErrorf(cli.ExitFailed, "event %d was posted with %s only, so the ledger does not have its %s; give the seq of a record that was posted with its %s", r.Seq, hash, content, content)
 	}
 	switch {
 	case redactedBy != nil:
-		return cli.Exitf(cli.ExitFailed, "event %d erased the content of event %d, including the prompt; give the seq of a record that still has its content", *redactedBy, r.Seq)
+		return cli.ExitErrorf(cli.ExitFailed, "event %d erased the content of event %d, including the prompt; give the seq of a record that still has its content", *redactedBy, r.Seq)
 	case r.Event.Hashes.Get("output_hash") == "":
-		return cli.Exitf(cli.ExitFailed, "event %d has no output to compare new outputs with; give the seq of a record with an output", r.Seq)
+		return cli.ExitErrorf(cli.ExitFailed, "event %d has no output to compare new outputs with; give the seq of a record with an output", r.Seq)
 	case !r.has("payload"):
 		return missing("payload", "input_hash")
 	case !r.has("system_prompt") && r.Event.Hashes.Get("system_prompt_hash") != "":
@@ -109,7 +109,7 @@ func (r *Record) content(ctx context.Context, from *client.Ledger, name string) 
 	}
 	digest := sha256.Sum256(text)
 	if want := r.Event.Content[name].SHA256; hex.EncodeToString(digest[:]) != want || !utf8.Valid(text) {
-		return nil, fmt.Errorf("the server returned a %s of event %d that is not UTF-8 or does not match the SHA-256 %.64s in the event; check the server with colophon audit --content", name, r.Seq, want)
+		return nil, fmt.Errorf("the %s that the server returned for event %d is not UTF-8, or does not match the SHA-256 %.64s in the event; to check the server, run colophon audit --content", name, r.Seq, want)
 	}
 	return text, nil
 }

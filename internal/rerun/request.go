@@ -61,7 +61,7 @@ func (e *Endpoint) NewRequest(r *Record, member string) (*Request, error) {
 		}
 	}
 	var request Request
-	if e.API == Ollama {
+	if e.API == APIOllama {
 		if options, ok := readObject(payload["options"]); ok {
 			for name, value := range options {
 				copySetting(name, value)
@@ -95,11 +95,11 @@ func readPrompt(r *Record, payload map[string]json.RawMessage, member string) (p
 	}
 	value, has := payload[member]
 	if !has {
-		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the payload of event %d has no member %q; it has %s", r.Seq, member, strings.Join(slices.Sorted(maps.Keys(payload)), ", "))
+		return prompt{}, nil, cli.ExitErrorf(cli.ExitUsage, "--prompt: the payload of event %d has no member %q; its members are %s", r.Seq, member, strings.Join(slices.Sorted(maps.Keys(payload)), ", "))
 	}
 	p, ok := promptOf(value)
 	if !ok {
-		return prompt{}, nil, cli.Exitf(cli.ExitUsage, "--prompt: the member %q of the payload of event %d is neither a string nor a list of messages; name another member", member, r.Seq)
+		return prompt{}, nil, cli.ExitErrorf(cli.ExitUsage, "--prompt: the member %q of the payload of event %d is neither a string nor a list of messages; name another member", member, r.Seq)
 	}
 	return p, []string{member}, nil
 }

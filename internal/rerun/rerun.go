@@ -19,38 +19,38 @@ type Plan struct {
 	Record   *Record
 	Endpoint *Endpoint
 	Request  *Request
-	Runs     int
+	RunCount int
 	Labels   map[string]string // labels to add to each posted run, in addition to rerun_of
 }
 
 // Run describes one new output that was posted to the ledger. It includes the ledger's
 // comparison of the new output with the recorded output.
 type Run struct {
-	Seq         uint64                    `json:"seq"`
-	OutputHash  string                    `json:"output_hash"`
-	EqualOutput bool                      `json:"equal"` // whether the output equals the recorded one
-	Cause       wire.Cause                `json:"cause"`
-	Differences []wire.VariableDifference `json:"differences"`
-	Summary     string                    `json:"says"` // the cause and the differences in words
+	Seq           uint64                    `json:"seq"`
+	OutputHash    string                    `json:"output_hash"`
+	OutputMatches bool                      `json:"equal"` // whether the output equals the recorded one
+	Cause         wire.DriftCause           `json:"cause"`
+	Differences   []wire.VariableDifference `json:"differences"`
+	Summary       string                    `json:"says"` // the cause and the differences in words
 }
 
 // Report is the result of all runs.
 type Report struct {
-	RecordSeq       uint64 `json:"record"`
-	OutputHash      string `json:"output_hash"` // hash of the recorded output
-	Endpoint        string `json:"endpoint"`
-	RequestedRuns   int    `json:"requested"` // number of runs requested
-	EqualRuns       int    `json:"equal"`     // number of runs with the recorded output
-	DistinctOutputs int    `json:"distinct_outputs"`
-	Summary         string `json:"says"`
-	Runs            []Run  `json:"runs"`
+	RecordSeq          uint64 `json:"record"`
+	RecordedOutputHash string `json:"output_hash"` // hash of the recorded output
+	Endpoint           string `json:"endpoint"`
+	RequestedRuns      int    `json:"requested"` // number of runs requested
+	EqualRuns          int    `json:"equal"`     // number of runs with the recorded output
+	DistinctOutputs    int    `json:"distinct_outputs"`
+	Summary            string `json:"says"`
+	Runs               []Run  `json:"runs"`
 }
 
-// Run generates the output p.Runs times, one run after another. It posts each output to the ledger
-// and then calls done. If a run fails, the report contains the earlier runs. Run returns errors
-// from package client unchanged.
+// Run generates the output p.RunCount times, one run after another. It posts each output to the
+// ledger and then calls done. If a run fails, the report contains the earlier runs. Run returns
+// errors from package client unchanged.
 func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error) (*Report, error) {
-	r := &Report{RecordSeq: p.Record.Seq, OutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), RequestedRuns: p.Runs, Runs: []Run{}}
+	r := &Report{RecordSeq: p.Record.Seq, RecordedOutputHash: p.Record.outputHash(), Endpoint: p.Endpoint.String(), RequestedRuns: p.RunCount, Runs: []Run{}}
 	err := p.runAll(ctx, to, func(run Run) error {
 		r.Runs = append(r.Runs, run)
 		return done(run)
@@ -58,7 +58,7 @@ func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error)
 	outputs := make(map[string]bool)
 	for _, run := range r.Runs {
 		outputs[run.OutputHash] = true
-		if run.EqualOutput {
+		if run.OutputMatches {
 			r.EqualRuns++
 		}
 	}
@@ -70,7 +70,7 @@ func (p *Plan) Run(ctx context.Context, to *client.Ledger, done func(Run) error)
 func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) error) error {
 	digest := p.Record.spelling(p.Endpoint.ModelDigest(ctx, p.Record.Event.Model))
 	name := fmt.Sprintf("rerun/%d/%s", p.Record.Seq, rand.Text())
-	for i := range p.Runs {
+	for i := range p.RunCount {
 		generated, err := p.Endpoint.Generate(ctx, p.Request)
 		if err != nil {
 			return err
@@ -82,8 +82,8 @@ func (p *Plan) runAll(ctx context.Context, to *client.Ledger, done func(Run) err
 			return err
 		}
 		run := Run{Seq: receipt.Seq, OutputHash: receipt.Hashes.Get("output_hash")}
-		run.EqualOutput = run.OutputHash == p.Record.outputHash()
-		found, err := to.Drift.Attribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{AfterSeq: run.Seq})
+		run.OutputMatches = run.OutputHash == p.Record.outputHash()
+		found, err := to.Drift.ChangeAttribution(ctx, p.Record.Seq, run.Seq, &client.QueryOptions{AfterSeq: run.Seq})
 		if err == nil {
 			run.Cause, run.Differences, run.Summary = found.Cause, found.Differences, found.Summary
 		}
@@ -106,8 +106,8 @@ func (p *Plan) record(g *Generation, digest string) *wire.IPCRecord {
 	posted.Labels = make(map[string]string)
 	maps.Copy(posted.Labels, p.Labels)
 	posted.Labels["rerun_of"] = cli.FormatUint(p.Record.Seq)
-	if n := len(g.Fingerprint); n > 0 && n <= 128 {
-		posted.Labels["system_fingerprint"] = g.Fingerprint
+	if n := len(g.SystemFingerprint); n > 0 && n <= 128 {
+		posted.Labels["system_fingerprint"] = g.SystemFingerprint
 	}
 	if digest != "" {
 		posted.Environment = &wire.Environment{ModelDigest: &digest}

@@ -63,7 +63,7 @@ func endpoint(t *testing.T, url string, api rerun.API) *rerun.Endpoint {
 	t.Helper()
 	e, err := rerun.NewEndpoint(url, api)
 	require.NoError(t, err)
-	e.Timeout, e.APIKeyEnv = time.Minute, "MY_KEY"
+	e.Timeout, e.APIKeyEnvVar = time.Minute, "MY_KEY"
 	return e
 }
 
@@ -74,7 +74,7 @@ func plan(t *testing.T, from *client.Ledger, e *rerun.Endpoint, seq uint64, runs
 	require.NoError(t, err)
 	request, err := e.NewRequest(record, "")
 	require.NoError(t, err)
-	return &rerun.Plan{Record: record, Endpoint: e, Request: request, Runs: runs, Labels: map[string]string{"by": "test"}}
+	return &rerun.Plan{Record: record, Endpoint: e, Request: request, RunCount: runs, Labels: map[string]string{"by": "test"}}
 }
 
 func ignore(rerun.Run) error { return nil }
@@ -131,7 +131,7 @@ func TestRunsOfBothShapes(t *testing.T) {
 			for i, sent := range server.Requests() {
 				require.Equal(t, llm.ReceivedRequest{Path: test.path, Authorization: "Bearer secret", Body: test.body}, sent)
 				run := report.Runs[i]
-				require.Equal(t, wire.Cause("identical"), run.Cause)
+				require.Equal(t, wire.DriftCause("identical"), run.Cause)
 				require.Equal(t, "Nothing differs: the inputs and the output are the same.", run.Summary)
 			}
 			row, err := to.Records.Get(t.Context(), report.Runs[2].Seq, nil)
@@ -145,7 +145,7 @@ func TestRunsOfBothShapes(t *testing.T) {
 			require.NoError(t, json.Unmarshal(body.Record, &posted))
 			require.JSONEq(t, test.usage, string(posted.Usage))
 			labels := map[string]string{"rerun_of": fmt.Sprint(seq), "by": "test"}
-			if e.API == rerun.OpenAI {
+			if e.API == rerun.APIOpenAI {
 				labels["system_fingerprint"] = "fp_1"
 				require.Empty(t, posted.Environment)
 			} else {
@@ -168,14 +168,14 @@ func TestConclusions(t *testing.T) {
 		recorded         *wire.IPCRecord
 		ignoreSeed       bool
 		runs             int
-		cause            wire.Cause
+		cause            wire.DriftCause
 		equal, different int
 		says             string
 	}{
-		"stable":        {other, false, 3, wire.CauseStochasticOrModelInternal, 0, 1, "Not reproduced, but stable: 0 of 3 runs have the recorded output; 1 distinct output. Something that the record does not name differs"},
-		"one run":       {other, false, 1, wire.CauseStochasticOrModelInternal, 0, 1, "Not reproduced: 0 of 1 run has the recorded output; 1 distinct output. More runs (-n) show"},
-		"seed ignored":  {other, true, 3, wire.CauseStochasticOrModelInternal, 0, 3, "Not reproducible here: 0 of 3 runs have the recorded output; 3 distinct outputs. The endpoint ignores the seed"},
-		"temperature 0": {cold, true, 2, wire.CauseStochasticOrModelInternal, 0, 2, "Not reproducible here: 0 of 2 runs have the recorded output; 2 distinct outputs. The temperature is 0"},
+		"stable":        {other, false, 3, wire.DriftCauseStochasticOrModelInternal, 0, 1, "Not reproduced, but stable: 0 of 3 runs have the recorded output; 1 distinct output. Something that the record does not name differs"},
+		"one run":       {other, false, 1, wire.DriftCauseStochasticOrModelInternal, 0, 1, "Not reproduced: 0 of 1 run has the recorded output; 1 distinct output. More runs (-n) show"},
+		"seed ignored":  {other, true, 3, wire.DriftCauseStochasticOrModelInternal, 0, 3, "Not reproducible here: 0 of 3 runs have the recorded output; 3 distinct outputs. The endpoint ignores the seed"},
+		"temperature 0": {cold, true, 2, wire.DriftCauseStochasticOrModelInternal, 0, 2, "Not reproducible here: 0 of 2 runs have the recorded output; 2 distinct outputs. The temperature is 0"},
 		"partly":        {generation(payload, "Echo, time 2: Who?"), true, 3, "", 1, 3, "Not reproducible here: 1 of 3 runs have the recorded output; 3 distinct outputs. The endpoint ignores the seed"},
 		"no seed":       {unseeded, false, 2, "", 0, 2, "Not reproducible here: 0 of 2 runs have the recorded output; 2 distinct outputs. The record has no seed"},
 	} {
@@ -200,9 +200,9 @@ func TestConclusions(t *testing.T) {
 func TestModelDigests(t *testing.T) {
 	to, _ := openLedger(t)
 	server := startLLM(t)
-	for recorded, cause := range map[string]wire.Cause{
-		llm.Digest: wire.CauseStochastic, "sha256:" + llm.Digest: wire.CauseStochastic, llm.Digest[:12]: wire.CauseStochastic,
-		llm.Digest[:11]: wire.CauseModelInternal, "f" + llm.Digest[1:]: wire.CauseModelInternal,
+	for recorded, cause := range map[string]wire.DriftCause{
+		llm.Digest: wire.DriftCauseStochastic, "sha256:" + llm.Digest: wire.DriftCauseStochastic, llm.Digest[:12]: wire.DriftCauseStochastic,
+		llm.Digest[:11]: wire.DriftCauseModelInternal, "f" + llm.Digest[1:]: wire.DriftCauseModelInternal,
 	} {
 		record := generation(`{"prompt":"Who?"}`, "Ana.")
 		record.Environment = &wire.Environment{ModelDigest: &recorded}
@@ -278,13 +278,13 @@ func TestEndpointURLs(t *testing.T) {
 		base string
 		api  rerun.API
 	}{
-		"http://h:1":                             {"http://h:1", rerun.Ollama},
-		"http://h:1/":                            {"http://h:1", rerun.Ollama},
-		"http://h:1/api/chat":                    {"http://h:1", rerun.Ollama},
-		"https://h/ollama/api/generate":          {"https://h/ollama", rerun.Ollama},
-		"http://h:1/v1":                          {"http://h:1/v1", rerun.OpenAI},
-		"http://h:1/v1/":                         {"http://h:1/v1", rerun.OpenAI},
-		"https://h/beta/openai/chat/completions": {"https://h/beta/openai", rerun.OpenAI},
+		"http://h:1":                             {"http://h:1", rerun.APIOllama},
+		"http://h:1/":                            {"http://h:1", rerun.APIOllama},
+		"http://h:1/api/chat":                    {"http://h:1", rerun.APIOllama},
+		"https://h/ollama/api/generate":          {"https://h/ollama", rerun.APIOllama},
+		"http://h:1/v1":                          {"http://h:1/v1", rerun.APIOpenAI},
+		"http://h:1/v1/":                         {"http://h:1/v1", rerun.APIOpenAI},
+		"https://h/beta/openai/chat/completions": {"https://h/beta/openai", rerun.APIOpenAI},
 	} {
 		e, err := rerun.NewEndpoint(given, "")
 		require.NoError(t, err)
@@ -329,7 +329,7 @@ func TestEndpointFails(t *testing.T) {
 		says      string
 	}{
 		"no key":        {"", "", "", answer(401, `{"error":"who are you"}`), cli.ExitFailed, `/api/generate: 401 "who are you"; the endpoint requires an API key: put it into the environment variable MY_KEY`},
-		"bad key":       {"/v1", "secret", "", answer(403, `{"error":{"message":"bad key"}}`), cli.ExitFailed, `/v1/chat/completions: 403 "bad key"; the endpoint rejects the API key in MY_KEY`},
+		"bad key":       {"/v1", "secret", "", answer(403, `{"error":{"message":"bad key"}}`), cli.ExitFailed, `/v1/chat/completions: 403 "bad key"; the endpoint rejects the API key in the environment variable MY_KEY`},
 		"no model":      {"", "", "", answer(404, `{"error":"model 'm' not found"}`), cli.ExitFailed, "the endpoint does not have the recorded model: add it there (Ollama: ollama pull)"},
 		"not Ollama":    {"", "", "", answer(404, `404 page not found`), cli.ExitFailed, ": 404; it is not Ollama's API: for an endpoint like OpenAI's, give a URL that ends in /v1"},
 		"not OpenAI":    {"", "", "openai", answer(404, `{"detail":"Not Found"}`), cli.ExitFailed, `/chat/completions: 404 "Not Found"; it is not OpenAI's API`},
@@ -338,10 +338,10 @@ func TestEndpointFails(t *testing.T) {
 		"broken":        {"", "", "", answer(500, `{"message":"out of memory"}`), cli.ExitFailed, `500 "out of memory"; see the log of the endpoint`},
 		"redirect":      {"", "secret", "", answer(307, ``), cli.ExitFailed, `redirects to "http://thief.example/"`},
 		"seed":          {"/v1", "", "", answer(422, `{"message":"Extra inputs are not permitted: seed"}`), cli.ExitFailed, "the endpoint accepts no seed"},
-		"other request": {"/v1", "", "", answer(400, `{"error":{"message":"Unsupported parameter: 'max_tokens'"}}`), cli.ExitFailed, "the endpoint does not accept the request; --dry-run prints it"},
-		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "does not conform to the Ollama API: the answer contains no text; use --api"},
+		"other request": {"/v1", "", "", answer(400, `{"error":{"message":"Unsupported parameter: 'max_tokens'"}}`), cli.ExitFailed, "the endpoint does not accept the request; to see the request, run the command with --dry-run"},
+		"other shape":   {"", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "does not conform to the Ollama API: the response contains no text; use --api"},
 		"no JSON":       {"/v1", "", "", answer(200, `<html>`), cli.ExitFailed, "does not conform to the OpenAI API: invalid JSON"},
-		"no choice":     {"/v1", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "the answer contains no text"},
+		"no choice":     {"/v1", "", "", answer(200, `{"choices":[]}`), cli.ExitFailed, "the response contains no text"},
 		"half a pair":   {"", "", "", answer(200, `{"response":"\ud800"}`), cli.ExitFailed, "an unpaired surrogate"},
 		"many values":   {"", "", "", answer(200, `{"context":[`+strings.Repeat("1,", 1<<20)+`1]}`), cli.ExitFailed, "does not conform to the Ollama API"},
 		"too long":      {"", "", "", answer(200, `{"response":"`+strings.Repeat("x", 4<<20)+`"}`), cli.ExitFailed, "is longer than 4194304 bytes"},

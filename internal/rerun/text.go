@@ -16,7 +16,7 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "POST %s\nContent-Type: application/json\n", r.URL)
 	if to.APIKey != "" {
-		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", to.APIKeyEnv)
+		fmt.Fprintf(&text, "Authorization: Bearer $%s\n", to.APIKeyEnvVar)
 	}
 	text.WriteByte('\n')
 	if err := cli.PrintJSON(&text, r.Body); err != nil {
@@ -29,8 +29,8 @@ func (r *Request) WriteText(out io.Writer, to *Endpoint) error {
 // Cells returns the cells of a table row that describes the run. They contain the event, whether
 // the output equals the recorded output, the output's hash, and the cause.
 func (r *Run) Cells() []string {
-	equal, cause := "no", cli.NoValue
-	if r.EqualOutput {
+	equal, cause := "no", cli.NoValueCell
+	if r.OutputMatches {
 		equal = "yes"
 	}
 	if r.Cause != "" {

@@ -14,7 +14,7 @@ import (
 func TestRequestAsText(t *testing.T) {
 	var out bytes.Buffer
 	request := &rerun.Request{URL: "http://127.0.0.1/v1", Body: []byte(`{"seed":7}`)}
-	require.NoError(t, request.WriteText(&out, &rerun.Endpoint{APIKey: "secret", APIKeyEnv: "OTHER"}))
+	require.NoError(t, request.WriteText(&out, &rerun.Endpoint{APIKey: "secret", APIKeyEnvVar: "OTHER"}))
 	require.Equal(t, "POST http://127.0.0.1/v1\nContent-Type: application/json\nAuthorization: Bearer $OTHER\n\n{\n  \"seed\": 7\n}\n", out.String())
 	out.Reset()
 	require.NoError(t, request.WriteText(&out, new(rerun.Endpoint)))
@@ -35,5 +35,5 @@ func TestReportAsText(t *testing.T) {
 
 func TestRunAsCells(t *testing.T) {
 	require.Equal(t, []string{"7", "no", "ab", "seed"}, (&rerun.Run{Seq: 7, OutputHash: "ab", Cause: "seed"}).Cells())
-	require.Equal(t, []string{"7", "yes", "ab", "-"}, (&rerun.Run{Seq: 7, OutputHash: "ab", EqualOutput: true}).Cells())
+	require.Equal(t, []string{"7", "yes", "ab", "-"}, (&rerun.Run{Seq: 7, OutputHash: "ab", OutputMatches: true}).Cells())
 }

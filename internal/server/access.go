@@ -49,15 +49,15 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		}
 	}
 	switch certificates := len(rules.MTLS) > 0; {
-	case certificates && config.TLSClientCA == "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "access-file %s: the mtls rules require --tls-client-ca (the CA that signs client certificates)", config.AccessFile)
-	case !certificates && config.TLSClientCA != "":
-		return gate{}, cli.Exitf(cli.ExitUsage, "tls-client-ca: no rule grants access to client certificates; add mtls rules to --access-file")
+	case certificates && config.TLSClientCAFile == "":
+		return gate{}, cli.ExitErrorf(cli.ExitUsage, "access-file %s: the mtls rules require --tls-client-ca (the CA that signs client certificates)", config.AccessFile)
+	case !certificates && config.TLSClientCAFile != "":
+		return gate{}, cli.ExitErrorf(cli.ExitUsage, "tls-client-ca: no rule grants access to client certificates; add mtls rules to --access-file")
 	}
 	log = log.With("part", "access")
 	var g gate
-	about := access.Config{Dir: datadir.TokenFolder(config.DataDir), Rules: rules, Log: log}
-	if config.TLSCert != "" {
+	about := access.Config{Dir: datadir.TokenFolder(config.DataDir), Rules: rules, Logger: log}
+	if config.TLSCertFile != "" {
 		files, err := LoadTLSFiles(config, log)
 		if err != nil {
 			return gate{}, cli.FileStateErrorf("%w", err)
@@ -78,17 +78,17 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 	}
 	who, err := access.Open(about)
 	if errors.Is(err, fs.ErrPermission) {
-		return gate{}, cli.Exitf(cli.ExitFailed, "%w; run the server as the owner of the data folder", err)
+		return gate{}, cli.ExitErrorf(cli.ExitFailed, "%w; run the server as the owner of the data folder", err)
 	}
 	if err != nil {
 		return gate{}, cli.FileStateErrorf("%w", err)
 	}
-	for _, at := range [][2]string{{"listen", config.Listen}, {"otlp-grpc-listen", config.OTLPGRPCListen}} {
+	for _, at := range [][2]string{{"listen", config.ListenAddress}, {"otlp-grpc-listen", config.OTLPGRPCListenAddress}} {
 		host, _, _ := net.SplitHostPort(at[1])
 		if at[1] == "" || who.RequiresIdentity() || config.Insecure || cli.IsLoopback(host) {
 			continue
 		}
-		return gate{}, cli.Exitf(cli.ExitUsage, "%s: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
+		return gate{}, cli.ExitErrorf(cli.ExitUsage, "%s: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
 			"Create a token (colophon token create --help), write rules into --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure only if everyone on the network is allowed to do everything", at[0], at[1])
 	}
@@ -115,14 +115,14 @@ func (g gate) scheme() string {
 
 // describe returns the kinds of credentials that the server accepts, in words.
 func (g gate) describe(config Config) string {
-	host, _, _ := net.SplitHostPort(config.Listen)
+	host, _, _ := net.SplitHostPort(config.ListenAddress)
 	switch {
 	case g.who.RequiresIdentity():
 		return g.who.Summary()
 	case cli.IsLoopback(host):
-		return "none: only this machine can reach it"
+		return "none: only this machine can reach the server"
 	}
-	return "none: anyone who can reach it can do everything"
+	return "none: anyone who can reach the server can do everything"
 }
 
 // warn logs a warning if other machines can reach the address and the server requires no
@@ -132,7 +132,7 @@ func (g gate) warn(listen string, log *slog.Logger, address net.Addr) {
 	switch {
 	case cli.IsLoopback(host):
 	case !g.who.RequiresIdentity():
-		log.Warn("there is no authentication: anyone who can reach this address can write and read", "address", address.String())
+		log.Warn("there is no authentication: anyone who can reach this address can read and write the ledgers", "address", address.String())
 	case g.tls == nil:
 		log.Warn("tokens are sent unencrypted: set --tls-cert and --tls-key, or put a TLS proxy in front of the server", "address", address.String())
 	}

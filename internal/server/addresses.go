@@ -24,7 +24,7 @@ func openAddresses(config Config) (at addresses, err error) {
 	for _, one := range []struct {
 		address, flag string
 		listener      *net.Listener
-	}{{config.Listen, "listen", &at.server}, {config.MetricsListen, "metrics-listen", &at.metrics}, {config.OTLPGRPCListen, "otlp-grpc-listen", &at.grpc}} {
+	}{{config.ListenAddress, "listen", &at.server}, {config.MetricsListenAddress, "metrics-listen", &at.metrics}, {config.OTLPGRPCListenAddress, "otlp-grpc-listen", &at.grpc}} {
 		if one.address == "" {
 			continue
 		}
@@ -98,7 +98,7 @@ func listen(address, flag string) (net.Listener, error) {
 	}
 	listener, err := net.Listen(network, address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, cli.Exitf(cli.ExitFailed, "%s is in use by another program; stop that program or choose another address with --%s", address, flag)
+		return nil, cli.ExitErrorf(cli.ExitFailed, "%s is in use by another program; stop that program or choose another address with --%s", address, flag)
 	}
 	return listener, err
 }

@@ -21,10 +21,10 @@ func TestCachesOfAServer(t *testing.T) {
 		"a large machine":  {Config{}, 128 * gib, 2 * gib, 2 * gib},
 		"a limit":          {Config{}, gib, minCache, index.DefaultMemoryBytes},
 		"a container":      {Config{}, 8 * gib, gib / 2, gib / 2},
-		"what is set":      {Config{CacheSize: 1 << 20, IndexCacheSize: 300 << 20}, 64 * gib, 1 << 20, 300 << 20},
+		"what is set":      {Config{DatabaseCacheSize: 1 << 20, IndexCacheSize: 300 << 20}, 64 * gib, 1 << 20, 300 << 20},
 	} {
-		c := of.c.WithCaches(of.usable)
-		require.Equal(t, of.cache, c.CacheSize, name)
+		c := of.c.WithDefaultCacheSizes(of.usable)
+		require.Equal(t, of.cache, c.DatabaseCacheSize, name)
 		require.Equal(t, of.index, c.IndexCacheSize, name)
 	}
 }

@@ -37,19 +37,20 @@ type Config struct {
 	// StoreURL is the URL of a PostgreSQL database that contains the log instead of the folder db.
 	// The URL can contain a password.
 	StoreURL string `yaml:"store"`
-	// ReadOnly makes the server serve the ledgers in Store, or the copy at From, without writing
-	// anything there. Such a server needs no signing key.
+	// ReadOnly makes the server serve the ledgers in the database at StoreURL, or the copy at
+	// CopyURL, without writing anything there. Such a server needs no signing key.
 	ReadOnly bool `yaml:"read-only"`
-	// CopyURL is the URL of a ledger in a published copy. Key is the verifier key that the copy's log must
-	// have, or the name of a file that contains the key.
+	// CopyURL is the URL of a ledger in a published copy. CopyKey is the verifier key that the
+	// copy's log must have, or the name of a file that contains the key.
 	CopyURL string `yaml:"from"`
 	CopyKey string `yaml:"key"`
-	// TrustedKeys contains the keys that Key specifies.
+	// TrustedKeys contains the keys that CopyKey specifies.
 	TrustedKeys []*proofs.Verifier `yaml:"-"`
-	// Listen is the TCP address, host:port. Port 0 selects a free port.
-	Listen string `yaml:"listen"`
+	// ListenAddress is the TCP address, host:port. Port 0 selects a free port.
+	ListenAddress string `yaml:"listen"`
 	// AdvertiseAddress is the address, host:port or a URL, at which the other servers on the same
-	// store reach this one. It requires Store. If it is empty, the server advertises Listen.
+	// store reach this one. It requires StoreURL. If it is empty, the server advertises
+	// ListenAddress.
 	AdvertiseAddress string `yaml:"advertise"`
 	// IndexURLs lists URLs of servers with the same log, separated by commas. If the index is missing or
 	// far behind its log, it starts as a copy of the first server's index. The other servers' indexes
@@ -65,25 +66,27 @@ type Config struct {
 	// AccessFile is the name of the file that defines what OpenID Connect tokens and client
 	// certificates are allowed to do (access.Rules). API tokens do not need this file.
 	AccessFile string `yaml:"access-file"`
-	// TLSCert names a PEM file with the server's certificate, followed by any intermediate
-	// certificates. TLSKey names a PEM file with its key. The server reloads the files when they
-	// change.
-	TLSCert string `yaml:"tls-cert"`
-	TLSKey  string `yaml:"tls-key"`
-	// TLSClientCA names a PEM file that contains the authorities that sign client certificates.
-	TLSClientCA string `yaml:"tls-client-ca"`
+	// TLSCertFile names a PEM file with the server's certificate, followed by any intermediate
+	// certificates. TLSKeyFile names a PEM file with its key. The server reloads the files when
+	// they change.
+	TLSCertFile string `yaml:"tls-cert"`
+	TLSKeyFile  string `yaml:"tls-key"`
+	// TLSClientCAFile names a PEM file that contains the authorities that sign client certificates.
+	TLSClientCAFile string `yaml:"tls-client-ca"`
 	// AllowedHosts lists the host names that a server without authentication accepts, in addition to
 	// localhost and loopback addresses. If it is empty, any name is accepted, unless the server
 	// listens on a loopback address.
 	AllowedHosts HostNames `yaml:"allow-host"`
-	// MetricsListen is a separate address for /metrics, host:port, without authentication. If
-	// it is empty, Listen serves /metrics.
-	MetricsListen string `yaml:"metrics-listen"`
-	// OTLPGRPCListen is the address, host:port, on which OTLP is served over gRPC, with the same access
-	// rules, certificates, and limits as on Listen. If it is empty, OTLP is served over HTTP only.
-	OTLPGRPCListen string `yaml:"otlp-grpc-listen"`
-	// Pprof makes MetricsListen also serve profiles of the process under /debug/pprof.
-	Pprof bool `yaml:"pprof"`
+	// MetricsListenAddress is a separate address for /metrics, host:port, without authentication.
+	// If it is empty, the server serves /metrics on ListenAddress.
+	MetricsListenAddress string `yaml:"metrics-listen"`
+	// OTLPGRPCListenAddress is the address, host:port, on which OTLP is served over gRPC, with the
+	// same access rules, certificates, and limits as on ListenAddress. If it is empty, OTLP is
+	// served over HTTP only.
+	OTLPGRPCListenAddress string `yaml:"otlp-grpc-listen"`
+	// If ServePprof is true, the server also serves profiles of the process on
+	// MetricsListenAddress, under /debug/pprof.
+	ServePprof bool `yaml:"pprof"`
 	// LogFormat is text or json. The log goes to standard error.
 	LogFormat string `yaml:"log-format"`
 	// LogLevel is the lowest level that is logged: debug, info, warn, or error.
@@ -91,9 +94,10 @@ type Config struct {
 	// MinFreeSpace is the amount of free disk space, in bytes, below which writes are refused with
 	// status 503. 0 means 5 % of the file system, but at least 32 MiB and at most 1 GiB.
 	MinFreeSpace size.Bytes `yaml:"min-free-space"`
-	// CacheSize is the size of the database's cache for uncompressed blocks, in bytes. 0 means a
-	// sixteenth of the memory that the process can use, but at least 64 MiB and at most 2 GiB.
-	CacheSize size.Bytes `yaml:"cache"`
+	// DatabaseCacheSize is the size of the database's cache for uncompressed blocks, in bytes. 0
+	// means a sixteenth of the memory that the process can use, but at least 64 MiB and at most 2
+	// GiB.
+	DatabaseCacheSize size.Bytes `yaml:"cache"`
 	// IndexCacheSize is the amount of memory, in bytes, that the index uses for blocks, rows, and
 	// batches. 0 means a sixteenth of the memory that the process can use, but at least 256 MiB and
 	// at most 2 GiB.
@@ -115,7 +119,7 @@ type Config struct {
 
 func (c Config) WithDefaults() Config {
 	setDefault(&c.DataDir, "data")
-	setDefault(&c.Listen, "127.0.0.1:8080")
+	setDefault(&c.ListenAddress, "127.0.0.1:8080")
 	setDefault(&c.LogFormat, "text")
 	setDefault(&c.ShutdownTimeout, 15*time.Second)
 	setDefault(&c.PublishInterval, publish.DefaultInterval)
@@ -133,15 +137,15 @@ func setDefault[T comparable](to *T, value T) {
 
 // validate checks the settings. The error says which setting is wrong and how to correct it.
 func (c Config) validate() error {
-	_, port, err := net.SplitHostPort(c.Listen)
+	_, port, err := net.SplitHostPort(c.ListenAddress)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("listen: %w; write host:port, like 127.0.0.1:8080", err)
+		return fmt.Errorf("listen: %w; write host:port, such as 127.0.0.1:8080", err)
 	case c.StoreURL != "" && !postgres.IsURL(c.StoreURL):
-		return errors.New("store: the value is not the URL of a PostgreSQL database, like postgres://colophon@db.example.org/colophon")
+		return errors.New("store: the value is not the URL of a PostgreSQL database, such as postgres://colophon@db.example.org/colophon")
 	case c.ReadOnly && c.StoreURL == "" && c.CopyURL == "":
 		return errors.New("read-only: specify what to serve: --store URL, or --from URL for a published copy")
 	case c.CopyURL != "" && (!c.ReadOnly || c.StoreURL != ""):
@@ -155,10 +159,10 @@ func (c Config) validate() error {
 	case c.AdvertiseAddress != "" && c.StoreURL == "":
 		return errors.New("advertise: this setting has no effect without --store; omit it")
 	case c.AdvertiseAddress != "" && advertised(c.AdvertiseAddress, "http") == "":
-		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, like https://node1.example.org:8443", c.AdvertiseAddress)
-	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return fmt.Errorf("advertise: %q is neither host:port nor the URL of a server, such as https://node1.example.org:8443", c.AdvertiseAddress)
+	case (c.TLSCertFile == "") != (c.TLSKeyFile == ""):
 		return errors.New("tls-cert and tls-key: set both or neither")
-	case c.TLSClientCA != "" && c.TLSCert == "":
+	case c.TLSClientCAFile != "" && c.TLSCertFile == "":
 		return errors.New("tls-client-ca: set tls-cert and tls-key too")
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return fmt.Errorf("log-format: invalid value %q; use text or json", c.LogFormat)
@@ -190,31 +194,31 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // Bind defines a flag for each setting.
 func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.DataDir, "data", c.DataDir, "`folder` for the database and the keys; created if it does not exist")
-	flags.StringVar(&c.StoreURL, "store", c.StoreURL, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. Put a password into COLOPHON_STORE, never on the command line")
+	flags.StringVar(&c.StoreURL, "store", c.StoreURL, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. If the URL contains a password, put the URL in COLOPHON_STORE, never on the command line")
 	flags.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "serve the ledgers of --store, or the published copy at --from, without writing or signing anything")
-	flags.StringVar(&c.CopyURL, "from", c.CopyURL, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or that of a web server")
-	flags.StringVar(&c.CopyKey, "key", c.CopyKey, "verifier `key` that the log at --from must have, or a file with it")
-	flags.StringVar(&c.Listen, "listen", c.Listen, "`address` to listen on, host:port; port 0 selects a free port")
-	flags.StringVar(&c.AdvertiseAddress, "advertise", c.AdvertiseAddress, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default --listen")
-	flags.StringVar(&c.IndexURLs, "index-from", c.IndexURLs, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first, if the others have the same rows")
-	flags.StringVar(&c.IndexTokenFile, "index-token-file", c.IndexTokenFile, "`file` with the token for --index-from; default: COLOPHON_TOKEN, if set, is the token itself")
+	flags.StringVar(&c.CopyURL, "from", c.CopyURL, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or the URL of the ledger on a web server")
+	flags.StringVar(&c.CopyKey, "key", c.CopyKey, "verifier `key` that the log at --from must have, or a file that contains the key")
+	flags.StringVar(&c.ListenAddress, "listen", c.ListenAddress, "`address` to listen on, host:port; port 0 selects a free port")
+	flags.StringVar(&c.AdvertiseAddress, "advertise", c.AdvertiseAddress, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default: the address in --listen")
+	flags.StringVar(&c.IndexURLs, "index-from", c.IndexURLs, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first server, if the other servers have the same rows")
+	flags.StringVar(&c.IndexTokenFile, "index-token-file", c.IndexTokenFile, "`file` that contains the token for --index-from; default: the token in the environment variable COLOPHON_TOKEN, if it is set")
 	flags.StringVar(&c.IndexCAFile, "index-ca-file", c.IndexCAFile, "PEM `file` of the CAs to trust for --index-from in place of the system's")
 	flags.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow an address that other machines can reach, without authentication")
 	flags.StringVar(&c.AccessFile, "access-file", c.AccessFile, "YAML `file` that says what OpenID Connect tokens and client certificates may do")
-	flags.StringVar(&c.TLSCert, "tls-cert", c.TLSCert, "PEM `file` of the server's certificate; with it, the server uses https")
-	flags.StringVar(&c.TLSKey, "tls-key", c.TLSKey, "PEM `file` of the certificate's key")
-	flags.StringVar(&c.TLSClientCA, "tls-client-ca", c.TLSClientCA, "PEM `file` of the CAs that sign client certificates")
+	flags.StringVar(&c.TLSCertFile, "tls-cert", c.TLSCertFile, "PEM `file` of the server's certificate; with it, the server uses https")
+	flags.StringVar(&c.TLSKeyFile, "tls-key", c.TLSKeyFile, "PEM `file` of the certificate's key")
+	flags.StringVar(&c.TLSClientCAFile, "tls-client-ca", c.TLSClientCAFile, "PEM `file` of the CAs that sign client certificates")
 	flags.TextVar(&c.AllowedHosts, "allow-host", c.AllowedHosts, "`names`, separated by commas, that a server without authentication accepts in the Host header in addition to localhost; default: none if it listens on loopback, otherwise any")
-	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "separate `address`, host:port, that serves /metrics without authentication")
-	flags.StringVar(&c.OTLPGRPCListen, "otlp-grpc-listen", c.OTLPGRPCListen, "`address`, host:port, that serves OTLP over gRPC, usually with port 4317; default: OTLP over HTTP only, on --listen")
-	flags.BoolVar(&c.Pprof, "pprof", c.Pprof, "serve /debug/pprof on --metrics-listen")
+	flags.StringVar(&c.MetricsListenAddress, "metrics-listen", c.MetricsListenAddress, "separate `address`, host:port, that serves /metrics without authentication")
+	flags.StringVar(&c.OTLPGRPCListenAddress, "otlp-grpc-listen", c.OTLPGRPCListenAddress, "`address`, host:port, that serves OTLP over gRPC, usually with port 4317; default: OTLP over HTTP only, on --listen")
+	flags.BoolVar(&c.ServePprof, "pprof", c.ServePprof, "serve /debug/pprof on --metrics-listen")
 	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "`format` of the log on stderr: text or json")
 	flags.TextVar(&c.LogLevel, "log-level", c.LogLevel, "lowest `level` that is logged: debug, info, warn, or error")
-	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which writes get 503; 0 means 5 %, 32MiB to 1GiB")
-	flags.TextVar(&c.CacheSize, "cache", c.CacheSize, "`size` of the database's block cache; 0 means a sixteenth of the memory, 64MiB to 2GiB")
-	flags.TextVar(&c.IndexCacheSize, "index-cache", c.IndexCacheSize, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, 256MiB to 2GiB")
+	flags.TextVar(&c.MinFreeSpace, "min-free-space", c.MinFreeSpace, "`size` of free disk space below which the server refuses writes with status 503; 0 means 5 % of the file system, but at least 32MiB and at most 1GiB")
+	flags.TextVar(&c.DatabaseCacheSize, "cache", c.DatabaseCacheSize, "`size` of the database's block cache; 0 means a sixteenth of the memory, but at least 64MiB and at most 2GiB")
+	flags.TextVar(&c.IndexCacheSize, "index-cache", c.IndexCacheSize, "`size` of what the index keeps in memory: blocks, rows, and batches; 0 means a sixteenth of the memory, but at least 256MiB and at most 2GiB")
 	flags.DurationVar(&c.ShutdownTimeout, "shutdown-limit", c.ShutdownTimeout, "`time` that a shutdown waits for requests in progress")
-	flags.StringVar(&c.WebhooksFile, "webhooks", c.WebhooksFile, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and trouble")
+	flags.StringVar(&c.WebhooksFile, "webhooks", c.WebhooksFile, "YAML `file` with the receivers of messages about mismatches, drift, stale citations, gaps, and index problems")
 	c.Settings.Bind(flags)
 	c.ServerLimits.Bind(flags)
 }
@@ -239,7 +243,7 @@ func ResolveConfig(path string, env func(string) (string, bool), given *pflag.Fl
 		name := "COLOPHON_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if value, set := env(name); set && value != "" {
 			if err := flags.Set(f.Name, value); err != nil {
-				errs = append(errs, cli.ExplainVariableError(name, err))
+				errs = append(errs, cli.ExplainEnvError(name, err))
 			}
 		}
 	})
@@ -286,10 +290,10 @@ func (c *Config) readFile(path string) error {
 // ledger of a million records needs a cache of more than 1 GiB.
 const minCache = 64 << 20
 
-// WithCaches returns c with a default size for each cache whose size is not configured. The default
-// is a share of usable, which is the usable memory in bytes.
-func (c Config) WithCaches(usable uint64) Config {
-	setDefault(&c.CacheSize, size.Bytes(memory.CacheSize(usable, 16, minCache)))
+// WithDefaultCacheSizes returns c with a default size for each cache whose size is not configured.
+// The default is a share of usable, which is the usable memory in bytes.
+func (c Config) WithDefaultCacheSizes(usable uint64) Config {
+	setDefault(&c.DatabaseCacheSize, size.Bytes(memory.CacheSize(usable, 16, minCache)))
 	setDefault(&c.IndexCacheSize, size.Bytes(memory.CacheSize(usable, 16, index.DefaultMemoryBytes)))
 	return c
 }

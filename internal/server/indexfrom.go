@@ -26,7 +26,7 @@ func (c Config) indexServers() []string {
 func (c Config) checkIndexFrom() error {
 	for _, url := range c.indexServers() {
 		if !strings.Contains(url, "://") || advertised(url, "") == "" {
-			return fmt.Errorf("index-from: %q is not the URL of a server, like https://node1.example.org:8443", url)
+			return fmt.Errorf("index-from: %q is not the URL of a server, such as https://node1.example.org:8443", url)
 		}
 	}
 	if c.IndexURLs == "" && (c.IndexTokenFile != "" || c.IndexCAFile != "") {
@@ -49,7 +49,7 @@ func (n *Node) configureIndexFetch(c *cli.Console, config Config) error {
 		}
 		f.Servers = append(f.Servers, indexfetch.Server{URL: s.URL, Client: s.Client})
 	}
-	n.Index.SetFetchFunc(f.Fetch)
+	n.Index.SetSnapshotFetchFunc(f.Fetch)
 	return nil
 }
 

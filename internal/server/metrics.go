@@ -50,7 +50,7 @@ func (s storageCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	var age time.Duration
 	if m.PendingErasures.Count > 0 {
-		age = max(0, time.Since(m.PendingErasures.Oldest)) // negative if the clock was set back
+		age = max(0, time.Since(m.PendingErasures.OldestTime)) // negative if the clock was set back
 	}
 	ch <- prometheus.MustNewConstMetric(erasures, prometheus.GaugeValue, float64(m.PendingErasures.Count))
 	ch <- prometheus.MustNewConstMetric(erasuresAge, prometheus.GaugeValue, age.Seconds())

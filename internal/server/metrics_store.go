@@ -13,9 +13,9 @@ import (
 
 // Metrics of a PostgreSQL database (docs/servers.md).
 var (
-	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes whose outcome the database did not confirm at first, so that the server had to read it.", nil, nil)
+	unanswered      = prometheus.NewDesc("colophon_storage_unanswered_writes_total", "Writes whose outcome the database did not confirm at first, so that the server had to look up the outcome.", nil, nil)
 	connections     = prometheus.NewDesc("colophon_storage_connections", "Connections to the database in use.", []string{"pool"}, nil)
-	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Largest number of connections to the database.", []string{"pool"}, nil)
+	connectionsMost = prometheus.NewDesc("colophon_storage_connections_limit", "Maximum number of connections to the database.", []string{"pool"}, nil)
 	connectionsWait = prometheus.NewDesc("colophon_storage_connection_wait_seconds_total", "Total time that operations have waited for a connection to the database.", []string{"pool"}, nil)
 )
 
@@ -45,7 +45,7 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 	m := d.database.Metrics()
 	ch <- prometheus.MustNewConstMetric(unanswered, prometheus.CounterValue, float64(m.UnansweredWrites))
 	for name, pool := range map[string]postgres.PoolMetrics{"read": m.ReadPool, "write": m.WritePool} {
-		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(pool.InUse), name)
+		ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(pool.ConnsInUse), name)
 		ch <- prometheus.MustNewConstMetric(connectionsMost, prometheus.GaugeValue, float64(pool.MaxConns), name)
 		ch <- prometheus.MustNewConstMetric(connectionsWait, prometheus.CounterValue, pool.WaitTime.Seconds(), name)
 	}

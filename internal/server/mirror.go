@@ -15,7 +15,8 @@ import (
 	"colophon/storage/pebble"
 )
 
-// openMirror opens a data folder for the log that is loaded from the published copy at config.From.
+// openMirror opens a data folder for the log that is loaded from the published copy at
+// config.CopyURL.
 func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckPublishedCopy(config.DataDir); err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 		Dir:              datadir.PublishedCopyFolder(config.DataDir),
 		Logger:           log.With("part", "storage"),
 		MinFreeBytes:     uint64(config.MinFreeSpace),
-		CacheBytes:       int64(config.CacheSize),
+		CacheBytes:       int64(config.DatabaseCacheSize),
 		ReadOnlyWhenFull: true,
 	})
 	if err != nil {
@@ -53,7 +54,7 @@ func openMirror(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 // damaged, it can be removed and loaded again.
 func explainMirror(err error, data string) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return cli.Exitf(cli.ExitDamaged, "%w\nRemove %s, and restart the server to load the copy again", err, datadir.PublishedCopyFolder(data))
+		return cli.ExitErrorf(cli.ExitDamaged, "%w\nRemove %s, and restart the server to load the copy again", err, datadir.PublishedCopyFolder(data))
 	}
 	return datadir.ExplainOpenError(err, data)
 }
@@ -67,13 +68,13 @@ func (n *Node) checkMirror(ctx context.Context, at logurl.Address) error {
 	}
 	for _, info := range all {
 		if info.Name != at.Ledger {
-			return cli.Exitf(cli.ExitUsage, "the data folder contains a copy of ledger %q, but --from names ledger %q; name another folder with --data", info.Name, at.Ledger)
+			return cli.ExitErrorf(cli.ExitUsage, "the data folder contains a copy of ledger %q, but --from names ledger %q; name another folder with --data", info.Name, at.Ledger)
 		}
 	}
 	return nil
 }
 
-// follow starts following the copy at config.From, if it is set. The returned function stops it.
+// follow starts following the copy at config.CopyURL, if it is set. The returned function stops it.
 func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) (end func(), err error) {
 	if n.loaded == nil {
 		return func() {}, nil
@@ -86,9 +87,9 @@ func (n *Node) follow(ctx context.Context, config Config, metrics *api.Metrics) 
 	if err != nil {
 		return nil, err
 	}
-	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{Source: from, Ledger: at.Ledger, CopyURL: config.CopyURL, Keys: config.TrustedKeys, Log: n.log.With("part", "mirror")})
+	n.mirror, err = mirror.New(ctx, n.loaded, n.Host, mirror.Options{Source: from, Ledger: at.Ledger, CopyURL: config.CopyURL, Keys: config.TrustedKeys, Logger: n.log.With("part", "mirror")})
 	if errors.Is(err, mirror.ErrKeyMismatch) {
-		return nil, cli.Exitf(cli.ExitUsage, "%w; pass the log's key with --key if you trust it, or name another folder with --data", err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "%w; pass the log's key with --key if you trust it, or name another folder with --data", err)
 	}
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type Node struct {
 	log      *slog.Logger
 	loaded   *mirror.Database // the log that is loaded from a published copy; nil unless Config.CopyURL is set
 	mirror   *mirror.Mirror   // follows the published copy while the server is serving; otherwise nil
-	made     datadir.CreatedFolder
+	made     datadir.Creation
 	// madeDefault is true if this process created the ledger "default".
 	madeDefault bool
 	version     string // version of the program, shown in the banner and by the API
@@ -48,10 +48,10 @@ type Node struct {
 	bannerPrinted bool
 }
 
-// Open opens the data folder. The first start creates the folder and the ledger "default". If Open
-// fails because the disk is full, or fails after it opened a database without ledgers, it removes
-// the folders that it created.
-func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
+// OpenNode opens the data folder. The first start creates the folder and the ledger "default". If
+// OpenNode fails because the disk is full, or fails after it opened a database without ledgers, it
+// removes the folders that it created.
+func OpenNode(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if config.CopyURL != "" {
 		return openMirror(ctx, config, keys, log)
 	}
@@ -61,26 +61,26 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 	switch {
 	case config.StoreURL != "":
 		return openShared(ctx, config, keys, log)
-	case datadir.HasStoreMarker(config.DataDir):
-		return nil, datadir.OtherDatabaseError(config.DataDir)
+	case datadir.HasExternalStore(config.DataDir):
+		return nil, datadir.ExternalStoreError(config.DataDir)
 	}
 	made, err := datadir.Create(config.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	database, err := pebble.Open(ctx, pebble.Config{
-		Dir:              datadir.DatabaseFolder(config.DataDir),
-		Logger:           log.With("part", "storage"),
-		MinFreeBytes:     uint64(config.MinFreeSpace),
-		CacheBytes:       int64(config.CacheSize),
-		RemoveCopies:     datadir.SnapshotFolderOf(config.DataDir).RemoveLeftover,
-		ReadOnlyWhenFull: true,
+		Dir:                datadir.DatabaseFolder(config.DataDir),
+		Logger:             log.With("part", "storage"),
+		MinFreeBytes:       uint64(config.MinFreeSpace),
+		CacheBytes:         int64(config.DatabaseCacheSize),
+		RemoveUnusedCopies: datadir.SnapshotFolderOf(config.DataDir).RemoveLeftoverCopy,
+		ReadOnlyWhenFull:   true,
 	})
 	if errors.Is(err, storage.ErrDamaged) {
-		return nil, cli.Exitf(cli.ExitDamaged, "%w\nNothing was changed. The read error may be temporary, so start the server again; if the error persists, restore the folder from a backup", err)
+		return nil, cli.ExitErrorf(cli.ExitDamaged, "%w\nNothing was changed. The read error may be temporary, so start the server again; if the error persists, restore the data folder from a backup", err)
 	}
 	if errors.Is(err, storage.ErrNoSpace) {
-		return nil, errors.Join(datadir.ExplainOpenError(err, config.DataDir), made.Remove())
+		return nil, errors.Join(datadir.ExplainOpenError(err, config.DataDir), made.Undo())
 	}
 	if err != nil {
 		return nil, datadir.ExplainOpenError(err, config.DataDir)
@@ -90,7 +90,7 @@ func Open(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Lo
 		unused := n.Host == nil || len(n.Host.Ledgers()) == 0
 		err = errors.Join(datadir.ExplainOpenError(err, config.DataDir), n.Close())
 		if unused {
-			err = errors.Join(err, made.Remove())
+			err = errors.Join(err, made.Undo())
 		}
 		return nil, err
 	}
@@ -107,13 +107,13 @@ func makeSpool(data string) error {
 // if necessary.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Clock: clock, Logger: n.log.With("ledger", name), HighWaterMarks: datadir.MarkFiles(config.DataDir), MarkOnStandby: config.ReadOnly && n.remote != nil, Fatal: n.fatal(name)}
+		return ledger.Config{Clock: clock, Logger: n.log.With("ledger", name), HighWaterMarks: datadir.HighWaterMarkFiles(config.DataDir), EnableStandbyMark: config.ReadOnly && n.remote != nil, OnFatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.DataDir); err != nil && !n.fullBy(err) {
-		return fmt.Errorf("creating a folder for unread results: %w", err)
+		return fmt.Errorf("creating the folder for batch results: %w", err)
 	}
 	if err := datadir.SnapshotFolderOf(config.DataDir).Reset(); err != nil && !errors.Is(err, storage.ErrInUse) && !n.fullBy(err) {
-		return fmt.Errorf("creating a folder for copies: %w", err)
+		return fmt.Errorf("creating the folder for backup snapshots: %w", err)
 	}
 	if err := n.openArchive(ctx, config); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (e
 	if err := n.makeDefault(ctx, config); err != nil {
 		return err
 	}
-	n.Index, err = query.OpenIndex(index.Config{Dir: datadir.IndexFolder(config.DataDir), Log: n.log.With("part", "index"), MemoryBytes: int64(config.IndexCacheSize), ReadOnly: n.readOnly()})
+	n.Index, err = query.OpenIndex(index.Config{Dir: datadir.IndexFolder(config.DataDir), Logger: n.log.With("part", "index"), MemoryBytes: int64(config.IndexCacheSize), ReadOnly: n.readOnly()})
 	return err
 }
 
@@ -151,7 +151,7 @@ func (n *Node) makeDefault(ctx context.Context, config Config) error {
 func (n *Node) Close() error {
 	var errs []error
 	if n.cluster != nil {
-		n.cluster.FinishSteps()
+		n.cluster.FinishRoleChanges()
 	}
 	if n.Index != nil {
 		errs = append(errs, n.Index.Close())

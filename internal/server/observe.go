@@ -22,7 +22,7 @@ import (
 func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metrics *api.Metrics, underWay sync.Locker) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", WithLock(metrics.Handler(), underWay))
-	if config.Pprof {
+	if config.ServePprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -58,22 +58,22 @@ func checkHost(hosts api.AllowedHosts, handler http.Handler) http.Handler {
 
 // checkObservation checks the settings for metrics and profiles.
 func (c Config) checkObservation() error {
-	if c.MetricsListen == "" {
-		if c.Pprof {
+	if c.MetricsListenAddress == "" {
+		if c.ServePprof {
 			return errors.New("pprof: profiles need a separate address: set metrics-listen, for example to 127.0.0.1:9464")
 		}
 		return nil
 	}
-	host, port, err := net.SplitHostPort(c.MetricsListen)
+	host, port, err := net.SplitHostPort(c.MetricsListenAddress)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("metrics-listen: %w; write host:port, like 127.0.0.1:9464", err)
-	case c.Pprof && !c.Insecure && !cli.IsLoopback(host):
+		return fmt.Errorf("metrics-listen: %w; write host:port, such as 127.0.0.1:9464", err)
+	case c.ServePprof && !c.Insecure && !cli.IsLoopback(host):
 		return fmt.Errorf("pprof: %s can be reached from other machines, and profiles show data from the server's memory: "+
-			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see that data", c.MetricsListen)
+			"listen on 127.0.0.1, or pass --insecure only if everyone on the network is allowed to see that data", c.MetricsListenAddress)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	}
 	for name := range strings.SplitSeq(string(text), ",") {
 		if name = strings.TrimSpace(name); !hostForm.MatchString(name) {
-			return fmt.Errorf("%q is not a host name; write it without scheme and port; separate several names with commas", name)
+			return fmt.Errorf("%q is not a host name; write the name without a scheme or a port; separate several names with commas", name)
 		}
 		*h = append(*h, name)
 	}

@@ -13,15 +13,15 @@ import (
 
 // checkOTLP checks the address for OTLP over gRPC.
 func (c Config) checkOTLP() error {
-	if c.OTLPGRPCListen == "" {
+	if c.OTLPGRPCListenAddress == "" {
 		return nil
 	}
-	_, port, err := net.SplitHostPort(c.OTLPGRPCListen)
+	_, port, err := net.SplitHostPort(c.OTLPGRPCListenAddress)
 	if err == nil {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return fmt.Errorf("otlp-grpc-listen: %w; write host:port, like 127.0.0.1:4317", err)
+		return fmt.Errorf("otlp-grpc-listen: %w; write host:port, such as 127.0.0.1:4317", err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 // openArchive makes the database read old entries from the bucket if archiving is enabled. Otherwise,
 // it returns an error if a ledger has entries that exist only in a bucket.
 func (n *Node) openArchive(ctx context.Context, config Config) error {
-	if config.Archive {
+	if config.ArchiveOldEntries {
 		b, err := bucket.Open(config.BucketURL)
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
@@ -38,10 +38,10 @@ func (n *Node) openArchive(ctx context.Context, config Config) error {
 		}
 		archived, err := storage.ReadArchivedRange(ctx, store)
 		if err != nil {
-			return fmt.Errorf("reading which entries of ledger %q are archived: %w", info.Name, err)
+			return fmt.Errorf("looking up which entries of ledger %q are archived: %w", info.Name, err)
 		}
 		if archived.EndSeq > 0 {
-			return cli.Exitf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{ArchivedRange: archived})
+			return cli.ExitErrorf(cli.ExitUsage, "ledger %q: %w", info.Name, &storage.ArchivedError{ArchivedRange: archived})
 		}
 	}
 	return nil
@@ -62,7 +62,7 @@ func (n *Node) publish(settings publish.Settings, metrics *api.Metrics) (end fun
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	metrics.Register(publisher)
-	if err := n.Host.OnOpen(publisher.Open); err != nil {
+	if err := n.Host.OnOpen(publisher.AddLedger); err != nil {
 		publisher.Close()
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (n *Node) sendWebhooks(config Config, metrics *api.Metrics) (end func(), er
 	if n.cluster != nil {
 		writes = func(name string) bool { return n.Host.Status(name) == ledger.StatusWritable }
 	}
-	sender, err := webhook.New(webhook.Options{Hooks: hooks, Dir: datadir.WebhookFolder(config.DataDir), Log: n.log.With("part", "webhooks"), Follower: n.Index.Follower, WritesLedger: writes})
+	sender, err := webhook.New(webhook.Options{Hooks: hooks, CursorDir: datadir.WebhookFolder(config.DataDir), Logger: n.log.With("part", "webhooks"), Follower: n.Index.Follower, WritesLedger: writes})
 	if err != nil {
 		return nil, fmt.Errorf("webhooks: %w", err)
 	}

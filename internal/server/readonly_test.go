@@ -24,7 +24,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 	url := server.URL("search_path", schema)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
-	writer, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
+	writer, err := OpenNode(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	database, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
@@ -37,10 +37,10 @@ func TestReadOnlyOnAStore(t *testing.T) {
 
 	config = sharing(t, server.URL("search_path", schema, "user", "reader_"+schema))
 	config.ReadOnly = true
-	reader, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
+	reader, err := OpenNode(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
-	followError := reader.followError(config)
-	require.NoError(t, followError())
+	stalenessError := reader.stalenessError(config)
+	require.NoError(t, stalenessError())
 	l, err := reader.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)
 	require.Equal(t, ledger.StatusReadOnly, reader.Host.Status(ledger.DefaultName))
@@ -53,7 +53,7 @@ func TestReadOnlyOnAStore(t *testing.T) {
 			require.NoError(t, w.SetLogPublic(t.Context(), true))
 		}
 		change := writer.Host.RotateKey
-		if w.KeyHistory().OverlapKey() != nil {
+		if w.KeyHistory().OverlappingKey() != nil {
 			change = writer.Host.RetireKey
 		}
 		_, err = change(t.Context(), ledger.DefaultName, "test")
@@ -74,23 +74,23 @@ func TestReadOnlyOnAStore(t *testing.T) {
 		return elsewhere && address == ""
 	}, time.Minute, time.Millisecond)
 	require.Equal(t, ledger.StatusReadOnly, reader.Host.Status(ledger.DefaultName))
-	require.NoError(t, followError())
+	require.NoError(t, stalenessError())
 
 	// The reader refuses a head that does not extend the last head it served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 2")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return followError() != nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return stalenessError() != nil }, time.Minute, time.Millisecond)
 	require.Equal(t, uint64(4), l.Head().Size)
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET size = 4")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return followError() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return stalenessError() == nil }, time.Minute, time.Millisecond)
 	require.NoError(t, reader.Close())
 
 	// Even after a restart, the reader refuses a head that is older than the last head it served.
 	_, err = database.Exec(t.Context(), "UPDATE colophon_heads SET (size, tip, time, checkpoint) = ($1, $2, $3, $4)",
-		int64(before.Size), before.Tip[:], before.Time, before.Checkpoint)
+		int64(before.Size), before.Tip[:], before.TimeMicros, before.Checkpoint)
 	require.NoError(t, err)
-	_, err = Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
+	_, err = OpenNode(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.ErrorIs(t, err, highwater.ErrRollback)
 	require.ErrorContains(t, err, "This server has already served a newer log")
 	require.NoError(t, database.Close(t.Context()))
@@ -101,7 +101,7 @@ func TestReadOnlyTokens(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	first := sharing(t, url)
-	made, err := access.Store{Dir: datadir.TokenFolder(first.DataDir), Now: time.Now}.Create(access.TokenSpec{
+	made, err := access.TokenStore{Dir: datadir.TokenFolder(first.DataDir), Now: time.Now}.Create(access.TokenSpec{
 		Name: "t", Grants: []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), first, log)

@@ -47,9 +47,9 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 			return err
 		}
 	}
-	config = config.WithCaches(memory.UsableBytes())
+	config = config.WithDefaultCacheSizes(memory.UsableBytes())
 	defer reserveOffHeap(index.OffHeapBytes(int64(config.IndexCacheSize)))()
-	defer paceGarbage(c.Env)()
+	defer paceGarbage(c.LookupEnv)()
 	at, busy := openAddresses(config)
 	defer at.close()
 	if busy != nil && !datadir.HasDatabase(config.DataDir) {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	}
 	// Open the folder before reporting that the address is in use: a second server on the same
 	// folder must report that the folder is in use.
-	node, err := Open(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
+	node, err := OpenNode(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
 	if errors.Is(err, context.Canceled) {
 		return nil // the server was told to stop before it began to serve
 	}
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 		if err := node.Close(); err != nil {
 			return err
 		}
-		node, err = Open(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
+		node, err = OpenNode(ctx, config, datadir.SigningKeys(c, config.DataDir), log)
 		if errors.Is(err, context.Canceled) {
 			return nil // the server was told to stop before it began to serve again
 		}
@@ -137,10 +137,10 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	service, err := api.New(api.Config{
-		Host: n.Host, Index: n.Index, Log: n.log, Metrics: metrics, Version: n.version, Access: g.who,
-		AllowedHosts: api.AllowedHosts(config.AllowedHosts), NoMetricsRoute: config.MetricsListen != "",
+		Host: n.Host, Index: n.Index, Logger: n.log, Metrics: metrics, Version: n.version, Access: g.who,
+		AllowedHosts: api.AllowedHosts(config.AllowedHosts), NoMetricsRoute: config.MetricsListenAddress != "",
 		SpoolDir: datadir.SpoolFolder(config.DataDir), ServerLimits: config.ServerLimits,
-		Snapshot: snapshot, WriterAddress: n.writerAddress(), ReadOnly: config.ReadOnly, FollowError: n.followError(config),
+		Snapshot: snapshot, WriterURL: n.writerAddress(), ReadOnly: config.ReadOnly, StalenessError: n.stalenessError(config),
 	})
 	if err != nil {
 		return fmt.Errorf("creating the server: %w", err)
@@ -150,7 +150,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	defer endWebhooks()
-	openfiles.Check(config.ServerLimits, n.log)
+	openfiles.WarnIfLimitLow(config.ServerLimits, n.log)
 	server := service.HTTPServer()
 	var underWay sync.RWMutex // every request holds the read lock
 	server.Handler = WithLock(server.Handler, underWay.RLocker())
@@ -191,7 +191,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), config.ShutdownTimeout)
 	defer cancel()
 	if n.cluster != nil {
-		n.cluster.TransferLedgers(limited)
+		n.cluster.TransferLeases(limited)
 	}
 	if err := server.Shutdown(limited); err != nil {
 		n.log.Warn("closing the remaining connections", "reason", err)
@@ -236,7 +236,7 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 		fmt.Fprintf(table, "  copy\t%s\n", config.CopyURL)
 	}
 	if n.madeDefault {
-		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyNote(data))
+		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyBannerText(data))
 	}
 	for _, l := range n.Host.Ledgers() {
 		if err := l.CheckWritable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrLeaseNotHeld) {
@@ -255,12 +255,12 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if _, err = fmt.Fprintf(c.Out, "\nKeep the verifier key: with it `colophon verify` checks a receipt without this server.\n"); err != nil {
+	if _, err = fmt.Fprintf(c.Out, "\nKeep the verifier key: with it, `colophon verify` can check a receipt without this server.\n"); err != nil {
 		return err
 	}
-	g.warn(config.Listen, n.log, at.server.Addr())
+	g.warn(config.ListenAddress, n.log, at.server.Addr())
 	if at.grpc != nil {
-		g.warn(config.OTLPGRPCListen, n.log, at.grpc.Addr())
+		g.warn(config.OTLPGRPCListenAddress, n.log, at.grpc.Addr())
 	}
 	return nil
 }

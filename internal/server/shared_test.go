@@ -43,7 +43,7 @@ func TestServersShareTokens(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	one, two := sharing(t, url), sharing(t, url)
 	grants := []access.Grant{{Ledgers: []string{access.AllLedgers}, Scopes: access.ScopeRead}}
-	made, err := access.Store{Dir: datadir.TokenFolder(one.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "old", Grants: grants})
+	made, err := access.TokenStore{Dir: datadir.TokenFolder(one.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "old", Grants: grants})
 	require.NoError(t, err)
 	var gates []gate
 	for _, config := range []Config{one, two} {
@@ -54,7 +54,7 @@ func TestServersShareTokens(t *testing.T) {
 	}
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log})
 	require.NoError(t, err)
-	store := access.Store{SharedStore: database, Now: time.Now}
+	store := access.TokenStore{SharedStore: database, Now: time.Now}
 	fresh, err := store.Create(access.TokenSpec{Name: "fresh", Grants: grants})
 	require.NoError(t, err)
 	for _, g := range gates {
@@ -71,7 +71,7 @@ func TestServersShareTokens(t *testing.T) {
 
 	// A server does not start if its data folder has a token that the database does not know.
 	three := sharing(t, url)
-	_, err = access.Store{Dir: datadir.TokenFolder(three.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
+	_, err = access.TokenStore{Dir: datadir.TokenFolder(three.DataDir), Now: time.Now}.Create(access.TokenSpec{Name: "stranger", Grants: grants})
 	require.NoError(t, err)
 	_, err = openGate(t.Context(), three, log)
 	require.ErrorContains(t, err, `has token "stranger"`)
@@ -82,10 +82,10 @@ func TestServersShareSettings(t *testing.T) {
 	url := emptyURL(t)
 	log := slog.New(slog.DiscardHandler)
 	config := sharing(t, url)
-	one, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
+	one, err := OpenNode(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	config = sharing(t, url)
-	two, err := Open(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
+	two, err := OpenNode(t.Context(), config, datadir.KeyFiles(config.DataDir), log)
 	require.NoError(t, err)
 	first, err := one.Host.Ledger(ledger.DefaultName)
 	require.NoError(t, err)

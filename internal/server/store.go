@@ -24,17 +24,17 @@ import (
 	"colophon/storage/postgres"
 )
 
-// openShared opens a data folder whose log is in the database at config.Store. The folder contains the
-// signing keys, the high-water marks, and the index. Other servers, which have their own folders, share the
-// database.
+// openShared opens a data folder whose log is in the database at config.StoreURL. The folder
+// contains the signing keys, the high-water marks, and the index. Other servers, which have their
+// own folders, share the database.
 func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
 	if err := datadir.CheckNoDatabase(config.DataDir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(datadir.StoreMarkerFolder(config.DataDir), 0o700); err != nil {
+	if err := os.MkdirAll(datadir.ExternalStoreMarker(config.DataDir), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := folderlock.Take(datadir.StoreMarkerFolder(config.DataDir))
+	lock, err := folderlock.Take(datadir.ExternalStoreMarker(config.DataDir))
 	if err != nil {
 		return nil, datadir.ExplainOpenError(err, config.DataDir)
 	}
@@ -42,15 +42,15 @@ func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	self := postgres.Server{ID: id, Address: config.AdvertiseAddress}
-	database, err := postgres.Open(ctx, postgres.Config{URL: config.StoreURL, Logger: log.With("part", "storage"), Server: &self, ReadOnly: config.ReadOnly, RequirePrimary: true})
+	self := postgres.LedgerServer{ID: id, Address: config.AdvertiseAddress}
+	database, err := postgres.Open(ctx, postgres.Config{URL: config.StoreURL, Logger: log.With("part", "storage"), LedgerServer: &self, ReadOnly: config.ReadOnly, RequirePrimary: true})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	n := &Node{database: database, remote: database, lock: lock, log: log}
 	if err := n.open(ctx, config, keys); err != nil {
 		if config.ReadOnly && errors.Is(err, highwater.ErrRollback) {
-			err = cli.Exitf(cli.ExitDamaged, "%w\nThis server has already served a newer log, so it does not serve the older one. Find out which log is correct; to accept the log in the store, remove %s", err, datadir.MarkFiles(config.DataDir).Dir)
+			err = cli.ExitErrorf(cli.ExitDamaged, "%w\nThis server has already served a newer log, so it does not serve the older one. Find out which log is correct; to accept the log in the store, remove %s", err, datadir.HighWaterMarkFiles(config.DataDir).Dir)
 		}
 		return nil, errors.Join(datadir.ExplainOpenError(err, config.DataDir), n.Close())
 	}
@@ -58,12 +58,12 @@ func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 }
 
 // readOnly reports whether the database was opened for reading only because disk space was low.
-func (n *Node) readOnly() bool { return n.local != nil && n.local.ReadOnly() }
+func (n *Node) readOnly() bool { return n.local != nil && n.local.ForcedReadOnly() }
 
 // serverID returns the ID that identifies this server among the servers that share its database. It
 // is chosen at random on the first start. The caller must hold the lock on the folder.
 func serverID(data string) (string, error) {
-	path := filepath.Join(datadir.StoreMarkerFolder(data), "server")
+	path := filepath.Join(datadir.ExternalStoreMarker(data), "server")
 	text, err := safefile.ReadPrivate(path)
 	if err == nil && strings.TrimSpace(string(text)) != "" {
 		return strings.TrimSpace(string(text)), nil
@@ -116,14 +116,14 @@ func (n *Node) writerAddress() func(ledger string) (address string, ok bool) {
 	return n.cluster.WriterAddress
 }
 
-// followError returns a function that reports why a read-only server might show outdated ledgers. It returns
-// nil for a server that writes.
-func (n *Node) followError(config Config) func() error {
+// stalenessError returns a function that reports why a read-only server might show outdated
+// ledgers. It returns nil for a server that writes.
+func (n *Node) stalenessError(config Config) func() error {
 	switch {
 	case n.mirror != nil:
-		return n.mirror.FollowError
+		return n.mirror.StalenessError
 	case config.ReadOnly && n.cluster != nil:
-		return n.cluster.FollowError
+		return n.cluster.StalenessError
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ type tlsFiles struct {
 // whether they have changed. Because a certificate and its key are never replaced at the same
 // instant, an error in the new files is logged, and the last valid files stay in use.
 func LoadTLSFiles(config Config, log *slog.Logger) (*tlsFiles, error) {
-	f := &tlsFiles{cert: config.TLSCert, key: config.TLSKey, clientCA: config.TLSClientCA, log: log}
+	f := &tlsFiles{cert: config.TLSCertFile, key: config.TLSKeyFile, clientCA: config.TLSClientCAFile, log: log}
 	f.seen, f.looked = f.look(), time.Now()
 	return f, f.load()
 }

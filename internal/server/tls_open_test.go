@@ -57,7 +57,7 @@ func (o *openConnection) actor(fresh bool) (actor string, state *tls.ConnectionS
 func TestRevocationOnAnOpenConnection(t *testing.T) {
 	s := authority.New(t)
 	config := withCertificate(t, s, "server")
-	store := access.Store{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
+	store := access.TokenStore{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
 	made, err := store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
@@ -84,7 +84,7 @@ func TestRevocationOnAnOpenConnection(t *testing.T) {
 func TestAnAuthorityIsWithdrawn(t *testing.T) {
 	s, other := authority.New(t), authority.New(t)
 	config := withCertificate(t, s, "server")
-	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "clients.pem")
+	config.AccessFile, config.TLSClientCAFile = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "clients.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
 	s.WritePEM("clients.pem", "CERTIFICATE", s.Cert.Raw)

@@ -47,7 +47,7 @@ func (b *lockedBuffer) String() string {
 func withCertificate(t *testing.T, a *authority.Authority, name string) Config {
 	t.Helper()
 	config := Config{DataDir: filepath.Join(a.Dir, "data")}.WithDefaults()
-	config.TLSCert, config.TLSKey = a.IssueServer(name)
+	config.TLSCertFile, config.TLSKeyFile = a.IssueServer(name)
 	return config
 }
 
@@ -125,7 +125,7 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 		require.Equal(t, want, name)
 	}
 	serves("first")
-	first, err := os.ReadFile(config.TLSKey)
+	first, err := os.ReadFile(config.TLSKeyFile)
 	require.NoError(t, err)
 	withCertificate(t, s, "second")
 	serves("second")
@@ -134,16 +134,16 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 
 	// While the certificate and the key do not match, or one of the files is missing, the server continues
 	// to use the last valid pair.
-	second, err := os.ReadFile(config.TLSKey)
+	second, err := os.ReadFile(config.TLSKeyFile)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(config.TLSKey, first, 0o600))
+	require.NoError(t, os.WriteFile(config.TLSKeyFile, first, 0o600))
 	serves("second")
 	serves("second")
 	require.Equal(t, 1, strings.Count(log.String(), "cannot be used"), "the error must be logged only once")
-	require.NoError(t, os.Remove(config.TLSCert))
+	require.NoError(t, os.Remove(config.TLSCertFile))
 	serves("second")
 	require.Equal(t, 2, strings.Count(log.String(), "cannot be used"))
-	require.NoError(t, os.WriteFile(config.TLSKey, second, 0o600))
+	require.NoError(t, os.WriteFile(config.TLSKeyFile, second, 0o600))
 	withCertificate(t, s, "third")
 	serves("third")
 }
@@ -151,10 +151,10 @@ func TestChangedCertificatesAreReloaded(t *testing.T) {
 func TestClientCertificatesOpenTheGate(t *testing.T) {
 	s, other := authority.New(t), authority.New(t)
 	config := withCertificate(t, s, "server")
-	config.AccessFile, config.TLSClientCA = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "ca.pem")
+	config.AccessFile, config.TLSClientCAFile = filepath.Join(s.Dir, "access.yaml"), filepath.Join(s.Dir, "ca.pem")
 	const rules = "mtls:\n  - {subject: CN=pipeline, name: pipe, ledgers: [default], scopes: [write]}\n"
 	require.NoError(t, os.WriteFile(config.AccessFile, []byte(rules), 0o600))
-	config.Listen = "0.0.0.0:8080" // the test does not listen here; access rules permit a public address
+	config.ListenAddress = "0.0.0.0:8080" // the test does not listen here; access rules permit a public address
 	g, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Equal(t, "client certificates", g.describe(config))
@@ -171,10 +171,10 @@ func TestClientCertificatesOpenTheGate(t *testing.T) {
 	_, _, _, err = visit(t, url, &tls.Config{RootCAs: s.Roots(), GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }})
 	require.Error(t, err, "a certificate of another authority") // the message varies: the connection can be closed before the client reads the TLS alert
 
-	require.NoError(t, os.WriteFile(config.TLSClientCA, []byte("nothing"), 0o600))
+	require.NoError(t, os.WriteFile(config.TLSClientCAFile, []byte("nothing"), 0o600))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "the file has no PEM certificate")
-	require.NoError(t, os.Remove(config.TLSClientCA))
+	require.NoError(t, os.Remove(config.TLSClientCAFile))
 	_, err = openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "tls-client-ca: ")
 }
@@ -191,28 +191,28 @@ func TestTheGateSaysWhatIsOpen(t *testing.T) {
 		require.Equal(t, "http", g.scheme())
 		require.Equal(t, description, g.describe(config))
 		before := len(log.String())
-		g.warn(config.Listen, slog.New(slog.NewTextHandler(log, nil)), address)
+		g.warn(config.ListenAddress, slog.New(slog.NewTextHandler(log, nil)), address)
 		if logged := log.String()[before:]; warning == "" {
 			require.Empty(t, logged)
 		} else {
 			require.Contains(t, logged, warning)
 		}
 	}
-	says("none: only this machine can reach it", "")
-	config.Listen = "192.0.2.1:80"
+	says("none: only this machine can reach the server", "")
+	config.ListenAddress = "192.0.2.1:80"
 	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
 	require.ErrorContains(t, err, "listen: 192.0.2.1:80 can be reached from other machines, but there is no authentication")
 	config.Insecure = true
-	says("none: anyone who can reach it can do everything", "there is no authentication")
+	says("none: anyone who can reach the server can do everything", "there is no authentication")
 	config.Insecure = false
-	store := access.Store{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
+	store := access.TokenStore{Dir: datadir.TokenFolder(config.DataDir), Now: time.Now}
 	_, err = store.Create(access.TokenSpec{Name: "one", Grants: []access.Grant{{Ledgers: []string{"default"}, Scopes: access.ScopeRead}}})
 	require.NoError(t, err)
 	says("1 token", "tokens are sent unencrypted")
 	_, err = store.Revoke("one")
 	require.NoError(t, err)
 	says("no valid token", "tokens are sent unencrypted")
-	config.Listen = "127.0.0.1:80"
+	config.ListenAddress = "127.0.0.1:80"
 	says("no valid token", "")
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // PrintIPCChange prints what caused the change from IPC record a to IPC record b.
-func PrintIPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCChange, a, b *wire.RecordRow, full bool) error {
+func PrintIPCChange(ctx context.Context, c *cli.Console, t *TextReader, x *wire.IPCChange, a, b *wire.RecordAnswer, full bool) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\nCause: %s.\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary), cli.QuoteCell(string(x.Cause))); err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func memberValue(digest *string, value json.RawMessage) string {
 }
 
 // PrintRunDAGChange prints where run-DAG b diverges from run-DAG a.
-func PrintRunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRow) error {
+func PrintRunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordAnswer) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", a.Seq, b.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
 	}
@@ -78,8 +78,10 @@ func PrintRunDAGChange(c *cli.Console, x *wire.RunDAGChange, a, b *wire.RecordRo
 
 // PrintInputs prints the first words of the inputs of two IPC records, or nothing if neither input can
 // be read.
-func PrintInputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordRow) error {
-	of := func(r *wire.RecordRow) string { return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq) }
+func PrintInputs(ctx context.Context, c *cli.Console, t *TextReader, a, b *wire.RecordAnswer) error {
+	of := func(r *wire.RecordAnswer) string {
+		return t.Excerpt(ctx, "input_hash", r.Hashes.Get("input_hash"), r.Seq)
+	}
 	ofA, ofB := of(a), of(b)
 	switch {
 	case ofA == "" && ofB == "":
@@ -101,10 +103,10 @@ func orUnknown(words string) string {
 
 // PrintPathChange prints the paths and builds of two path fingerprints, and warns if the paths
 // differ.
-func PrintPathChange(c *cli.Console, a, b *wire.RecordRow) error {
+func PrintPathChange(c *cli.Console, a, b *wire.RecordAnswer) error {
 	var of [2]struct{ Record wire.PathFingerprintEvent }
 	var paths [2]string
-	for i, r := range []*wire.RecordRow{a, b} {
+	for i, r := range []*wire.RecordAnswer{a, b} {
 		if err := json.Unmarshal(r.Event, &of[i]); err != nil {
 			return fmt.Errorf("decoding the event in the server's response: %w", err)
 		}
@@ -127,8 +129,8 @@ func PrintPathChange(c *cli.Console, a, b *wire.RecordRow) error {
 
 // printCaveats warns about records that are not live or that claim wrong hashes, because a
 // comparison with such a record can mislead.
-func printCaveats(c *cli.Console, a, b *wire.RecordRow) error {
-	records := []*wire.RecordRow{a, b}
+func printCaveats(c *cli.Console, a, b *wire.RecordAnswer) error {
+	records := []*wire.RecordAnswer{a, b}
 	if a.Seq == b.Seq {
 		records = records[:1]
 	}
@@ -230,15 +232,15 @@ func PrintEffectTextSummary(c *cli.Console, t *wire.EffectTextSummary) error {
 func PrintMostChangedPairs(c *cli.Console, t *wire.EffectTextSummary) error {
 	rows := make([][]string, len(t.MostChanged))
 	for i, p := range t.MostChanged {
-		change := cli.NoValue
+		change := cli.NoValueCell
 		if p.LengthChange != nil {
 			change = signedShare(*p.LengthChange)
 		}
-		input := cli.NoValue
+		input := cli.NoValueCell
 		if p.Name != nil {
 			input = cli.QuoteCell(p.Name.Words)
 		}
 		rows[i] = []string{cli.FormatUint(p.A), cli.FormatUint(p.B), cli.FormatPercent(float64(p.Similarity)), change, input}
 	}
-	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length"), cli.TextColumn("input")).Write(rows)
+	return cli.NewTable(c.Out, cli.NumberColumn("event A"), cli.NumberColumn("event B"), cli.NumberColumn("similar"), cli.NumberColumn("length"), cli.TextColumn("input")).WriteRows(rows)
 }

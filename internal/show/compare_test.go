@@ -22,8 +22,8 @@ func printed(t *testing.T, print func(*cli.Console) error) string {
 }
 
 var (
-	liveRow  = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 1}, State: wire.StateLive}
-	staleRow = &wire.RecordRow{RowMembers: wire.RowMembers{Seq: 2}, State: "stale", Checks: wire.CheckMap{
+	liveRow  = &wire.RecordAnswer{RowMembers: wire.RowMembers{Seq: 1}, State: wire.StateLive}
+	staleRow = &wire.RecordAnswer{RowMembers: wire.RowMembers{Seq: 2}, State: "stale", Checks: wire.Checks{
 		"output_hash": {Result: wire.CheckResultMismatch}, "ipc_id": {Result: wire.CheckResultMismatch}, "input_hash": {Result: "match"},
 	}}
 )

@@ -23,7 +23,7 @@ const maxValue = 200
 
 // PrintRecord prints a record or another event. It shows the values, the hashes, and a list of the
 // content. For each hash, it also shows the check and the first words of the text.
-func PrintRecord(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordRow, full bool) error {
+func PrintRecord(ctx context.Context, c *cli.Console, t *TextReader, r *wire.RecordAnswer, full bool) error {
 	var e shownEvent
 	if err := json.Unmarshal(r.Event, &e); err != nil {
 		return fmt.Errorf("decoding the event in the server's response: %w", err)
@@ -57,7 +57,7 @@ func printSection(c *cli.Console, rows [][]string, columns ...cli.Column) error 
 	if _, err := fmt.Fprintln(c.Out); err != nil {
 		return err
 	}
-	return cli.NewTable(c.Out, columns...).Write(rows)
+	return cli.NewTable(c.Out, columns...).WriteRows(rows)
 }
 
 // memberRows returns a table row for each non-null member of the record, except hashes and content.
@@ -81,18 +81,18 @@ func memberRows(e *shownEvent) (rows [][]string) {
 
 // hashRows returns a table row for each hash of a record, with its check and the first words of the
 // hashed text.
-func hashRows(ctx context.Context, t *TextReader, r *wire.RecordRow, full bool) (rows [][]string) {
+func hashRows(ctx context.Context, t *TextReader, r *wire.RecordAnswer, full bool) (rows [][]string) {
 	for _, name := range slices.Sorted(maps.Keys(r.Hashes)) {
-		value, check := r.Hashes.Get(name), cli.NoValue
+		value, check := r.Hashes.Get(name), cli.NoValueCell
 		if found, checked := r.Checks[name]; checked {
 			check = string(found.Result)
 			if claimed := found.Claimed.Value; claimed != nil && found.Result == wire.CheckResultMismatch {
 				check += ": claimed " + HashCell(*claimed, full)
 			}
 		}
-		text := cli.NoValue
+		text := cli.NoValueCell
 		if value == "" {
-			value = cli.NoValue
+			value = cli.NoValueCell
 		} else {
 			if r.RedactedBy == nil && name != "ipc_id" {
 				if words := t.Excerpt(ctx, name, value, r.Seq); words != "" {

@@ -13,22 +13,22 @@ import (
 
 // PrintRunsComparison prints how the second of two runs differs from the first. It calls row to fetch
 // the record with a given sequence number.
-func PrintRunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordRow, error), full bool) error {
+func PrintRunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *wire.RunsComparison, row func(seq uint64) (*wire.RecordAnswer, error), full bool) error {
 	if err := printComparedRecords(c, x); err != nil {
 		return err
 	}
 	if ipc := x.IPCRecords; ipc != nil {
-		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordRow) error { return PrintIPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
+		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordAnswer) error { return PrintIPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
 			return err
 		}
 	}
 	if dags := x.RunDAGs; dags != nil {
-		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordRow) error { return PrintRunDAGChange(c, dags, a, b) }); err != nil {
+		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordAnswer) error { return PrintRunDAGChange(c, dags, a, b) }); err != nil {
 			return err
 		}
 	}
 	if sets := x.CitationSets; sets != nil {
-		if err := printPair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordRow) error { return setChange(c, sets, a, b, full) }); err != nil {
+		if err := printPair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordAnswer) error { return setChange(c, sets, a, b, full) }); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func printComparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 			kind wire.Kind
 			seq  *uint64
 		}{{wire.KindIPCRecord, run.IPCRecord}, {wire.KindRunDAG, run.RunDAG}, {wire.KindCitationSet, run.CitationSet}} {
-			cell := cli.NoValue
+			cell := cli.NoValueCell
 			if of.seq != nil {
 				cell = cli.FormatUint(*of.seq)
 			}
@@ -55,11 +55,11 @@ func printComparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 		}
 		rows = append(rows, cells)
 	}
-	return cli.NewTable(c.Out, cli.TextColumn("run"), cli.TextColumn("ipc record"), cli.TextColumn("run-dag"), cli.TextColumn("citation set")).Write(rows)
+	return cli.NewTable(c.Out, cli.TextColumn("run"), cli.TextColumn("ipc record"), cli.TextColumn("run-dag"), cli.TextColumn("citation set")).WriteRows(rows)
 }
 
 // printPair fetches two records and prints their comparison after an empty line.
-func printPair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b uint64, print func(a, b *wire.RecordRow) error) error {
+func printPair(c *cli.Console, row func(uint64) (*wire.RecordAnswer, error), a, b uint64, print func(a, b *wire.RecordAnswer) error) error {
 	first, err := row(a)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func printPair(c *cli.Console, row func(uint64) (*wire.RecordRow, error), a, b u
 
 // setChange prints the chunks that were added or removed between citation sets a and b, and the
 // chunks that b cites from different sources.
-func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, full bool) error {
+func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordAnswer, full bool) error {
 	if _, err := fmt.Fprintf(c.Out, "From event %d to event %d: %s\n", x.A.Seq, x.B.Seq, cli.QuoteCell(x.Summary)); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 	for _, list := range []struct {
 		change string
 		chunks []string
-		set    *wire.RecordRow
+		set    *wire.RecordAnswer
 	}{{"added", x.Added, b}, {"removed", x.Removed, a}} {
 		sources, err := sourcesOf(list.set)
 		if err != nil {
@@ -102,7 +102,7 @@ func setChange(c *cli.Console, x *wire.CitationSetChange, a, b *wire.RecordRow, 
 
 // sourcesOf returns the sorted IDs of the sources from which a citation set cites each chunk, keyed
 // by chunk hash.
-func sourcesOf(set *wire.RecordRow) (map[string][]string, error) {
+func sourcesOf(set *wire.RecordAnswer) (map[string][]string, error) {
 	var e struct{ Record wire.CitationSetEvent }
 	if err := json.Unmarshal(set.Event, &e); err != nil {
 		return nil, fmt.Errorf("decoding the event in the server's response: %w", err)

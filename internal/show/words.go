@@ -18,7 +18,7 @@ import (
 
 // TextReader reads the texts of a ledger's records. It reads each text at most once.
 type TextReader struct {
-	Server *remote.Server
+	Server *remote.Connection
 	Ledger string
 
 	words  map[string]string // excerpts, keyed by digest
@@ -157,11 +157,11 @@ func printDiff(c *cli.Console, edits []wire.TextEdit) error {
 func TextChangeCells(c *wire.TextChange) (similar, words string) {
 	switch {
 	case c == nil || c.B == nil && c.Unavailable == "":
-		return cli.NoValue, cli.NoValue
+		return cli.NoValueCell, cli.NoValueCell
 	case c.Unavailable != "":
-		return string(c.Unavailable), cli.NoValue
+		return string(c.Unavailable), cli.NoValueCell
 	case c.A == nil:
-		return cli.NoValue, cli.FormatUint(c.B.Words)
+		return cli.NoValueCell, cli.FormatUint(c.B.Words)
 	}
 	return similarity(c), cli.FormatUint(c.A.Words) + " → " + cli.FormatUint(c.B.Words)
 }

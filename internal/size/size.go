@@ -39,7 +39,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || n > uint64(math.MaxInt64/factor) {
-		return fmt.Errorf("%q is not a valid size; use a value like 67108864 or 64MiB", text)
+		return fmt.Errorf("%q is not a valid size; use a value such as 67108864 or 64MiB", text)
 	}
 	*b = Bytes(n) * factor
 	return nil

@@ -13,7 +13,7 @@ import (
 // NormalizedText returns content in the form from which its content_fingerprint is computed:
 // without links, and with normalised white space (spec: Content fingerprints).
 func NormalizedText(content string) string {
-	return string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, []byte(content))))
+	return string(rules.AppendCollapsedText(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }
 
 // token matches a word or the white space between two words.

@@ -58,7 +58,7 @@ func ReadPaths(folder fs.FS) ([]Path, error) {
 func checkRoutes(found []Path) error {
 	byRoute := make(map[string]Path)
 	for _, p := range found {
-		route := JoinRoute(p.Route)
+		route := FormatRoute(p.Route)
 		if other, is := byRoute[route]; is {
 			return fmt.Errorf("%s and %s have the same route, %.200q; empty the folder and build the story again", other.file, p.file, route)
 		}
@@ -67,8 +67,8 @@ func checkRoutes(found []Path) error {
 	return nil
 }
 
-// JoinRoute returns a route in readable form. The path_id of a path is computed from this form.
-func JoinRoute(route []string) string { return strings.Join(route, " → ") }
+// FormatRoute returns a route in readable form. The path_id of a path is computed from this form.
+func FormatRoute(route []string) string { return strings.Join(route, " → ") }
 
 // readFirst reads the first of the named files that exists in the folder or in its subfolder dist.
 // file is empty if none of them exists.
@@ -141,7 +141,7 @@ func readTexts(folder fs.FS) ([]Path, error) {
 		return nil, err
 	}
 	if cache == "" {
-		return nil, fmt.Errorf("%s contains texts, but the file %s, which defines their routes, is missing next to that folder; name the folder of the story's repository", dir, caches[0])
+		return nil, fmt.Errorf("the folder %s contains texts, but the file %s, which defines the routes of the texts, was not found; name the folder of the story's repository", dir, caches[0])
 	}
 	routes, err := parseCache(cache, text)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 
 // Report lists the paths of a build, compared with those of another build.
 type Report struct {
-	Project, Build string
-	BaseBuild      string // the build to compare with; empty if there is none
-	UnknownBase    string // the requested base, if it is not in the ledger
-	Paths          []CheckedPath
+	Project, Build   string
+	BaseBuild        string // the build to compare with; empty if there is none
+	UnknownBaseBuild string // the requested base, if it is not in the ledger
+	Paths            []ComparedPath
 }
 
-// CheckedPath is a path of the build, or a path that only the base build contains.
-type CheckedPath struct {
+// ComparedPath is a path of the build, or a path that only the base build contains.
+type ComparedPath struct {
 	PathID             string
 	Route              []string
 	Status             string // new, modified, unchanged, incomparable, or gone
@@ -50,8 +50,8 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 	switch {
 	case r.BaseBuild != "":
 		fmt.Fprintf(&w, "Compared with build %s.\n\n", escape(r.BaseBuild))
-	case r.UnknownBase != "":
-		fmt.Fprintf(&w, "**The base %s is not in the ledger**, so every path is new.\n\n", escape(r.UnknownBase))
+	case r.UnknownBaseBuild != "":
+		fmt.Fprintf(&w, "**The base build %s is not in the ledger**, so every path is new.\n\n", escape(r.UnknownBaseBuild))
 	default:
 		w.WriteString("There is no build to compare with, so every path is new.\n\n")
 	}
@@ -64,16 +64,16 @@ func (r *Report) WriteMarkdown(to io.Writer) error {
 		fmt.Fprintf(&w, "\nThe ledger cannot compare %d of the paths: the hash version changed, and one of the two records was posted without its text.\n", n)
 	}
 	for _, status := range [...]string{"modified", "incomparable", "new", "unchanged"} {
-		r.section(&w, title(status)+", not validated", func(p *CheckedPath) bool { return p.Status == status && !p.Validated })
+		r.section(&w, title(status)+", not validated", func(p *ComparedPath) bool { return p.Status == status && !p.Validated })
 	}
-	r.section(&w, "Gone", func(p *CheckedPath) bool { return p.Status == "gone" })
+	r.section(&w, "Gone", func(p *ComparedPath) bool { return p.Status == "gone" })
 	_, err := io.WriteString(to, w.String())
 	return err
 }
 
 func title(status string) string { return strings.ToUpper(status[:1]) + status[1:] }
 
-func (r *Report) section(w *strings.Builder, heading string, has func(*CheckedPath) bool) {
+func (r *Report) section(w *strings.Builder, heading string, has func(*ComparedPath) bool) {
 	for i := range r.Paths {
 		p := &r.Paths[i]
 		if !has(p) {
@@ -87,8 +87,8 @@ func (r *Report) section(w *strings.Builder, heading string, has func(*CheckedPa
 	}
 }
 
-func (p *CheckedPath) write(w *strings.Builder) {
-	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(JoinRoute(p.Route)), p.PathID)
+func (p *ComparedPath) write(w *strings.Builder) {
+	fmt.Fprintf(w, "\n### %s\n\nPath `%s`.", escape(FormatRoute(p.Route)), p.PathID)
 	if p.PriorValidationSeq > 0 {
 		fmt.Fprintf(w, " Event %d validated the same text earlier.", p.PriorValidationSeq)
 	}
@@ -100,7 +100,7 @@ func (p *CheckedPath) write(w *strings.Builder) {
 		if p.Status == "gone" {
 			was = "Perhaps renamed: the same text is at"
 		}
-		fmt.Fprintf(w, " %s %s.", was, escape(JoinRoute(route)))
+		fmt.Fprintf(w, " %s %s.", was, escape(FormatRoute(route)))
 	}
 	w.WriteString("\n")
 	if p.NoDiffReason != "" {

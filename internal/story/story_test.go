@@ -110,7 +110,7 @@ func TestDiffOfManyWords(t *testing.T) {
 }
 
 func TestReportCountsWhatIsNotValidated(t *testing.T) {
-	r := &Report{Project: "vale_1", Build: "b", BaseBuild: "a", Paths: []CheckedPath{
+	r := &Report{Project: "vale_1", Build: "b", BaseBuild: "a", Paths: []ComparedPath{
 		{PathID: "1", Route: []string{"Start"}, Status: "modified", PriorValidationSeq: 7, Diff: "> …\n"},
 		{PathID: "2", Route: []string{"Start", "*"}, Status: "unchanged", LinksChanged: true},
 		{PathID: "3", Route: []string{"End"}, Status: "new", Validated: true},

@@ -81,7 +81,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 		}
 		names := slices.Clone(head)
 		if names[len(names)-1] != RowColumn {
-			yield(nil, fmt.Errorf("the last column of the CSV file is not %s", RowColumn))
+			yield(nil, fmt.Errorf("the last column of the CSV file is not %s, so the file is not an export", RowColumn))
 			return
 		}
 		places := make(map[string]int)

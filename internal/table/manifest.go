@@ -24,7 +24,7 @@ type Manifest struct {
 }
 
 // NewManifest returns the manifest for a file of exported rows in the given format. note, rest, and
-// leaves become the fields Manifest, Rest, and Leaves.
+// leaves become the fields SignedNote, BodyWithoutRows, and LeafHashes.
 func NewManifest(format Format, note string, rest []byte, leaves []proofs.Hash) *Manifest {
 	m := &Manifest{Version: manifestVersion, Format: format, SignedNote: note, BodyWithoutRows: string(rest), LeafHashes: make([]byte, 0, len(leaves)*proofs.HashSize)}
 	for _, leaf := range leaves {
@@ -41,7 +41,7 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	}
 	switch {
 	case m.Version != manifestVersion:
-		return nil, true, fmt.Errorf("%w: the manifest file has the version %.60q, but this program reads %s", proofs.ErrMalformed, m.Version, manifestVersion)
+		return nil, true, fmt.Errorf("%w: the manifest file has the version %.60q, but this program supports only %s", proofs.ErrMalformed, m.Version, manifestVersion)
 	case len(m.LeafHashes)%proofs.HashSize != 0:
 		return nil, true, fmt.Errorf("%w: the manifest file has %d bytes of row hashes, which is not a whole number of hashes", proofs.ErrMalformed, len(m.LeafHashes))
 	}
@@ -53,10 +53,10 @@ func ParseManifest(text []byte) (m *Manifest, ok bool, err error) {
 	return nil, true, fmt.Errorf("%w: the manifest file has the unknown format %.60q", proofs.ErrMalformed, m.Format)
 }
 
-// Open verifies the manifest with trusted keys, and returns the signed manifest and the leaf hashes
-// of the rows. It returns any error from proofs.OpenExport, or proofs.ErrInclusion if the manifest
-// does not match its signed note.
-func (m *Manifest) Open(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
+// Verify verifies the manifest with trusted keys, and returns the signed manifest and the leaf
+// hashes of the rows. It returns any error from proofs.OpenExport, or proofs.ErrInclusion if the
+// manifest does not match its signed note.
+func (m *Manifest) Verify(keys ...*proofs.Verifier) (*proofs.ExportManifest, []proofs.Hash, error) {
 	signed, err := proofs.OpenExport([]byte(m.SignedNote), keys...)
 	if err != nil {
 		return nil, nil, err

@@ -135,7 +135,7 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 			n, err := in.ReadRows(batch)
 			for _, line := range batch[:n] {
 				if len(line) != len(columns) {
-					yield(nil, errors.New("the Parquet file has repeated columns"))
+					yield(nil, errors.New("the Parquet file has repeated columns, which are not supported"))
 					return
 				}
 				row := bytes.Clone(line[rowAt].ByteArray())
@@ -191,7 +191,7 @@ func parquetColumns(schema *parquet.Schema) (columns []column, places map[string
 		places[c.name] = i
 	}
 	if rowAt < 0 || columns[rowAt].kind != text {
-		return nil, nil, 0, fmt.Errorf("the Parquet file has no column %s, so it is not an export", RowColumn)
+		return nil, nil, 0, fmt.Errorf("the Parquet file has no column %s, so the file is not an export", RowColumn)
 	}
 	return columns, places, rowAt, nil
 }

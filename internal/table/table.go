@@ -21,13 +21,13 @@ import (
 type Format string
 
 const (
-	NDJSON  Format = "ndjson"
-	CSV     Format = "csv"
-	Parquet Format = "parquet"
+	FormatNDJSON  Format = "ndjson"
+	FormatCSV     Format = "csv"
+	FormatParquet Format = "parquet"
 )
 
 // Formats lists all supported formats.
-var Formats = []Format{Parquet, CSV, NDJSON}
+var Formats = []Format{FormatParquet, FormatCSV, FormatNDJSON}
 
 // RowColumn is the name of the column with the JSON text of the row.
 const RowColumn = "_row"
@@ -46,11 +46,11 @@ var ErrCellMismatch = errors.New("the columns of the row do not match its JSON t
 // starts again at the first row.
 type Rows func() iter.Seq2[[]byte, error]
 
-// Write writes rows to a file. For CSV and Parquet, it reads the rows twice, because it must first
-// determine the columns.
-func Write(w io.Writer, format Format, rows Rows) error {
+// WriteRows writes rows to a file. For CSV and Parquet, it reads the rows twice, because it must
+// first determine the columns.
+func WriteRows(w io.Writer, format Format, rows Rows) error {
 	switch format {
-	case NDJSON:
+	case FormatNDJSON:
 		for row, err := range rows() {
 			if err != nil {
 				return err
@@ -60,12 +60,12 @@ func Write(w io.Writer, format Format, rows Rows) error {
 			}
 		}
 		return nil
-	case CSV, Parquet:
+	case FormatCSV, FormatParquet:
 		columns, err := columnsOf(rows)
 		if err != nil {
 			return err
 		}
-		if format == CSV {
+		if format == FormatCSV {
 			return writeCSV(w, columns, rows)
 		}
 		return writeParquet(w, columns, rows)
@@ -78,9 +78,9 @@ func Write(w io.Writer, format Format, rows Rows) error {
 // and continues.
 func ReadRows(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, error] {
 	switch format {
-	case NDJSON:
+	case FormatNDJSON:
 		return readNDJSON(io.NewSectionReader(file, 0, size))
-	case CSV:
+	case FormatCSV:
 		return readCSV(io.NewSectionReader(file, 0, size))
 	}
 	return readParquet(file, size)

@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, format := range Formats {
 		t.Run(string(format), func(t *testing.T) {
 			var file bytes.Buffer
-			require.NoError(t, Write(&file, format, rowsOf(sample...)))
+			require.NoError(t, WriteRows(&file, format, rowsOf(sample...)))
 			texts, err := readAll(file.Bytes(), format)
 			require.NoError(t, err)
 			require.Equal(t, sample, texts)
@@ -75,17 +75,17 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 		}
 		format := rapid.SampledFrom(Formats).Draw(t, "format")
 		var file bytes.Buffer
-		require.NoError(t, Write(&file, format, rowsOf(rows...)))
+		require.NoError(t, WriteRows(&file, format, rowsOf(rows...)))
 		texts, err := readAll(file.Bytes(), format)
 		require.NoError(t, err)
 		require.Equal(t, rows, texts)
 	})
 }
 
-// Write prepends an apostrophe to text that a spreadsheet would evaluate as a formula.
+// WriteRows prepends an apostrophe to text that a spreadsheet would evaluate as a formula.
 func TestFormulasAreEscaped(t *testing.T) {
 	var file bytes.Buffer
-	require.NoError(t, Write(&file, CSV, rowsOf(`{"a":"=1+1","b":"@x","c":-1,"=d":"-1"}`)))
+	require.NoError(t, WriteRows(&file, FormatCSV, rowsOf(`{"a":"=1+1","b":"@x","c":-1,"=d":"-1"}`)))
 	lines, err := csv.NewReader(&file).ReadAll()
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b", "c", "'=d", RowColumn}, lines[0])
@@ -95,13 +95,13 @@ func TestFormulasAreEscaped(t *testing.T) {
 // ReadRows detects a change in a column or in the JSON text of a row.
 func TestChangedCells(t *testing.T) {
 	var file bytes.Buffer
-	require.NoError(t, Write(&file, CSV, rowsOf(sample...)))
+	require.NoError(t, WriteRows(&file, FormatCSV, rowsOf(sample...)))
 	text := file.String()
 	for _, change := range [][2]string{
 		{"\n1,claude-2,", "\n2,claude-2,"}, {",claude-2,", ",claude-3,"}, {"seq,model", "seq,colour"}, {"\n1,claude-2,", "\n,claude-2,"},
 	} {
 		require.Contains(t, text, change[0])
-		_, err := readAll([]byte(strings.Replace(text, change[0], change[1], 1)), CSV)
+		_, err := readAll([]byte(strings.Replace(text, change[0], change[1], 1)), FormatCSV)
 		require.ErrorIs(t, err, ErrCellMismatch, change[1])
 	}
 }
@@ -114,7 +114,7 @@ func TestColumnsAreBounded(t *testing.T) {
 	text := "{" + row.String()[1:] + "}"
 	for _, format := range Formats {
 		var file bytes.Buffer
-		require.NoError(t, Write(&file, format, rowsOf(text)))
+		require.NoError(t, WriteRows(&file, format, rowsOf(text)))
 		texts, err := readAll(file.Bytes(), format)
 		require.NoError(t, err)
 		require.Equal(t, []string{text}, texts)
@@ -127,9 +127,9 @@ func TestErrorsOfRowsEndTheFile(t *testing.T) {
 		return func(yield func([]byte, error) bool) { yield(nil, broken) }
 	}
 	for _, format := range Formats {
-		require.ErrorIs(t, Write(new(bytes.Buffer), format, rows), broken)
+		require.ErrorIs(t, WriteRows(new(bytes.Buffer), format, rows), broken)
 	}
-	require.Error(t, Write(new(bytes.Buffer), "xml", rowsOf()))
+	require.Error(t, WriteRows(new(bytes.Buffer), "xml", rowsOf()))
 }
 
 func TestCompare(t *testing.T) {
@@ -168,7 +168,7 @@ func TestCompareFindsEveryDifference(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, format := range Formats {
 		var file bytes.Buffer
-		require.NoError(f, Write(&file, format, rowsOf(sample...)))
+		require.NoError(f, WriteRows(&file, format, rowsOf(sample...)))
 		f.Add(file.Bytes(), string(format))
 	}
 	f.Fuzz(func(t *testing.T, file []byte, format string) {

@@ -49,13 +49,13 @@ func TestCopy(t *testing.T) {
 	require.NoError(t, err)
 	second, err := proofs.GenerateKey().Signer(origin)
 	require.NoError(t, err)
-	handover, err := proofs.NewHandover(first, second)
+	handover, err := proofs.SignHandover(first, second)
 	require.NoError(t, err)
 	history := proofs.NewKeyHistory(first.Verifier())
-	require.NoError(t, history.Add(500, proofs.KeyChange{Step: proofs.KeyIntroduced, Previous: first.Verifier(), Next: second.Verifier(), Handover: handover}))
-	require.NoError(t, history.Add(550, proofs.KeyChange{Step: proofs.KeyRetired, Previous: first.Verifier(), Next: second.Verifier()}))
+	require.NoError(t, history.Add(500, proofs.KeyChange{Step: proofs.KeyStepIntroduced, Previous: first.Verifier(), Next: second.Verifier(), HandoverNote: handover}))
+	require.NoError(t, history.Add(550, proofs.KeyChange{Step: proofs.KeyStepRetired, Previous: first.Verifier(), Next: second.Verifier()}))
 	log := makeLog("a", 600)
-	c := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, second, log), Tile: log.Tile}
+	c := &PublishedCopy{Location: "here", KeyHistory: history, Checkpoint: sign(t, second, log), ReadTile: log.Tile}
 
 	keys, err := c.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.NoError(t, err)
@@ -83,10 +83,10 @@ func TestCopy(t *testing.T) {
 
 	// The copy's checkpoint must be signed with the newest key, and its root must be the root of
 	// the copy's tiles.
-	old := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, first, log), Tile: log.Tile}
+	old := &PublishedCopy{Location: "here", KeyHistory: history, Checkpoint: sign(t, first, log), ReadTile: log.Tile}
 	_, err = old.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorIs(t, err, proofs.ErrWrongKey)
-	other := &PublishedCopy{Name: "here", Keys: history, Checkpoint: sign(t, second, makeLog("b", 600)), Tile: log.Tile}
+	other := &PublishedCopy{Location: "here", KeyHistory: history, Checkpoint: sign(t, second, makeLog("b", 600)), ReadTile: log.Tile}
 	_, err = other.verifiers([]*proofs.Verifier{first.Verifier()})
 	require.ErrorContains(t, err, "audit the copy")
 }

@@ -41,17 +41,17 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 		return found.verifiers(trusted.Keys)
 	}
 	accept := func(proofs.Checkpoint) error { return ErrReplacedKey }
-	if o.LaterFile != "" {
-		if accept, err = readLater(c, o.LaterFile, trusted.Keys); err != nil {
+	if o.LaterCheckpointFile != "" {
+		if accept, err = readLater(c, o.LaterCheckpointFile, trusted.Keys); err != nil {
 			return nil, err
 		}
 	}
 	keys := slices.Clone(trusted.Keys)
-	for _, key := range trusted.Replaced {
+	for _, key := range trusted.ReplacedKeys {
 		keys = append(keys, key.WithoutBounds().WithCondition(accept))
 	}
-	if o.LaterFile != "" && len(trusted.Replaced) == 0 {
-		return nil, cli.Exitf(cli.ExitUsage, "--later requires a --key file with all keys of the log (the output of \"colophon keys list NAME --key KEY --json\"), but %q has no replaced key", o.Key)
+	if o.LaterCheckpointFile != "" && len(trusted.ReplacedKeys) == 0 {
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--later requires a --key file with all keys of the log (the output of \"colophon keys list NAME --key KEY --json\"), but %q has no replaced key", o.Key)
 	}
 	return keys, nil
 }
@@ -66,16 +66,16 @@ func readLater(c *cli.Console, name string, keys []*proofs.Verifier) (func(proof
 	}
 	var later laterTree
 	if err := json.Unmarshal(text, &later); err != nil || later.Checkpoint == "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: the file has no checkpoint; it must be a response to GET …/proofs/consistency?first=TREE_SIZE", name)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--later: %s: the file has no checkpoint; it must be a response to GET …/proofs/consistency?first=TREE_SIZE", name)
 	}
 	signed, err := proofs.OpenCheckpoint([]byte(later.Checkpoint), keys...)
 	if err != nil {
-		return nil, cli.Exitf(cli.ExitUsage, "--later: %s: %w", name, err)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--later: %s: %w", name, err)
 	}
 	path := make([]proofs.Hash, len(later.Hashes))
 	for i, digits := range later.Hashes {
 		if path[i], err = proofs.ParseHash(digits); err != nil {
-			return nil, cli.Exitf(cli.ExitUsage, "--later: %s: %w", name, err)
+			return nil, cli.ExitErrorf(cli.ExitUsage, "--later: %s: %w", name, err)
 		}
 	}
 	return func(earlier proofs.Checkpoint) error {

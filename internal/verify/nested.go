@@ -116,7 +116,7 @@ func (p *acceptedPart) print(c *cli.Console) error {
 	}
 	text := "not checked: give it with --text"
 	if p.TextVerified {
-		text = "has that hash"
+		text = "matches the recorded hash"
 	}
 	if p.embedded != nil {
 		text += ": " + excerpt(p.embedded)

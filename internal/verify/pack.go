@@ -55,7 +55,7 @@ func verifyPack(o Options, text []byte, keys []*proofs.Verifier) (verified, erro
 	return &acceptedPack{
 		Verified: true, Ledger: p.Ledger, Origin: r.Checkpoint.Origin, TreeSize: r.Checkpoint.Size, OwnPage: own,
 		KeyFingerprint: fingerprint([]byte(p.Checkpoint), keys),
-		Records:        r.Records, Links: r.Links, Contents: r.Contents, Redacted: r.RedactedRecords, Missing: r.MissingContents, Recomputed: r.Recomputed,
+		Records:        r.Events, Links: r.Links, Contents: r.ContentCount, Redacted: r.RedactedRecords, Missing: r.MissingContentCount, Recomputed: r.RecomputedRecords,
 		Claimed: r.ClaimedChecks, Unknown: r.UnconfirmableRecords, coverage: packCoverage(),
 	}, nil
 }
@@ -77,7 +77,7 @@ func (p *acceptedPack) print(c *cli.Console) error {
 	}
 	text += fmt.Sprintf("  proved      %s\n", strings.Join(p.Proved, ", ")) + p.unproved("the pack's creator")
 	if !p.OwnPage {
-		text += "  page        differs from the page that this version makes: what it shows in a browser may be false\n"
+		text += "  page        differs from the page that this version of colophon makes: what the page shows in a browser may be false\n"
 	}
 	_, err := fmt.Fprint(c.Out, text)
 	return err

@@ -33,7 +33,7 @@ func verifyRecord(body, posted []byte) error {
 	}
 	limits := record.NoLimits()
 	if e.Record.Member("payload_members").Kind() != pyjson.Absent {
-		limits = limits.WithMemberSecret(members.UnknownSecret)
+		limits = limits.WithPayloadMemberSecret(members.UnknownSecret)
 	}
 	r, err := parsePosted(limits, kind, posted)
 	if err != nil {
@@ -82,7 +82,7 @@ func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record
 			posted = root.Member("record").Raw()
 		}
 	}
-	r, err := limits.Parse(kind, posted)
+	r, err := limits.ParseRecord(kind, posted)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%w: the file is not a record of kind %.100q: %w", ErrRecordMismatch, kind, err)
 	}

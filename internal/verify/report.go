@@ -13,15 +13,16 @@ import (
 	"colophon/proofs"
 )
 
-// ExplainRejection returns an error with the exit code of the Verdict that matches cause. If o.JSON is set, it also
-// prints the reason as JSON. It returns cause unchanged if no Verdict matches.
-func ExplainRejection(c *cli.Console, o Options, cause error) error {
-	for _, v := range AllFailures() {
+// ReportRejection returns an error with the exit code of the FailureKind that matches cause. If
+// o.JSON is set, it also prints the reason as JSON. It returns cause unchanged if no FailureKind
+// matches.
+func ReportRejection(c *cli.Console, o Options, cause error) error {
+	for _, v := range FailureKinds() {
 		if !errors.Is(cause, v.err) {
 			continue
 		}
 		if !o.JSON {
-			return cli.Exitf(v.ExitCode, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
+			return cli.ExitErrorf(v.ExitCode, "NOT VERIFIED (%s): %s\n%w", strings.ReplaceAll(v.name, "_", " "), v.meaning, cause)
 		}
 		outcome := struct {
 			Verified bool   `json:"verified"`
@@ -138,7 +139,7 @@ func (a *accepted) print(c *cli.Console) error {
 		fmt.Sprintf("  in the log  %s, at tree size %d\n", a.Origin, a.TreeSize) +
 		fmt.Sprintf("  signed by   key %s\n", a.KeyFingerprint) + checks
 	if a.RecordVerified {
-		text += "  record      is the one recorded, and the event's values were computed again from it"
+		text += "  record      is the record that was posted, and the event's values were computed again from it"
 		if claimed > 0 {
 			text += ", except " + cli.FormatCount(uint64(claimed), "claim")
 		}

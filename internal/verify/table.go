@@ -55,10 +55,10 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	if err := o.rejectOtherFlags("an export"); err != nil {
 		return nil, err
 	}
-	if o.OpenCopy != nil || o.LaterFile != "" {
-		return nil, cli.Exitf(cli.ExitUsage, "--copy and --later cannot be used with an export")
+	if o.OpenCopy != nil || o.LaterCheckpointFile != "" {
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--copy and --later cannot be used with an export")
 	}
-	signed, leaves, err := m.Open(keys...)
+	signed, leaves, err := m.Verify(keys...)
 	if errors.Is(err, proofs.ErrInclusion) {
 		return nil, fmt.Errorf("%w: the manifest file was changed: %v", ErrRowMismatch, err)
 	}

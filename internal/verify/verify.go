@@ -11,12 +11,12 @@ import (
 	"colophon/proofs/pack"
 )
 
-// Failure is one of the ways in which a verification can fail.
-type Failure struct {
-	ExitCode int    // exit code
+// FailureKind is one of the ways in which a verification can fail.
+type FailureKind struct {
+	ExitCode int    // exit code of the verify command
 	name     string // machine-readable
 	meaning  string
-	err      error // the verdict applies to errors that wrap this error
+	err      error // errors of this kind wrap this error
 }
 
 // ErrRecordMismatch means that the event describes another record. ErrValueMismatch means that the
@@ -28,35 +28,35 @@ var (
 	ErrTextMismatch   = errors.New("the text does not match the recorded hash")
 )
 
-// AllFailures lists the ways in which a verification can fail, with their exit codes.
-func AllFailures() []Failure {
-	return []Failure{
+// FailureKinds lists the ways in which a verification can fail, with their exit codes.
+func FailureKinds() []FailureKind {
+	return []FailureKind{
 		{17, "no_proof", "a minimal receipt, which carries no proof; request it again: GET …/records/SEQ/receipt", proofs.ErrNoProof},
-		{11, "wrong_key", "signed with a key other than the one given, so it says nothing about that ledger", proofs.ErrWrongKey},
-		{11, "wrong_key", "signed with a key of the log that was already retired, so it says nothing about that ledger", proofs.ErrRetiredKey},
-		{11, "wrong_key", "signed with the key given, but for a log of another origin", proofs.ErrOrigin},
-		{22, "replaced_key", "signed only with a key that has been replaced: someone who has stolen that key since could have made it", ErrReplacedKey},
-		{23, "not_in_later_tree", "the tree that the checkpoint signs is not the beginning of the later tree: one of the two was forged, or the log has shown two trees", ErrNotPrefix},
+		{11, "wrong_key", "the file is signed with a key other than the given key, so the file proves nothing about the given key's ledger", proofs.ErrWrongKey},
+		{11, "wrong_key", "the file is signed with a key that the log had already retired, so the file proves nothing about the ledger", proofs.ErrRetiredKey},
+		{11, "wrong_key", "the file is signed with the given key, but for a log that has a different origin", proofs.ErrWrongOrigin},
+		{22, "replaced_key", "the file is signed only with a key that has been replaced: someone who has stolen the key since then could have made the file", ErrReplacedKey},
+		{23, "not_in_later_tree", "the checkpoint's tree is not the beginning of the later tree: one of the two trees was forged, or the log has shown two different trees", ErrNotPrefix},
 		{12, "bad_signature", "the signature is not valid: the checkpoint was changed after it was signed", proofs.ErrSignature},
 		{13, "broken_chain_link", "the event does not match the hashes of the receipt: the event or a hash was changed", proofs.ErrChainLink},
-		{14, "broken_inclusion", "the event is not shown to be in the signed tree", proofs.ErrInclusion},
-		{15, "wrong_field", "the receipt or the file repeats the event wrongly", proofs.ErrFieldMismatch},
+		{14, "broken_inclusion", "the proof does not show that the event is in the signed tree", proofs.ErrInclusion},
+		{15, "wrong_field", "a value in the receipt or the file does not match the event", proofs.ErrFieldMismatch},
 		{16, "wrong_record", "the event is about a different record", ErrRecordMismatch},
 		{18, "wrong_checks", "the event is about this record, but has values that do not follow from it", ErrValueMismatch},
 		{18, "wrong_checks", "the event has values that do not follow from its content", pack.ErrHashMismatch},
-		{19, "broken_path", "the stage is not shown to be in the tree of its run", proofs.ErrStagePath},
+		{19, "broken_path", "the proof does not show that the stage is in the tree of its run", proofs.ErrStagePath},
 		{20, "wrong_text", "the text is not the one that was recorded", ErrTextMismatch},
-		{21, "wrong_content", "the content in the pack does not match what the event names", pack.ErrContentMismatch},
+		{21, "wrong_content", "the content in the pack does not match the events in the pack", pack.ErrContentMismatch},
 		{24, "wrong_rows", "rows of the exported file were changed, added, or removed", ErrRowMismatch},
-		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrMalformed},
-		{10, "malformed", "not a receipt, a nested proof, an audit pack or the manifest of an export", proofs.ErrTooLong},
+		{10, "malformed", "the file is not a valid receipt, nested proof, audit pack, or export manifest", proofs.ErrMalformed},
+		{10, "malformed", "the file is not a valid receipt, nested proof, audit pack, or export manifest", proofs.ErrTooLong},
 	}
 }
 
 // Options holds the flags of the verify command. A file name may be "-" for standard input.
 type Options struct {
-	File, Key, RecordFile, EntryFile, TextFile, LaterFile string
-	JSON                                                  bool
+	File, Key, RecordFile, EntryFile, TextFile, LaterCheckpointFile string
+	JSON                                                            bool
 	// OpenCopy uses the trusted keys to open the published copy of the log to verify against. It is nil if
 	// there is no copy.
 	OpenCopy func(trusted []*proofs.Verifier) (*PublishedCopy, error)
@@ -64,19 +64,19 @@ type Options struct {
 
 func (o Options) validate() error {
 	if o.Key == "" {
-		return cli.Exitf(cli.ExitUsage, "--key is required: give the ledger's verifier key, which \"colophon serve\" prints, or the name of a file that contains the key")
+		return cli.ExitErrorf(cli.ExitUsage, "--key is required: give the ledger's verifier key, which \"colophon serve\" prints, or the name of a file that contains the key")
 	}
-	if o.OpenCopy != nil && o.LaterFile != "" {
-		return cli.Exitf(cli.ExitUsage, "give --copy or --later, but not both: the copy already contains a later checkpoint")
+	if o.OpenCopy != nil && o.LaterCheckpointFile != "" {
+		return cli.ExitErrorf(cli.ExitUsage, "give --copy or --later, but not both: the copy already contains a later checkpoint")
 	}
 	inputs := 0
-	for _, name := range []string{o.File, o.Key, o.RecordFile, o.EntryFile, o.TextFile, o.LaterFile} {
+	for _, name := range []string{o.File, o.Key, o.RecordFile, o.EntryFile, o.TextFile, o.LaterCheckpointFile} {
 		if name == "-" {
 			inputs++
 		}
 	}
 	if inputs > 1 {
-		return cli.Exitf(cli.ExitUsage, "standard input can be read only once; give \"-\" for only one file")
+		return cli.ExitErrorf(cli.ExitUsage, "standard input can be read only once; give \"-\" for only one file")
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (o Options) validate() error {
 func (o Options) rejectOtherFlags(what string, allowed ...string) error {
 	for flag, value := range map[string]string{"record": o.RecordFile, "entry": o.EntryFile, "text": o.TextFile} {
 		if value != "" && !slices.Contains(allowed, flag) {
-			return cli.Exitf(cli.ExitUsage, "--%s cannot be used with %s", flag, what)
+			return cli.ExitErrorf(cli.ExitUsage, "--%s cannot be used with %s", flag, what)
 		}
 	}
 	return nil
@@ -96,8 +96,8 @@ type verified interface {
 	print(c *cli.Console) error
 }
 
-// Run verifies the file, and prints what it proves. If verification fails, the error has the
-// exit code of a Verdict.
+// Run verifies the file, and prints what it proves. If verification fails, the error has the exit
+// code of a FailureKind.
 func Run(c *cli.Console, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func Run(c *cli.Console, o Options) error {
 	}
 	switch {
 	case err != nil:
-		return ExplainRejection(c, o, afterRotation(err))
+		return ReportRejection(c, o, afterRotation(err))
 	case o.JSON:
 		return cli.PrintAsJSON(c, proved)
 	}

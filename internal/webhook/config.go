@@ -27,17 +27,17 @@ type MessageType string
 
 // The message types.
 const (
-	TypeMismatch      MessageType = "mismatch"       // a record claims a hash that its content does not have
-	TypeInconsistent  MessageType = "inconsistent"   // the verdict of a run-DAG breaks a rule
-	TypeDrift         MessageType = "drift"          // the output of an IPC run differs from the output of the previous run with the same input
-	TypeDivergence    MessageType = "divergence"     // a run-DAG differs from the previous one with the same question
-	TypeStaleCitation MessageType = "stale_citation" // an event superseded chunks that citation sets cite
-	TypeGap           MessageType = "gap"            // a producer skipped sequence numbers
-	TypeIndexTrouble  MessageType = "trouble"        // the index of a ledger stopped or fell behind
+	TypeMismatch            MessageType = "mismatch"       // a record claims a hash that its content does not have
+	TypeInconsistentVerdict MessageType = "inconsistent"   // the verdict of a run-DAG breaks a rule
+	TypeDrift               MessageType = "drift"          // the output of an IPC run differs from the output of the previous run with the same input
+	TypeDivergence          MessageType = "divergence"     // a run-DAG differs from the previous one with the same question
+	TypeStaleCitation       MessageType = "stale_citation" // an event superseded chunks that citation sets cite
+	TypeSequenceGap         MessageType = "gap"            // a producer skipped sequence numbers
+	TypeIndexTrouble        MessageType = "trouble"        // the index of a ledger stopped or fell behind
 )
 
 // MessageTypes lists all types of messages.
-var MessageTypes = []MessageType{TypeMismatch, TypeInconsistent, TypeDrift, TypeDivergence, TypeStaleCitation, TypeGap, TypeIndexTrouble}
+var MessageTypes = []MessageType{TypeMismatch, TypeInconsistentVerdict, TypeDrift, TypeDivergence, TypeStaleCitation, TypeSequenceGap, TypeIndexTrouble}
 
 // Hook is the configuration of one receiver of messages.
 type Hook struct {

@@ -117,12 +117,12 @@ func checkMessages(e *event.Event) (list []*Message) {
 		if e.Kind == record.KindRecordRefused {
 			verb = "was refused"
 		}
-		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record whose content does not match the claimed hash %s.", verb))
+		m := newMessage(e, TypeMismatch, fmt.Sprintf("A record %s: its content does not match the claimed hash.", verb))
 		m.Data.FailedChecks = mismatches
 		list = append(list, m)
 	}
 	if len(broken) > 0 {
-		m := newMessage(e, TypeInconsistent, "A run-DAG's verdict contradicts the numbers in the run-DAG.")
+		m := newMessage(e, TypeInconsistentVerdict, "A run-DAG's verdict contradicts the numbers in the run-DAG.")
 		m.Data.FailedChecks = broken
 		list = append(list, m)
 	}
@@ -144,7 +144,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		m.cause = string(d.Cause)
 		m.Data.Cause, m.Data.ComparedSeq, m.Data.Variables = m.cause, d.Against, d.Variables
 		return m, nil
-	case facts.Divergence != nil && facts.Divergence.Cause != wire.RunDAGCauseIdentical:
+	case facts.Divergence != nil && facts.Divergence.Cause != wire.DivergenceCauseIdentical:
 		d := facts.Divergence
 		stage := "outcome" // used if no stage differs
 		if d.FirstDivergingStage != nil {
@@ -162,7 +162,7 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 func staleMessages(ctx context.Context, view *index.View, e *event.Event) (list []*Message, err error) {
 	for _, source := range sourcesOf(e) {
 		// The most recently superseded chunks come first.
-		rows, next, err := citations.ListStaleCitationsOfSource(ctx, view, source, index.Page{Limit: maxStale})
+		rows, next, err := citations.ListStaleCitationsOfSource(ctx, view, source, index.PageRequest{Limit: maxStale})
 		if err != nil {
 			return nil, fmt.Errorf("reading the stale citations of a source: %w", err)
 		}
@@ -213,16 +213,16 @@ func gapMessage(view *index.View, e *event.Event) (*Message, error) {
 	}
 	size := view.Size()
 	view.SetSize(e.Seq)
-	before, _, _, _, err := producers.Get(view, string(id), index.Page{Limit: 1})
+	before, _, _, _, err := producers.Get(view, string(id), index.PageRequest{Limit: 1})
 	view.SetSize(size)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return nil, fmt.Errorf("reading the sequence numbers of a producer: %w", err)
 	}
-	first := before.Highest + 1
+	first := before.HighestNumber + 1
 	if number <= first {
 		return nil, nil
 	}
-	m := newMessage(e, TypeGap, fmt.Sprintf("Producer %.100q skipped the sequence numbers %d to %d.", id, first, number-1))
+	m := newMessage(e, TypeSequenceGap, fmt.Sprintf("Producer %.100q skipped the sequence numbers %d to %d.", id, first, number-1))
 	m.Data.Producer, m.Data.MissingRange = string(id), []uint64{first, number - 1}
 	return m, nil
 }

@@ -25,17 +25,17 @@ import (
 // Options configures a Sender.
 type Options struct {
 	Hooks []Hook
-	// Dir is the folder that holds the cursors. New creates it if necessary.
-	Dir string
-	Log *slog.Logger
+	// CursorDir is the folder that holds the cursors. New creates it if necessary.
+	CursorDir string
+	Logger    *slog.Logger
 	// Follower returns the index follower of the named ledger.
 	Follower func(ledger string) *index.Follower
 	// WritesLedger reports whether this server writes a ledger. Each server sends messages only about
 	// the ledgers that it writes. nil means that this server writes all ledgers.
 	WritesLedger func(ledger string) bool
-	// RetryPause is the pause after the first failed attempt. It doubles after each further failure. The
-	// default is 1 second.
-	RetryPause time.Duration
+	// InitialRetryPause is the pause after the first failed attempt. It doubles after each further
+	// failure. The default is 1 second.
+	InitialRetryPause time.Duration
 }
 
 // Sender sends messages about the ledgers of a host.
@@ -52,11 +52,11 @@ type Sender struct {
 
 // New returns a Sender that does not follow any ledgers yet.
 func New(o Options) (*Sender, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(o.CursorDir, 0o700); err != nil {
 		return nil, err
 	}
-	if o.RetryPause == 0 {
-		o.RetryPause = firstPause
+	if o.InitialRetryPause == 0 {
+		o.InitialRetryPause = firstPause
 	}
 	s := &Sender{options: o, client: newClient()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -76,8 +76,8 @@ func (s *Sender) Follow(l *ledger.Ledger) error {
 		if !hook.covers(l.Name()) {
 			continue
 		}
-		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.RetryPause,
-			log: s.options.Log.With("hook", hook.Name, "ledger", l.Name())}
+		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.InitialRetryPause,
+			log: s.options.Logger.With("hook", hook.Name, "ledger", l.Name())}
 		next, known, err := w.readCursor()
 		if err != nil {
 			return fmt.Errorf("webhook %s: %w", hook.Name, err)
@@ -247,7 +247,7 @@ type cursor struct {
 }
 
 func (w *worker) cursorFile() string {
-	return filepath.Join(w.options.Dir, w.hook.Name+"@"+w.ledger.Name()+".json")
+	return filepath.Join(w.options.CursorDir, w.hook.Name+"@"+w.ledger.Name()+".json")
 }
 
 // readCursor returns the seq of the next event to process. known is false if the hook has not

@@ -88,7 +88,7 @@ func newTestServer(t *testing.T) *testServer {
 	require.NoError(t, err)
 	_, err = host.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
 	require.NoError(t, err)
-	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler)})
+	store, err := query.OpenIndex(index.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	service, err := api.New(api.Config{Host: host, Index: store, SpoolDir: t.TempDir(), Version: "test"})
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func (w *testServer) send(hooks string) *webhook.Sender {
 	require.NoError(w.t, os.WriteFile(filepath.Join(dir, "hooks.yaml"), []byte(hooks), 0o600))
 	list, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
 	require.NoError(w.t, err)
-	s, err := webhook.New(webhook.Options{Hooks: list, Dir: filepath.Join(w.dir, "cursors"), Log: slog.New(slog.DiscardHandler), Follower: w.index.Follower, RetryPause: time.Millisecond})
+	s, err := webhook.New(webhook.Options{Hooks: list, CursorDir: filepath.Join(w.dir, "cursors"), Logger: slog.New(slog.DiscardHandler), Follower: w.index.Follower, InitialRetryPause: time.Millisecond})
 	require.NoError(w.t, err)
 	require.NoError(w.t, w.host.OnOpen(s.Follow))
 	return s

@@ -15,9 +15,9 @@ import (
 // Cause says why the outputs of two runs differ or agree (spec: Causes).
 type Cause string
 
-// These are the possible causes. The causes from Input to Seed correspond to the variables that
-// determine an ipc_id. CauseOllamaBuild and CauseHostPlatform are properties of the environment of a run,
-// which are compared only if both runs record them.
+// These are the possible causes. The causes from CauseInput to CauseSeed correspond to the
+// variables that determine an ipc_id. CauseOllamaBuild and CauseHostPlatform correspond to
+// properties of a run's environment, which are compared only if both runs record them.
 const (
 	CauseIdentical    Cause = "identical"     // nothing differs, not even the outputs
 	CauseInput        Cause = "input"         // only the input and the output differ
@@ -48,17 +48,18 @@ const (
 	CauseIncomplete Cause = "incomplete"
 )
 
-// Causes lists every Cause, including Incomplete.
+// Causes lists every Cause, including CauseIncomplete.
 var Causes = [...]Cause{
 	CauseIdentical, CauseInput, CauseSystemPrompt, CauseModel, CauseTemperature, CauseMaxTokens, CauseSeed, CauseOllamaBuild, CauseHostPlatform, CauseEvidence,
 	CauseConfounded, CauseNoEffect, CauseModelInternal, CauseUnseeded, CauseStochastic, CauseStochasticOrModelInternal, CauseIncomplete,
 }
 
-// Difference is a variable that has different values in two runs. A and B are these values: hashes
-// and texts as they were recorded, and numbers in canonical form. A null value is nil.
+// Difference is a variable that has different values in two runs. ValueA and ValueB are these
+// values: hashes and texts as they were recorded, and numbers in canonical form. A null value is
+// nil.
 type Difference struct {
-	Variable string
-	A, B     []byte
+	Variable       string
+	ValueA, ValueB []byte
 	// NameA and NameB are readable names for the values. Sentence shows a name instead of the value
 	// if the name is not empty.
 	NameA, NameB string
@@ -67,15 +68,15 @@ type Difference struct {
 	Members []MemberDifference
 }
 
-// MemberDifference is a payload member whose digests differ between two runs. A or B is nil if that
-// run's payload lacks the member.
+// MemberDifference is a payload member whose digests differ between two runs. DigestA or DigestB is
+// nil if that run's payload lacks the member.
 type MemberDifference struct {
-	Pointer string
-	A, B    []byte
+	Pointer          string
+	DigestA, DigestB []byte
 }
 
-// Attribution is the result of comparing two runs.
-type Attribution struct {
+// RunChange is the result of comparing two runs.
+type RunChange struct {
 	Cause Cause
 	// Differences lists the variables that differ, in the order of the variables array. It includes a
 	// property of the environment only if both runs record it.
@@ -86,20 +87,20 @@ type Attribution struct {
 // CitationSetPair identifies the latest citation set of each of two runs, found by run_id (spec:
 // Evidence). It is zero if at least one run has no citation set. The sets are then not compared.
 type CitationSetPair struct {
-	SeqA, SeqB uint64 // seqs of the sets
-	Differ     bool   // whether the sets cite different chunks, or the same chunk from different sources
+	SeqA, SeqB      uint64 // seqs of the sets
+	CitationsDiffer bool   // whether the sets cite different chunks, or the same chunk from different sources
 }
 
 // CompareRuns compares two runs (spec: Causes). If the model differs, a different model digest
 // is listed but does not count as a second variable.
-func CompareRuns(a, b *event.IPC, sets CitationSetPair) Attribution {
-	c := compare(a, b, sets.Differ)
-	r := Attribution{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
+func CompareRuns(a, b *event.IPC, sets CitationSetPair) RunChange {
+	c := compare(a, b, sets.CitationsDiffer)
+	r := RunChange{Cause: c.cause(a, b), OutputChanged: c.outputChanged}
 	valuesA, valuesB := values(a, b)
 	valuesA[evidence], valuesB[evidence] = strconv.AppendUint(nil, sets.SeqA, 10), strconv.AppendUint(nil, sets.SeqB, 10)
 	for i, differs := range c.differs {
 		if differs {
-			r.Differences = append(r.Differences, Difference{Variable: variables[i], A: valuesA[i], B: valuesB[i]})
+			r.Differences = append(r.Differences, Difference{Variable: variables[i], ValueA: valuesA[i], ValueB: valuesB[i]})
 		}
 	}
 	if c.differs[input] && a.MemberDigests.IsComplete() && b.MemberDigests.IsComplete() {
@@ -125,7 +126,7 @@ func memberDifferences(a, b members.Digests) (list []MemberDifference) {
 }
 
 // CauseOf returns the cause that CompareRuns would return, without listing the differences.
-// setsDiffer is CitationSetPair.Differ.
+// setsDiffer is CitationSetPair.CitationsDiffer.
 func CauseOf(a, b *event.IPC, setsDiffer bool) Cause {
 	c := compare(a, b, setsDiffer)
 	return c.cause(a, b)
@@ -148,9 +149,9 @@ const (
 	evidence    = 9
 )
 
-// IsEnvironment reports whether a variable is ollama_build_hash, host_platform, or
+// IsEnvironmentProperty reports whether a variable is ollama_build_hash, host_platform, or
 // model_digest.
-func IsEnvironment(variable string) bool {
+func IsEnvironmentProperty(variable string) bool {
 	return slices.Contains(variables[environment:evidence], variable)
 }
 

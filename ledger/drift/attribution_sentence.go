@@ -16,7 +16,7 @@ var variableNames = map[string]string{
 
 // Sentence returns one or two English sentences that state the cause and show the values that
 // differ.
-func (r *Attribution) Sentence() string {
+func (r *RunChange) Sentence() string {
 	switch r.Cause {
 	case CauseIncomplete:
 		return "The records cannot be compared: an output is missing."
@@ -33,7 +33,7 @@ func (r *Attribution) Sentence() string {
 	case CauseStochastic:
 		return "The output changed although nothing differs, the model digest included: the model does not always give the same answer."
 	case CauseStochasticOrModelInternal:
-		return "The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."
+		return "The output changed although nothing is known to differ. A model digest is unknown, so the cause may be chance or another model under the same name."
 	}
 	return fmt.Sprintf("The output changed because the %s; no other variable differs.", r.differencesText())
 }
@@ -63,14 +63,14 @@ func MismatchSentence(seq uint64, fields []string) string {
 }
 
 // differencesText returns the differences as text, such as "model differs (a, then b)".
-func (r *Attribution) differencesText() string {
+func (r *RunChange) differencesText() string {
 	if len(r.Differences) == 1 {
 		d := r.Differences[0]
-		return fmt.Sprintf("%s differs%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A, d.NameA), d.show(d.B, d.NameB))
+		return fmt.Sprintf("%s differs%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.ValueA, d.NameA), d.show(d.ValueB, d.NameB))
 	}
 	list := make([]string, len(r.Differences))
 	for i, d := range r.Differences {
-		list[i] = fmt.Sprintf("%s%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.A, d.NameA), d.show(d.B, d.NameB))
+		list[i] = fmt.Sprintf("%s%s (%s, then %s)", variableNames[d.Variable], d.membersText(), d.show(d.ValueA, d.NameA), d.show(d.ValueB, d.NameB))
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + " and " + list[last] + " differ"

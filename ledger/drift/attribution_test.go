@@ -79,7 +79,7 @@ func TestSeedInThePayload(t *testing.T) {
 	}
 }
 
-func names(r Attribution) []string {
+func names(r RunChange) []string {
 	var list []string
 	for _, d := range r.Differences {
 		list = append(list, d.Variable)
@@ -110,7 +110,7 @@ func TestAttribution(t *testing.T) {
 			"The output changed, but several variables also changed, so no single cause can be identified: " +
 				"the system prompt (prompt, then brief), model (claude-2, then alpaca-7b) and max_tokens (300, then 512) differ."},
 		{"chance or model", with(), with("output", "other"), CauseStochasticOrModelInternal, nil,
-			"The output changed although nothing is known to differ. A model digest is unknown, so it may be chance or another model under the same name."},
+			"The output changed although nothing is known to differ. A model digest is unknown, so the cause may be chance or another model under the same name."},
 		{"one digest is unknown", with("model_digest", "d"), with("output", "other"), CauseStochasticOrModelInternal, nil, ""},
 		{"chance", with("model_digest", "d"), with("model_digest", "d", "output", "other"), CauseStochastic, nil,
 			"The output changed although nothing differs, the model digest included: the model does not always give the same answer."},
@@ -191,15 +191,15 @@ func TestEvidence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := CompareRuns(&c.a, &c.b, c.sets)
 			require.Equal(t, c.cause, r.Cause)
-			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, c.sets.Differ))
+			require.Equal(t, c.cause, CauseOf(&c.a, &c.b, c.sets.CitationsDiffer))
 			require.Equal(t, c.variables, names(r))
 			if c.sentence != "" {
 				require.Equal(t, c.sentence, r.Sentence())
 			}
 		})
 	}
-	require.False(t, IsEnvironment("evidence"))
-	require.True(t, IsEnvironment("model_digest"))
+	require.False(t, IsEnvironmentProperty("evidence"))
+	require.True(t, IsEnvironmentProperty("model_digest"))
 }
 
 // drawRun returns a random run with values from a small set, so that two runs often agree in
@@ -226,7 +226,7 @@ func TestAttributionIsSymmetric(t *testing.T) {
 		require.Equal(t, r.OutputChanged, back.OutputChanged)
 		require.Equal(t, names(r), names(back))
 		for i, d := range r.Differences {
-			require.Equal(t, Difference{Variable: d.Variable, A: back.Differences[i].B, B: back.Differences[i].A}, d)
+			require.Equal(t, Difference{Variable: d.Variable, ValueA: back.Differences[i].ValueB, ValueB: back.Differences[i].ValueA}, d)
 		}
 		require.NotEmpty(t, r.Sentence())
 		require.NotContains(t, r.Sentence(), "%!")

@@ -60,8 +60,9 @@ func has[K comparable, V any](set map[K]V, key K) bool {
 	return ok
 }
 
-// Citation is a chunk and the source that a citation set cites it from.
-type Citation struct{ Chunk, Source string }
+// Citation is the hash of a chunk and the ID of the source from which a citation set cites the
+// chunk.
+type Citation struct{ ChunkHash, SourceID string }
 
 // CitationChange describes how two citation sets differ in their chunks, and in the sources of the
 // chunks that both cite (spec: Evidence).
@@ -70,11 +71,11 @@ type CitationChange struct {
 	SourceChanges []ChunkSourceChange // in the order of Kept
 }
 
-// ChunkSourceChange is a chunk that two sets cite from different sources. A and B are the sorted sources
-// in the first and the second set.
+// ChunkSourceChange is a chunk that two sets cite from different sources. SourcesA and SourcesB are
+// the sorted IDs of these sources in the first and the second set.
 type ChunkSourceChange struct {
-	Chunk string
-	A, B  []string
+	ChunkHash          string
+	SourcesA, SourcesB []string
 }
 
 // HasDifferences reports whether the sets cite different chunks, or the same chunk from different
@@ -88,7 +89,7 @@ func (c *CitationChange) HasDifferences() bool {
 func CompareCitations(before, after []Citation) CitationChange {
 	chunks := func(list []Citation) (hashes []string) {
 		for _, c := range list {
-			hashes = append(hashes, c.Chunk)
+			hashes = append(hashes, c.ChunkHash)
 		}
 		return hashes
 	}
@@ -106,7 +107,7 @@ func CompareCitations(before, after []Citation) CitationChange {
 func sourcesOf(citations []Citation) map[string][]string {
 	sources := make(map[string][]string)
 	for _, c := range citations {
-		sources[c.Chunk] = append(sources[c.Chunk], c.Source)
+		sources[c.ChunkHash] = append(sources[c.ChunkHash], c.SourceID)
 	}
 	for chunk, list := range sources {
 		slices.Sort(list)

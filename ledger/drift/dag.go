@@ -21,12 +21,12 @@ type StageChange struct {
 	// DifferingStages lists the names of all stages that differ, in the order of the walk. If several stages
 	// with the same name differ, it contains the name once for each of them.
 	DifferingStages []string
-	OnlyInA         []string
-	OnlyInB         []string
+	StagesOnlyInA   []string
+	StagesOnlyInB   []string
 	StageCount      int // number of distinct stages of a and b together
-	// OutcomeDiffers is true if preflight rejected one of the runs, the other run was answered, and both have
-	// the same question. If both runs have a preflight stage, these stages must also be equal.
-	// FirstDivergence then returns Outcome instead of the name of a stage.
+	// OutcomeDiffers is true if preflight rejected one of the runs, the other run was answered, and
+	// both have the same question. If both runs have a preflight stage, these stages must also be
+	// equal. FirstDivergence then returns OutcomeDivergence instead of the name of a stage.
 	OutcomeDiffers bool
 }
 
@@ -34,9 +34,9 @@ type StageChange struct {
 // comparison).
 const OutcomeDivergence = "outcome"
 
-// FirstDivergence returns the name of the first stage at which the runs diverge, or Outcome. It
-// returns "" if the runs do not diverge. Because the name of a stage can also be "", check Differing
-// to tell these cases apart.
+// FirstDivergence returns the name of the first stage at which the runs diverge, or
+// OutcomeDivergence. It returns "" if the runs do not diverge. Because the name of a stage can also
+// be "", check DifferingStages to tell these cases apart.
 func (c *StageChange) FirstDivergence() string {
 	switch {
 	case c.OutcomeDiffers:
@@ -144,11 +144,11 @@ func (w *stageWalk) compare(a, b []event.Stage) StageChange {
 			}
 			i, j = i+1, j+1
 		case j < len(w.b) && !has(w.inA, w.b[j]) && !w.earlierInA(i, j):
-			c.DifferingStages, c.OnlyInB = append(c.DifferingStages, w.b[j].name), append(c.OnlyInB, w.b[j].name)
+			c.DifferingStages, c.StagesOnlyInB = append(c.DifferingStages, w.b[j].name), append(c.StagesOnlyInB, w.b[j].name)
 			c.StageCount++
 			j++
 		case i < len(w.a) && !has(w.inB, w.a[i]):
-			c.DifferingStages, c.OnlyInA = append(c.DifferingStages, w.a[i].name), append(c.OnlyInA, w.a[i].name)
+			c.DifferingStages, c.StagesOnlyInA = append(c.DifferingStages, w.a[i].name), append(c.StagesOnlyInA, w.a[i].name)
 			i++
 		case j < len(w.b) && w.inA[w.b[j]] < i:
 			j++ // already listed as differing when the walk passed it in a
@@ -177,10 +177,11 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 	return placeA > 0 && placeA < placeB
 }
 
-// CompareDimensions returns the names of the cache-key dimensions that differ. Dimensions of a come
-// first, in the order of a, followed by those that only b contains. A null dimension is equal to an
-// absent one. The second result is false if either run-DAG has no dimensions.
-func CompareDimensions(a, b []event.Stage) ([]string, bool) {
+// DifferingDimensions returns the names of the cache-key dimensions that differ between run-DAGs a
+// and b. Dimensions of a come first, in the order of a, followed by those that only b contains. A
+// null dimension is equal to an absent one. The second result is false if either run-DAG has no
+// dimensions.
+func DifferingDimensions(a, b []event.Stage) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
 	}
@@ -208,8 +209,8 @@ const (
 )
 
 // Cause returns the cause of the divergence: the name of the dimension if exactly one differs, and
-// otherwise one of StageCauseIdentical, StageCauseConfounded, StageCauseNoDimension, and StageCauseUnknown. The arguments
-// are the results of CompareDimensions.
+// otherwise one of StageCauseIdentical, StageCauseConfounded, StageCauseNoDimension, and
+// StageCauseUnknown. The arguments are the results of DifferingDimensions.
 func (c *StageChange) Cause(dimensions []string, known bool) string {
 	switch {
 	case len(c.DifferingStages) == 0:
@@ -243,7 +244,7 @@ func named(dimensions []event.Stage, name []byte) bool {
 }
 
 // Sentence returns an English sentence about the difference. The arguments are the results of
-// CompareDimensions.
+// DifferingDimensions.
 func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	var s strings.Builder
 	switch n := len(c.DifferingStages); {
@@ -252,7 +253,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 	case n == 0:
 		s.WriteString("No stage differs")
 	case n == 1:
-		fmt.Fprintf(&s, "Of %d stages only %q differs", c.StageCount, c.DifferingStages[0])
+		fmt.Fprintf(&s, "Of %d stages, only %q differs", c.StageCount, c.DifferingStages[0])
 	default:
 		fmt.Fprintf(&s, "The runs diverge first at %q; %d of %d stages differ", c.DifferingStages[0], len(c.DifferingStages), c.StageCount)
 	}

@@ -37,20 +37,20 @@ func TestCompareStages(t *testing.T) {
 		"equal":     {stages("q=1", "a=2"), stages("q=1", "a=2"), StageChange{StageCount: 2}},
 		"two alike": {stages("q=1", "a=2", "v=3"), stages("q=1", "a=9", "v=9"), StageChange{DifferingStages: []string{"a", "v"}, StageCount: 3}},
 		"with preflight": {stages("q=1", "r=2"), stages("q=1", "p=7", "r=2"),
-			StageChange{DifferingStages: []string{"p"}, OnlyInB: []string{"p"}, StageCount: 3}},
+			StageChange{DifferingStages: []string{"p"}, StagesOnlyInB: []string{"p"}, StageCount: 3}},
 		"without preflight": {stages("q=1", "p=7", "r=2"), stages("q=1", "r=3"),
-			StageChange{DifferingStages: []string{"p", "r"}, OnlyInA: []string{"p"}, StageCount: 3}},
+			StageChange{DifferingStages: []string{"p", "r"}, StagesOnlyInA: []string{"p"}, StageCount: 3}},
 		"other shape": {stages("q=1", "context=2", "l=4"), stages("q=1", "map=3", "l=4"),
-			StageChange{DifferingStages: []string{"map", "context"}, OnlyInA: []string{"context"}, OnlyInB: []string{"map"}, StageCount: 4}},
+			StageChange{DifferingStages: []string{"map", "context"}, StagesOnlyInA: []string{"context"}, StagesOnlyInB: []string{"map"}, StageCount: 4}},
 		"earlier in the known shapes": {stages("question=1", "preflight=7", "final_label=9"), stages("question=1", "retrieval=2", "render=3", "final_label=9"),
-			StageChange{DifferingStages: []string{"preflight", "retrieval", "render"}, OnlyInA: []string{"preflight"}, OnlyInB: []string{"retrieval", "render"}, StageCount: 5}},
+			StageChange{DifferingStages: []string{"preflight", "retrieval", "render"}, StagesOnlyInA: []string{"preflight"}, StagesOnlyInB: []string{"retrieval", "render"}, StageCount: 5}},
 		"same place in the known shapes": {stages("question=1", "context=2", "answer=3"), stages("question=1", "evidence_map=2", "raw_answer=3"),
-			StageChange{DifferingStages: []string{"evidence_map", "context", "raw_answer", "answer"}, OnlyInA: []string{"context", "answer"},
-				OnlyInB: []string{"evidence_map", "raw_answer"}, StageCount: 5}},
+			StageChange{DifferingStages: []string{"evidence_map", "context", "raw_answer", "answer"}, StagesOnlyInA: []string{"context", "answer"},
+				StagesOnlyInB: []string{"evidence_map", "raw_answer"}, StageCount: 5}},
 		"repeated": {stages("a=1", "a=2"), stages("a=1", "a=3", "a=4"),
-			StageChange{DifferingStages: []string{"a", "a"}, OnlyInB: []string{"a"}, StageCount: 3}},
+			StageChange{DifferingStages: []string{"a", "a"}, StagesOnlyInB: []string{"a"}, StageCount: 3}},
 		"moved": {stages("q=1", "r=2", "l=3"), stages("q=1", "l=3", "r=2"), StageChange{DifferingStages: []string{"r"}, StageCount: 3}},
-		"none":  {nil, stages("q=1"), StageChange{DifferingStages: []string{"q"}, OnlyInB: []string{"q"}, StageCount: 1}},
+		"none":  {nil, stages("q=1"), StageChange{DifferingStages: []string{"q"}, StagesOnlyInB: []string{"q"}, StageCount: 1}},
 	} {
 		got := CompareStages(test.a, test.b)
 		require.Equal(t, test.want, got, name)
@@ -61,9 +61,9 @@ func TestCompareStages(t *testing.T) {
 	require.Empty(t, change.FirstDivergence())
 }
 
-// CompareStages reports differing stages if and only if the lists differ. OnlyInA and OnlyInB list
-// the stages that occur more often in one list than in the other. The first differing stage is
-// where the lists diverge.
+// CompareStages reports differing stages if and only if the lists differ. StagesOnlyInA and
+// StagesOnlyInB list the stages that occur more often in one list than in the other. The first
+// differing stage is where the lists diverge.
 func TestCompareStagesProperties(t *testing.T) {
 	drawn := rapid.SliceOfN(rapid.SampledFrom([]string{"q=1", "q=2", "r=1", "r=2", "=1", "v=1"}), 0, 6)
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,8 +85,8 @@ func TestCompareStagesProperties(t *testing.T) {
 		both := 0
 		for _, name := range []string{"q", "r", "", "v"} {
 			inA, inB := count(a, name), count(b, name)
-			require.Equal(t, max(0, inA-inB), only(c.OnlyInA, name))
-			require.Equal(t, max(0, inB-inA), only(c.OnlyInB, name))
+			require.Equal(t, max(0, inA-inB), only(c.StagesOnlyInA, name))
+			require.Equal(t, max(0, inB-inA), only(c.StagesOnlyInB, name))
 			both += max(inA, inB)
 		}
 		require.Equal(t, both, c.StageCount)
@@ -105,8 +105,8 @@ func TestCompareStagesProperties(t *testing.T) {
 			require.Contains(t, parting, c.FirstDivergence())
 		}
 		back := CompareStages(b, a)
-		require.Equal(t, c.OnlyInA, back.OnlyInB)
-		require.Equal(t, c.OnlyInB, back.OnlyInA)
+		require.Equal(t, c.StagesOnlyInA, back.StagesOnlyInB)
+		require.Equal(t, c.StagesOnlyInB, back.StagesOnlyInA)
 	})
 }
 
@@ -142,15 +142,15 @@ func TestRejectedAgainstAnswered(t *testing.T) {
 
 func TestCompareDimensions(t *testing.T) {
 	a := []event.Stage{{Name: []byte("source_root"), Hash: []byte("1")}, {Name: []byte("schema_version"), Hash: nil}}
-	_, known := CompareDimensions(a, nil)
+	_, known := DifferingDimensions(a, nil)
 	require.False(t, known)
-	_, known = CompareDimensions(nil, a)
+	_, known = DifferingDimensions(nil, a)
 	require.False(t, known)
-	differing, known := CompareDimensions(a, a[:1])
+	differing, known := DifferingDimensions(a, a[:1])
 	require.True(t, known)
 	require.Empty(t, differing, "null and absent are equal")
 	b := []event.Stage{{Name: []byte("source_root"), Hash: []byte("2")}, {Name: []byte("verifier_policy_hash"), Hash: []byte("3")}}
-	differing, _ = CompareDimensions(a, b)
+	differing, _ = DifferingDimensions(a, b)
 	require.Equal(t, []string{"source_root", "verifier_policy_hash"}, differing)
 }
 

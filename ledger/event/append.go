@@ -17,19 +17,19 @@ type Body struct {
 	Common fields.CommonFields
 	Checks []record.NamedCheck
 	// Fields points to the field below for the event's kind. It is nil if the kind is unknown.
-	Fields     fields.Fields
-	IPC        IPC
-	DAG        DAG
-	Set        CitationSet
-	Path       Path
-	State      StateChange
-	Validation PathValidation
-	Note       Note
-	Source     Source
-	Redaction  Redaction
-	Rotation   KeyRotation
-	Creation   LedgerCreation
-	Refusal    Refusal
+	Fields          fields.Fields
+	IPC             IPC
+	DAG             DAG
+	CitationSet     CitationSet
+	PathFingerprint PathFingerprint
+	StateChange     StateChange
+	PathValidation  PathValidation
+	Note            Note
+	Source          Source
+	Redaction       Redaction
+	Rotation        KeyRotation
+	Creation        LedgerCreation
+	Refusal         Refusal
 
 	builder       pyjson.Builder
 	actor, ledger string
@@ -58,17 +58,17 @@ func (b *Body) Decode(body pyjson.Value) {
 		b.DAG = e.DAG()
 		b.Fields = &b.DAG
 	case record.KindCitationSet:
-		b.Set = e.CitationSet()
-		b.Fields = &b.Set
+		b.CitationSet = e.CitationSet()
+		b.Fields = &b.CitationSet
 	case record.KindPathFingerprint:
-		b.Path = e.Path()
-		b.Fields = &b.Path.PathFingerprint
+		b.PathFingerprint = e.PathFingerprint()
+		b.Fields = &b.PathFingerprint.PathFingerprint
 	case record.KindRecordStateChanged:
-		b.State = e.StateChange()
-		b.Fields = &b.State
+		b.StateChange = e.StateChange()
+		b.Fields = &b.StateChange
 	case record.KindPathValidated:
-		b.Validation = e.PathValidation()
-		b.Fields = &b.Validation
+		b.PathValidation = e.PathValidation()
+		b.Fields = &b.PathValidation
 	case record.KindNote:
 		b.Note = e.Note()
 		b.Fields = &b.Note
@@ -118,7 +118,7 @@ func (b *Body) readCommon(name []byte, value pyjson.Value) {
 		c.Digest = digest(value)
 	case "idempotency_key":
 		b.key = digest(value)
-		c.KeyDigest = &b.key
+		c.IdempotencyKeyDigest = &b.key
 	case "labels":
 		if value.Kind() == pyjson.Object {
 			c.Labels = value
@@ -226,8 +226,8 @@ func (b *Body) Encode() []byte {
 	}
 	frame := record.EventContext{Actor: b.actor, Ledger: b.ledger}
 	b.builder.Buf = b.written[:0]
-	written := record.AppendDecodedEvent(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
-	b.written = record.AppendBodySuffixFormatted(written, b.Seq, b.TimeText)
+	written := record.AppendDecodedBodyPrefix(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
+	b.written = record.AppendBodySuffixTimeText(written, b.Seq, b.TimeText)
 	return b.written
 }
 
@@ -239,8 +239,8 @@ func (b *Body) Check() error {
 	return b.Fields.Check()
 }
 
-// CheckOf returns the check of the named hash, or nil if the event has no such check.
-func (b *Body) CheckOf(name string) *record.EventCheck {
+// CheckByName returns the check of the named hash, or nil if the event has no such check.
+func (b *Body) CheckByName(name string) *record.EventCheck {
 	for i := range b.Checks {
 		if b.Checks[i].Name == name {
 			return &b.Checks[i].EventCheck

@@ -18,7 +18,7 @@ import (
 func bodies(t *testing.T) map[string][]byte {
 	t.Helper()
 	key := record.Hash{1}
-	frame := record.EventContext{Actor: "lab \"one\"", Ledger: "default", KeyDigest: &key}
+	frame := record.EventContext{Actor: "lab \"one\"", Ledger: "default", IdempotencyKeyDigest: &key}
 	events := make(map[string][]byte)
 	add := func(name string, body []byte) {
 		events[name] = record.AppendBodySuffix(body, 7, time.Unix(7, 0))
@@ -33,22 +33,22 @@ func bodies(t *testing.T) map[string][]byte {
 	} {
 		r, err := record.Parse(kind, []byte(text))
 		require.NoError(t, err)
-		add(string(kind), r.AppendBody(nil, frame))
+		add(string(kind), r.AppendBodyPrefix(nil, frame))
 		add("refused "+string(kind), r.AppendRefusal(nil, frame, record.RefusalKeyConflict, 3))
 	}
 	for name, validation := range map[string]record.ValidationRequest{"validation": {}, "validation in a build": {Build: []byte("b"), ContentFingerprint: []byte("89abcdef")},
-		"validation in another system": {OriginalAction: fields.OriginalAction{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
-		add(name, validation.VerbFor(record.CurrentPath{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBody(nil, frame))
+		"validation in another system": {ActionOrigin: fields.ActionOrigin{OriginalActor: []byte("ana"), Timestamp: []byte("2026-01-02T03:04:05Z")}}} {
+		add(name, validation.ActionFor(record.LatestPathRecord{Project: "p", PathID: "01234567", RecordSeq: 3}).AppendBodyPrefix(nil, frame))
 	}
 	v, err := record.ParseNote(3, []byte(`{"topic":"review","text":"","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
-	add("note", v.AppendBody(nil, frame))
+	add("note", v.AppendBodyPrefix(nil, frame))
 	v, err = record.ParseStateChange(3, []byte(`{"state":"stale","reason":"r","original_actor":"ana"}`))
 	require.NoError(t, err)
-	add("state", v.AppendBody(nil, frame))
-	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":[]}`))
+	add("state", v.AppendBodyPrefix(nil, frame))
+	v, err = record.ParseSourceRegistration("x", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
-	add("registration", v.AppendBody(nil, frame))
+	add("registration", v.AppendBodyPrefix(nil, frame))
 	return events
 }
 

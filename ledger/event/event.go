@@ -28,7 +28,7 @@ type Event struct {
 	// Actor, Ledger, and TimeText are members of the body. TimeText is the time as formatted in the
 	// body.
 	Actor, Ledger, TimeText []byte
-	// Checks, Detail, Rules, and Version are the members "checks", "record", "rules", and "v" of
+	// Checks, Record, Rules, and Version are the members "checks", "record", "rules", and "v" of
 	// the body.
 	Checks, Record, Rules, Version pyjson.Value
 }
@@ -56,7 +56,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	return e, nil
 }
 
-// Read reads an event from its body. It does not set Hash, Prev, or Time.
+// Read reads an event from its body. It does not set Hash, PrevHash, or Time.
 func Read(body pyjson.Value) (e Event) {
 	e.read(body)
 	return e

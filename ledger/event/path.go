@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Path holds the fields of a path_fingerprint event (spec: Path fingerprint).
-type Path struct {
+// PathFingerprint holds the fields of a path_fingerprint event (spec: Path fingerprint).
+type PathFingerprint struct {
 	fields.PathFingerprint
 	// Route consists of the names of the passages, joined together. It identifies the route.
 	Route []byte
@@ -17,9 +17,9 @@ type Path struct {
 	ContentDigest []byte
 }
 
-// Path reads the fields of a path_fingerprint event.
-func (e *Event) Path() Path {
-	var r Path
+// PathFingerprint reads the fields of a path_fingerprint event.
+func (e *Event) PathFingerprint() PathFingerprint {
+	var r PathFingerprint
 	for name, value := range e.Record.Members() {
 		switch string(name.Text()) {
 		case "content":

@@ -11,15 +11,15 @@ import (
 // record_refused event, it returns the body of the refusal. It copies from e what r does not
 // determine: the actor, ledger, idempotency key, seq, and time.
 func (e *Event) RecomputeBody(r *record.Record) []byte {
-	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), KeyDigest: e.IdempotencyKey()}
+	frame := record.EventContext{Actor: string(e.Actor), Ledger: string(e.Ledger), IdempotencyKeyDigest: e.IdempotencyKey()}
 	var body []byte
 	if e.Kind == record.KindRecordRefused {
 		refusal := e.Refusal()
 		body = r.AppendRefusal(nil, frame, refusal.Reason, refusal.FirstSeq)
 	} else {
-		body = r.AppendBody(nil, frame)
+		body = r.AppendBodyPrefix(nil, frame)
 	}
-	return record.AppendBodySuffixFormatted(body, e.Seq, e.TimeText)
+	return record.AppendBodySuffixTimeText(body, e.Seq, e.TimeText)
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON

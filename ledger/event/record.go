@@ -43,9 +43,9 @@ func (e *Event) OccurredAt() (time.Time, bool) {
 // Labels yields the name and the value of each label of a record.
 func (e *Event) Labels() iter.Seq2[[]byte, []byte] { return texts(e.Record.Member("labels")) }
 
-// Hashes yields the name and the value of each effective hash of a record, except null ones
-// (spec: Effective hashes).
-func (e *Event) Hashes() iter.Seq2[[]byte, []byte] { return texts(e.Record.Member("hashes")) }
+// EffectiveHashes yields the name and the value of each effective hash of a record, except null
+// ones (spec: Effective hashes).
+func (e *Event) EffectiveHashes() iter.Seq2[[]byte, []byte] { return texts(e.Record.Member("hashes")) }
 
 // Producer returns the ID of a record's producer, and the number that the producer assigned to the
 // record. id is nil if the record has no producer.
@@ -71,9 +71,9 @@ type Refusal = record.RefusalFields
 // Refusal reads the fields of a record_refused event.
 func (e *Event) Refusal() Refusal {
 	return Refusal{
-		Kind:       kindOf(e.Record.Member("kind").Text()),
-		Reason:     record.Refusal(e.Record.Member("reason").Text()),
-		Mismatches: Uint64OrZero(e.Record.Member("mismatches")),
-		FirstSeq:   Uint64OrZero(e.Record.Member("first_seq")),
+		Kind:          kindOf(e.Record.Member("kind").Text()),
+		Reason:        record.RefusalReason(e.Record.Member("reason").Text()),
+		MismatchCount: Uint64OrZero(e.Record.Member("mismatches")),
+		FirstSeq:      Uint64OrZero(e.Record.Member("first_seq")),
 	}
 }

@@ -32,7 +32,7 @@ func (e *Event) DAG() DAG {
 		case "cache_dimensions":
 			for dimension, v := range value.Members() {
 				if slices.Contains(rules.CacheDimensions[:], string(dimension.Text())) {
-					r.Dimensions = append(r.Dimensions, Stage{Name: dimension.Text(), Hash: text(v)})
+					r.CacheDimensions = append(r.CacheDimensions, Stage{Name: dimension.Text(), Hash: text(v)})
 				}
 			}
 		case "document_roots":
@@ -60,7 +60,7 @@ func (e *Event) DAG() DAG {
 		case "n_quotes":
 			r.QuoteCount = raw(value)
 		case "n_verified":
-			r.VerifiedCount = raw(value)
+			r.VerifiedQuoteCount = raw(value)
 		case "n_sources":
 			r.SourceCount = raw(value)
 		}

@@ -29,18 +29,18 @@ func (e *MissingContentError) Error() string {
 	return fmt.Sprintf("event %d has no content named %q", e.Seq, e.Name)
 }
 
-// TextsTooLongError reports that two texts are too long for a diff.
-type TextsTooLongError struct{ Bytes uint64 } // total size of both texts
+// TextsTooLongError reports that two texts are too long for a diff (see MaxDiffBytes).
+type TextsTooLongError struct{ TotalBytes uint64 } // total size of both texts
 
 // Error implements error.
 func (e *TextsTooLongError) Error() string {
-	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.Bytes, MaxDiffBytes)
+	return fmt.Sprintf("the texts have %d bytes in total, but a diff can compare at most %d; read both texts and compare them yourself", e.TotalBytes, MaxDiffBytes)
 }
 
-// AddMemberValues sets the values in list, which contains the payload members that differ between
+// SetMemberValues sets the values in list, which contains the payload members that differ between
 // the records a and b. It leaves list unchanged if either payload was not posted or has been
 // redacted, or if the payloads are too long.
-func (t *TextComparer) AddMemberValues(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
+func (t *TextComparer) SetMemberValues(ctx context.Context, a, b uint64, list []wire.MemberDifference) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.
 		return nil, err
 	}
 	f, edits := textdiff.Diff(textA, textB)
-	answer := &wire.TextDiff{Of: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), Bounded: f.Bounded,
+	answer := &wire.TextDiff{Of: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), Bounded: f.ExceedsLimit,
 		A:     wire.DiffedText{Seq: a, SHA256: fmt.Sprintf("%x", contentA.Digest), TextLength: length(f.LengthA)},
 		B:     wire.DiffedText{Seq: b, SHA256: fmt.Sprintf("%x", contentB.Digest), TextLength: length(f.LengthB)},
 		Edits: make([]wire.TextEdit, len(edits))}

@@ -98,7 +98,7 @@ func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uin
 	}
 	*work += Work(f.Work)
 	similarity, lengthA, lengthB := wire.Decimal(f.Similarity), length(f.LengthA), length(f.LengthB)
-	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.Bounded}, nil
+	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.ExceedsLimit}, nil
 }
 
 // MeasureContent returns the length of the content of one record, as a TextChange without a first
@@ -150,8 +150,8 @@ func (t *TextComparer) figures(ctx context.Context, name string, a, b uint64) (f
 	return f, "", err
 }
 
-// RedactedError reports that the content of the record at Seq was erased. By is the seq of the
-// event that erased it.
+// RedactedError reports that the content of the record at Seq was erased. RedactionSeq is the seq
+// of the event that erased it.
 type RedactedError struct{ Seq, RedactionSeq uint64 }
 
 // Error implements error.
@@ -185,7 +185,7 @@ func (t *TextComparer) compare(ctx context.Context, a, b event.Content) (textdif
 
 // read reserves memory for two pieces of content and reads them.
 func (t *TextComparer) read(ctx context.Context, a, b event.Content) (textA, textB []byte, err error) {
-	if need := textdiff.MemoryBytes(a.Size, b.Size) + t.MemoryPerByte*int64(a.Size+b.Size); need > t.held {
+	if need := textdiff.MaxMemoryBytes(a.Size, b.Size) + t.MemoryPerByte*int64(a.Size+b.Size); need > t.held {
 		if err := t.Reserve(need); err != nil {
 			return nil, nil, err
 		}

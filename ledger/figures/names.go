@@ -45,10 +45,10 @@ var objects = map[string]bool{ContentPayload: true, "policy": true, "verifier_po
 // promptLabels are the labels that commonly name a system prompt, starting with the most specific.
 var promptLabels = [...]string{"prompt", "system_prompt", "config"}
 
-// NameGroup returns a name for the value that a group of records has in common. It returns nil if
+// GroupName returns a name for the value that a group of records has in common. It returns nil if
 // it finds no name, or if the value is not a hash. by is the name of that value, such as
 // input_hash, and first and last are the seqs of two of the records.
-func (n *NameFinder) NameGroup(ctx context.Context, by string, first, last uint64) (*wire.ReadableName, error) {
+func (n *NameFinder) GroupName(ctx context.Context, by string, first, last uint64) (*wire.ReadableName, error) {
 	content, is := contentOfHash[by]
 	if !is {
 		return nil, nil
@@ -99,8 +99,8 @@ func (n *NameFinder) nameContent(ctx context.Context, seq uint64, content string
 	return names[0], labels, err
 }
 
-// NameRun returns readable names for the texts that went into an IPC record, and for its output.
-func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, error) {
+// RunNames returns readable names for the texts that went into an IPC record, and for its output.
+func (n *NameFinder) RunNames(ctx context.Context, seq uint64) (*wire.RunNames, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -112,9 +112,9 @@ func (n *NameFinder) NameRun(ctx context.Context, seq uint64) (*wire.RunNames, e
 	return run, err
 }
 
-// NameText returns a readable name for the text covered by one of a record's hashes. hash is the
+// TextName returns a readable name for the text covered by one of a record's hashes. hash is the
 // name of that hash, such as output_hash.
-func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wire.ReadableName, error) {
+func (n *NameFinder) TextName(ctx context.Context, seq uint64, hash string) (*wire.ReadableName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -123,10 +123,10 @@ func (n *NameFinder) NameText(ctx context.Context, seq uint64, hash string) (*wi
 	return names[0], err
 }
 
-// NameRecord returns a readable name for a record: the first words of its instruction (IPC record),
+// RecordName returns a readable name for a record: the first words of its instruction (IPC record),
 // question (run-DAG), subject (citation set), or project and route (path fingerprint). It returns
 // nil for other kinds of events, and if it finds no words that the caller may read.
-func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.ReadableName, error) {
+func (n *NameFinder) RecordName(ctx context.Context, seq uint64) (*wire.ReadableName, error) {
 	e, err := n.event(ctx, seq)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (n *NameFinder) NameRecord(ctx context.Context, seq uint64) (*wire.Readable
 	case wire.KindCitationSet:
 		return NameFromText(e.CitationSet().Subject), nil
 	case wire.KindPathFingerprint:
-		path := e.Path()
+		path := e.PathFingerprint()
 		return NameFromText([]byte(string(path.Project) + ": " + string(bytes.Join(path.Passages, []byte(" → "))))), nil
 	default:
 		return nil, nil

@@ -21,7 +21,7 @@ var ErrRollback = errors.New("ledger: writes are refused because the store does 
 func Check(ctx context.Context, log storage.Reader, mark []byte, keys ...*proofs.Verifier) error {
 	head, err := log.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the head: %w", err)
+		return fmt.Errorf("reading the log's head: %w", err)
 	}
 	seen, err := proofs.OpenCheckpoint(mark, keys...)
 	switch {

@@ -21,14 +21,14 @@ type Store interface {
 	SetMark(ledger string, checkpoint []byte) error
 }
 
-// WriteInterval is the minimum time between two writes of a mark.
-const WriteInterval = time.Second
+// MinWriteInterval is the minimum time between two writes of a mark.
+const MinWriteInterval = time.Second
 
 // Keeper writes and checks the high-water mark of one ledger.
 type Keeper struct {
 	Store  Store
 	Ledger string // name of the ledger
-	Log    *slog.Logger
+	Logger *slog.Logger
 	// Head returns the size of the tree at the durable head, and its signed checkpoint.
 	Head func() (size uint64, checkpoint []byte)
 }
@@ -40,7 +40,7 @@ func (k *Keeper) Check(ctx context.Context, log storage.Reader, keys ...*proofs.
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if size, _ := k.Head(); size > 0 {
-			k.Log.Warn("no high-water mark exists, so the server cannot tell whether this store is an older copy; keeping a mark from now on", "size", size)
+			k.Logger.Warn("no high-water mark exists, so the server cannot tell whether this store is an older copy; keeping a mark from now on", "size", size)
 		}
 		return nil
 	case err != nil:
@@ -53,9 +53,10 @@ func (k *Keeper) Check(ctx context.Context, log storage.Reader, keys ...*proofs.
 	return err
 }
 
-// Run writes the mark after it receives a token from moved, but at most once per Interval. It writes
-// the mark one last time after stopped is closed. A mark is never ahead of the durable head. If a
-// write fails, Run logs the error and puts a token into moved, whose capacity is 1, to try again.
+// Run writes the mark after it receives a token from moved, but at most once per MinWriteInterval.
+// It writes the mark one last time after stopped is closed. A mark is never ahead of the durable
+// head. If a write fails, Run logs the error and puts a token into moved, whose capacity is 1, to
+// try again.
 func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 	var written uint64
 	for open := true; open; {
@@ -69,7 +70,7 @@ func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 			continue
 		}
 		if err := k.Store.SetMark(k.Ledger, checkpoint); err != nil {
-			k.Log.Error("cannot write the high-water mark, which lags behind the signed head; retrying", "error", err)
+			k.Logger.Error("cannot write the high-water mark, which lags behind the signed head; retrying", "error", err)
 			select {
 			case moved <- struct{}{}:
 			default:
@@ -77,7 +78,7 @@ func (k *Keeper) Run(moved chan struct{}, stopped <-chan struct{}) {
 		} else {
 			written = size
 		}
-		rest := time.NewTimer(WriteInterval)
+		rest := time.NewTimer(MinWriteInterval)
 		select {
 		case <-rest.C:
 		case <-stopped:

@@ -73,7 +73,7 @@ func (v *View) recordedFrom(at time.Time) (uint64, error) {
 func (v *View) markBefore(at time.Time) (seq uint64, found bool, err error) {
 	keys := v.Keyspace
 	first := keys.AppendPrefix(nil, recordedMarks)
-	it, err := v.Iterate(first, recordedMarkKey(keys, nil, at, 0))
+	it, err := v.NewIterator(first, recordedMarkKey(keys, nil, at, 0))
 	if err != nil {
 		return 0, false, err
 	}

@@ -22,8 +22,8 @@ type Config struct {
 	// Families are the families of questions that the index answers. Each comes after the
 	// families that it depends on.
 	Families []Family
-	// Log must not be nil.
-	Log *slog.Logger
+	// Logger receives the log messages of the index. It must not be nil.
+	Logger *slog.Logger
 	// MemoryBytes limits the memory, in bytes, that the indexes of all ledgers use together, not
 	// including the memory for requests. It must be at least MinMemoryBytes. Zero means DefaultMemoryBytes.
 	// With more memory, a large log is folded faster.
@@ -52,20 +52,21 @@ const minMemoryForEventCache = 512 << 20
 // maxTable is the maximum size of a memtable or a batch in bytes. Larger ones bring no benefit.
 const maxTable = 64 << 20
 
-// Settings is a Config whose memory limit has been divided among the parts of the index. Sizes are
-// in bytes.
-type Settings struct {
+// ResolvedConfig is a Config whose memory limit has been divided among the parts of the index.
+// Sizes are in bytes.
+type ResolvedConfig struct {
 	RowStore rowstore.Config
 	Families []Family
-	// BatchEvents and BatchBytes limit a batch. The batch is full when it contains BatchEvents
-	// events or has reached BatchBytes. One batch is stored while the next one is filled.
-	BatchEvents, BatchBytes int
-	// BatchEffects is the maximum number of effects of one event, such as superseded chunks, in one
-	// batch. The remaining effects are written in further batches.
-	BatchEffects int
+	// MaxBatchEvents and MaxBatchBytes limit a batch. The batch is full when it contains
+	// MaxBatchEvents events or has reached MaxBatchBytes. One batch is stored while the next one is
+	// filled.
+	MaxBatchEvents, MaxBatchBytes int
+	// MaxBatchEffects is the maximum number of effects of one event, such as superseded chunks, in
+	// one batch. The remaining effects are written in further batches.
+	MaxBatchEffects int
 	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
-	// FilterBytesLeft limits the group filters of all ledgers together.
+	// FilterBytes limits the group filters of all ledgers together.
 	FilterBytes int
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCacheBytes, there is no such cache.
@@ -73,12 +74,12 @@ type Settings struct {
 	// MaxDeferredGroups limits the number of changed groups whose ranking a fold defers. When the limit
 	// is reached, the fold ranks these groups.
 	MaxDeferredGroups int
-	// FetchLag is the minimum number of events by which an index must be behind its log before
-	// it fetches a snapshot instead of folding the events (see Store.SetFetchFunc).
-	FetchLag uint64
-	// PartBytes is the length at which SnapshotPart.Rows is full. No more rows are added to a part
-	// that has reached this length.
-	PartBytes int
+	// MinFetchLag is the minimum number of events by which an index must be behind its log before
+	// it fetches a snapshot instead of folding the events (see Store.SetSnapshotFetchFunc).
+	MinFetchLag uint64
+	// SnapshotPartBytes is the length at which SnapshotPart.Rows is full. No more rows are added to
+	// a part that has reached this length.
+	SnapshotPartBytes int
 	// MinFoldInterval is the minimum time between the starts of two folds while no reader waits.
 	MinFoldInterval time.Duration
 }
@@ -86,18 +87,18 @@ type Settings struct {
 // OffHeapBytes returns how many bytes of an index's memory are outside the Go heap, where
 // GOMEMLIMIT does not limit them. memory is Config.MemoryBytes.
 func OffHeapBytes(memory int64) int64 {
-	c, err := Config{Dir: "any", MemoryBytes: memory}.Settings()
+	c, err := Config{Dir: "any", MemoryBytes: memory}.Resolve()
 	if err != nil || c.EventCacheBytes < MinEventCacheBytes {
 		return 0
 	}
 	return int64(c.EventCacheBytes)
 }
 
-// Settings divides the memory limit among the parts of the index and returns the resulting
-// settings. It returns an error if Dir is empty or Memory is too small.
-func (c Config) Settings() (Settings, error) {
+// Resolve divides the memory limit among the parts of the index. It returns an error if Dir is
+// empty or MemoryBytes is too small.
+func (c Config) Resolve() (ResolvedConfig, error) {
 	if c.Dir == "" {
-		return Settings{}, errors.New("index: Config.Dir is not set")
+		return ResolvedConfig{}, errors.New("index: Config.Dir is not set")
 	}
 	if c.FS == nil {
 		c.FS = vfs.Default
@@ -107,7 +108,7 @@ func (c Config) Settings() (Settings, error) {
 		memory = DefaultMemoryBytes
 	}
 	if memory < MinMemoryBytes {
-		return Settings{}, fmt.Errorf("the memory limit of the index is %d bytes; it must be at least %d", memory, MinMemoryBytes)
+		return ResolvedConfig{}, fmt.Errorf("the memory limit of the index is %d bytes; it must be at least %d", memory, MinMemoryBytes)
 	}
 	cache, rowCache, filters, records := memory/2, memory/16*3, memory/16*3, 0
 	switch {
@@ -116,21 +117,21 @@ func (c Config) Settings() (Settings, error) {
 	case memory >= minMemoryForEventCache:
 		cache, filters, records = memory/32*11, memory/32*3, memory/4
 	}
-	return Settings{
+	return ResolvedConfig{
 		RowStore: rowstore.Config{
-			FS: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, Rebuild: c.Rebuild,
-			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Logger: c.Log, Exit: os.Exit,
+			FS: c.FS, Dir: c.Dir, Layout: Layout, ReadOnly: c.ReadOnly, DiscardExisting: c.Rebuild,
+			CacheBytes: cache, MemTableBytes: min(cache/4, maxTable), Logger: c.Logger, Exit: os.Exit,
 		},
 		Families:          c.Families,
-		BatchEvents:       1 << 16,
-		BatchEffects:      1 << 14,
-		BatchBytes:        min(memory/20, maxTable),
+		MaxBatchEvents:    1 << 16,
+		MaxBatchEffects:   1 << 14,
+		MaxBatchBytes:     min(memory/20, maxTable),
 		RowCacheBytes:     rowCache,
 		FilterBytes:       filters,
 		EventCacheBytes:   records,
 		MaxDeferredGroups: memory / 40 / deferredBytes,
-		FetchLag:          20_000,
-		PartBytes:         PartBytes,
+		MinFetchLag:       20_000,
+		SnapshotPartBytes: SnapshotPartBytes,
 		MinFoldInterval:   50 * time.Millisecond,
 	}, nil
 }

@@ -12,16 +12,16 @@ import (
 func TestMemoryIsDivided(t *testing.T) {
 	for _, memory := range []int64{0, MinMemoryBytes, 1 << 30, 64 << 30} {
 		for _, rebuild := range []bool{false, true} {
-			c, err := Config{Dir: "x", Log: slog.New(slog.DiscardHandler), MemoryBytes: memory, Rebuild: rebuild}.Settings()
+			c, err := Config{Dir: "x", Logger: slog.New(slog.DiscardHandler), MemoryBytes: memory, Rebuild: rebuild}.Resolve()
 			require.NoError(t, err)
-			require.LessOrEqual(t, c.RowStore.CacheBytes+2*c.BatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferredGroups*deferredBytes, int(cmp.Or(memory, DefaultMemoryBytes)))
+			require.LessOrEqual(t, c.RowStore.CacheBytes+2*c.MaxBatchBytes+c.RowCacheBytes+c.FilterBytes+c.EventCacheBytes+c.MaxDeferredGroups*deferredBytes, int(cmp.Or(memory, DefaultMemoryBytes)))
 			require.GreaterOrEqual(t, c.RowStore.MemTableBytes, 256<<10)
 			require.Less(t, 2*c.RowStore.MemTableBytes, c.RowStore.CacheBytes, "two memtables can wait to be written")
 		}
 	}
-	_, err := Config{Dir: "x", MemoryBytes: MinMemoryBytes - 1}.Settings()
+	_, err := Config{Dir: "x", MemoryBytes: MinMemoryBytes - 1}.Resolve()
 	require.ErrorContains(t, err, "it must be at least 16777216")
-	_, err = Config{}.Settings()
+	_, err = Config{}.Resolve()
 	require.ErrorContains(t, err, "Config.Dir is not set")
 }
 

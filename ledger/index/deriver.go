@@ -11,9 +11,9 @@ import (
 type Family struct {
 	// RowBytes maps each versioned dimension of the family to the length of its rows in bytes.
 	RowBytes map[rowstore.Dimension]int
-	// Counters lists the counters that start at 0, so that Prometheus's rate function sees their
-	// first increment. Any other counter appears only with its first increment.
-	Counters []counters.Series
+	// InitialSeries lists the counters that start at 0, so that Prometheus's rate function sees
+	// their first increment. Any other counter appears only with its first increment.
+	InitialSeries []counters.Series
 	// New returns the deriver of one ledger for a new fold. It can use DeriverOf to find the
 	// derivers of earlier families.
 	New func(f *Fold) Deriver
@@ -40,10 +40,10 @@ type Deferrer interface {
 	// BeginBatch is called at the start of a batch if no work is pending. from is the seq of the
 	// first event in the batch.
 	BeginBatch(from uint64)
-	// Pending returns the number of pieces of pending work.
-	Pending() int
+	// PendingCount returns the number of pieces of pending work.
+	PendingCount() int
 	// FlushPending does the given number of pieces of pending work. The number must not exceed
-	// Pending.
+	// PendingCount.
 	FlushPending(pieces int)
 }
 
@@ -97,7 +97,7 @@ func (f *Fold) addDerivers(families []Family) {
 // pending returns the number of pieces of work that all derivers have deferred.
 func (f *Fold) pending() (pieces int) {
 	for _, d := range f.deferring {
-		pieces += d.Pending()
+		pieces += d.PendingCount()
 	}
 	return pieces
 }
@@ -105,7 +105,7 @@ func (f *Fold) pending() (pieces int) {
 // flushDeferred does up to the given number of pieces of the derivers' deferred work.
 func (f *Fold) flushDeferred(pieces int) {
 	for _, d := range f.deferring {
-		some := min(pieces, d.Pending())
+		some := min(pieces, d.PendingCount())
 		d.FlushPending(some)
 		pieces -= some
 	}
@@ -114,7 +114,7 @@ func (f *Fold) flushDeferred(pieces int) {
 // beginDeferring tells derivers without pending work that a batch begins with the next event.
 func (f *Fold) beginDeferring() {
 	for _, d := range f.deferring {
-		if d.Pending() == 0 {
+		if d.PendingCount() == 0 {
 			d.BeginBatch(f.state.size)
 		}
 	}

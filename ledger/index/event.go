@@ -10,12 +10,12 @@ import (
 type Event struct {
 	event.Event
 	EntryBytes int // length of the event's entry
-	// The decoded details of the record. Only the field for the event's kind is set. The other
-	// fields keep values from earlier events.
-	IPC  event.IPC
-	DAG  event.DAG
-	Set  event.CitationSet
-	Path event.Path
+	// IPC, DAG, CitationSet, and PathFingerprint hold the decoded fields of the record. Only the
+	// one for the event's kind is set. The others keep values from earlier events.
+	IPC             event.IPC
+	DAG             event.DAG
+	CitationSet     event.CitationSet
+	PathFingerprint event.PathFingerprint
 
 	decoder  event.Decoder
 	prepared []any
@@ -33,9 +33,9 @@ func (e *Event) decode(entry []byte) (err error) {
 	case record.KindRunDAG:
 		e.DAG = e.Event.DAG()
 	case record.KindCitationSet:
-		e.Set = e.Event.CitationSet()
+		e.CitationSet = e.Event.CitationSet()
 	case record.KindPathFingerprint:
-		e.Path = e.Event.Path()
+		e.PathFingerprint = e.Event.PathFingerprint()
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (c LogEventCache) Find(dst []byte, seq uint64) (encoded []byte, found bool)
 }
 
 // Add caches the encoding of an event. If the system has no memory left, the cache panics while it
-// holds its locks. Recovering would leave all other users of the cache blocked forever, so Keep
+// holds its locks. Recovering would leave all other users of the cache blocked forever, so Add
 // makes the process exit.
 func (c LogEventCache) Add(seq uint64, encoded []byte) {
 	defer func() {

@@ -13,14 +13,14 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// FetchFunc yields the parts of a ledger's index snapshot from another server, in order. It checks
-// that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
-type FetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart, error]
+// SnapshotFetchFunc yields the parts of a ledger's index snapshot from another server, in order. It
+// checks that the snapshot belongs to the ledger's log, and that each part arrived unchanged.
+type SnapshotFetchFunc func(ctx context.Context, ledger string) iter.Seq2[*SnapshotPart, error]
 
-// SetFetchFunc makes each follower begin with a snapshot from another server if its own index is
-// far behind the log. If the snapshot cannot be fetched, the follower folds the events. Call
-// SetFetchFunc before Follow.
-func (s *Store) SetFetchFunc(fetch FetchFunc) { s.source = fetch }
+// SetSnapshotFetchFunc makes each follower begin with a snapshot from another server if its own
+// index is far behind the log. If the snapshot cannot be fetched, the follower folds the events.
+// Call SetSnapshotFetchFunc before Follow.
+func (s *Store) SetSnapshotFetchFunc(fetch SnapshotFetchFunc) { s.source = fetch }
 
 // ErrUnusableSnapshot means that another server's index snapshot cannot be used.
 var ErrUnusableSnapshot = errors.New("index: the snapshot cannot be used")
@@ -43,7 +43,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 		return
 	}
 	head, err := f.log.Head(ctx)
-	if behind := head.Size - min(head.Size, f.Size()); err == nil && (behind < c.FetchLag || behind < head.Size/fetchShare) {
+	if behind := head.Size - min(head.Size, f.Size()); err == nil && (behind < c.MinFetchLag || behind < head.Size/fetchShare) {
 		return
 	}
 	begin, s := time.Now(), snapshotCheck{all: sha256.New()}
@@ -54,7 +54,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 	switch {
 	case ctx.Err() != nil: // the follower is closed
 	case err != nil:
-		log.Error("cannot use another server's index snapshot; folding the log's events instead", "error", err)
+		log.Error("cannot use another server's index snapshot; building the index from the log instead", "error", err)
 	default:
 		log.Info("installed another server's index", "size", s.size, "bytes", s.bytes, "digest", s.digest(), "took", time.Since(begin))
 	}
@@ -63,7 +63,7 @@ func fetchSnapshot(ctx context.Context, f *Follower) {
 // InstallSnapshot fetches a snapshot of a ledger's index from another server, and replaces the
 // ledger's part of the index with it. It returns the size and the digest of the snapshot. The
 // ledger must not be followed.
-func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch FetchFunc) (size uint64, digest string, err error) {
+func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch SnapshotFetchFunc) (size uint64, digest string, err error) {
 	f, err := s.AddStoppedFollower(ctx, name, log)
 	if err != nil {
 		return 0, "", err
@@ -78,7 +78,7 @@ func (s *Store) InstallSnapshot(ctx context.Context, name string, log Log, fetch
 
 // install fetches a snapshot, checks it, and installs it. It rejects a snapshot that covers fewer
 // than minSize events.
-func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFunc, minSize uint64) (err error) {
+func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch SnapshotFetchFunc, minSize uint64) (err error) {
 	rows, err := newInstall(f)
 	if err != nil {
 		return err
@@ -110,20 +110,20 @@ func (s *snapshotCheck) install(ctx context.Context, f *Follower, fetch FetchFun
 	return commitInstall(ctx, f, rows)
 }
 
-// newInstall returns an Installer that replaces a ledger's rows.
-func newInstall(f *Follower) (*rowstore.Installer, error) {
+// newInstall returns a SnapshotInstaller that replaces a ledger's rows.
+func newInstall(f *Follower) (*rowstore.SnapshotInstaller, error) {
 	if _, err := f.store.acquire(); err != nil {
 		return nil, err
 	}
 	defer f.store.rows.Release()
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	return f.store.rows.NewInstaller(f.name)
+	return f.store.rows.NewSnapshotInstaller(f.name)
 }
 
-// commitInstall replaces a ledger's rows with the rows that the Installer has received. The fold
-// then continues from the new rows.
-func commitInstall(ctx context.Context, f *Follower, rows *rowstore.Installer) error {
+// commitInstall replaces a ledger's rows with the rows that the SnapshotInstaller has received. The
+// fold then continues from the new rows.
+func commitInstall(ctx context.Context, f *Follower, rows *rowstore.SnapshotInstaller) error {
 	if _, err := f.store.acquire(); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ type snapshotCheck struct {
 func (s *snapshotCheck) digest() string { return hex.EncodeToString(s.all.Sum(nil)) }
 
 // part checks a part and stores its rows.
-func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
+func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.SnapshotInstaller) error {
 	if s.size == 0 {
 		s.size = p.Size
 	}
@@ -164,7 +164,7 @@ func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 		return fmt.Errorf("%w: the snapshot covers no events", ErrUnusableSnapshot)
 	case p.Size != s.size:
 		return fmt.Errorf("%w: the snapshot's size changed from %d to %d between parts", ErrUnusableSnapshot, s.size, p.Size)
-	case s.bytes > 16*PartBytes && s.bytes/maxRowBytes > s.size:
+	case s.bytes > 16*SnapshotPartBytes && s.bytes/maxRowBytes > s.size:
 		return fmt.Errorf("%w: the snapshot's rows are too large for %d events", ErrUnusableSnapshot, s.size)
 	}
 	for row, err := range rowstore.DecodeSnapshotPart(p.Rows) {
@@ -182,7 +182,7 @@ func (s *snapshotCheck) part(p *SnapshotPart, to *rowstore.Installer) error {
 }
 
 // row checks that a row agrees with the size of the snapshot.
-func (s *snapshotCheck) row(row rowstore.Row) (err error) {
+func (s *snapshotCheck) row(row rowstore.SnapshotRow) (err error) {
 	d, rest := rowstore.Dimension(row.Key[0]), row.Key[1:]
 	switch {
 	case d == cursorDimension && len(rest) == 0:
@@ -197,7 +197,7 @@ func (s *snapshotCheck) row(row rowstore.Row) (err error) {
 		}
 	case d == hashDimension:
 		s.hashes++
-	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionBytes && rowstore.DecodeVersion(rest) >= s.size:
+	case d&rowstore.VersionedBit != 0 && len(rest) >= rowstore.VersionSize && rowstore.DecodeVersion(rest) >= s.size:
 		return fmt.Errorf("%w: row %x is from event %d, but the snapshot's size is %d", ErrUnusableSnapshot, row.Key, rowstore.DecodeVersion(rest), s.size)
 	}
 	return nil

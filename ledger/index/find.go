@@ -86,14 +86,14 @@ func (v *View) EventsByHashPrefix(ctx context.Context, digits string) ([]HashedE
 // matches. The caller must have acquired the store.
 func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte, matches func(storage.Hash) bool) (found []HashedEvent, err error) {
 	prefix := append(now.keys.AppendPrefix(nil, hashDimension), begins...)
-	it, err := f.store.rows.Iterate(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqBytes))
+	it, err := f.store.rows.NewIterator(prefix, rowstore.UpperBound(prefix, hashBytes-len(begins)+rowstore.SeqSize))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for ok := it.First(); ok && len(found) < maxFound; ok = it.Next() {
 		key := it.Key()
-		seq := binary.BigEndian.Uint64(key[len(key)-rowstore.SeqBytes:])
+		seq := binary.BigEndian.Uint64(key[len(key)-rowstore.SeqSize:])
 		if seq >= now.size {
 			continue
 		}

@@ -20,10 +20,10 @@ type Fold struct {
 	Counters counters.Counters
 	recorded recorded
 
-	// The current batch accepts at most batchEvents events, and at most BatchEffects effects of any
-	// one event.
-	batchEvents  uint64
-	BatchEffects int
+	// maxBatchEvents is the maximum number of events in the current batch. MaxBatchEffects is the
+	// maximum number of effects of any one event in that batch.
+	maxBatchEvents  uint64
+	MaxBatchEffects int
 
 	waitsForSpace bool // there was not enough disk space for the last batch
 
@@ -138,13 +138,13 @@ func (f *Follower) foldBatch(ctx context.Context) (nonempty bool, err error) {
 // ledgers.
 func (f *Follower) beginBatch() {
 	c, share := f.store.config, max(1, f.store.followed())
-	f.fold.batchEvents = min(uint64(c.BatchEvents), f.limit-f.fold.state.size)
+	f.fold.maxBatchEvents = min(uint64(c.MaxBatchEvents), f.limit-f.fold.state.size)
 	if requested := f.requestedSize.Load(); requested > f.fold.state.size {
-		f.fold.batchEvents = min(f.fold.batchEvents, requested-f.fold.state.size)
+		f.fold.maxBatchEvents = min(f.fold.maxBatchEvents, requested-f.fold.state.size)
 	}
-	f.fold.BatchEffects = c.BatchEffects
+	f.fold.MaxBatchEffects = c.MaxBatchEffects
 	f.fold.state.partial = false
-	f.fold.Rows.BeginBatch(rowstore.Limits{BatchBytes: c.BatchBytes / share, RowCacheBytes: c.RowCacheBytes / share})
+	f.fold.Rows.BeginBatch(rowstore.Limits{BatchBytes: c.MaxBatchBytes / share, RowCacheBytes: c.RowCacheBytes / share})
 }
 
 // gather folds events into the batch until the batch is full or the log ends. It reports
@@ -186,16 +186,16 @@ func (f *Fold) chunk(ctx context.Context, c *chunk, from uint64) (full bool, err
 			return true, nil
 		}
 		if err != nil {
-			return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
+			return true, fmt.Errorf("adding event %d to the index: %w", f.state.size, err)
 		}
 		c.folded++
-		if f.state.size-from >= f.batchEvents || f.Rows.IsFull() {
+		if f.state.size-from >= f.maxBatchEvents || f.Rows.IsFull() {
 			return true, nil
 		}
 	}
 	if err := c.err; err != nil {
 		f.discardDecoded() // so that the next batch reads the event again
-		return true, fmt.Errorf("folding event %d: %w", f.state.size, err)
+		return true, fmt.Errorf("adding event %d to the index: %w", f.state.size, err)
 	}
 	return false, nil
 }

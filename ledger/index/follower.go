@@ -49,7 +49,7 @@ type Follower struct {
 // snapshot is a stored state of the index. It never changes.
 type snapshot struct {
 	cursor
-	counters.Readings
+	counters.Values
 	keys       rowstore.Keyspace // the ledger's keyspace
 	superseded chan struct{}     // closed when a later snapshot is published
 }
@@ -124,9 +124,10 @@ func awaitLog(ctx context.Context, f *Follower, err error) bool {
 	return true
 }
 
-// pause waits for a Wake. It then waits until Settings.MinFoldInterval has passed since the last fold or a
-// reader is waiting, because folding after every commit would cost more than the commits themselves.
-// After an interruption, pause waits only for the Wake, because a waiting reader signals only once.
+// pause waits for a Wake. It then waits until ResolvedConfig.MinFoldInterval has passed since the
+// last fold or a reader is waiting, because folding after every commit would cost more than the
+// commits themselves. After an interruption, pause waits only for the Wake, because a waiting
+// reader signals only once.
 func (f *Follower) pause(ctx context.Context) error {
 	select {
 	case <-f.wake:
@@ -246,7 +247,7 @@ func (f *Follower) conflictWithLog(ctx context.Context, s cursor) (string, error
 // empty deletes the ledger's part of the index. The caller must hold the store's mu, and the
 // fold must not have read any rows yet.
 func (f *Follower) empty() error {
-	keys, err := f.store.rows.Clear(f.name, f.fold.Rows.Keyspace)
+	keys, err := f.store.rows.ClearKeyspace(f.name, f.fold.Rows.Keyspace)
 	if err != nil {
 		return fmt.Errorf("emptying the index: %w", noSpace(err))
 	}

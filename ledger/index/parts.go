@@ -29,10 +29,10 @@ type SnapshotPart struct {
 // Digest returns the SHA-256 of the rows in the part.
 func (p *SnapshotPart) Digest() [sha256.Size]byte { return sha256.Sum256(p.Rows) }
 
-// PartBytes is the minimum length of SnapshotPart.Rows in every part except the last. Rows are added
-// to a part until it reaches this length. Servers compare the digests of their parts, so a change to
-// PartBytes requires a change to Layout.
-const PartBytes = 4 << 20
+// SnapshotPartBytes is the minimum length of SnapshotPart.Rows in every part except the last. Rows
+// are added to a part until it reaches this length. Servers compare the digests of their parts, so
+// a change to SnapshotPartBytes requires a change to Layout.
+const SnapshotPartBytes = 4 << 20
 
 const (
 	// maxHeld bounds the number of snapshots that are held open at the same time. While a snapshot is
@@ -163,7 +163,7 @@ func (h *heldView) read(from []byte) (*SnapshotPart, error) {
 		return nil, ErrSizePassed
 	}
 	h.timer.Reset(holdTime)
-	rows, last, more, err := h.view.EncodeSnapshotPart(from, h.follower.store.config.PartBytes)
+	rows, last, more, err := h.view.EncodeSnapshotPart(from, h.follower.store.config.SnapshotPartBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (v *View) Digest(ctx context.Context) (digest [sha256.Size]byte, err error)
 	var from []byte
 	for more := true; more; {
 		var rows []byte
-		if rows, from, more, err = v.EncodeSnapshotPart(from, PartBytes); err != nil {
+		if rows, from, more, err = v.EncodeSnapshotPart(from, SnapshotPartBytes); err != nil {
 			return digest, err
 		}
 		all.Write(rows)

@@ -22,12 +22,12 @@ const noLimit = math.MaxUint64
 func (s *Store) Refold(ctx context.Context, name string, log Log, size uint64, progress func(done uint64)) (*Follower, error) {
 	f, err := s.addStopped(name, log)
 	if err != nil {
-		return nil, fmt.Errorf("refolding ledger %q: %w", name, err)
+		return nil, fmt.Errorf("rebuilding the index of ledger %q: %w", name, err)
 	}
 	f.limit = size
 	if err := f.refold(ctx, progress); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("folding ledger %q stopped at size %d: %w", name, f.Size(), err)
+		return nil, fmt.Errorf("the rebuild of the index of ledger %q stopped at size %d: %w", name, f.Size(), err)
 	}
 	return f, nil
 }
@@ -120,7 +120,7 @@ func (f *Follower) refold(ctx context.Context, progress func(done uint64)) (err 
 func (f *Follower) requireSpace() error {
 	room, err := f.store.rows.HasSpace()
 	if err == nil && !room {
-		err = fmt.Errorf("%w: the index needs %d free bytes", storage.ErrNoSpace, rowstore.MinFreeBytes)
+		err = fmt.Errorf("%w: the index needs %d bytes of free disk space", storage.ErrNoSpace, rowstore.MinFreeBytes)
 	}
 	return err
 }

@@ -27,14 +27,14 @@ var ErrClosed = errors.New("index: the store is closed")
 // Store is the index of all ledgers of a server. Its methods are safe for concurrent use, but
 // Close does not wait for queries.
 type Store struct {
-	config      Settings
+	config      ResolvedConfig
 	rows        *rowstore.Store
 	closed      atomic.Bool
 	filterBytes atomic.Int64 // bytes of memory left for the followers' filters
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
-	source FetchFunc         // may be nil; set before any ledger is followed
+	source SnapshotFetchFunc // may be nil; set before any ledger is followed
 	begin  []counters.Series // counters that exist from the start, with the value 0
 
 	mu        sync.Mutex           // guards followers; also held while a follower starts
@@ -45,22 +45,22 @@ type Store struct {
 // layout or is too damaged to open. It fails if the folder contains anything else, is in use, or
 // cannot be read or written.
 func Open(c Config) (*Store, error) {
-	internal, err := c.Settings()
+	internal, err := c.Resolve()
 	if err != nil {
 		return nil, err
 	}
-	return OpenWith(internal)
+	return OpenResolved(internal)
 }
 
-// OpenWith is like Open, but the caller decides how the memory is divided. Apart from Open, only
-// tests call it.
-func OpenWith(c Settings) (*Store, error) {
+// OpenResolved is like Open, but the caller decides how the memory is divided. Apart from Open,
+// only tests call it.
+func OpenResolved(c ResolvedConfig) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
 	for _, family := range c.Families {
-		s.begin = append(s.begin, family.Counters...)
+		s.begin = append(s.begin, family.InitialSeries...)
 	}
-	c.RowStore.Schema, c.RowStore.OnReplaced = SchemaOf(c.Families), s.replaced
+	c.RowStore.Schema, c.RowStore.OnReplaceAttempt = SchemaOf(c.Families), s.replaced
 	var err error
 	if s.rows, err = rowstore.Open(c.RowStore); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Store) replaced(resume func()) {
 // emptySnapshot returns a snapshot without rows.
 func (s *Store) emptySnapshot() *snapshot {
 	empty := counters.New(counters.NewCounts(s.begin))
-	return &snapshot{Readings: empty.Snapshot(), superseded: make(chan struct{})}
+	return &snapshot{Values: empty.Snapshot(), superseded: make(chan struct{})}
 }
 
 // acquire prevents the rows from being replaced until the caller calls rows.Release. It returns how
@@ -112,9 +112,9 @@ func isDamage(err error) bool {
 // RowStore returns the underlying store, for tests that inspect or damage its rows.
 func (s *Store) RowStore() *rowstore.Store { return s.rows }
 
-// Rebuilds returns how many times the index has been found damaged and replaced since it was
+// RebuildCount returns how many times the index has been found damaged and replaced since it was
 // opened.
-func (s *Store) Rebuilds() int { return s.rows.Rebuilds() }
+func (s *Store) RebuildCount() int { return s.rows.RebuildCount() }
 
 // maxName is the maximum length of a ledger's name, in bytes.
 const maxName = 255

@@ -8,8 +8,8 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Fold returns the fold of f, which must not be running.
-func (f *Follower) Fold() *Fold { return &f.fold }
+// CurrentFold returns the fold of f, which must not be running.
+func (f *Follower) CurrentFold() *Fold { return &f.fold }
 
 // FoldBatch folds one batch. It reports whether there were any events.
 func (f *Follower) FoldBatch(ctx context.Context) (more bool, err error) {

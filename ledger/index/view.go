@@ -15,11 +15,11 @@ import (
 // ErrBehind means that the index has not reached the requested size.
 var ErrBehind = errors.New("index: the index has not reached the requested size")
 
-// Page selects a part of a list.
-type Page = rowstore.Page
+// PageRequest selects a part of a list.
+type PageRequest = rowstore.PageRequest
 
-// ErrInvalidPosition means that Page.After is not a position that the same query returned with an earlier
-// page.
+// ErrInvalidPosition means that PageRequest.After is not a position that the same query returned
+// with an earlier page.
 var ErrInvalidPosition = rowstore.ErrInvalidPosition
 
 // ErrRebuilding means that a damaged index is being replaced by an empty one.
@@ -82,8 +82,8 @@ func (f *Follower) View(size uint64) (*View, error) {
 // IsLatest reports whether the view includes all events that were folded when it was opened.
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
-// Cache returns the part of the event cache that belongs to the view's log.
-func (v *View) Cache() LogEventCache { return v.follower.cache() }
+// EventCache returns the part of the event cache that belongs to the view's log.
+func (v *View) EventCache() LogEventCache { return v.follower.cache() }
 
 // Entries yields the log's entries in order, starting at seq from. These reads do not count toward
 // KeysRead.

@@ -26,16 +26,16 @@ type KeyFiles struct {
 // Path returns the path of the file that holds a ledger's confirmed key.
 func (k KeyFiles) Path(name string) string { return filepath.Join(k.Dir, name+".key") }
 
-// StagedPath returns the path of the file that holds the key of a ledger that does not exist
+// StagedKeyPath returns the path of the file that holds the key of a ledger that does not exist
 // yet.
-func (k KeyFiles) StagedPath(name string) string { return k.Path(name) + ".new" }
+func (k KeyFiles) StagedKeyPath(name string) string { return k.Path(name) + ".new" }
 
 // Load implements ledger.KeyStore. It refuses a file that others can read.
 func (k KeyFiles) Load(name string) (*proofs.Signer, error) { return readKey(k.Path(name)) }
 
 // LoadStaged implements ledger.KeyStore. It refuses a file that others can read.
 func (k KeyFiles) LoadStaged(name string) (*proofs.Signer, error) {
-	return readKey(k.StagedPath(name))
+	return readKey(k.StagedKeyPath(name))
 }
 
 // pathInData returns the path of a key file relative to the data folder. Error messages that
@@ -64,7 +64,7 @@ func readKey(path string) (*proofs.Signer, error) {
 
 // Stage implements ledger.KeyStore.
 func (k KeyFiles) Stage(name string, signer *proofs.Signer) error {
-	return k.write(name, k.StagedPath(name), signer)
+	return k.write(name, k.StagedKeyPath(name), signer)
 }
 
 // write writes a key file atomically and durably. It never replaces a file.
@@ -89,7 +89,7 @@ func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
 
 // ConfirmStaged implements ledger.KeyStore.
 func (k KeyFiles) ConfirmStaged(name string) error {
-	err := move(k.StagedPath(name), k.Path(name))
+	err := move(k.StagedKeyPath(name), k.Path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("confirming the key %s: %w", k.Path(name), storage.ErrNotFound)
 	}

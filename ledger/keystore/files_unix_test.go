@@ -36,7 +36,7 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 		_, err = keys.Load("a")
 		require.ErrorContains(t, err, "other users can put files into")
 		require.ErrorContains(t, keys.StageNext("a", signer), "other users can put files into")
-		require.NoFileExists(t, keys.NextPath("a"))
+		require.NoFileExists(t, keys.NextKeyPath("a"))
 		_, err = marks.Mark("a")
 		require.ErrorContains(t, err, "other users can put files into")
 		require.ErrorContains(t, marks.SetMark("a", []byte("new")), "other users can put files into")
@@ -49,7 +49,7 @@ func TestFoldersAndLinksOfOthersAreRefused(t *testing.T) {
 	_, err = keys.Load("a")
 	require.ErrorContains(t, err, "not a regular file")
 	require.NotErrorIs(t, err, storage.ErrNotFound)
-	require.NoError(t, os.Symlink(kept, keys.NextPath("a")))
+	require.NoError(t, os.Symlink(kept, keys.NextKeyPath("a")))
 	_, err = keys.LoadNext("a", nil)
 	require.ErrorContains(t, err, "not a regular file")
 	variables := keystore.EnvKeys{KeyFiles: keys, Lookup: func(string) (string, bool) { return signer.Secret(), true }}
@@ -79,11 +79,11 @@ func TestKeyFilesThatOthersCanRead(t *testing.T) {
 	keys := keystore.KeyFiles{Dir: filepath.Join(t.TempDir(), "keys")}
 	require.NoError(t, keys.Stage("a", signer))
 	require.NoError(t, keys.StageNext("a", signer))
-	require.NoError(t, os.Link(keys.NextPath("a"), keys.PreviousPath("a")))
+	require.NoError(t, os.Link(keys.NextKeyPath("a"), keys.PreviousKeyPath("a")))
 	for path, load := range map[string]func() error{
-		keys.StagedPath("a"):   func() error { _, err := keys.LoadStaged("a"); return err },
-		keys.NextPath("a"):     func() error { _, err := keys.LoadNext("a", nil); return err },
-		keys.PreviousPath("a"): func() error { _, err := keys.LoadOthers("a"); return err },
+		keys.StagedKeyPath("a"):   func() error { _, err := keys.LoadStaged("a"); return err },
+		keys.NextKeyPath("a"):     func() error { _, err := keys.LoadNext("a", nil); return err },
+		keys.PreviousKeyPath("a"): func() error { _, err := keys.LoadOtherSigners("a"); return err },
 	} {
 		require.NoError(t, load(), path)
 		info, err := os.Stat(path)

@@ -12,27 +12,27 @@ import (
 	"colophon/storage"
 )
 
-// NextPath returns the path of the file that contains the key for a ledger's next rotation.
-func (k KeyFiles) NextPath(name string) string { return k.Path(name) + ".next" }
+// NextKeyPath returns the path of the file that contains the key for a ledger's next rotation.
+func (k KeyFiles) NextKeyPath(name string) string { return k.Path(name) + ".next" }
 
-// PreviousPath returns the path of the file that holds a ledger's previous key, while the
+// PreviousKeyPath returns the path of the file that holds a ledger's previous key, while the
 // previous and the newest key both sign.
-func (k KeyFiles) PreviousPath(name string) string { return k.Path(name) + ".previous" }
+func (k KeyFiles) PreviousKeyPath(name string) string { return k.Path(name) + ".previous" }
 
 // LoadNext implements ledger.RotatingKeyStore. It refuses a file that others can read.
 func (k KeyFiles) LoadNext(name string, _ *proofs.KeyHistory) (*proofs.Signer, error) {
-	return readKey(k.NextPath(name))
+	return readKey(k.NextKeyPath(name))
 }
 
 // StageNext implements ledger.RotatingKeyStore.
 func (k KeyFiles) StageNext(name string, signer *proofs.Signer) error {
-	return k.write(name, k.NextPath(name), signer)
+	return k.write(name, k.NextKeyPath(name), signer)
 }
 
-// LoadOthers implements ledger.RotatingKeyStore. It refuses files that others can read.
-func (k KeyFiles) LoadOthers(name string) ([]*proofs.Signer, error) {
+// LoadOtherSigners implements ledger.RotatingKeyStore. It refuses files that others can read.
+func (k KeyFiles) LoadOtherSigners(name string) ([]*proofs.Signer, error) {
 	var list []*proofs.Signer
-	for _, path := range []string{k.NextPath(name), k.PreviousPath(name)} {
+	for _, path := range []string{k.NextKeyPath(name), k.PreviousKeyPath(name)} {
 		signer, err := readKey(path)
 		switch {
 		case err == nil:
@@ -57,13 +57,13 @@ func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 	if !keys.Contains(present.Verifier()) {
 		return fmt.Errorf("%w: the key in %s is not in the ledger's log, so the log is older than the key; restore a newer copy of the log", ledger.ErrBadKey, pathInData(k.Path(name)))
 	}
-	if newest := keys.Current().String(); present.Verifier().String() != newest {
+	if newest := keys.CurrentKey().String(); present.Verifier().String() != newest {
 		next, err := k.LoadNext(name, keys)
 		if err != nil {
 			return err
 		}
 		if next.Verifier().String() != newest {
-			return fmt.Errorf("%w: the ledger signs with %s, but neither %s nor %s contains that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextPath(name)))
+			return fmt.Errorf("%w: the ledger signs with %s, but neither %s nor %s contains that key", ledger.ErrBadKey, newest, pathInData(k.Path(name)), pathInData(k.NextKeyPath(name)))
 		}
 		if err := k.promote(name, keys, present); err != nil {
 			return err
@@ -74,10 +74,10 @@ func (k KeyFiles) Reconcile(name string, keys *proofs.KeyHistory) error {
 
 // promote makes the next key the current key, and the current key the previous key.
 func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.Signer) error {
-	previous, err := readKey(k.PreviousPath(name))
+	previous, err := readKey(k.PreviousKeyPath(name))
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		if err := os.Link(k.Path(name), k.PreviousPath(name)); err != nil {
+		if err := os.Link(k.Path(name), k.PreviousKeyPath(name)); err != nil {
 			return err
 		}
 		if err := safefile.SyncDir(k.Dir); err != nil {
@@ -89,9 +89,9 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 		// An interrupted call has already stored the previous key.
 	case !retired(keys, present.Verifier()):
 		return fmt.Errorf("%w: the keys in %s and %s are not retired, and neither is the newest; remove the key that does not sign the log",
-			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousPath(name)))
+			ledger.ErrBadKey, pathInData(k.Path(name)), pathInData(k.PreviousKeyPath(name)))
 	}
-	if err := os.Rename(k.NextPath(name), k.Path(name)); err != nil {
+	if err := os.Rename(k.NextKeyPath(name), k.Path(name)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(k.Dir)
@@ -101,7 +101,7 @@ func (k KeyFiles) promote(name string, keys *proofs.KeyHistory, present *proofs.
 // not sign again, and verification does not need it. Even an outdated history never shows a key as
 // retired while the key still signs.
 func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
-	previous, err := readKey(k.PreviousPath(name))
+	previous, err := readKey(k.PreviousKeyPath(name))
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil
 	}
@@ -109,12 +109,12 @@ func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 		return err
 	}
 	if !keys.Contains(previous.Verifier()) {
-		return fmt.Errorf("%w: the key in %s does not belong to the ledger; remove the file", ledger.ErrBadKey, pathInData(k.PreviousPath(name)))
+		return fmt.Errorf("%w: the key in %s does not belong to the ledger; remove the file", ledger.ErrBadKey, pathInData(k.PreviousKeyPath(name)))
 	}
 	if !retired(keys, previous.Verifier()) {
 		return nil
 	}
-	if err := os.Remove(k.PreviousPath(name)); err != nil {
+	if err := os.Remove(k.PreviousKeyPath(name)); err != nil {
 		return err
 	}
 	return safefile.SyncDir(k.Dir)
@@ -123,7 +123,7 @@ func (k KeyFiles) removeRetired(name string, keys *proofs.KeyHistory) error {
 // retired reports whether the history shows that a key no longer signs.
 func retired(keys *proofs.KeyHistory, key *proofs.Verifier) bool {
 	return slices.ContainsFunc(keys.ReplacedKeys(), func(replaced proofs.LogKey) bool {
-		_, ended := replaced.Verifier.SignedUpTo()
+		_, ended := replaced.Verifier.RetirementSize()
 		return ended && replaced.Verifier.String() == key.String()
 	})
 }

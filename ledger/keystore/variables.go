@@ -105,13 +105,13 @@ func (k EnvKeys) recordSigned(name string, key *proofs.Verifier) error {
 	return writeWhole(k.LastSignerPath(name), []byte(key.String()+"\n"))
 }
 
-// LoadOthers implements ledger.RotatingKeyStore.
-func (k EnvKeys) LoadOthers(name string) ([]*proofs.Signer, error) {
+// LoadOtherSigners implements ledger.RotatingKeyStore.
+func (k EnvKeys) LoadOtherSigners(name string) ([]*proofs.Signer, error) {
 	list, err := k.signers(name)
 	if err != nil || list != nil {
 		return list, err
 	}
-	return k.KeyFiles.LoadOthers(name)
+	return k.KeyFiles.LoadOtherSigners(name)
 }
 
 // LoadNext implements ledger.RotatingKeyStore.
@@ -153,8 +153,8 @@ func (k EnvKeys) Reconcile(name string, keys *proofs.KeyHistory) error {
 		return k.KeyFiles.Reconcile(name, keys)
 	}
 	present, err := k.Load(name)
-	if err == nil && present.Verifier().String() == keys.Current().String() {
+	if err == nil && present.Verifier().String() == keys.CurrentKey().String() {
 		return nil
 	}
-	return k.recordSigned(name, keys.Current())
+	return k.recordSigned(name, keys.CurrentKey())
 }

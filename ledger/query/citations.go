@@ -111,8 +111,8 @@ func CitationsOfChunk(v *View, hash string) (*wire.Page[wire.CitingSetRow], erro
 
 func parseSource(p Parameters) (string, error) {
 	id := p["source_id"]
-	if len(id) > fields.MaxSourceID {
-		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
+	if len(id) > fields.MaxSourceIDBytes {
+		return "", invalid("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceIDBytes)
 	}
 	return id, nil
 }
@@ -160,18 +160,19 @@ func sourceRow(v *View, s *citations.SourceDetail) wire.Source {
 func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 	found, err := citations.SourceDetailByID(v.Context, v.View, id)
 	if err != nil {
-		return nil, notFound(err, "no source with that id was ever registered")
+		return nil, notFound(err, "no source with the given id was ever registered")
 	}
 	answer := &wire.SourceAnswer{Source: sourceRow(v, &found)}
 	if found.HasChunkList {
 		answer.ChunkHashes = orEmpty(found.ChunkHashes)
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
-// Questions about one citation set. The path element seq identifies the set. These questions have no Path, because
-// Document's answer is sent byte for byte and Retrieval's request has a body.
+// Questions about one citation set. The path element seq identifies the set. These questions have
+// no Path, because the answer to CitationsDocumentQuestion is sent byte for byte, and a request
+// with PinnedRetrievalQuestion has a body.
 var (
 	CitationsDocumentQuestion = Question{SeqParameters: []string{"seq"}}                                    // the citations document of a set (spec: Citations document)
 	PinnedRetrievalQuestion   = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
@@ -179,12 +180,12 @@ var (
 
 // CitationSet returns the citation set that is named by the path element seq.
 func CitationSet(v *View, elements Parameters) (citations.Set, error) {
-	seq, _, err := elements.ParseCount("seq")
+	seq, _, err := elements.ParseUint("seq")
 	if err != nil {
 		return citations.Set{}, err
 	}
 	set, err := citations.Get(v.Context, v.View, seq)
-	return set, notFound(err, "no citation set has that seq")
+	return set, notFound(err, "no citation set has the given seq")
 }
 
 // Retrieve selects at most topK of the chunks, and prefers those that the citation set cites. The answer also lists
@@ -225,6 +226,6 @@ func Retrieve(v *View, set *citations.Set, chunks []rules.Chunk, topK int, hold 
 		named[h] = true // list each hash once
 	}
 	var err error
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }

@@ -25,7 +25,7 @@ import (
 
 // driftQuestions lists the questions about IPC records (spec: Runs; Causes).
 var driftQuestions = []Question{
-	{Path: "/drift/attribution", SharedParameters: ProofsParameter | TextParameter | NamesParameter, ParameterNames: []string{"a", "b"}, SeqParameters: []string{"a", "b"}, ParseParameters: askWith(parsePair("an IPC record"), Attribution)},
+	{Path: "/drift/attribution", SharedParameters: ProofsParameter | TextParameter | NamesParameter, ParameterNames: []string{"a", "b"}, SeqParameters: []string{"a", "b"}, ParseParameters: askWith(parsePair("an IPC record"), DifferenceCause)},
 	{Path: "/drift/timeline", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | TextParameter | NamesParameter, ValueParameters: groupings, ParseParameters: askWith(parseTimeline, Timeline)},
 }
 
@@ -33,16 +33,16 @@ var driftQuestions = []Question{
 func generation(v *View, r *records.IPCRecord) wire.Generation {
 	return wire.Generation{RowMembers: v.row(r.Seq), RunID: index.StringPointer(r.RunID), Time: timeOf(r.Time),
 		IPCID: index.StringPointer(r.IPCID), OutputHash: index.StringPointer(r.OutputHash),
-		Names: named(v, func(n *figures.NameFinder) (*wire.RunNames, error) { return n.NameRun(v.Context, r.Seq) })}
+		Names: named(v, func(n *figures.NameFinder) (*wire.RunNames, error) { return n.RunNames(v.Context, r.Seq) })}
 }
 
 // differences lists the variables whose values differ between two records.
-func differences(a *drift.Attribution) []wire.VariableDifference {
+func differences(a *drift.RunChange) []wire.VariableDifference {
 	list := make([]wire.VariableDifference, len(a.Differences))
 	for i, d := range a.Differences {
-		list[i] = wire.VariableDifference{Variable: d.Variable, A: valueOf(d.Variable, d.A), B: valueOf(d.Variable, d.B)}
+		list[i] = wire.VariableDifference{Variable: d.Variable, A: valueOf(d.Variable, d.ValueA), B: valueOf(d.Variable, d.ValueB)}
 		for _, m := range d.Members {
-			list[i].Members = append(list[i].Members, wire.MemberDifference{Pointer: m.Pointer, A: index.StringPointer(m.A), B: index.StringPointer(m.B)})
+			list[i].Members = append(list[i].Members, wire.MemberDifference{Pointer: m.Pointer, A: index.StringPointer(m.DigestA), B: index.StringPointer(m.DigestB)})
 		}
 	}
 	return list
@@ -68,7 +68,7 @@ type RecordPair struct{ A, B uint64 }
 // article, such as "an IPC record".
 func parsePair(kind string) func(Parameters) (RecordPair, error) {
 	seq := func(p Parameters, name string) (uint64, error) {
-		seq, given, err := p.ParseCount(name)
+		seq, given, err := p.ParseUint(name)
 		if err == nil && !given {
 			err = invalid(name, "is required: the seq of %s", kind)
 		}
@@ -102,22 +102,22 @@ func readOne[R any](v *View, name string, seq uint64, kind string, read func(con
 	return found, err
 }
 
-// Attribution returns the cause of the difference between two IPC records.
-func Attribution(v *View, pair RecordPair) (*wire.Attribution, error) {
+// DifferenceCause returns the cause of the difference between two IPC records.
+func DifferenceCause(v *View, pair RecordPair) (*wire.DriftAttribution, error) {
 	change, err := attribute(v, pair)
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.Attribution{IPCChange: *change}
+	answer := &wire.DriftAttribution{IPCChange: *change}
 	if answer.Text, err = v.attributionTexts(pair); err != nil {
 		return nil, err
 	}
 	if v.TextComparer != nil && len(answer.Differences) > 0 {
-		if err := v.TextComparer.AddMemberValues(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
+		if err := v.TextComparer.SetMemberValues(v.Context, pair.A, pair.B, answer.Differences[0].Members); err != nil {
 			return nil, err
 		}
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
@@ -132,7 +132,7 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 		return nil, err
 	}
 	found := drift.CompareRuns(&a.IPC, &b.IPC, sets)
-	change := &wire.IPCChange{Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found)}
+	change := &wire.IPCChange{Cause: wire.DriftCause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found)}
 	if change.A, err = attributedRecord(v, &a); err != nil {
 		return nil, err
 	}
@@ -151,8 +151,8 @@ func attribute(v *View, pair RecordPair) (*wire.IPCChange, error) {
 }
 
 // attributedRecord returns one of two compared records with its state and its mismatches.
-func attributedRecord(v *View, r *records.IPCRecord) (wire.AttributedRecord, error) {
-	row := wire.AttributedRecord{Generation: generation(v, r)}
+func attributedRecord(v *View, r *records.IPCRecord) (wire.ComparedRecord, error) {
+	row := wire.ComparedRecord{Generation: generation(v, r)}
 	state, err := records.StateOf(v.View, r.Seq)
 	if err != nil {
 		return row, err
@@ -184,7 +184,7 @@ func mismatches(v *View, seq uint64) ([]string, error) {
 
 // mismatchNote returns a sentence that lists the compared hashes of a record that do not match their claims.
 // The result is either empty or begins with a space.
-func mismatchNote(r *wire.AttributedRecord) string {
+func mismatchNote(r *wire.ComparedRecord) string {
 	if sentence := drift.MismatchSentence(r.Seq, r.Mismatches); sentence != "" {
 		return " " + sentence
 	}
@@ -232,9 +232,9 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 
 func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
 	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.PreviousSeq,
-		Differences: differences(&s.Attribution)}
+		Differences: differences(&s.RunChange)}
 	if s.PreviousSeq != nil { // the first run has no previous one
-		cause := wire.Cause(s.Cause)
+		cause := wire.DriftCause(s.Cause)
 		row.Cause, row.OutputChanged = &cause, &s.OutputChanged
 	}
 	return row
@@ -253,11 +253,11 @@ func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.Text
 
 // attributionTexts returns figures about the changes between the texts of two records, or nil if the request does not
 // ask for figures.
-func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextChanges, err error) {
+func (v *View) attributionTexts(pair RecordPair) (texts *wire.RunTextChanges, err error) {
 	if v.TextComparer == nil {
 		return nil, nil
 	}
-	texts = new(wire.AttributionTextChanges)
+	texts = new(wire.RunTextChanges)
 	for name, to := range map[string]*wire.TextChange{figures.ContentOutput: &texts.Output, figures.ContentSystemPrompt: &texts.Prompt, figures.ContentPayload: &texts.Payload} {
 		if *to, err = v.TextComparer.CompareContent(v.Context, name, pair.A, pair.B, new(figures.Work)); err != nil {
 			return nil, err
@@ -270,8 +270,9 @@ func (v *View) attributionTexts(pair RecordPair) (texts *wire.AttributionTextCha
 // body. The path element seq names the record.
 var ReproductionQuestion = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}}
 
-// Reproduce compares the IPC record at seq with its re-run. It calls rerun to obtain the re-run.
-func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
+// CheckReproduction compares the IPC record at seq with its re-run. It calls rerun to obtain the
+// re-run.
+func CheckReproduction(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, &Error{ReasonWrongKind, "seq", fmt.Sprintf("event %d is not an IPC record, or is not among the first %d events", seq, v.Size())}
@@ -286,10 +287,10 @@ func Reproduce(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, e
 	found := drift.CompareRuns(&recorded.IPC, &again, drift.CitationSetPair{})
 	answer := &wire.Reproduction{
 		Record: generation(v, &recorded), IPCID: hashPair(recorded.IPCID, again.IPCID), OutputHash: hashPair(recorded.OutputHash, again.OutputHash),
-		Cause: wire.Cause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),
+		Cause: wire.DriftCause(found.Cause), OutputChanged: found.OutputChanged, Differences: differences(&found),
 	}
 	answer.Summary = verdict(answer) + found.Sentence()
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
@@ -299,9 +300,9 @@ func hashPair(recorded, rerun []byte) wire.HashPair {
 
 // verdict returns a sentence about the result. The sentence is either empty or ends with a space.
 func verdict(r *wire.Reproduction) string {
-	same := !slices.ContainsFunc(r.Differences, func(d wire.VariableDifference) bool { return !drift.IsEnvironment(d.Variable) })
+	same := !slices.ContainsFunc(r.Differences, func(d wire.VariableDifference) bool { return !drift.IsEnvironmentProperty(d.Variable) })
 	switch {
-	case r.Cause == wire.CauseIncomplete:
+	case r.Cause == wire.DriftCauseIncomplete:
 		return ""
 	case r.OutputHash.Match && same:
 		return "Reproduced: the same input and conditions gave the same output. "

@@ -36,7 +36,7 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, next, err := effects.List(v.Context, v.View, q.Query, v.Page)
+	found, next, err := effects.ListPairs(v.Context, v.View, q.Query, v.Page)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.Changed, Unchanged: totals.Unchanged, Sample: q.FirstPairsOnly && first.More}
+	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.ChangedPairs, Unchanged: totals.UnchangedPairs, Sample: q.FirstPairsOnly && first.HasMore}
 	return answer, v.addEffectTexts(answer, &first)
 }
 
@@ -54,12 +54,12 @@ func (v *View) addEffectTexts(answer *wire.EffectsAnswer, first *effects.PairPag
 		return nil
 	}
 	if v.Page.After == nil {
-		if answer.Text, err = v.TextComparer.SummarizePairs(v.Context, first.Seqs, first.More, v.Page.Limit); err != nil {
+		if answer.Text, err = v.TextComparer.SummarizePairs(v.Context, first.Seqs, first.HasMore, v.Page.Limit); err != nil {
 			return err
 		}
 		for i := range answer.Text.MostChanged {
 			pair := &answer.Text.MostChanged[i]
-			pair.Name = v.textName(pair.A, records.InputHashName)
+			pair.Name = v.textName(pair.A, records.NameInputHash)
 		}
 	}
 	var work figures.Work

@@ -15,7 +15,7 @@ import (
 // The parameters that select records.
 var (
 	filterNames  = []string{"state", "kind", "clock", "since", "until", "producer_seq"}
-	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.ByName))
+	filterValues = slices.AppendSeq([]string{"label:<name>", "stage:<name>"}, maps.Keys(forms.FormatsByName))
 )
 
 // RecordFilter selects records according to the parameters of a request.
@@ -24,11 +24,11 @@ type RecordFilter struct {
 	ByOccurrence bool // since, until, and the order refer to the records' timestamps
 
 	parameters Parameters            // the request's parameters, if prefixes is not empty
-	prefixes   []hashPrefixParameter // hashes given only by their first digits; completed by Resolve
+	prefixes   []hashPrefixParameter // hashes given only by their first digits; completed by ResolveHashPrefixes
 }
 
 // List returns a page of the records that the filter selects, newest first.
-func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.Page) (found []records.Record, next []byte, err error) {
+func (f *RecordFilter) List(ctx context.Context, view *index.View, page index.PageRequest) (found []records.Record, next []byte, err error) {
 	if f.ByOccurrence {
 		return records.ListByOccurrence(ctx, view, f.Filter, page)
 	}
@@ -40,10 +40,10 @@ func (f *RecordFilter) SelectsAll() bool {
 	return f.Kind == "" && f.State == "" && len(f.Values) == 0 && f.TimeRange == (index.TimeRange{})
 }
 
-// ParseFilter parses the parameters that select records. If a parameter has only the first digits of a hash, call
-// Resolve before using the filter. The error is an *Error. unknown is true if the error is about an unknown
-// parameter.
-func ParseFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
+// ParseRecordFilter parses the parameters that select records. If a parameter has only the first
+// digits of a hash, call ResolveHashPrefixes before using the filter. The error is an *Error.
+// unknown is true if the error is about an unknown parameter.
+func ParseRecordFilter(p Parameters) (f RecordFilter, unknown bool, err error) {
 	r := &Request{Question: &Question{ParameterNames: filterNames, ValueParameters: filterValues}}
 	p = maps.Clone(p)
 	r.takePrefixes(p)
@@ -76,7 +76,7 @@ func parseFilter(p Parameters) (f RecordFilter, err error) {
 	if f.TimeRange, err = p.bounds(); err != nil {
 		return f, err
 	}
-	for _, name := range []string{records.RecordSeqName, records.TopicName} {
+	for _, name := range []string{records.NameRecordSeq, records.NameTopic} {
 		if _, given := p[name]; !given {
 			continue
 		}
@@ -97,7 +97,7 @@ func parseValues(p Parameters) (values []records.Value, err error) {
 			values = append(values, records.Value{Name: name, Text: p[name]})
 		}
 	}
-	number, given, err := p.ParseCount("producer_seq")
+	number, given, err := p.ParseUint("producer_seq")
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 // groupQuestions lists the questions about groups of runs (spec: Groups; Runs).
 var groupQuestions = []Question{
 	{Path: "/drift/groups", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"by", "since", "until", "sort", "min_runs", "min_outputs"},
-		RequiresHead: usesRanking, RefusedParameters: map[string]string{"seeded": "group counts include runs without a seed; " +
+		RequiresHead: usesRanking, RefusalReasons: map[string]string{"seeded": "group counts include runs without a seed; " +
 			"to list the seeded runs of a group, use this parameter with /drift/groups/{by}/{value}"}, ParseParameters: askWith(parseGroups, Groups)},
-	{Path: "/drift/groups/:by/:value", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | NamesParameter, SecondCursor: "outputs_cursor", ParseParameters: askWith(groupInPath, GroupDetail)},
+	{Path: "/drift/groups/:by/:value", SharedParameters: PageParameters | StateParameter | ProofsParameter | SeededParameter | NamesParameter, SecondCursorParameter: "outputs_cursor", ParseParameters: askWith(groupInPath, GroupDetail)},
 }
 
 // GroupsQuery selects and orders groups of runs.
@@ -38,10 +38,10 @@ func parseGroups(p Parameters) (q GroupsQuery, err error) {
 	if err := checkGrouping(q.GroupBy); err != nil {
 		return q, err
 	}
-	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
+	if q.MinRuns, _, err = p.ParseUint("min_runs"); err != nil {
 		return q, err
 	}
-	if q.MinOutputs, _, err = p.ParseCount("min_outputs"); err != nil {
+	if q.MinOutputs, _, err = p.ParseUint("min_outputs"); err != nil {
 		return q, err
 	}
 	if q.TimeRange, err = p.bounds(); err != nil {
@@ -81,7 +81,7 @@ func usesRanking(p Parameters) bool { return p["sort"] != "" || impliedSort(p) !
 func impliedSort(p Parameters) string {
 	size, _, _ := decodeCursor(p["cursor"])
 	several := func(name string) bool {
-		n, _, err := p.ParseCount(name)
+		n, _, err := p.ParseUint(name)
 		return err == nil && n > 1
 	}
 	switch {
@@ -98,11 +98,11 @@ func impliedSort(p Parameters) string {
 }
 
 // Groups lists the groups of runs that a query selects.
-func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
+func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.RunGroup], error) {
 	q.AnyState = v.AnyState
 	list := groups.List
 	if q.Ranking != nil {
-		list = func(ctx context.Context, view *index.View, of groups.Query, p index.Page) ([]groups.Group, []byte, error) {
+		list = func(ctx context.Context, view *index.View, of groups.Query, p index.PageRequest) ([]groups.Group, []byte, error) {
 			return groups.ListRanked(ctx, view, *q.Ranking, of, p)
 		}
 	}
@@ -110,11 +110,11 @@ func Groups(v *View, q GroupsQuery) (*wire.RunPage[wire.Group], error) {
 	if err != nil {
 		return nil, err
 	}
-	return runPage(v, found, next, func(v *View, g *groups.Group) wire.Group { return groupRow(v, q.GroupBy, g) })
+	return runPage(v, found, next, func(v *View, g *groups.Group) wire.RunGroup { return groupRow(v, q.GroupBy, g) })
 }
 
-func groupRow(v *View, by string, g *groups.Group) wire.Group {
-	return wire.Group{
+func groupRow(v *View, by string, g *groups.Group) wire.RunGroup {
+	return wire.RunGroup{
 		RowMembers: v.row(g.LastRun.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.FirstRun.Seq, g.LastRun.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: wire.Decimal(float64(g.MostCommonOutputRuns) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
 		FirstSeq: g.FirstRun.Seq, FirstTime: timeOf(g.FirstRun.Time), LastSeq: g.LastRun.Seq, LastTime: timeOf(g.LastRun.Time),
@@ -146,7 +146,7 @@ func GroupDetail(v *View, value records.Value) (*wire.GroupAnswer, error) {
 	answer := &wire.GroupAnswer{
 		Group: groupRow(v, q.Name, &group),
 		Outputs: rowsOf(v, outputs, func(v *View, o *groups.Output) wire.GroupOutput {
-			return wire.GroupOutput{RowMembers: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.OutputHashName), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
+			return wire.GroupOutput{RowMembers: v.row(o.Seq), OutputHash: o.Hash, Name: v.textName(o.Seq, records.NameOutputHash), Runs: o.Runs, Share: wire.Decimal(float64(o.Runs) / float64(group.Runs))}
 		}),
 		OutputsNext: v.next(outputsNext),
 	}
@@ -164,11 +164,11 @@ func noRuns(v *View, q groups.RunQuery) error {
 	if _, found, err := groups.Get(v.Context, v.View, q); err != nil {
 		return err
 	} else if found {
-		return missing("no live runs have that value; use state=any to include runs that are not live")
+		return missing("no live runs have the given value; use state=any to include runs that are not live")
 	}
-	if q.Name == records.IPCIDName {
-		return missing("no runs have that value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
+	if q.Name == records.NameIPCID {
+		return missing("no runs have the given value; a record without a system prompt, an output, a temperature, max_tokens or a seed " +
 			"has no ipc_id unless it claims one (/records?incomplete=seed lists the records without a seed)")
 	}
-	return missing("no runs have that value; a run is an IPC record with an input and an output (/records also lists IPC records that are not runs)")
+	return missing("no runs have the given value; a run is an IPC record with an input and an output (/records also lists IPC records that are not runs)")
 }

@@ -23,7 +23,7 @@ var overviewQuestions = []Question{
 }
 
 // valueNames contains the accepted values of the parameter "of".
-var valueNames = []string{"temperature", "max_tokens", groups.LabelNamesList}
+var valueNames = []string{"temperature", "max_tokens", groups.LabelListName}
 
 func parseValuesOf(p Parameters) (string, error) {
 	if !p.Has("of") {
@@ -48,7 +48,7 @@ func parseRates(p Parameters) (q rates.Query, err error) {
 	if q.TimeRange, err = p.bounds(); err != nil {
 		return q, err
 	}
-	seconds, given, err := p.ParseCount("step")
+	seconds, given, err := p.ParseUint("step")
 	if err == nil && given && (seconds == 0 || seconds > rates.MaxStepSeconds) {
 		err = invalid("step", "must be a number of seconds from 1 to %d", rates.MaxStepSeconds)
 	}
@@ -63,7 +63,7 @@ func Rates(v *View, q rates.Query) (*wire.Rates, error) {
 		return nil, tooManyPeriods(err)
 	}
 	answer := &wire.Rates{Step: uint64(step), Rows: rowsOf(v, found, rateRow)}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
@@ -77,12 +77,12 @@ func tooManyPeriods(err error) error {
 
 func rateRow(_ *View, r *rates.Period) wire.RatePeriod {
 	row := wire.RatePeriod{Since: wire.Time(r.Since.Format(moment.Layout)), Until: wire.Time(r.Until.Format(moment.Layout)), Events: r.EndSeq - r.FirstSeq,
-		Mismatches: r.Mismatches, NoOutput: r.NoOutput, Drift: make(map[wire.Cause]uint64, len(r.Drift))}
+		Mismatches: r.Mismatches, NoOutput: r.RecordsWithoutOutput, Drift: make(map[wire.DriftCause]uint64, len(r.DriftCounts))}
 	if row.Events > 0 {
 		row.FirstSeq = &r.FirstSeq
 	}
-	for cause, n := range r.Drift {
-		row.Drift[wire.Cause(cause)] = n
+	for cause, n := range r.DriftCounts {
+		row.Drift[wire.DriftCause(cause)] = n
 	}
 	return row
 }
@@ -105,8 +105,8 @@ func parseSearch(p Parameters) (string, error) {
 // of a longer text.
 func Search(v *View, text string) (*wire.SearchAnswer, error) {
 	var hashes []string
-	for _, name := range slices.Sorted(maps.Keys(forms.ByName)) {
-		if form := forms.ByName[name]; form == forms.Hash || form == forms.ChunkHash {
+	for _, name := range slices.Sorted(maps.Keys(forms.FormatsByName)) {
+		if form := forms.FormatsByName[name]; form == forms.Hash || form == forms.ChunkHash {
 			hashes = append(hashes, name)
 		}
 	}
@@ -115,8 +115,8 @@ func Search(v *View, text string) (*wire.SearchAnswer, error) {
 		return nil, err
 	}
 	answer := &wire.SearchAnswer{Complete: complete, Rows: rowsOf(v, found, func(v *View, h *search.Hit) wire.SearchHit {
-		return wire.SearchHit{RowMembers: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.Name}
+		return wire.SearchHit{RowMembers: v.row(h.Seq), Type: h.Type, Value: h.Value, Name: h.DisplayName}
 	})}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }

@@ -20,18 +20,18 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// ParseCount parses the named parameter as a number from 0 to 2^64-1. given is false if the request lacks the
-// parameter.
-func (p Parameters) ParseCount(name string) (n uint64, given bool, err error) {
+// ParseUint parses the named parameter as a number from 0 to 2^64-1. given is false if the request
+// lacks the parameter.
+func (p Parameters) ParseUint(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {
-		n, err = ParseCount(name, text)
+		n, err = ParseUint(name, text)
 	}
 	return n, given, err
 }
 
-// ParseCount parses a number from 0 to 2^64-1 in plain decimal. name is used in the error.
-func ParseCount(name, value string) (uint64, error) {
+// ParseUint parses a number from 0 to 2^64-1 in plain decimal. name is used in the error.
+func ParseUint(name, value string) (uint64, error) {
 	if err := checkForm(forms.Seq, name, value); err != nil {
 		return 0, err
 	}
@@ -48,7 +48,7 @@ func checkForm(f *forms.Format, name, value string) error {
 
 // ParseLimit parses the value of the limit parameter, the number of rows per page, which must be from 1 to maxPage.
 func ParseLimit(value string, maxPage int) (int, error) {
-	n, err := ParseCount("limit", value)
+	n, err := ParseUint("limit", value)
 	if err != nil || n < 1 || n > uint64(maxPage) {
 		return 0, invalid("limit", "must be a number from 1 to %d", maxPage)
 	}
@@ -91,9 +91,9 @@ func parseTime(name, value string) (*time.Time, error) {
 	}
 	hint := ""
 	if _, ok := moment.Parse([]byte(strings.Replace(value, " ", "+", 1))); ok {
-		hint = "; write + as %2B" // in a query, + is decoded as a space
+		hint = "; in the query, write + as %2B" // in a query, + is decoded as a space
 	}
-	return nil, invalid(name, "must be an RFC 3339 time, like 2026-01-02T15:04:05Z%s", hint)
+	return nil, invalid(name, "must be an RFC 3339 time, such as 2026-01-02T15:04:05Z%s", hint)
 }
 
 // oneOf parses a parameter whose value must be one of known. It returns "" if the value is empty or equal to all, the

@@ -59,21 +59,21 @@ func parsePaths(p Parameters) (q PathsQuery, err error) {
 
 // Paths lists the paths of a project or of one of its builds. Each row shows the path as of its latest record in that
 // project or build.
-func Paths(v *View, q PathsQuery) (*wire.Page[wire.Path], error) {
+func Paths(v *View, q PathsQuery) (*wire.Page[wire.PathRow], error) {
 	found, next, err := paths.List(v.Context, v.View, q.Project, q.Filter, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project with that name has paths, or the project has no such build")
+		return nil, noPaths(err, "no project with the given name has paths, or the project does not have the given build")
 	}
 	return page(v, found, next, pathRow)
 }
 
-func pathRow(v *View, p *paths.Row) wire.Path {
-	return wire.Path{RowMembers: v.row(p.Seq), PathID: p.PathID, Route: p.Route, Category: string(p.Category), PathStatus: pathStatus(&p.Path),
+func pathRow(v *View, p *paths.ListedPath) wire.PathRow {
+	return wire.PathRow{RowMembers: v.row(p.Seq), PathID: p.PathID, Route: p.Route, Category: string(p.Category), PathStatus: pathStatus(&p.Path),
 		Build: p.Build, Time: timeOf(p.Time)}
 }
 
 func pathStatus(p *paths.Path) wire.PathStatus {
-	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq, LinksChanged: p.LinksChanged,
+	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq, LinksChanged: p.OnlyLinksChanged,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }
@@ -95,7 +95,7 @@ func pathInPath(p Parameters) (PathKey, error) { return PathKey{p["project"], p[
 func PathHistory(v *View, path PathKey) (*wire.Page[wire.PathVersion], error) {
 	found, next, err := paths.History(v.Context, v.View, path.Project, path.ID, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no path of that project has that path_id")
+		return nil, noPaths(err, "no path of the given project has the given path_id")
 	}
 	return page(v, found, next, pathVersion)
 }
@@ -106,16 +106,16 @@ func pathVersion(v *View, p *paths.Version) wire.PathVersion {
 }
 
 // Builds lists the builds of a project, sorted by first record, oldest first.
-func Builds(v *View, project string) (*wire.Page[wire.Build], error) {
+func Builds(v *View, project string) (*wire.Page[wire.BuildRow], error) {
 	found, next, err := paths.ListBuilds(v.Context, v.View, project, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project with that name has paths")
+		return nil, noPaths(err, "no project with the given name has paths")
 	}
 	return page(v, found, next, buildRow)
 }
 
-func buildRow(v *View, b *paths.Build) wire.Build {
-	return wire.Build{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
+func buildRow(v *View, b *paths.Build) wire.BuildRow {
+	return wire.BuildRow{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
 		New: b.NewRecords, Modified: b.ModifiedRecords, Unchanged: b.UnchangedRecords, Incomparable: b.IncomparableRecords, HashVersion: otherVersion(b.HashVersion), Gone: b.GonePaths, Paths: b.Paths, OtherBases: b.OtherBaseRecords}
 }
 
@@ -127,10 +127,10 @@ func buildInPath(p Parameters) (BuildKey, error) {
 }
 
 // GonePaths lists the paths that are in a build's base but not in the build.
-func GonePaths(v *View, b BuildKey) (*wire.Page[wire.Path], error) {
-	found, next, err := paths.GonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
+func GonePaths(v *View, b BuildKey) (*wire.Page[wire.PathRow], error) {
+	found, next, err := paths.ListGonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "that project has no such build")
+		return nil, noPaths(err, "the given project does not have the given build")
 	}
 	return page(v, found, next, pathRow)
 }
@@ -150,7 +150,7 @@ func parseComparison(p Parameters) (q paths.ComparisonQuery, err error) {
 func CompareBuilds(v *View, q paths.ComparisonQuery) (*wire.Page[wire.PathDifference], error) {
 	found, next, err := paths.Compare(v.Context, v.View, q, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "that project does not have both builds")
+		return nil, noPaths(err, "the given project does not have both of the given builds")
 	}
 	return page(v, found, next, differenceRow)
 }
@@ -160,10 +160,10 @@ func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
 	if shown == nil {
 		shown = d.A
 	}
-	row := wire.PathDifference{RowMembers: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.LinksChanged,
-		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.PathRename, len(d.RenameCandidates))}
+	row := wire.PathDifference{RowMembers: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.OnlyLinksChanged,
+		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.RenameCandidate, len(d.RenameCandidates))}
 	for i, r := range d.RenameCandidates {
-		row.Renamed[i] = wire.PathRename{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
+		row.Renamed[i] = wire.RenameCandidate{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
 	}
 	return row
 }
@@ -182,7 +182,7 @@ func pathSide(p *paths.Path) *wire.ComparedPath {
 func PathCollisions(v *View, project string) (*wire.Page[wire.PathCollision], error) {
 	found, next, err := paths.ListCollisions(v.Context, v.View, project, v.Page)
 	if err != nil {
-		return nil, noPaths(err, "no project with that name has paths")
+		return nil, noPaths(err, "no project with the given name has paths")
 	}
 	return page(v, found, next, collisionRow)
 }

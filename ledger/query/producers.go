@@ -22,7 +22,7 @@ func Producers(v *View) (*wire.Page[wire.ProducerRow], error) {
 
 func producerRow(v *View, p *producers.Producer) wire.ProducerRow {
 	return wire.ProducerRow{RowMembers: v.row(p.LatestSeq), ID: p.ID, Records: p.Records, CompleteTo: p.CompleteTo,
-		Highest: p.Highest, Missing: p.Missing, Repeated: p.Duplicates}
+		Highest: p.HighestNumber, Missing: p.MissingCount, Repeated: p.Duplicates}
 }
 
 // ProducerByID returns one producer with a page of the gaps and a page of the duplicates in its numbering.
@@ -39,6 +39,6 @@ func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 		}),
 		Next: v.next(next),
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }

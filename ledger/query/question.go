@@ -31,16 +31,17 @@ type Question struct {
 	// SeqParameters lists the parameters whose values are seqs of events. The answer waits until the index covers these
 	// events, so that an event can be queried as soon as it is recorded.
 	SeqParameters []string
-	// SecondCursor names the parameter that holds the cursor of the answer's second list. It is "" if there is no
-	// second list. View.SecondPage is the position in that list.
-	SecondCursor string
+	// SecondCursorParameter names the parameter that holds the cursor of the answer's second list.
+	// It is "" if there is no second list. View.SecondPage selects the page of that list.
+	SecondCursorParameter string
 	// RequiresHead reports whether a request is answered from rankings, which exist only for the head. If so, each page is
 	// read at the head when it is requested. A nil RequiresHead means that the question never uses rankings.
 	RequiresHead func(Parameters) bool
 	// AlwaysIncludesNames means that the answer includes display names even if the request does not set the names parameter.
 	AlwaysIncludesNames bool
-	// RefusedParameters gives the reason for refusing each parameter that only similar questions accept.
-	RefusedParameters map[string]string
+	// RefusalReasons gives the reason for refusing each parameter that only similar questions
+	// accept.
+	RefusalReasons map[string]string
 	// ParseParameters parses the question's own parameters and the elements of the path. It is nil if the request has a body,
 	// because the answer then depends on the body too.
 	ParseParameters ParseFunc
@@ -63,7 +64,8 @@ const (
 // client/wire or is a value with an AppendJSON method.
 type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
-// askWith returns an Ask function that parses the parameters with parse and passes the result to answer.
+// askWith returns a ParseFunc that parses the parameters with parse and passes the result to
+// answer.
 func askWith[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
@@ -74,7 +76,7 @@ func askWith[P, A any](parse func(Parameters) (P, error), answer func(*View, P) 
 	}
 }
 
-// askWithoutParameters returns an Ask function for a question that has no parameters of its own.
+// askWithoutParameters returns a ParseFunc for a question that has no parameters of its own.
 func askWithoutParameters[A any](answer func(*View) (A, error)) ParseFunc {
 	return func(Parameters) (func(*View) (any, error), error) {
 		return func(v *View) (any, error) { return answer(v) }, nil
@@ -93,10 +95,11 @@ type Request struct {
 	TreeSize uint64
 	// MinIndexSize is the number of events that the index must have folded before it can answer the request.
 	MinIndexSize uint64
-	// IncludeFigures is true if the request asks for figures about texts. The caller of Parse must then set the view's
-	// Texts, but only if the client may read content.
+	// IncludeFigures is true if the request asks for figures about texts. The caller of Parse must
+	// then set the view's TextComparer, but only if the client may read content.
 	IncludeFigures bool
-	// IncludeNames is true if the answer includes display names. The caller of Parse must then set the view's Names.
+	// IncludeNames is true if the answer includes display names. The caller of Parse must then set
+	// the view's NameFinder.
 	IncludeNames bool
 	view         View // the shared parameters, in a view that is not open yet
 	ask          func(*View) (any, error)
@@ -148,7 +151,7 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		p[name] = values[0]
 	}
 	if r.view.atHead = r.Question.RequiresHead != nil && r.Question.RequiresHead(p); r.view.atHead && p.Has("as_of") {
-		return nil, invalid("as_of", `cannot be combined with "sort", because rankings exist only for the head`)
+		return nil, invalid("as_of", `cannot be combined with "sort", because rankings exist only at the latest tree size`)
 	}
 	maps.Copy(p, elements)
 	r.takePrefixes(p)
@@ -157,8 +160,8 @@ func (r *Request) read(elements Parameters, rawQuery string) (Parameters, error)
 		switch {
 		case !utf8.ValidString(name):
 			return nil, &Error{Detail: "the query has a parameter whose name is not valid UTF-8"}
-		case r.Question.RefusedParameters[name] != "":
-			return nil, invalid(name, "unknown query parameter; %s", r.Question.RefusedParameters[name])
+		case r.Question.RefusalReasons[name] != "":
+			return nil, invalid(name, "unknown query parameter; %s", r.Question.RefusalReasons[name])
 		case !r.knows(name):
 			return nil, r.unknown(name, r.names(), slices.Collect(maps.Keys(given)))
 		case len(values) != 1:
@@ -184,8 +187,8 @@ func (r *Request) names() []string {
 	if !r.view.atHead {
 		names = append(names, "as_of")
 	}
-	if r.Question.SecondCursor != "" {
-		names = append(names, r.Question.SecondCursor)
+	if r.Question.SecondCursorParameter != "" {
+		names = append(names, r.Question.SecondCursorParameter)
 	}
 	if r.Question.SharedParameters&PageParameters != 0 {
 		names = append(names, "limit", "cursor")
@@ -210,8 +213,8 @@ func (r *Request) names() []string {
 
 func (r *Request) knows(name string) bool { return slices.Contains(r.names(), name) || r.isValue(name) }
 
-// isValue reports whether the named parameter selects records by a value. An entry in Values such as "label:<name>"
-// stands for all names with that prefix.
+// isValue reports whether the named parameter selects records by a value. An entry in
+// ValueParameters such as "label:<name>" stands for all names with that prefix.
 func (r *Request) isValue(name string) bool {
 	prefix, _, long := strings.Cut(name, ":")
 	return slices.Contains(r.Question.ValueParameters, name) || long && slices.Contains(r.Question.ValueParameters, prefix+":<name>")
@@ -254,7 +257,7 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 		}
 	}
 	if p.Has("as_of") && !v.atHead {
-		if r.TreeSize, err = ParseCount("as_of", p["as_of"]); err != nil {
+		if r.TreeSize, err = ParseUint("as_of", p["as_of"]); err != nil {
 			return err
 		}
 		if r.TreeSize == 0 {
@@ -282,19 +285,20 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 		}
 	}
 	v.SecondPage.Limit = v.Page.Limit
-	v.SecondPage.After, err = r.position(r.Question.SecondCursor, p[r.Question.SecondCursor])
+	v.SecondPage.After, err = r.position(r.Question.SecondCursorParameter, p[r.Question.SecondCursorParameter])
 	return err
 }
 
-// position decodes the cursor in the named parameter and returns the position after the last row of the previous
-// page. Unless each page is read at the head, it also sets r.Size to the tree size of the first page.
+// position decodes the cursor in the named parameter and returns the position after the last row of
+// the previous page. Unless each page is read at the head, it also sets r.TreeSize to the tree size
+// of the first page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
 	}
 	size, position, ok := decodeCursor(cursor)
 	if !ok {
-		return nil, invalid(name, "must be the value of %s in an earlier answer", strings.TrimSuffix(name, "cursor")+"next")
+		return nil, invalid(name, "must be the value of %s in an earlier response", strings.TrimSuffix(name, "cursor")+"next")
 	}
 	if r.view.atHead != (size == headSize) {
 		return nil, invalid(name, "belongs to a different query")
@@ -337,7 +341,7 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	if !p.Has("after") {
 		return nil
 	}
-	after, err := ParseCount("after", p["after"])
+	after, err := ParseUint("after", p["after"])
 	if err != nil {
 		return err
 	}
@@ -348,9 +352,10 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	return nil
 }
 
-// Open opens the view from which the request is answered. The caller must set the view's Log and Totals, and must
-// close it. The error is index.ErrBehind if the index has not yet folded MinIndexSize events.
-func (r *Request) Open(ctx context.Context, follower *index.Follower) (*View, error) {
+// OpenView opens the view from which the request is answered. The caller must set the view's Log
+// and CountCache, and must close the view. The error is index.ErrBehind if the index has not yet
+// folded MinIndexSize events.
+func (r *Request) OpenView(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
 	if r.TreeSize > 0 {

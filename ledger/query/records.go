@@ -35,8 +35,8 @@ type RecordRow struct {
 	Timestamp    *string            `json:"timestamp,omitempty"`
 	Hashes       json.RawMessage    `json:"hashes"`
 	Mismatches   []string           `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
-	Inconsistent []string           `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
-	Incomplete   []string           `json:"incomplete,omitempty"`   // parts that the IPC record lacks
+	BrokenRules  []string           `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
+	MissingParts []string           `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       json.RawMessage    `json:"labels"`
 	Name         *wire.ReadableName `json:"name,omitempty"`
 	Links        wire.RecordLinks   `json:"links"`
@@ -93,13 +93,13 @@ func recordPage(v *View, f *RecordFilter, add func(*RecordRow, *records.Record) 
 		}
 	}
 	tree, err := v.tree()
-	return &wire.Page[RecordRow]{IndexedTree: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[RecordRow]{IndexedTreeSize: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 	row = RecordRow{
 		RowMembers: v.row(r.Seq), Kind: r.Kind, Time: timeOf(r.Time), EventHash: hex.EncodeToString(r.EventHash[:]), State: r.State,
-		RunID: r.RunID, Timestamp: r.Timestamp, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), Inconsistent: r.BrokenRules, Incomplete: r.MissingParts, Labels: r.Labels,
+		RunID: r.RunID, Timestamp: r.Timestamp, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), BrokenRules: r.BrokenRules, MissingParts: r.MissingParts, Labels: r.Labels,
 		Name: v.recordName(r.Seq), Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
 	row.RedactedBy, err = FindRedaction(v.Context, v.Log, r.Seq)
@@ -172,9 +172,10 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	return nil
 }
 
-// RecordAnswer is a [wire.RecordRow] whose hashes, checks, and event are raw JSON copied from the entry.
+// RecordAnswer is a [wire.RecordAnswer] whose hashes, checks, and event are raw JSON copied from
+// the entry.
 type RecordAnswer struct {
-	wire.IndexedTree
+	wire.IndexedTreeSize
 	wire.RowMembers
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
@@ -183,7 +184,7 @@ type RecordAnswer struct {
 	LeafHash      string          `json:"leaf_hash"`
 	Hashes        json.RawMessage `json:"hashes"`
 	Checks        json.RawMessage `json:"checks"`
-	Incomplete    json.RawMessage `json:"incomplete,omitempty"` // parts that the IPC record lacks
+	MissingParts  json.RawMessage `json:"incomplete,omitempty"` // parts that the IPC record lacks
 	State         record.State    `json:"state,omitempty"`
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
 	Event         json.RawMessage `json:"event"`
@@ -197,7 +198,7 @@ type RecordQuery struct {
 }
 
 func parseRecord(p Parameters) (one RecordQuery, err error) {
-	if one.Seq, err = ParseCount("seq", p["seq"]); err == nil {
+	if one.Seq, err = ParseUint("seq", p["seq"]); err == nil {
 		one.IncludeDerived, err = p.ParseChoice("derive", "false", "true")
 	}
 	return one, err
@@ -218,7 +219,7 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 	}
 	answer := &RecordAnswer{RowMembers: v.row(one.Seq), Kind: r.Kind, Time: r.Time,
 		EventHash: hex.EncodeToString(r.EventHash[:]), PrevEventHash: hex.EncodeToString(r.PrevEventHash[:]),
-		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, Incomplete: r.MissingMembers,
+		LeafHash: hex.EncodeToString(r.LeafHash[:]), Hashes: r.Hashes, Checks: r.Checks, MissingParts: r.MissingMembers,
 		Event: entry[proofs.HashSize:]}
 	if record.Kind(r.Kind).HasState() {
 		state, err := records.StateOf(v.View, one.Seq)
@@ -237,6 +238,6 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 		}
 		answer.DerivedMembers = &found
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }

@@ -24,8 +24,8 @@ var runDAGQuestions = []Question{
 	{Path: "/run-dags", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"since", "until"}, ValueParameters: runValues, ParseParameters: askWith(parseRuns, RunDAGs)},
 	{Path: "/run-dags/groups", SharedParameters: PageParameters | StateParameter | ProofsParameter | NamesParameter, ParameterNames: []string{"by", "since", "until", "min_runs"}, RequiresHead: recentRuns, ParseParameters: askWith(parseRunGroups, RunDAGGroups)},
 	{Path: "/run-dags/compare", SharedParameters: ProofsParameter, ParameterNames: []string{"a", "b"}, SeqParameters: []string{"a", "b"}, ParseParameters: askWith(parsePair("a run-DAG"), CompareRunDAGs)},
-	{Path: "/run-dags/divergence", SharedParameters: PageParameters | StateParameter | ProofsParameter, ParameterNames: []string{"question_hash"}, ParseParameters: askWith(hash("question_hash"), Divergence)},
-	{Path: "/run-dags/failures", SharedParameters: StateParameter, ParameterNames: []string{"since", "until", "periods", "step"}, ParseParameters: askWith(parseFailures, CountFailures)},
+	{Path: "/run-dags/divergence", SharedParameters: PageParameters | StateParameter | ProofsParameter, ParameterNames: []string{"question_hash"}, ParseParameters: askWith(hash("question_hash"), RunDAGsOfQuestion)},
+	{Path: "/run-dags/failures", SharedParameters: StateParameter, ParameterNames: []string{"since", "until", "periods", "step"}, ParseParameters: askWith(parseOutcomesQuery, CountOutcomes)},
 	{Path: "/run-dags/by-cache-key/:key", SharedParameters: ProofsParameter, ParseParameters: askWith(hash("key"), RunDAGByCacheKey)},
 }
 
@@ -39,8 +39,8 @@ func hash(name string) func(Parameters) (string, error) {
 	return func(p Parameters) (string, error) { return p[name], checkForm(forms.Hash, name, p[name]) }
 }
 
-func runRow(v *View, r *rundags.RunDAG) wire.RunDAGRow {
-	return wire.RunDAGRow{RowMembers: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
+func runRow(v *View, r *rundags.RunDAG) wire.RunDAGSummary {
+	return wire.RunDAGSummary{RowMembers: v.row(r.Seq), RunID: r.RunID, Time: timeOf(r.Time), Root: string(r.Root), Shape: string(r.Shape)}
 }
 
 // runValues lists the names of the values by which a list of run-DAGs can be filtered.
@@ -70,7 +70,7 @@ func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 		if err != nil && v.err == nil {
 			v.err = err
 		}
-		return wire.ListedRunDAG{RunDAGRow: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.StringPointer(drift.FailureStage(&dag.DAG)),
+		return wire.ListedRunDAG{RunDAGSummary: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.StringPointer(drift.FailureStage(&dag.DAG)),
 			AuditMode: index.StringPointer(dag.AuditMode), VerifierMethod: index.StringPointer(dag.VerifierMethod), QuestionHash: index.StringPointer(dag.QuestionHash),
 			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.BrokenRules), Name: v.recordName(dag.Seq)}
 	})
@@ -88,7 +88,7 @@ func parseRunGroups(p Parameters) (q RunDAGGroupsQuery, err error) {
 		return q, invalid("by", "must be one of %s", strings.Join(rundags.GroupFields[:], ", "))
 	}
 	q.RecentFirst = recentRuns(p)
-	if q.MinRuns, _, err = p.ParseCount("min_runs"); err != nil {
+	if q.MinRuns, _, err = p.ParseUint("min_runs"); err != nil {
 		return q, err
 	}
 	q.TimeRange, err = p.bounds()
@@ -107,7 +107,7 @@ func recentRuns(p Parameters) bool {
 func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], error) {
 	list := rundags.ListGroups
 	if q.RecentFirst {
-		list = rundags.ListRecentGroups
+		list = rundags.ListGroupsByLastRun
 	}
 	q.AnyState = v.AnyState
 	found, next, err := list(v.Context, v.View, q.GroupQuery, v.Page)
@@ -115,10 +115,10 @@ func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], e
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunDAGGroup {
-		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.Field, Value: g.Value, Name: v.groupName(q.Field, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.DistinctAnswers, Verdicts: make([]wire.VerdictCount, len(g.Verdicts)),
+		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.Field, Value: g.Value, Name: v.groupName(q.Field, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.DistinctAnswers, Verdicts: make([]wire.GroupOutcomeCount, len(g.OutcomeCounts)),
 			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
-		for i, o := range g.Verdicts {
-			row.Verdicts[i] = wire.VerdictCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
+		for i, o := range g.OutcomeCounts {
+			row.Verdicts[i] = wire.GroupOutcomeCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
 				Runs: o.Count, Share: wire.Decimal(float64(o.Count) / float64(g.Runs))}
 		}
 		return row
@@ -132,7 +132,7 @@ func CompareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGComparison, error) {
 		return nil, err
 	}
 	answer := &wire.RunDAGComparison{RunDAGChange: *change}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
@@ -142,10 +142,10 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 		return nil, err
 	}
 	change := drift.CompareStages(a.Stages, b.Stages)
-	dimensions, known := drift.CompareDimensions(a.Dimensions, b.Dimensions)
+	dimensions, known := drift.DifferingDimensions(a.CacheDimensions, b.CacheDimensions)
 	answer := &wire.RunDAGChange{
-		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.RunDAGCause(change.Cause(dimensions, known)), Summary: change.Sentence(dimensions, known),
-		DifferingStages: orEmpty(change.DifferingStages), OnlyInA: orEmpty(change.OnlyInA), OnlyInB: orEmpty(change.OnlyInB),
+		A: runRow(v, &a), B: runRow(v, &b), Cause: wire.DivergenceCause(change.Cause(dimensions, known)), Summary: change.Sentence(dimensions, known),
+		DifferingStages: orEmpty(change.DifferingStages), OnlyInA: orEmpty(change.StagesOnlyInA), OnlyInB: orEmpty(change.StagesOnlyInB),
 	}
 	if len(change.DifferingStages) > 0 {
 		first := change.FirstDivergence()
@@ -157,17 +157,17 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	return answer, nil
 }
 
-// Divergence lists the run-DAGs for a question. Each row names the first stage in which the run-DAG differs from the
-// previous live run-DAG.
-func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
+// RunDAGsOfQuestion lists the run-DAGs for a question. Each row names the first stage in which the
+// run-DAG differs from the previous live run-DAG.
+func RunDAGsOfQuestion(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
 	found, next, err := rundags.ListByQuestion(v.Context, v.View, question, v.AnyState, v.Page)
 	if err != nil {
 		return nil, err
 	}
-	return page(v, found, next, func(v *View, r *rundags.QuestionRun) wire.DivergenceRow {
-		row := wire.DivergenceRow{RunDAGRow: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.OtherSeq), FirstDivergingStage: r.Stage}
+	return page(v, found, next, func(v *View, r *rundags.QuestionRunDAG) wire.DivergenceRow {
+		row := wire.DivergenceRow{RunDAGSummary: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.OtherSeq), FirstDivergingStage: r.Stage}
 		if r.OtherSeq > 0 {
-			row.Cause = new(wire.RunDAGCause(r.DivergenceCause.Cause))
+			row.Cause = new(wire.DivergenceCause(r.DivergenceCause.Cause))
 			if r.DimensionsKnown {
 				row.DifferingDimensions = orEmpty(r.Comparison.Dimensions)
 			}
@@ -181,24 +181,24 @@ func Divergence(v *View, question string) (*wire.Page[wire.DivergenceRow], error
 func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	run, others, err := rundags.FindByCacheKey(v.Context, v.View, key)
 	if err != nil {
-		return nil, notFound(err, "no live run-DAG that states its dimensions has that cache key, or the live run-DAGs with that cache key differ in their dimensions")
+		return nil, notFound(err, "no live run-DAG that states its dimensions has the given cache key, or the live run-DAGs with this cache key differ in their dimensions")
 	}
-	answer := &wire.CachedRunDAG{RunDAGRow: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.StringPointer(run.QuestionHash),
+	answer := &wire.CachedRunDAG{RunDAGSummary: runRow(v, &run), CacheKey: key, CacheDimensions: make(map[string]*string), QuestionHash: index.StringPointer(run.QuestionHash),
 		FailureStage: index.StringPointer(drift.FailureStage(&run.DAG)), AuditMode: index.StringPointer(run.AuditMode), Others: others}
-	for _, d := range run.Dimensions {
+	for _, d := range run.CacheDimensions {
 		answer.CacheDimensions[string(d.Name)] = index.StringPointer(d.Hash)
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
-// LookupQuestion is the question that returns the latest live run-DAG for a given question, and its answer. Lookup has no
-// Path, because its request has a body.
-var LookupQuestion = Question{SharedParameters: ProofsParameter}
+// RunDAGLookupQuestion asks for the latest live run-DAG for a given question, and for its answer.
+// It has no Path, because its request has a body.
+var RunDAGLookupQuestion = Question{SharedParameters: ProofsParameter}
 
 // RunDAGByQuestion looks up the cache key of each mode in order. It stops at the first key for which a live
 // run-DAG exists, and returns the latest one. The result does not include the text of the answer.
-func RunDAGByQuestion(v *View, modes []record.HashedQuestion) (*wire.LookupAnswer, error) {
+func RunDAGByQuestion(v *View, modes []record.QuestionHash) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunDAGByCacheKey(v, mode.CacheKey)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.Reason == ReasonNotFound {
@@ -209,16 +209,16 @@ func RunDAGByQuestion(v *View, modes []record.HashedQuestion) (*wire.LookupAnswe
 		}
 		return &wire.LookupAnswer{CachedRunDAG: *run, QuestionMode: mode.Mode}, nil
 	}
-	return nil, missing("no live run-DAG has this question and these dimensions in either mode")
+	return nil, missing("no live run-DAG has the given question and dimensions in either mode")
 }
 
-// FailuresQuery selects the run-DAGs to count.
-type FailuresQuery struct {
+// OutcomesQuery selects the run-DAGs to count.
+type OutcomesQuery struct {
 	rates.Query
 	ByPeriod bool // whether to add separate counts for consecutive periods
 }
 
-func parseFailures(p Parameters) (q FailuresQuery, err error) {
+func parseOutcomesQuery(p Parameters) (q OutcomesQuery, err error) {
 	if q.Query, err = parseRates(p); err != nil {
 		return q, err
 	}
@@ -229,14 +229,14 @@ func parseFailures(p Parameters) (q FailuresQuery, err error) {
 	return q, err
 }
 
-// CountFailures counts the run-DAGs in a time range by their outcome.
-func CountFailures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
+// CountOutcomes counts the run-DAGs in a time range by their outcome.
+func CountOutcomes(v *View, q OutcomesQuery) (*wire.FailuresAnswer, error) {
 	found, err := rundags.CountOutcomes(v.Context, v.View, q.TimeRange, v.AnyState)
 	if err != nil {
 		return nil, err
 	}
 	answer := &wire.FailuresAnswer{}
-	answer.Total, answer.Rows = failureRows(found)
+	answer.Total, answer.Rows = outcomeRows(found)
 	if q.ByPeriod {
 		times, step, err := rates.PeriodBoundaries(v.View, q.Query)
 		if err != nil {
@@ -248,18 +248,18 @@ func CountFailures(v *View, q FailuresQuery) (*wire.FailuresAnswer, error) {
 		}
 		answer.Step, answer.Periods = uint64(step), make([]wire.FailurePeriod, len(counted))
 		for i, found := range counted {
-			total, rows := failureRows(found)
+			total, rows := outcomeRows(found)
 			answer.Periods[i] = wire.FailurePeriod{Since: timeOf(times[i]), Until: timeOf(times[i+1]), Total: total, Rows: rows}
 		}
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
-func failureRows(found []rundags.OutcomeCount) (total uint64, rows []wire.FailureCount) {
-	rows = make([]wire.FailureCount, len(found))
+func outcomeRows(found []rundags.OutcomeCount) (total uint64, rows []wire.OutcomeCount) {
+	rows = make([]wire.OutcomeCount, len(found))
 	for i, f := range found {
-		rows[i] = wire.FailureCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
+		rows[i] = wire.OutcomeCount{FailureStage: nullable(f.FailureStage), AuditMode: nullable(f.AuditMode), Shape: nullable(f.Shape), Count: f.Count}
 		total += f.Count
 	}
 	return total, rows
@@ -267,13 +267,13 @@ func failureRows(found []rundags.OutcomeCount) (total uint64, rows []wire.Failur
 
 // ProveStage proves that a run-DAG has a stage (spec: Run tree). The result does not include the receipt.
 func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
-	seq, err := ParseCount("seq", p["seq"])
+	seq, err := ParseUint("seq", p["seq"])
 	if err != nil {
 		return nil, err
 	}
 	run, err := rundags.Get(v.Context, v.View, seq)
 	if err != nil {
-		return nil, notFound(err, "no run-DAG has that seq")
+		return nil, notFound(err, "no run-DAG has the given seq")
 	}
 	proof, _, err := ProveStageOfRun(seq, run.Stages, p["stage"])
 	if err != nil {
@@ -282,9 +282,9 @@ func ProveStage(v *View, p Parameters) (*wire.StageProof, error) {
 	answer := &wire.StageProof{Seq: seq, Stage: p["stage"], Index: uint64(proof.Index), Hash: hex.EncodeToString(proof.Hash[:]),
 		Root: hex.EncodeToString(proof.Root[:]), Path: make([]wire.MerkleStep, len(proof.Path))}
 	for i, step := range proof.Path {
-		answer.Path[i] = wire.MerkleStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.IsLeft}
+		answer.Path[i] = wire.MerkleStep{Sibling: hex.EncodeToString(step.Sibling[:]), IsLeft: step.SiblingIsLeft}
 	}
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 

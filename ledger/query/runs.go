@@ -65,7 +65,7 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 		summaries = append(summaries, "A cited source no longer has the same chunks.")
 	}
 	answer.Summary = strings.Join(summaries, " ")
-	answer.IndexedTree, err = v.tree()
+	answer.IndexedTreeSize, err = v.tree()
 	return answer, err
 }
 
@@ -98,7 +98,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 // latestRecord returns the latest record of a kind in a run, or nil if there is none. It considers only live
 // records unless the view includes all states. more reports whether the run may have others of that kind.
 func latestRecord(v *View, name, run string, kind record.Kind) (seq *uint64, more bool, err error) {
-	seq, more, err = records.LatestOfRun(v.Context, v.View, run, kind, v.AnyState)
+	seq, more, err = records.LatestSeqOfRun(v.Context, v.View, run, kind, v.AnyState)
 	if errors.Is(err, records.ErrTooManyRecords) {
 		err = invalid(name, "names a run with too many records to search for a live record of kind %s; instead, compare two records by seq with /drift/attribution or /run-dags/compare", kind)
 	}
@@ -154,7 +154,7 @@ func setChange(v *View, a, b *citations.Set) *wire.CitationSetChange {
 	change := &wire.CitationSetChange{A: comparedSet(v, a), B: comparedSet(v, b), Added: orEmpty(found.Added), Removed: orEmpty(found.Removed),
 		Kept: orEmpty(found.Kept), OtherSources: []wire.ChunkSources{}, Jaccard: found.Jaccard, Summary: found.Sentence()}
 	for _, c := range found.SourceChanges {
-		change.OtherSources = append(change.OtherSources, wire.ChunkSources{ChunkHash: c.Chunk, A: c.A, B: c.B})
+		change.OtherSources = append(change.OtherSources, wire.ChunkSources{ChunkHash: c.ChunkHash, A: c.SourcesA, B: c.SourcesB})
 	}
 	return change
 }

@@ -26,9 +26,9 @@ type Log interface {
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// Redaction returns the seq of the event that redacts a record, or storage.ErrNotFound if none
-	// does.
-	Redaction(ctx context.Context, seq uint64) (uint64, error)
+	// RedactingSeq returns the seq of the event that redacts a record, or storage.ErrNotFound if
+	// none does.
+	RedactingSeq(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
 	// Checkpoint returns the signed checkpoint for a tree size. The prover must cover that size.
@@ -44,8 +44,8 @@ type View struct {
 	CountCache    *effects.Cache        // caches counts from earlier requests; nil disables caching
 	TextComparer  *figures.TextComparer // computes figures about texts; nil omits them
 	NameFinder    *figures.NameFinder   // finds display names; nil omits them
-	Page          index.Page            // the requested page of rows
-	SecondPage    index.Page            // the requested page of the second list, if the answer has one
+	Page          index.PageRequest     // the requested page of rows
+	SecondPage    index.PageRequest     // the requested page of the second list, if the answer has one
 	AnyState      bool                  // include records in all states, not only live ones
 	SeededOnly    bool                  // include only runs with a seed
 	IncludeProofs bool                  // add inclusion proofs to the rows and the checkpoint to the answer
@@ -82,7 +82,7 @@ func (v *View) row(seq uint64) wire.RowMembers {
 	if !v.IncludeProofs || v.err != nil {
 		return row
 	}
-	path, err := v.Log.Prover(v.Context).Inclusion(seq, v.Size())
+	path, err := v.Log.Prover(v.Context).InclusionProof(seq, v.Size())
 	if err != nil {
 		v.err = fmt.Errorf("proving event %d: %w", seq, err)
 		return row
@@ -96,8 +96,8 @@ func (v *View) row(seq uint64) wire.RowMembers {
 
 // tree returns the fields that all answers have in common: the tree size and, if the request wants proofs, the
 // checkpoint of that size. It also returns the first error from row, so it must be called last.
-func (v *View) tree() (wire.IndexedTree, error) {
-	tree := wire.IndexedTree{AsOf: v.Size()}
+func (v *View) tree() (wire.IndexedTreeSize, error) {
+	tree := wire.IndexedTreeSize{AsOf: v.Size()}
 	if v.err != nil || !v.IncludeProofs {
 		return tree, v.err
 	}
@@ -110,7 +110,7 @@ func (v *View) tree() (wire.IndexedTree, error) {
 func page[F, R any](v *View, found []F, next []byte, row func(*View, *F) R) (*wire.Page[R], error) {
 	rows := rowsOf(v, found, row)
 	tree, err := v.tree()
-	return &wire.Page[R]{IndexedTree: tree, Rows: rows, Next: v.next(next)}, err
+	return &wire.Page[R]{IndexedTreeSize: tree, Rows: rows, Next: v.next(next)}, err
 }
 
 // runPage returns one page of a list of runs. If the list is empty, the page also names the parts that IPC records
@@ -139,9 +139,9 @@ func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 // FindRedaction returns the seq of the event that redacts a record, or nil if no event does. The event can be newer
 // than the view.
 func FindRedaction(ctx context.Context, log interface {
-	Redaction(ctx context.Context, seq uint64) (uint64, error)
+	RedactingSeq(ctx context.Context, seq uint64) (uint64, error)
 }, seq uint64) (*uint64, error) {
-	by, err := log.Redaction(ctx, seq)
+	by, err := log.RedactingSeq(ctx, seq)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, nil
@@ -193,17 +193,17 @@ func named[N any](v *View, find func(*figures.NameFinder) (*N, error)) *N {
 // last are the seqs of two of these records.
 func (v *View) groupName(by string, first, last uint64) *wire.ReadableName {
 	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) {
-		return n.NameGroup(v.Context, by, first, last)
+		return n.GroupName(v.Context, by, first, last)
 	})
 }
 
 // textName returns the display name of a text of the record at seq, or nil (see named). hash is the name of the
 // text's hash.
 func (v *View) textName(seq uint64, hash string) *wire.ReadableName {
-	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameText(v.Context, seq, hash) })
+	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.TextName(v.Context, seq, hash) })
 }
 
 // recordName returns the display name of the record at seq, or nil (see named).
 func (v *View) recordName(seq uint64) *wire.ReadableName {
-	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameRecord(v.Context, seq) })
+	return named(v, func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.RecordName(v.Context, seq) })
 }

@@ -20,7 +20,7 @@ func TestAllocations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Body(EventContext{Actor: "anonymous", Ledger: "default"})
+		r.BodyPrefix(EventContext{Actor: "anonymous", Ledger: "default"})
 		r.Release()
 	})
 	require.LessOrEqual(t, allocations, 3.0)

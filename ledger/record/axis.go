@@ -21,7 +21,7 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 	seed := r.readAxisSeed(p)
 
 	inner := p.InnerObject("axes", members)
-	var axes []rules.Axis
+	var axes []rules.PayloadAxis
 	for name, axis := range members.Members() {
 		axes = append(axes, readAxis(inner, name.Text(), axis))
 	}
@@ -36,11 +36,11 @@ func (r *Record) axisPayloadHashes(o strict.Object, payload pyjson.Value, apart 
 }
 
 // readAxis reads one axis, an object with label and score. Problems are added to o.D.
-func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
+func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.PayloadAxis {
 	pointer := string(pyjson.AppendPointerToken([]byte(o.Pointer), name))
 	if axis.Kind() != pyjson.Object {
 		o.Decoder.ReportInvalid(pointer, `must be an object with the members "label" and "score"`)
-		return rules.Axis{}
+		return rules.PayloadAxis{}
 	}
 	a := strict.Object{Decoder: o.Decoder, Value: axis, Pointer: pointer}
 	label, given := a.UTF8("label")
@@ -54,7 +54,7 @@ func readAxis(o strict.Object, name []byte, axis pyjson.Value) rules.Axis {
 	case given && (score < 0 || score > 1):
 		a.ReportInvalid("score", "must be between 0 and 1")
 	}
-	return rules.Axis{Name: name, Label: label, Score: score}
+	return rules.PayloadAxis{Name: name, Label: label, Score: score}
 }
 
 // readAxisSeed reads the payload's seed and returns it as a decimal integer. It accepts a whole

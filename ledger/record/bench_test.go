@@ -107,6 +107,6 @@ func BenchmarkEventBody(b *testing.B) {
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Body(EventContext{Actor: "anonymous", Ledger: "default"})
+		r.BodyPrefix(EventContext{Actor: "anonymous", Ledger: "default"})
 	}
 }

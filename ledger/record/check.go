@@ -33,10 +33,10 @@ type Check struct {
 	pointer string // JSON pointer to the claim; "" if Field determines it
 }
 
-// MetricField returns Field as the value of a metric label (spec: Metrics derived from the log). It
+// MetricLabel returns Field as the value of a metric label (spec: Metrics derived from the log). It
 // maps Field to one of a fixed set of values, so that clients cannot create an unlimited number of
 // label values.
-func (c Check) MetricField() string {
+func (c Check) MetricLabel() string {
 	if stage, ok := strings.CutPrefix(c.Field, rules.StageCheckPrefix); ok {
 		if !rules.IsKnownStage(stage) {
 			return rules.StageCheckPrefix + "other"
@@ -72,7 +72,7 @@ func (r *Record) check(name string, claimed, computed []byte) []byte {
 	return computed
 }
 
-// Mismatches returns the checks whose result is Mismatch.
+// Mismatches returns the checks whose result is ResultMismatch.
 func (r *Record) Mismatches() []Check {
 	var failed []Check
 	for _, c := range r.Checks {
@@ -111,12 +111,12 @@ func (c *EventCheck) append(w *pyjson.Builder) {
 	}
 	w.BeginSortedObject()
 	if c.Result == ResultMismatch {
-		w.NullableText("claimed", c.Claimed)
-		w.NullableText("computed", c.Computed)
+		w.AddNullableText("claimed", c.Claimed)
+		w.AddNullableText("computed", c.Computed)
 	} else {
-		w.Text("claimed", c.Claimed)
+		w.AddText("claimed", c.Claimed)
 	}
-	w.Text("result", []byte(c.Result))
+	w.AddText("result", []byte(c.Result))
 	w.EndObject()
 }
 

@@ -25,7 +25,7 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	if !o.Member("citations").IsGiven() {
 		o.ReportMissing("citations")
 	}
-	if !fitsEntry(o, "citations", list, len(rules.ChunkPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split the citations across several records") {
+	if !fitsEntry(o, "citations", list, len(rules.ChunkHashPrefix)+64+len(`{"chunk_hash":"","section":null,"source_id":"","weight":0},`), "split the citations across several records") {
 		return
 	}
 	for e := range list.Elements() {
@@ -38,9 +38,9 @@ func (r *Record) decodeCitations(d *strict.Decoder, v pyjson.Value, pointer stri
 	}
 }
 
-// CitedSources yields, for each citation of a set, the JSON pointer to its source_id in the request
-// body and the source_id. It yields nothing for other kinds of records.
-func (r *Record) CitedSources() iter.Seq2[string, string] {
+// CitedSourceIDs yields, for each citation of a set, the JSON pointer to its source_id in the
+// request body and the source_id. It yields nothing for other kinds of records.
+func (r *Record) CitedSourceIDs() iter.Seq2[string, string] {
 	return func(yield func(pointer, source string) bool) {
 		s, is := r.fields.(*fields.CitationSet)
 		if !is {
@@ -65,10 +65,10 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 	case given && (weight < 0 || weight > 1):
 		o.ReportInvalid("weight", "must be between 0 and 1")
 	case given:
-		r.scratch = o.Member("weight").AppendCanonical(r.scratch[:0], pyjson.Compact)
+		r.scratch = o.Member("weight").AppendCanonical(r.scratch[:0], pyjson.CompactForm)
 		c.Weight = r.keep(r.scratch)
 	}
-	claimed := o.HexDigits("chunk_hash", rules.ChunkPrefix, 64)
+	claimed := o.HexDigits("chunk_hash", rules.ChunkHashPrefix, 64)
 	var computed []byte
 	if text, given := o.UTF8("text"); given {
 		r.addContent(name+"/text", text)
@@ -81,7 +81,7 @@ func (r *Record) decodeCitation(o strict.Object, name string) fields.Citation {
 }
 
 // chunkHash returns the hash of the words in a chunk's text (spec: Citation hashes), including the
-// prefix rules.ChunkPrefix.
+// prefix rules.ChunkHashPrefix.
 func (r *Record) chunkHash(text []byte) []byte {
 	start := len(r.arena)
 	r.arena, r.scratch = rules.AppendChunkHash(r.arena, r.scratch, text)

@@ -68,7 +68,7 @@ func stagesOf(t *testing.T, body []byte) map[string]*string {
 	}
 	all := strings.Join(stages, ",")
 	hashes["nodes"] = &all
-	for _, name := range rules.ClaimedDimensions {
+	for _, name := range rules.ClaimOnlyDimensions {
 		delete(hashes, name)
 	}
 	return hashes

@@ -28,8 +28,8 @@ const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `"
 type EventContext struct {
 	Actor  string // name of the client that posted the record, or "anonymous"
 	Ledger string
-	// KeyDigest is the digest of the idempotency key; nil if there is none.
-	KeyDigest *Hash
+	// IdempotencyKeyDigest is the digest of the idempotency key; nil if there is none.
+	IdempotencyKeyDigest *Hash
 }
 
 var ledgerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
@@ -45,26 +45,26 @@ const maxActor = 5 + 64 + 1 + 255
 // points are allowed, because later versions of Unicode may assign them.
 var invisibleCharacters = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp}
 
-// IsActor reports whether name is well formed as an event's actor: 1 to maxActor bytes of valid
-// UTF-8, without invisible characters, without spaces other than U+0020, and without spaces at either
-// end. It does not check that a token, certificate, or subject of this name exists.
-func IsActor(name []byte) bool {
+// IsActorName reports whether name is well formed as an event's actor: 1 to maxActor bytes of valid
+// UTF-8, without invisible characters, without spaces other than U+0020, and without spaces at
+// either end. It does not check that a token, certificate, or subject of this name exists.
+func IsActorName(name []byte) bool {
 	isInvalid := func(r rune) bool {
 		return r == utf8.RuneError || unicode.In(r, invisibleCharacters...) || unicode.Is(unicode.Zs, r) && r != ' '
 	}
 	return len(name) > 0 && len(name) <= maxActor && !bytes.ContainsFunc(name, isInvalid) && len(bytes.TrimSpace(name)) == len(name)
 }
 
-// AppendBody appends an event body without the last members, which the sequencer adds (spec: Event
-// body): `{"actor":…,"rules":1,`. AppendBodySuffix completes the body.
-func (r *Record) AppendBody(dst []byte, e EventContext) []byte {
-	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.KeyDigest) })
+// AppendBodyPrefix appends an event body without the last members, which the sequencer adds (spec:
+// Event body): `{"actor":…,"rules":1,`. AppendBodySuffix completes the body.
+func (r *Record) AppendBodyPrefix(dst []byte, e EventContext) []byte {
+	return appendEvent(r.writer(dst), r.Kind, e, r.checksMember, func(w *pyjson.Builder) { r.appendMembers(w, e.IdempotencyKeyDigest) })
 }
 
-// Body returns the bytes that AppendBody would append. They belong to r and are valid until the
-// next call to Body or Release.
-func (r *Record) Body(e EventContext) []byte {
-	r.body = r.AppendBody(r.body[:0], e)
+// BodyPrefix returns the bytes that AppendBodyPrefix would append. They belong to r and are valid
+// until the next call to BodyPrefix or Release.
+func (r *Record) BodyPrefix(e EventContext) []byte {
+	r.body = r.AppendBodyPrefix(r.body[:0], e)
 	return r.body
 }
 
@@ -78,29 +78,29 @@ func (r *Record) writer(dst []byte) *pyjson.Builder {
 // write the "checks" member, and members to write the record.
 func appendEvent(w *pyjson.Builder, kind Kind, e EventContext, checks, members func(*pyjson.Builder)) []byte {
 	w.BeginSortedObject()
-	w.Text("actor", []byte(e.Actor))
+	w.AddText("actor", []byte(e.Actor))
 	checks(w)
-	w.Text("kind", []byte(kind))
-	w.Text("ledger", []byte(e.Ledger))
+	w.AddText("kind", []byte(kind))
+	w.AddText("ledger", []byte(e.Ledger))
 	w.BeginMember("record")
 	members(w)
-	w.Int("rules", RulesVersion)
+	w.AddInt("rules", RulesVersion)
 	w.EndObject()
 	w.Buf[len(w.Buf)-1] = ','
 	return w.Buf
 }
 
 // noChecks writes the "checks" member of an event that has no checks.
-func noChecks(w *pyjson.Builder) { w.Raw("checks", []byte("{}")) }
+func noChecks(w *pyjson.Builder) { w.AddRaw("checks", []byte("{}")) }
 
 // AppendBodySuffix appends the members that complete an event body: "seq", "time", and "v".
 func AppendBodySuffix(dst []byte, seq uint64, at time.Time) []byte {
-	return AppendBodySuffixFormatted(dst, seq, at.UTC().Format(moment.Layout))
+	return AppendBodySuffixTimeText(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendBodySuffixFormatted is like AppendBodySuffix, but expects a time that is already formatted with
-// moment.Layout.
-func AppendBodySuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) []byte {
+// AppendBodySuffixTimeText is like AppendBodySuffix, but expects a time that is already formatted
+// with moment.Layout.
+func AppendBodySuffixTimeText[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)
@@ -108,26 +108,26 @@ func AppendBodySuffixFormatted[T string | []byte](dst []byte, seq uint64, at T) 
 	return append(dst, `","v":1}`...)
 }
 
-// CheckEntrySize returns a *strict.Error if an entry with the given body (see AppendBody) would be
-// larger than fields.MaxEntry bytes.
+// CheckEntrySize returns a *strict.Error if an entry with the given body (see AppendBodyPrefix)
+// would be larger than fields.MaxEntryBytes bytes.
 func CheckEntrySize(body []byte) error {
 	return checkSize(body, "", "split the record into several smaller records")
 }
 
 func checkSize(body []byte, pointer, advice string) error {
 	size := len(Hash{}) + len(body) + maxSuffix
-	if size <= fields.MaxEntry {
+	if size <= fields.MaxEntryBytes {
 		return nil
 	}
 	d := new(strict.Decoder)
-	d.ReportInvalid(pointer, "results in a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntry, advice)
+	d.ReportInvalid(pointer, "results in a log entry of %d bytes, but at most %d are allowed; %s", size, fields.MaxEntryBytes, advice)
 	return d.Err()
 }
 
 // appendMembers writes the "record" member of the event. key is the digest of the idempotency key,
 // or nil if there is none.
 func (r *Record) appendMembers(w *pyjson.Builder, key *Hash) {
-	r.common.KeyDigest = key
+	r.common.IdempotencyKeyDigest = key
 	r.fields.Append(w, &r.common)
 }
 
@@ -163,7 +163,7 @@ func (r *Record) ChecksJSON() []byte { return r.checksJSON }
 // are valid until Release.
 func (r *Record) HashesJSON() []byte { return r.hashesJSON }
 
-func (r *Record) checksMember(w *pyjson.Builder) { w.Raw("checks", r.checksJSON) }
+func (r *Record) checksMember(w *pyjson.Builder) { w.AddRaw("checks", r.checksJSON) }
 
 func (c *Check) append(w *pyjson.Builder) {
 	field := EventCheck{c.Result, c.Claimed, c.Computed}
@@ -180,23 +180,23 @@ func eventText(text []byte) []byte {
 	return text
 }
 
-// AppendComputed appends what the ledger would record, as a JSON object with the members checks,
-// hashes, kind, and record.
-func (r *Record) AppendComputed(dst []byte) []byte {
+// AppendComputedJSON appends what the ledger would record, as a JSON object with the members
+// checks, hashes, kind, and record.
+func (r *Record) AppendComputedJSON(dst []byte) []byte {
 	w := r.writer(dst)
 	w.BeginSortedObject()
 	r.checksMember(w)
-	w.Raw("hashes", r.hashesJSON)
-	w.Text("kind", []byte(r.Kind))
+	w.AddRaw("hashes", r.hashesJSON)
+	w.AddText("kind", []byte(r.Kind))
 	w.BeginMember("record")
 	r.appendMembers(w, nil)
 	w.EndObject()
 	return w.Buf
 }
 
-// AppendDecodedEvent writes the body of a decoded event without the members that AppendBodySuffixFormatted
-// appends. It returns w's bytes.
-func AppendDecodedEvent(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
+// AppendDecodedBodyPrefix writes the body of a decoded event without the members that
+// AppendBodySuffixTimeText appends. It returns w's bytes.
+func AppendDecodedBodyPrefix(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")
 		w.BeginObject()

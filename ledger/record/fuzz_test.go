@@ -35,20 +35,20 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		event := EventContext{Actor: "a", Ledger: "l"}
-		first := AppendBodySuffix(r.AppendBody(nil, event), 1, time.Unix(0, 0))
+		first := AppendBodySuffix(r.AppendBodyPrefix(nil, event), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(first))
-		require.Equal(t, string(first), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		require.Equal(t, string(first), string(d.Root().AppendCanonical(nil, pyjson.CompactForm)))
 		r.Release()
 		again, err := Parse(k, body)
 		require.NoError(t, err)
-		require.Equal(t, string(first), string(AppendBodySuffix(again.AppendBody(nil, event), 1, time.Unix(0, 0))))
+		require.Equal(t, string(first), string(AppendBodySuffix(again.AppendBodyPrefix(nil, event), 1, time.Unix(0, 0))))
 		again.Release()
 	})
 }
 
-// FuzzLine checks that a line of a batch is either decoded to a record or a verb, or refused with
-// an error.
+// FuzzLine checks that a line of a batch is either decoded to a record or an action, or refused
+// with an error.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"ipc_record","record":` + goodIPC + `,"idempotency_key":"k"}`))
 	f.Add([]byte(`{"kind":null}`))
@@ -62,15 +62,15 @@ func FuzzLine(f *testing.F) {
 			require.ErrorAs(t, err, &problem)
 			return
 		}
-		if l.Verb != nil {
+		if l.Action != nil {
 			require.Nil(t, l.Record)
-			body := AppendBodySuffix(l.Verb.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
-			require.NoError(t, l.Verb.CheckSize(body))
+			body := AppendBodySuffix(l.Action.AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			require.NoError(t, l.Action.CheckEntrySize(body))
 			require.NoError(t, new(pyjson.Document).Parse(body))
 			return
 		}
 		if l.Validation != nil {
-			body := l.Validation.VerbFor(CurrentPath{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})
+			body := l.Validation.ActionFor(LatestPathRecord{Project: l.Validation.Project, PathID: l.Validation.PathID}).AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"})
 			require.NoError(t, new(pyjson.Document).Parse(AppendBodySuffix(body, 1, time.Unix(0, 0))))
 			return
 		}
@@ -89,7 +89,7 @@ func FuzzTextRules(f *testing.F) {
 	spaces, lines := regexp.MustCompile(` +`), regexp.MustCompile(`\n{2,}`)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for name, rule := range map[string]func(dst, text []byte) []byte{
-			"system prompt": rules.AppendNormalisedSystemPrompt, "output": rules.AppendNormalisedOutput, "words": rules.AppendWords, "whitespace": rules.AppendCollapsedWhitespace,
+			"system prompt": rules.AppendNormalisedSystemPrompt, "output": rules.AppendNormalisedOutput, "words": rules.AppendWords, "whitespace": rules.AppendCollapsedText,
 			"strict question": func(dst, text []byte) []byte { return rules.AppendCanonicalQuestion(dst, text, true) },
 		} {
 			once := rule(nil, text)
@@ -103,7 +103,7 @@ func FuzzTextRules(f *testing.F) {
 		naive := markdown.ReplaceAllString(wiki.ReplaceAllString(string(text), ""), "")
 		require.Equal(t, naive, string(rules.AppendWithoutLinks(nil, text)))
 		naive = lines.ReplaceAllString(spaces.ReplaceAllString(string(text), " "), "\n\n")
-		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendCollapsedWhitespace(nil, text)))
+		require.Equal(t, string(pyjson.Strip([]byte(naive))), string(rules.AppendCollapsedText(nil, text)))
 		require.False(t, strings.Contains(string(rules.AppendNormalisedOutput(nil, text)), "  "))
 	})
 }

@@ -29,12 +29,12 @@ func TestIncompleteIPCRecords(t *testing.T) {
 		t.Cleanup(r.Release)
 		return r
 	}
-	require.Nil(t, MissingParts(parse("", "", "")))
+	require.Nil(t, MissingPartsJSON(parse("", "", "")))
 	for _, name := range fields.IPCParts[1:] {
 		r, null := parse(name, "", ""), parse(name, "null", "")
-		require.Equal(t, fmt.Sprintf("[%q]", name), string(MissingParts(r)))
+		require.Equal(t, fmt.Sprintf("[%q]", name), string(MissingPartsJSON(r)))
 		require.Equal(t, r.Digest, null.Digest, "null is absent")
-		require.Equal(t, string(r.AppendComputed(nil)), string(null.AppendComputed(nil)))
+		require.Equal(t, string(r.AppendComputedJSON(nil)), string(null.AppendComputedJSON(nil)))
 		require.NoError(t, r.ipc.Check())
 		require.Nil(t, r.ipc.IPCID)
 		require.Equal(t, name != "output", r.ipc.IsRun())
@@ -49,5 +49,5 @@ func TestIncompleteIPCRecords(t *testing.T) {
 	r, err := Parse(KindRunDAG, []byte(`{"dag":{"root":"`+hash+`","nodes":[{"stage":"x","hash":"`+hash+`"}]}}`))
 	require.NoError(t, err)
 	defer r.Release()
-	require.Nil(t, MissingParts(r))
+	require.Nil(t, MissingPartsJSON(r))
 }

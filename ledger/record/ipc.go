@@ -12,10 +12,10 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// MissingParts returns the names of the parts that an IPC record lacks (spec: Receipts), as a JSON
-// array in the form that its receipt uses. It returns nil if the record is complete or is of
+// MissingPartsJSON returns the names of the parts that an IPC record lacks (spec: Receipts), as a
+// JSON array in the form that its receipt uses. It returns nil if the record is complete or is of
 // another kind.
-func MissingParts(r *Record) []byte {
+func MissingPartsJSON(r *Record) []byte {
 	f, ok := r.fields.(*fields.IPC)
 	if !ok {
 		return nil
@@ -205,7 +205,7 @@ func (p *ipc) inputHash(o strict.Object) []byte {
 	r.addContent("payload", payload.Raw())
 	p.HasPayload = true
 	var sum, seedless Hash
-	digests := members.Builder{Secret: r.limits.MemberSecret, Buffer: r.members[:0]}
+	digests := members.Builder{Secret: r.limits.PayloadMemberSecret, Buffer: r.members[:0]}
 	if p.PayloadSchema != nil {
 		var ok bool
 		if sum, seedless, ok = r.axisPayloadHashes(o, payload, p.seedInPayload, digests.MemberVisitor()); !ok {
@@ -257,6 +257,6 @@ func (p *ipc) isFigures(usage pyjson.Value) bool {
 	if !fields.HasNoText(usage) {
 		return false
 	}
-	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.Compact)
+	p.r.scratch = usage.AppendCanonical(p.r.scratch[:0], pyjson.CompactForm)
 	return len(p.r.scratch) <= fields.MaxUsageBytes
 }

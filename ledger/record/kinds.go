@@ -24,7 +24,7 @@ const (
 	KindKeyRotated    Kind = "key_rotated"
 )
 
-// These are the kinds of events that verbs create. A verb is a request that changes a state or
+// These are the kinds of events that actions create. An action is a request that changes a state or
 // records a statement about a record (spec: States; Path validation; Sources; Redactions; Notes).
 const (
 	KindRecordStateChanged Kind = "record_state_changed"
@@ -45,31 +45,32 @@ var EventKinds = [...]Kind{
 	KindPathValidated, KindSourceRegistered, KindSourceRevoked, KindContentRedacted, KindKeyRotated, KindNote,
 }
 
-// DigestWithKind returns a hash that covers a kind and the digest of a record. Two requests under one
-// idempotency key are the same if their KindDigests are equal (spec: Record digest; Idempotency).
+// DigestWithKind returns a hash that covers a kind and the digest of a record. Two requests under
+// one idempotency key are the same if DigestWithKind returns the same hash for both (spec: Record
+// digest; Idempotency).
 func DigestWithKind(kind Kind, digest Hash) Hash {
 	var room [64]byte // enough for the longest kind
 	return sha256.Sum256(append(append(append(room[:0], kind...), 0), digest[:]...))
 }
 
-// RunIdempotencyKey returns the digest of the implicit idempotency key of a record that has a run_id but
-// no idempotency key of its own (spec: Idempotency).
-func RunIdempotencyKey[T string | []byte](kind Kind, runID T) Hash {
+// RunIdempotencyKeyDigest returns the digest of the implicit idempotency key of a record that has a
+// run_id but no idempotency key of its own (spec: Idempotency).
+func RunIdempotencyKeyDigest[T string | []byte](kind Kind, runID T) Hash {
 	var usual [256]byte
 	b := append(append(append(usual[:0], "run_id\x00"...), kind...), 0)
 	return sha256.Sum256(append(b, runID...))
 }
 
-// RotationIdempotencyKey returns the digest of the idempotency key of a ledger's n-th key rotation; the first
-// is number 1.
-func RotationIdempotencyKey(n int) Hash {
+// RotationIdempotencyKeyDigest returns the digest of the idempotency key of a ledger's n-th key
+// rotation; the first is number 1.
+func RotationIdempotencyKeyDigest(n int) Hash {
 	return sha256.Sum256(strconv.AppendInt([]byte(string(KindKeyRotated)+"\x00"), int64(n), 10))
 }
 
 // IsKnown reports whether k is one of EventKinds.
 func (k Kind) IsKnown() bool { return slices.Contains(EventKinds[:], k) }
 
-// IsRecord reports whether k is one of Kinds.
+// IsRecord reports whether k is one of RecordKinds.
 func (k Kind) IsRecord() bool { return slices.Contains(RecordKinds[:], k) }
 
 // HasState reports whether records of kind k have a state.

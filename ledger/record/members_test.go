@@ -32,7 +32,7 @@ func TestPayloadMembers(t *testing.T) {
 	}
 	most, mostForms := many(members.MaxMembers)
 	tooMany, _ := many(members.MaxMembers + 1)
-	longest, tooLong := strings.Repeat("~", members.MaxName), strings.Repeat("~", members.MaxName+1)
+	longest, tooLong := strings.Repeat("~", members.MaxNameBytes), strings.Repeat("~", members.MaxNameBytes+1)
 	for name, c := range map[string]struct {
 		members string
 		forms   map[string]string // nil means that the digests are null
@@ -58,7 +58,7 @@ func TestPayloadMembers(t *testing.T) {
 			require.NoError(t, err)
 			body := fmt.Appendf(nil, `{%s,"model":"m"}`, c.members)
 			for range 2 { // the second record reuses the memory of the first
-				r, err := DefaultLimits().WithMemberSecret(secret).Parse(KindIPCRecord, body)
+				r, err := DefaultLimits().WithPayloadMemberSecret(secret).ParseRecord(KindIPCRecord, body)
 				require.NoError(t, err)
 				digests := digestsIn(t, r)
 				if c.forms == nil {
@@ -92,7 +92,7 @@ func TestPayloadMembers(t *testing.T) {
 			require.Nil(t, digestsIn(t, r), "a ledger without a secret")
 		})
 	}
-	r, err := DefaultLimits().WithMemberSecret(members.UnknownSecret).Parse(KindIPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
+	r, err := DefaultLimits().WithPayloadMemberSecret(members.UnknownSecret).ParseRecord(KindIPCRecord, []byte(`{"input_hash":"`+strings.Repeat("0", 64)+`","model":"m"}`))
 	require.NoError(t, err)
 	defer r.Release()
 	require.Nil(t, digestsIn(t, r), "without a payload")
@@ -101,7 +101,7 @@ func TestPayloadMembers(t *testing.T) {
 // digestsIn returns the digests of payload members in the event of r.
 func digestsIn(t *testing.T, r *Record) members.Digests {
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBodyPrefix(nil, EventContext{}), 1, time.Unix(0, 0))))
 	return d.Root().Member("record").Member("payload_members").Raw()
 }
 
@@ -118,7 +118,7 @@ func TestFormOfPayloadMembers(t *testing.T) {
 	for _, bad := range []string{
 		`[]`, `1`, `"a"`, `false`, `{"a":` + digest + `}`, `{"":` + digest + `}`, `{"/a/b":` + digest + `}`, `{"/~2":` + digest + `}`, `{"/~":` + digest + `}`,
 		`{"/b":` + digest + `,"/a":` + digest + `}`, `{"/a":"00"}`, `{"/a":null}`, `{"/a":` + strings.ToUpper(digest) + `}`, `{"/a": ` + digest + `}`, `{"\/a":` + digest + `}`,
-		`{"/` + strings.Repeat("a", members.MaxName+1) + `":` + digest + `}`, `{"/\ud800":` + digest + `}`, `{` + long[1:] + `}`, `{`, ``,
+		`{"/` + strings.Repeat("a", members.MaxNameBytes+1) + `":` + digest + `}`, `{"/\ud800":` + digest + `}`, `{` + long[1:] + `}`, `{`, ``,
 	} {
 		require.False(t, members.Digests(bad).IsValid(), bad)
 		for range members.Digests(bad).All() { // All must not panic

@@ -9,15 +9,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NewKeyRotation returns the verb that changes the signing key of the ledger (spec: Key rotation).
-// previous and next are verifier keys. handover is the note that both keys sign, or nil if the step
-// has no such note. All texts must be valid UTF-8.
-func NewKeyRotation(step, previous, next string, handover []byte) *Verb {
-	return newVerb(KindKeyRotated, &fields.KeyRotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), Handover: handover})
+// NewKeyRotation returns the action that changes the signing key of the ledger (spec: Key
+// rotation). previous and next are verifier keys. handover is the note that both keys sign, or nil
+// if the step has no such note. All texts must be valid UTF-8.
+func NewKeyRotation(step, previous, next string, handover []byte) *Action {
+	return newAction(KindKeyRotated, &fields.KeyRotation{Step: []byte(step), PreviousKey: []byte(previous), VerifierKey: []byte(next), HandoverNote: handover})
 }
 
 // AppendLedgerCreated appends the body of a ledger's first event. secret is nil if the ledger has
-// no secret for payload members.
+// no payload-member secret.
 func AppendLedgerCreated(dst []byte, e EventContext, origin, verifierKey string, secret *members.Secret) []byte {
 	return appendEvent(&pyjson.Builder{Buf: dst}, KindLedgerCreated, e, noChecks, func(w *pyjson.Builder) {
 		created := fields.LedgerCreation{Origin: []byte(origin), VerifierKey: []byte(verifierKey)}
@@ -28,14 +28,14 @@ func AppendLedgerCreated(dst []byte, e EventContext, origin, verifierKey string,
 	})
 }
 
-// Refusal is the reason why the ledger refused a record that it was able to decode (spec: Refusals;
-// Idempotency).
-type Refusal string
+// RefusalReason is the reason why the ledger refused a record that it was able to decode (spec:
+// Refusals; Idempotency).
+type RefusalReason string
 
 // The reasons for refusals.
 const (
-	RefusalMismatch    Refusal = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
-	RefusalKeyConflict Refusal = "idempotency_key_conflict"
+	RefusalMismatch    RefusalReason = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
+	RefusalKeyConflict RefusalReason = "idempotency_key_conflict"
 )
 
 // maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in a
@@ -45,7 +45,7 @@ const maxRefusedBytes = 32 << 10
 
 // AppendRefusal appends the body of the event that logs a refusal, with the record's digest and the
 // failed checks. For RefusalKeyConflict, first is the seq of the event that claims the idempotency key.
-func (r *Record) AppendRefusal(dst []byte, e EventContext, why Refusal, first uint64) []byte {
+func (r *Record) AppendRefusal(dst []byte, e EventContext, why RefusalReason, first uint64) []byte {
 	mismatches := r.Mismatches()
 	checks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")
@@ -59,34 +59,34 @@ func (r *Record) AppendRefusal(dst []byte, e EventContext, why Refusal, first ui
 		}
 		w.EndObject()
 	}
-	refused := RefusalFields{Kind: r.Kind, Reason: why, Mismatches: uint64(len(mismatches)), FirstSeq: first}
-	common := fields.CommonFields{Digest: r.Digest, KeyDigest: e.KeyDigest, RunID: r.common.RunID}
+	refused := RefusalFields{Kind: r.Kind, Reason: why, MismatchCount: uint64(len(mismatches)), FirstSeq: first}
+	common := fields.CommonFields{Digest: r.Digest, IdempotencyKeyDigest: e.IdempotencyKeyDigest, RunID: r.common.RunID}
 	return appendEvent(&pyjson.Builder{Buf: dst}, KindRecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
 // RefusalFields holds the fields of a record_refused event. For RefusalKeyConflict, FirstSeq is the seq of
 // the event that claims the idempotency key.
 type RefusalFields struct {
-	Kind       Kind
-	Reason     Refusal
-	Mismatches uint64
-	FirstSeq   uint64 // set only for RefusalKeyConflict
+	Kind          Kind
+	Reason        RefusalReason
+	MismatchCount uint64
+	FirstSeq      uint64 // set only for RefusalKeyConflict
 }
 
 // Append implements fields.Fields.
 func (f *RefusalFields) Append(w *pyjson.Builder, c *fields.CommonFields) {
 	w.BeginSortedObject()
-	w.Digest("digest", c.Digest)
+	w.AddDigest("digest", c.Digest)
 	if f.Reason == RefusalKeyConflict {
-		w.Uint("first_seq", f.FirstSeq)
-		if c.KeyDigest != nil {
-			w.Digest("idempotency_key", *c.KeyDigest)
+		w.AddUint("first_seq", f.FirstSeq)
+		if c.IdempotencyKeyDigest != nil {
+			w.AddDigest("idempotency_key", *c.IdempotencyKeyDigest)
 		}
 	}
-	w.Text("kind", []byte(f.Kind))
-	w.Uint("mismatches", f.Mismatches)
-	w.Text("reason", []byte(f.Reason))
-	w.Text("run_id", c.RunID)
+	w.AddText("kind", []byte(f.Kind))
+	w.AddUint("mismatches", f.MismatchCount)
+	w.AddText("reason", []byte(f.Reason))
+	w.AddText("run_id", c.RunID)
 	w.EndObject()
 }
 

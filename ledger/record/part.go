@@ -17,9 +17,9 @@ func StageHashes(stage, mode string, text []byte) []Hash {
 	hashes := []Hash{sha256.Sum256(text)}
 	switch stage {
 	case "question":
-		for _, m := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {
+		for _, m := range [...]string{rules.QuestionModeStrict, rules.QuestionModeEquivalence} {
 			if mode == "" || mode == m {
-				hashes = append(hashes, rules.QuestionHash(text, m == rules.ModeStrict))
+				hashes = append(hashes, rules.QuestionHash(text, m == rules.QuestionModeStrict))
 			}
 		}
 	case rules.PreflightStage, "retrieval", "context", "evidence_map", "prompt", "parsed_claim_lattice", "verify", "final_label":

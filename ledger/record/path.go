@@ -17,21 +17,21 @@ func (r *Record) decodePath(d *strict.Decoder, v pyjson.Value, pointer string) {
 	r.decodeCommon(o)
 	p := &fields.PathFingerprint{Project: o.RequiredText("project", maxName)}
 	readBuild(o, p)
-	r.fields, p.HashVersion = p, o.Identifier("hash_version", fields.MaxShortText)
+	r.fields, p.HashVersion = p, o.Identifier("hash_version", fields.MaxShortTextBytes)
 	computes := p.HashVersion == nil || string(p.HashVersion) == rules.FingerprintVersion
 	if computes {
 		p.HashVersion, r.implied = fingerprintVersion, "hash_version"
 	}
 	p.Passages = readRoute(o, "route")
 	claimed, digits := readPathID(o, "path_id")
-	p.PathID = r.check("path_id", claimed, rules.RouteID(p.Passages)[:digits])
+	p.PathID = r.check("path_id", claimed, rules.RouteDigest(p.Passages)[:digits])
 
 	var content, raw []byte
 	if text, given := o.UTF8("content"); given {
 		r.addContent("content", text)
 		if computes {
 			content, r.scratch = rules.ContentFingerprint(r.scratch, text)
-			raw, r.scratch = rules.RawFingerprint(r.scratch, text)
+			raw, r.scratch = rules.RawContentFingerprint(r.scratch, text)
 		}
 	}
 	claim := o.Fingerprint

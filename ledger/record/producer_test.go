@@ -23,22 +23,22 @@ func TestProducerIsInTheEvent(t *testing.T) {
 	for kind, good := range goodRecords {
 		plain := parse(t, kind, []byte(good))
 		for given, want := range map[string]string{
-			`{"id":"web/7","seq":0}`:                                              `{"id":"web/7","seq":0}`,
-			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:                     `{"id":"é\u0001","seq":9223372036854775807}`,
-			`{"id":"` + strings.Repeat("x", fields.MaxProducerID) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", fields.MaxProducerID) + `","seq":0}`,
+			`{"id":"web/7","seq":0}`:                                                   `{"id":"web/7","seq":0}`,
+			`{"seq":9223372036854775807,"id":"\u00e9\u0001"}`:                          `{"id":"é\u0001","seq":9223372036854775807}`,
+			`{"id":"` + strings.Repeat("x", fields.MaxProducerIDBytes) + `","seq":-0}`: `{"id":"` + strings.Repeat("x", fields.MaxProducerIDBytes) + `","seq":0}`,
 		} {
 			r := parse(t, kind, withProducer(good, given))
 			require.NotEqual(t, plain.Digest, r.Digest, "the producer is part of the record")
 			require.Equal(t, string(plain.HashesJSON()), string(r.HashesJSON()), "no hash covers the producer")
-			event := AppendBodySuffix(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+			event := AppendBodySuffix(r.AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(event))
 			require.Equal(t, want, string(d.Root().Member("record").Member("producer").Raw()))
-			require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
-			require.Contains(t, string(r.AppendComputed(nil)), `"producer":`+want)
+			require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.CompactForm)))
+			require.Contains(t, string(r.AppendComputedJSON(nil)), `"producer":`+want)
 		}
 		for _, without := range []*Record{plain, parse(t, kind, withProducer(good, `null`))} {
-			require.NotContains(t, string(without.AppendBody(nil, EventContext{})), "producer")
+			require.NotContains(t, string(without.AppendBodyPrefix(nil, EventContext{})), "producer")
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestBadProducerIsReported(t *testing.T) {
 			{`{"id":null,"seq":1}`, false, "/producer/id"},
 			{`{"id":7,"seq":1}`, false, "/producer/id"},
 			{`{"id":"","seq":1}`, false, "/producer/id"},
-			{`{"id":"` + strings.Repeat("é", fields.MaxProducerID/2) + `x","seq":1}`, false, "/producer/id"},
+			{`{"id":"` + strings.Repeat("é", fields.MaxProducerIDBytes/2) + `x","seq":1}`, false, "/producer/id"},
 			{`{"id":"\udc00","seq":1}`, false, "/producer/id"},
 			{`{"id":"a"}`, false, "/producer/seq"},
 			{`{"id":"a","seq":null}`, false, "/producer/seq"},

@@ -6,9 +6,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// HashedQuestion contains the hash of a question in one mode. If it comes from DecodeLookup, it also
-// contains the resulting cache key.
-type HashedQuestion struct {
+// QuestionHash contains the hash of a question in one mode. If it comes from DecodeCacheLookup, it
+// also contains the resulting cache key.
+type QuestionHash struct {
 	Mode, Hash, CacheKey string
 }
 
@@ -26,21 +26,21 @@ func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyj
 
 // DecodeQuestion decodes the request body {question, question_mode} and computes the question's
 // hash. If the body is not valid, the error is a *strict.Error.
-func DecodeQuestion(body []byte) (q HashedQuestion, err error) {
+func DecodeQuestion(body []byte) (q QuestionHash, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "question_mode")
 		if !o.Member("question").IsGiven() {
 			o.ReportMissing("question")
 		}
 		hash := g.questionHash(o)
-		q = HashedQuestion{Mode: string(g.QuestionMode), Hash: string(hash)}
+		q = QuestionHash{Mode: string(g.QuestionMode), Hash: string(hash)}
 	})
 	return q, err
 }
 
-// DecodeCacheKey decodes a request body with the dimensions of a cache key, and computes the key.
+// ComputeCacheKey decodes a request body with the dimensions of a cache key, and computes the key.
 // If the body is not valid, the error is a *strict.Error.
-func DecodeCacheKey(body []byte) (key string, err error) {
+func ComputeCacheKey(body []byte) (key string, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		g.readDimensions(d.Object(root, "", rules.CacheDimensions[:]...), "")
 		if !d.HasProblems() {
@@ -50,10 +50,10 @@ func DecodeCacheKey(body []byte) (key string, err error) {
 	return key, err
 }
 
-// DecodeLookup decodes the request body {question, cache_dimensions}. It returns the question's
-// hash and the cache key in each mode, the strict mode first. It ignores the dimension
+// DecodeCacheLookup decodes the request body {question, cache_dimensions}. It returns the
+// question's hash and the cache key in each mode, the strict mode first. It ignores the dimension
 // question_hash. If the body is not valid, the error is a *strict.Error.
-func DecodeLookup(body []byte) (modes []HashedQuestion, err error) {
+func DecodeCacheLookup(body []byte) (modes []QuestionHash, err error) {
 	err = decodeAlone(body, func(g *runDAG, d *strict.Decoder, root pyjson.Value) {
 		o := d.Object(root, "", "question", "cache_dimensions")
 		question := o.RequiredWTF8("question")
@@ -66,9 +66,9 @@ func DecodeLookup(body []byte) (modes []HashedQuestion, err error) {
 		if d.HasProblems() {
 			return
 		}
-		for _, mode := range [...]string{rules.ModeStrict, rules.ModeEquivalence} {
-			hash := rules.AppendHex(nil, rules.QuestionHash(question, mode == rules.ModeStrict))
-			modes = append(modes, HashedQuestion{mode, string(hash), g.keyWith(hash)})
+		for _, mode := range [...]string{rules.QuestionModeStrict, rules.QuestionModeEquivalence} {
+			hash := rules.AppendHex(nil, rules.QuestionHash(question, mode == rules.QuestionModeStrict))
+			modes = append(modes, QuestionHash{mode, string(hash), g.keyWith(hash)})
 		}
 	})
 	return modes, err

@@ -22,7 +22,7 @@ func (r *Record) readInteger(o strict.Object, name string, count bool) []byte {
 	r.scratch = decimal
 	switch {
 	case !ok:
-		o.ReportInvalid(name, "must be an integer without fraction or exponent")
+		o.ReportInvalid(name, "must be an integer without a fraction or an exponent")
 	case count && decimal[0] == '-':
 		o.ReportInvalid(name, "must not be negative")
 	default:
@@ -41,7 +41,7 @@ func (r *Record) readCount(o strict.Object, name string) []byte {
 // readTimestamp decodes the named member as an RFC 3339 time and returns it as it was sent. It
 // returns nil if the member is not given or not valid.
 func readTimestamp(o strict.Object, name string) []byte {
-	text := o.Text(name, fields.MaxTimestamp)
+	text := o.Text(name, fields.MaxTimestampBytes)
 	if text == nil {
 		return nil
 	}
@@ -57,19 +57,19 @@ func readTimestamp(o strict.Object, name string) []byte {
 // problem that ends with advice on what to do. Call it before decoding the elements, because a
 // decoded element can need many times the memory of its text.
 func fitsEntry(o strict.Object, name string, list pyjson.Value, bytes int, advice string) bool {
-	most := fields.MaxEntry / bytes
+	most := fields.MaxEntryBytes / bytes
 	if list.Len() <= most {
 		return true
 	}
-	o.ReportInvalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), fields.MaxEntry, most, advice)
+	o.ReportInvalid(name, "has %d elements, but a log entry of %d bytes has room for at most %d; %s", list.Len(), fields.MaxEntryBytes, most, advice)
 	return false
 }
 
 // These are short names for limits that package fields defines.
 const (
-	maxName   = fields.MaxName
-	maxStage  = fields.MaxShortText
-	maxReason = fields.MaxReason
+	maxName   = fields.MaxNameBytes
+	maxStage  = fields.MaxShortTextBytes
+	maxReason = fields.MaxReasonBytes
 )
 
 // IsDigest reports whether text is a SHA-256 hash in the form that events use: 64 lower-case
@@ -87,7 +87,7 @@ func (r *Record) readProducer(o strict.Object, name string) fields.Producer {
 	if !p.Member("id").IsGiven() {
 		p.ReportMissing("id")
 	}
-	id, seq := p.Identifier("id", fields.MaxProducerID), r.readCount(p, "seq")
+	id, seq := p.Identifier("id", fields.MaxProducerIDBytes), r.readCount(p, "seq")
 	if seq != nil && !fields.IsProducerSeq(seq) {
 		p.ReportInvalid("seq", "must be at most %d", int64(math.MaxInt64))
 	}

@@ -51,14 +51,14 @@ type Record struct {
 	// they appear in the event.
 	checksJSON, hashesJSON []byte
 
-	fields   fields.HashedFields
+	fields   fields.FieldsWithHashes
 	common   fields.CommonFields
 	document *pyjson.Document
 	decoder  strict.Decoder
 	builder  pyjson.Builder
 	ipc      ipc // the fields of an IPC record
 	scratch  []byte
-	members  []byte // backing memory of ipc.Members
+	members  []byte // backing memory of ipc.MemberDigests
 	body     []byte // backing memory of the event's body
 	arena    []byte // backing memory of the values in checks and hashes, and of checksJSON and hashesJSON
 }
@@ -69,35 +69,35 @@ var records = sync.Pool{New: func() any {
 
 // Limits contains a server's limits on the contents of records and their events.
 type Limits struct {
-	Labels     int // maximum number of labels on a record
+	MaxLabels  int // maximum number of labels on a record
 	LabelBytes int // maximum length of a label's name or value, in bytes
 	JSONValues int // maximum number of JSON values and member names in a record
-	// MemberSecret is the payload member secret of the ledger that receives the record. If it is nil,
-	// the event contains no digests of payload members.
-	MemberSecret *members.Secret
+	// PayloadMemberSecret is the payload-member secret of the ledger that receives the record. If
+	// it is nil, the event contains no digests of payload members.
+	PayloadMemberSecret *members.Secret
 }
 
-// WithMemberSecret returns a copy of l with Members set to the given secret, which may be nil.
-func (l Limits) WithMemberSecret(members *members.Secret) Limits {
-	l.MemberSecret = members
+// WithPayloadMemberSecret returns a copy of l with the given PayloadMemberSecret, which may be nil.
+func (l Limits) WithPayloadMemberSecret(secret *members.Secret) Limits {
+	l.PayloadMemberSecret = secret
 	return l
 }
 
 // DefaultLimits returns the limits of a server whose configuration does not set them.
-func DefaultLimits() Limits { return Limits{Labels: 32, LabelBytes: 128, JSONValues: 1_000_000} }
+func DefaultLimits() Limits { return Limits{MaxLabels: 32, LabelBytes: 128, JSONValues: 1_000_000} }
 
 // NoLimits returns limits that allow everything, for records that a server has already accepted.
 func NoLimits() Limits {
-	return Limits{Labels: math.MaxInt, LabelBytes: math.MaxInt, JSONValues: math.MaxInt}
+	return Limits{MaxLabels: math.MaxInt, LabelBytes: math.MaxInt, JSONValues: math.MaxInt}
 }
 
 // Parse decodes a record of the given kind within the default limits. If the record is not valid,
 // the error is a *strict.Error.
-func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Parse(kind, body) }
+func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().ParseRecord(kind, body) }
 
-// Parse decodes a record of the given kind. The caller should call Release when it no longer needs
-// the record. If the record is not valid, the error is a *strict.Error.
-func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
+// ParseRecord decodes a record of the given kind. The caller should call Release when it no longer
+// needs the record. If the record is not valid, the error is a *strict.Error.
+func (l Limits) ParseRecord(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l
 	if err := r.document.ParseLimited(body, l.JSONValues); err != nil {
@@ -113,10 +113,10 @@ func (l Limits) Parse(kind Kind, body []byte) (*Record, error) {
 
 // BatchLine is one line of a batch (spec: Requests).
 type BatchLine struct {
-	// Exactly one of Record, Verb, and Validation is set.
+	// Exactly one of Record, Action, and Validation is set.
 	Record     *Record
-	Verb       *Verb
-	Validation *PathValidation // a path validation for which the path's latest record must still be looked up
+	Action     *Action
+	Validation *PathValidationLine // a path validation for which the path's latest record must still be looked up
 	// Key is the line's idempotency key. It is empty if the line has no key.
 	Key string
 }
@@ -129,7 +129,7 @@ const MaxIdempotencyKeyBytes = 1024
 func ParseBatchLine(line []byte) (BatchLine, error) { return DefaultLimits().ParseBatchLine(line) }
 
 // ParseBatchLine decodes one line of a batch, which has the form `{"kind", "record",
-// "idempotency_key"?}`. The record of a verb also names its target: record_seq or, for a path
+// "idempotency_key"?}`. The record of an action also names its target: record_seq or, for a path
 // validation, project and path_id. If the line is not valid, the error is a *strict.Error.
 func (l Limits) ParseBatchLine(line []byte) (BatchLine, error) {
 	r := records.Get().(*Record)
@@ -138,25 +138,25 @@ func (l Limits) ParseBatchLine(line []byte) (BatchLine, error) {
 		r.Release()
 		return BatchLine{}, strict.NewSyntaxError(err)
 	}
-	verb, key, err := r.decodeLine()
-	if err == nil && verb == "" {
+	actionKind, key, err := r.decodeLine()
+	if err == nil && actionKind == "" {
 		return BatchLine{Record: r, Key: key}, nil
 	}
 	r.Release()
 	if err != nil {
 		return BatchLine{}, err
 	}
-	if verb == KindPathValidated {
+	if actionKind == KindPathValidated {
 		v, err := parseValidationLine(line)
 		return BatchLine{Validation: v, Key: key}, err
 	}
-	v, err := parseVerbLine(verb, line)
-	return BatchLine{Verb: v, Key: key}, err
+	v, err := parseActionLine(actionKind, line)
+	return BatchLine{Action: v, Key: key}, err
 }
 
-// decodeLine decodes the record and the idempotency key of a line. If the line's kind is a verb,
-// decodeLine returns that kind and does not decode the record.
-func (r *Record) decodeLine() (verb Kind, key string, err error) {
+// decodeLine decodes the record and the idempotency key of a line. If the line's kind is the kind
+// of an action, decodeLine returns that kind and does not decode the record.
+func (r *Record) decodeLine() (actionKind Kind, key string, err error) {
 	d := &r.decoder
 	root := r.document.Root()
 	switch {
@@ -174,7 +174,7 @@ func (r *Record) decodeLine() (verb Kind, key string, err error) {
 	switch {
 	case d.HasProblems():
 		return "", "", d.Err()
-	case slices.Contains(lineVerbs[:], kind):
+	case slices.Contains(lineActionKinds[:], kind):
 		return kind, key, nil
 	}
 	return "", key, r.decode(kind, o.Member("record"), "/record")
@@ -189,7 +189,7 @@ func (r *Record) Release() {
 	checks, contents, named, w := r.Checks[:0], r.Contents[:0], r.common.Contents[:0], r.builder
 	w.Buf = nil
 	*r = Record{document: document}
-	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.ScratchBytes()+len(contents) <= maxPooled {
+	if cap(scratch)+cap(arena)+cap(body)+cap(members)+w.ScratchSize()+len(contents) <= maxPooled {
 		r.scratch, r.arena, r.body, r.members, r.builder = scratch, arena, body, members, w
 		r.Checks, r.Contents, r.common.Contents = checks, contents, named
 	}
@@ -238,7 +238,7 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.RunID = o.Identifier("run_id", maxName)
 	r.RunID = string(c.RunID)
 	c.Timestamp = readTimestamp(o, "timestamp")
-	c.Labels = o.Labels("labels", r.limits.Labels, r.limits.LabelBytes)
+	c.Labels = o.Labels("labels", r.limits.MaxLabels, r.limits.LabelBytes)
 	c.Producer = r.readProducer(o, "producer")
 }
 
@@ -262,7 +262,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 			if quote {
 				dst = append(dst, '"')
 			}
-			if dst = value.AppendCanonical(dst, pyjson.Compact); quote {
+			if dst = value.AppendCanonical(dst, pyjson.CompactForm); quote {
 				dst = append(dst, '"')
 			}
 			continue
@@ -284,7 +284,7 @@ func (r *Record) appendNormalised(dst []byte, v pyjson.Value, whole bool) []byte
 			}
 			dst = append(dst, ']')
 		default:
-			dst = value.AppendCanonical(dst, pyjson.Compact)
+			dst = value.AppendCanonical(dst, pyjson.CompactForm)
 		}
 	}
 	return append(dst, '}')

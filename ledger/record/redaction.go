@@ -12,19 +12,19 @@ import (
 // maxListedSeqs is the maximum number of records that a Selection can list in seqs.
 const maxListedSeqs = 1000
 
-// NewRedaction returns the verb that erases the content of records (spec: Redactions). reason must
-// be valid UTF-8 of 1 to 4,096 bytes, and seqs must not be empty.
-func NewRedaction(reason string, seqs *seqs.List) *Verb {
-	return newVerb(KindContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
+// NewRedaction returns the action that erases the content of records (spec: Redactions). reason
+// must be valid UTF-8 of 1 to 4,096 bytes, and seqs must not be empty.
+func NewRedaction(reason string, seqs *seqs.List) *Action {
+	return newAction(KindContentRedacted, &fields.Redaction{Reason: []byte(reason), Seqs: seqs})
 }
 
 // ParseRedaction decodes the body `{"reason"}` of a redaction of the record at seq. If the body is
 // not valid, the error is a *strict.Error.
-func ParseRedaction(seq uint64, body []byte) (*Verb, error) {
+func ParseRedaction(seq uint64, body []byte) (*Action, error) {
 	seqs := new(seqs.List)
-	seqs.Add(seq)
+	seqs.Append(seq)
 	f := &fields.Redaction{Seqs: seqs}
-	return parseVerb(KindContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
+	return parseAction(KindContentRedacted, f, body, func(o strict.Object) { f.Reason = readReason(o, "reason") }, "reason")
 }
 
 // Selection selects the records to which a bulk request applies (spec: Redactions; States).
@@ -43,7 +43,7 @@ var selectionNames = []string{"filter", "seqs", "dry_run", "as_of"}
 // readSelection decodes the members `{"filter" | "seqs", "dry_run"?, "as_of"?}`. The default of
 // dry_run is true.
 func readSelection(o strict.Object) Selection {
-	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Bool("dry_run", true), AsOf: o.Seq("as_of")}
+	s := Selection{Filter: readFilter(o, "filter"), Seqs: readSeqs(o, "seqs"), DryRun: o.Bool("dry_run", true), AsOf: o.Uint64("as_of")}
 	filtered, listed := o.Member("filter").IsGiven(), o.Member("seqs").IsGiven()
 	switch {
 	case o.Decoder.HasProblems():
@@ -122,7 +122,7 @@ func readSeqs(o strict.Object, name string) []uint64 {
 	seqs := make([]uint64, 0, list.Len())
 	for e := range list.Elements() {
 		i := len(seqs)
-		seq, err := strict.ParseSeq(e)
+		seq, err := strict.ParseUint64(e)
 		first, repeated := places[seq]
 		switch {
 		case o.Decoder.IsFull():

@@ -20,7 +20,7 @@ func seqList(t testing.TB, list ...uint64) *seqs.List {
 	t.Helper()
 	l := new(seqs.List)
 	for _, seq := range list {
-		require.True(t, l.Add(seq))
+		require.True(t, l.Append(seq))
 	}
 	return l
 }
@@ -58,8 +58,8 @@ func TestSeqLists(t *testing.T) {
 	}
 	l, err := parseSeqs(t, `[[0,4094],4096]`)
 	require.NoError(t, err)
-	require.Equal(t, seqs.MaxLen, l.Len())
-	require.False(t, l.Add(5000), "full")
+	require.Equal(t, seqs.MaxListLen, l.Len())
+	require.False(t, l.Append(5000), "full")
 }
 
 // Add returns false before a list becomes too long for an event, whatever its numbers are.
@@ -69,7 +69,7 @@ func TestFullSeqLists(t *testing.T) {
 		widest := rapid.Uint64Range(1, 1<<40).Draw(t, "widest")
 		steps := rapid.SliceOfN(rapid.Uint64Range(1, widest), 1, 50).Draw(t, "steps")
 		l, want := new(seqs.List), []uint64(nil)
-		for i := 0; l.Add(seq); i++ {
+		for i := 0; l.Append(seq); i++ {
 			want = append(want, seq)
 			seq += steps[i%len(steps)]
 		}
@@ -77,7 +77,7 @@ func TestFullSeqLists(t *testing.T) {
 		require.Equal(t, want, slices.Collect(l.All()))
 		text := l.AppendJSON(nil)
 		require.LessOrEqual(t, len(text), seqs.MaxJSONBytes+len("[]"))
-		require.True(t, l.Len() == seqs.MaxLen || len(text) > seqs.MaxJSONBytes-50, "the list is full")
+		require.True(t, l.Len() == seqs.MaxListLen || len(text) > seqs.MaxJSONBytes-50, "the list is full")
 		var d pyjson.Document
 		require.NoError(t, d.Parse(text))
 		again, err := seqs.Parse(d.Root())
@@ -104,10 +104,10 @@ func FuzzSeqList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(l.AppendJSON(nil)), "each list has one encoding")
+		require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.CompactForm)), string(l.AppendJSON(nil)), "each list has one encoding")
 		again := new(seqs.List)
 		for seq := range l.All() {
-			require.True(t, again.Add(seq))
+			require.True(t, again.Append(seq))
 		}
 		require.Equal(t, l, again)
 	})
@@ -117,11 +117,11 @@ func TestRedactionEvents(t *testing.T) {
 	one, err := ParseRedaction(7, []byte(`{"reason":"asked\nfor"}`))
 	require.NoError(t, err)
 	many := NewRedaction("asked\nfor", seqList(t, 1, 2, 3, 7))
-	for seqs, v := range map[string]*Verb{`[7]`: one, `[[1,3],7]`: many} {
+	for seqs, v := range map[string]*Action{`[7]`: one, `[[1,3],7]`: many} {
 		require.Equal(t, digestOf(`{"reason":"asked\nfor","seqs":`+seqs+`}`), v.Digest)
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"content_redacted","ledger":"l","record":{`+
 			fmt.Sprintf(`"digest":"%x"`, v.Digest)+`,"reason":"asked\nfor","seqs":`+seqs+`},"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
-			string(AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
+			string(AppendBodySuffix(v.AppendBodyPrefix(nil, EventContext{Actor: "alice", Ledger: "l"}), 9, time.Unix(0, 0))))
 	}
 	for _, c := range badReasons {
 		_, err := ParseRedaction(7, []byte(`{`+c.member+`}`))
@@ -157,13 +157,13 @@ func requireProblem(t *testing.T, err error, malformed bool, pointer string) {
 func TestSizesOfRedactions(t *testing.T) {
 	for _, step := range []uint64{1, 2, 1 << 40} {
 		l := new(seqs.List)
-		for seq := uint64(math.MaxUint64 / 2); l.Add(seq); seq += step {
+		for seq := uint64(math.MaxUint64 / 2); l.Append(seq); seq += step {
 			require.NotZero(t, seq)
 		}
 		key := Hash{1}
 		v := NewRedaction(strings.Repeat("\x01", maxReason), l)
-		body := v.AppendBody(nil, EventContext{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), KeyDigest: &key})
-		require.NoError(t, v.CheckSize(body))
+		body := v.AppendBodyPrefix(nil, EventContext{Actor: strings.Repeat("\x01", 256), Ledger: strings.Repeat("l", 64), IdempotencyKeyDigest: &key})
+		require.NoError(t, v.CheckEntrySize(body))
 	}
 }
 

@@ -28,9 +28,9 @@ type runDAG struct {
 	cited      [][]byte    // evidence ids that the run's lattice cites
 }
 
-// RunShape returns the shape and the failure stage of a run-DAG as they appear in its event,
-// encoded as JSON (spec: Failure stage). It returns nil for records of other kinds.
-func (r *Record) RunShape() (shape, failureStage []byte) {
+// ShapeAndFailureStage returns the shape and the failure stage of a run-DAG as they appear in its
+// event, encoded as JSON (spec: Failure stage). It returns nil for records of other kinds.
+func (r *Record) ShapeAndFailureStage() (shape, failureStage []byte) {
 	f, ok := r.fields.(*fields.RunDAG)
 	if !ok {
 		return nil, nil
@@ -221,22 +221,22 @@ func (g *runDAG) preflightHash(o, arguments strict.Object) []byte {
 
 func (g *runDAG) questionHash(o strict.Object) []byte {
 	mode := o.Text("question_mode", maxStage)
-	if mode != nil && string(mode) != rules.ModeStrict && string(mode) != rules.ModeEquivalence {
+	if mode != nil && string(mode) != rules.QuestionModeStrict && string(mode) != rules.QuestionModeEquivalence {
 		o.ReportInvalid("question_mode", `must be "equivalence_class" or "strict"`)
 	}
 	question, given := o.WTF8("question")
-	if !given || string(mode) == rules.ModeEquivalence {
+	if !given || string(mode) == rules.QuestionModeEquivalence {
 		g.r.implied = "question_mode"
 	}
 	if !given {
 		return nil
 	}
 	g.r.addContent("question", question)
-	g.QuestionMode = []byte(rules.ModeEquivalence)
+	g.QuestionMode = []byte(rules.QuestionModeEquivalence)
 	if mode != nil {
 		g.QuestionMode = mode
 	}
-	return g.r.hex(rules.QuestionHash(question, string(mode) == rules.ModeStrict))
+	return g.r.hex(rules.QuestionHash(question, string(mode) == rules.QuestionModeStrict))
 }
 
 // contentHash returns the JSON hash of a member and adds the member to the content. It returns nil
@@ -341,7 +341,7 @@ func distinctMatches(valid func([]byte) bool, lists ...[][]byte) [][]byte {
 	return all
 }
 
-// checkVerdict adds a check with the result Inconsistent for each of the broken rules.
+// checkVerdict adds a check with the result ResultInconsistent for each of the broken rules.
 func (g *runDAG) checkVerdict(broken []string) {
 	for _, rule := range broken {
 		g.r.Checks = append(g.r.Checks, Check{Field: rules.VerdictCheckPrefix + rule, Result: ResultInconsistent})
@@ -357,7 +357,7 @@ func (g *runDAG) checkLattice(lattice pyjson.Value) {
 	}
 	for _, id := range g.cited {
 		if !slices.ContainsFunc(g.evidence, func(known []byte) bool { return bytes.Equal(known, id) }) {
-			g.checkVerdict([]string{rules.LatticeWithoutEvidence})
+			g.checkVerdict([]string{rules.VerdictLatticeWithoutEvidence})
 			return
 		}
 	}

@@ -23,7 +23,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 	if !in.Member("sources").IsGiven() {
 		in.ReportMissing("sources")
 	}
-	g.QuoteCount, g.VerifiedCount = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
+	g.QuoteCount, g.VerifiedQuoteCount = g.r.readCount(in, "n_quotes"), g.r.readCount(in, "n_verified")
 	for _, name := range [...]string{"claim_statuses", "violations"} {
 		in.Array(name)
 	}
@@ -45,7 +45,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.baseStage(rules.PreflightStage)
 	}
 	g.stage("retrieval", retrieval)
-	verify := g.r.hex(rules.VerificationHash(in.Value, g.QuoteCount, g.VerifiedCount, g.FailureStage))
+	verify := g.r.hex(rules.VerificationHash(in.Value, g.QuoteCount, g.VerifiedQuoteCount, g.FailureStage))
 	if pointer {
 		g.baseStage("evidence_map")
 		g.baseStage("prompt")
@@ -61,7 +61,7 @@ func (g *runDAG) build(o, in strict.Object, answer []byte, hasAnswer bool) {
 		g.stage("verify", verify)
 	}
 	g.stage("final_label", g.r.hex(rules.FinalLabelHash(in.Value)))
-	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.SourceCount, g.QuoteCount, g.VerifiedCount))
+	g.checkVerdict(rules.BrokenVerdictRules(g.AuditMode, g.SourceCount, g.QuoteCount, g.VerifiedQuoteCount))
 	g.checkLattice(in.Member("parsed_lattice"))
 }
 
@@ -123,7 +123,7 @@ func differs(in strict.Object, name string, text []byte) bool {
 	return given && !bytes.Equal(own, text)
 }
 
-// claimAnswer adds a check with the result Claimed for answer_text, unless a stage covers it.
+// claimAnswer adds a check with the result ResultClaimed for answer_text, unless a stage covers it.
 func (g *runDAG) claimAnswer(covered bool) {
 	if !covered {
 		g.r.Checks = append(g.r.Checks, Check{Field: rules.AnswerCheckName, Result: ResultClaimed})
@@ -154,11 +154,11 @@ func (g *runDAG) buildReject(o, in strict.Object, answer []byte, hasAnswer bool)
 	in.Array("violations")
 	mode, given := in.WTF8("audit_mode")
 	if !given {
-		mode = []byte(rules.RejectionAuditMode)
+		mode = []byte(rules.DefaultRejectionAuditMode)
 	}
 	method, given := in.WTF8("verifier_method")
 	if !given {
-		method = []byte(rules.RejectionVerifierMethod)
+		method = []byte(rules.DefaultRejectionVerifierMethod)
 	}
 	g.AuditMode, g.VerifierMethod, g.LookupPath = eventText(mode), eventText(method), []byte(rules.PreflightStage)
 	g.requireBase(in, "question_hash", "question")
@@ -294,7 +294,7 @@ func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 	if len(g.dimensions) == 0 {
 		return g.r.check("cache_key", claimed, nil)
 	}
-	for _, name := range rules.ClaimedDimensions {
+	for _, name := range rules.ClaimOnlyDimensions {
 		*g.HashField(name) = g.r.check(name, dimensions.Hash(name), nil)
 	}
 	values := make([][]byte, len(g.dimensions))
@@ -303,7 +303,7 @@ func (g *runDAG) cacheKey(dimensions strict.Object, claimed []byte) []byte {
 			d.value = g.base[d.name]
 		}
 		values[i] = d.value
-		g.Dimensions = append(g.Dimensions, fields.NamedHash{Name: []byte(d.name), Hash: eventText(d.value)})
+		g.CacheDimensions = append(g.CacheDimensions, fields.NamedHash{Name: []byte(d.name), Hash: eventText(d.value)})
 	}
 	return g.r.check("cache_key", claimed, g.r.hex(rules.CacheKey(values)))
 }

@@ -13,11 +13,11 @@ import (
 
 // rootOf computes a root from the hash of a stage and a path. It implements the specification
 // independently of package rules (spec: Run tree).
-func rootOf(hash Hash, path []rules.PathStep) string {
+func rootOf(hash Hash, path []rules.MerkleStep) string {
 	node := sha256.Sum256(append([]byte{0}, hash[:]...))
 	for _, step := range path {
 		left, right := node, step.Sibling
-		if step.IsLeft {
+		if step.SiblingIsLeft {
 			left, right = right, left
 		}
 		node = sha256.Sum256(append(append([]byte{3}, left[:]...), right[:]...))
@@ -79,9 +79,9 @@ func TestStageProofs(t *testing.T) {
 	// The last of three leaves is its own sibling.
 	p, _, err := rules.ProveStage(stages, "a#3")
 	require.NoError(t, err)
-	require.False(t, p.Path[0].IsLeft)
+	require.False(t, p.Path[0].SiblingIsLeft)
 	require.Equal(t, Hash(sha256.Sum256(append([]byte{0}, p.Hash[:]...))), p.Path[0].Sibling)
-	require.True(t, p.Path[1].IsLeft)
+	require.True(t, p.Path[1].SiblingIsLeft)
 
 	p, found, err := rules.ProveStage(stages[:1], "a")
 	require.NoError(t, err)

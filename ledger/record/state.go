@@ -25,15 +25,15 @@ var States = [...]State{StateLive, StateFailed, StateStale, StateQuarantined}
 // ParseStateChange decodes a request to change the state of the record at seq. The body is
 // `{"state", "reason", "original_actor"?, "timestamp"?}`. If it is not valid, the error is a
 // *strict.Error.
-func ParseStateChange(seq uint64, body []byte) (*Verb, error) {
+func ParseStateChange(seq uint64, body []byte) (*Action, error) {
 	f := &fields.StateChange{RecordSeq: seq}
-	return parseVerb(KindRecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
+	return parseAction(KindRecordStateChanged, f, body, func(o strict.Object) { readStateChange(o, f) }, stateNames...)
 }
 
 var stateNames = append([]string{"state", "reason"}, originNames...)
 
 func readStateChange(o strict.Object, f *fields.StateChange) {
-	f.State, f.Reason, f.OriginalAction = readState(o, "state"), readReason(o, "reason"), ReadOriginalAction(o)
+	f.State, f.Reason, f.ActionOrigin = readState(o, "state"), readReason(o, "reason"), ReadActionOrigin(o)
 }
 
 // StateChangeRequest is a request to change the state of many records (spec: States). A dry run only
@@ -57,11 +57,11 @@ func ParseStateChangeRequest(body []byte) (*StateChangeRequest, error) {
 	return r, err
 }
 
-// VerbFor returns the verb that changes the state of the record at seq as requested.
-func (r *StateChangeRequest) VerbFor(seq uint64) *Verb {
+// ActionFor returns the action that changes the state of the record at seq as requested.
+func (r *StateChangeRequest) ActionFor(seq uint64) *Action {
 	f := r.fields
 	f.RecordSeq = seq
-	return newVerb(KindRecordStateChanged, &f)
+	return newAction(KindRecordStateChanged, &f)
 }
 
 func readState(o strict.Object, name string) []byte {

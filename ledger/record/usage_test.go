@@ -21,7 +21,7 @@ func withUsage(t *testing.T, usage string) (*Record, pyjson.Value) {
 	r := parse(t, KindIPCRecord, []byte(strings.Replace(goodIPC, `"o"`, `"o","usage":`+usage, 1)))
 	var d pyjson.Document
 	// Nest the event in an object, as a receipt does.
-	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
+	require.NoError(t, d.Parse([]byte(`{"event":`+string(AppendBodySuffix(r.AppendBodyPrefix(nil, EventContext{}), 1, time.Unix(0, 0)))+`}`)))
 	return r, d.Root().Member("event").Member("record")
 }
 
@@ -31,7 +31,7 @@ func TestFiguresOfUsageAreInTheEvent(t *testing.T) {
 		`{}`,
 		`{"cached":true,"cost":null,"total_tokens":93}`,
 		`{"details":[{"ms":1.5},{"ms":-2}],"empty":[[],{}]}`,
-		`{"` + strings.Repeat("n", fields.MaxUsageName) + `":1}`,
+		`{"` + strings.Repeat("n", fields.MaxUsageNameBytes) + `":1}`,
 		usageOf(fields.MaxUsageBytes),
 		nested(fields.MaxUsageDepth),
 	} {
@@ -51,15 +51,15 @@ func TestOtherUsageIsContent(t *testing.T) {
 		`{"note": "a secret"}`,
 		`{"a":{"b":[1,{"c":"a secret"}]}}`,
 		`{"":""}`,
-		`{"` + strings.Repeat("n", fields.MaxUsageName+1) + `":1}`,
-		`{"a":{"` + strings.Repeat("é", fields.MaxUsageName/2) + `n":1}}`,
+		`{"` + strings.Repeat("n", fields.MaxUsageNameBytes+1) + `":1}`,
+		`{"a":{"` + strings.Repeat("é", fields.MaxUsageNameBytes/2) + `n":1}}`,
 		`{"a":` + strings.Repeat("7", fields.MaxUsageBytes) + `}`,
 		usageOf(fields.MaxUsageBytes + 1),
 		nested(fields.MaxUsageDepth + 1),
 	} {
 		r, event := withUsage(t, usage)
 		require.False(t, event.Member("usage").IsGiven(), "%.100s", usage)
-		require.NotContains(t, string(r.AppendBody(nil, EventContext{})), "secret")
+		require.NotContains(t, string(r.AppendBodyPrefix(nil, EventContext{})), "secret")
 		var kept []Content
 		for _, c := range r.Contents {
 			if c.Name == "usage" {

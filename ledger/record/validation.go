@@ -5,9 +5,9 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// CurrentPath is a path and the fingerprint of its latest record. The record is the latest of all
-// builds, or the latest of one build (spec: Path validation).
-type CurrentPath struct {
+// LatestPathRecord is a path and the fingerprint of its latest record. The record is the latest of
+// all builds, or the latest of one build (spec: Path validation).
+type LatestPathRecord struct {
 	Project, PathID    string  // valid UTF-8
 	Build              *string // nil if the record has none
 	ContentFingerprint string  // "" if the record's fingerprint is null
@@ -18,7 +18,7 @@ type CurrentPath struct {
 type ValidationRequest struct {
 	Validated                         bool
 	Reason, Build, ContentFingerprint []byte // nil if the request omits them
-	fields.OriginalAction
+	fields.ActionOrigin
 }
 
 // ParseValidationRequest decodes the body `{"validated", "reason"?, "build"?, "content_fingerprint"?,
@@ -32,28 +32,28 @@ var validationNames = append([]string{"validated", "reason", "build", "content_f
 
 func (r *ValidationRequest) read(o strict.Object) {
 	r.Validated, r.Reason, r.Build = o.RequiredBool("validated"), o.Text("reason", maxReason), o.Text("build", maxName)
-	r.ContentFingerprint, r.OriginalAction = o.Fingerprint("content_fingerprint"), ReadOriginalAction(o)
+	r.ContentFingerprint, r.ActionOrigin = o.Fingerprint("content_fingerprint"), ReadActionOrigin(o)
 }
 
-// PathValidation is a line of a batch that requests the validation of one path.
-type PathValidation struct {
+// PathValidationLine is a line of a batch that requests the validation of one path.
+type PathValidationLine struct {
 	Project, PathID string
 	ValidationRequest
 }
 
-func parseValidationLine(line []byte) (*PathValidation, error) {
-	v := new(PathValidation)
+func parseValidationLine(line []byte) (*PathValidationLine, error) {
+	v := new(PathValidationLine)
 	return v, parseRequest(line, "record", func(o strict.Object) {
 		v.Project, v.PathID = string(o.RequiredText("project", maxName)), string(o.RequiredText("path_id", maxName))
 		v.read(o)
 	}, append([]string{"project", "path_id"}, validationNames...)...)
 }
 
-// VerbFor returns the verb that records the validation of path. If the request does not contain a
-// build or a fingerprint, VerbFor takes it from path.
-func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
+// ActionFor returns the action that records the validation of path. If the request does not contain
+// a build or a fingerprint, ActionFor takes it from path.
+func (r *ValidationRequest) ActionFor(path LatestPathRecord) *Action {
 	f := &fields.PathValidation{Project: []byte(path.Project), PathID: []byte(path.PathID), RecordSeq: path.RecordSeq,
-		Validated: r.Validated, Reason: r.Reason, OriginalAction: r.OriginalAction,
+		Validated: r.Validated, Reason: r.Reason, ActionOrigin: r.ActionOrigin,
 		Presence: fields.ValidationPresence{HasBuild: r.Build != nil, HasContentFingerprint: r.ContentFingerprint != nil}}
 	if path.Build != nil {
 		f.Build = []byte(*path.Build)
@@ -67,5 +67,5 @@ func (r *ValidationRequest) VerbFor(path CurrentPath) *Verb {
 	if f.Presence.HasContentFingerprint {
 		f.ContentFingerprint = r.ContentFingerprint
 	}
-	return newVerb(KindPathValidated, f)
+	return newAction(KindPathValidated, f)
 }

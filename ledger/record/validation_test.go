@@ -125,9 +125,9 @@ func TestBadInputIsReported(t *testing.T) {
 func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
 	for limits, ok := range map[Limits]bool{
-		{Labels: 2, LabelBytes: 2, JSONValues: 99}: true, {Labels: 1, LabelBytes: 2, JSONValues: 99}: false, {Labels: 2, LabelBytes: 1, JSONValues: 99}: false, {Labels: 2, LabelBytes: 2, JSONValues: 9}: false, NoLimits(): true,
+		{MaxLabels: 2, LabelBytes: 2, JSONValues: 99}: true, {MaxLabels: 1, LabelBytes: 2, JSONValues: 99}: false, {MaxLabels: 2, LabelBytes: 1, JSONValues: 99}: false, {MaxLabels: 2, LabelBytes: 2, JSONValues: 9}: false, NoLimits(): true,
 	} {
-		_, err := limits.Parse(KindIPCRecord, body)
+		_, err := limits.ParseRecord(KindIPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
 	}
 	_, err := Limits{JSONValues: 9}.ParseBatchLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
@@ -159,16 +159,16 @@ func TestEventBodyIsCanonical(t *testing.T) {
 		{KindRunDAG, strings.Replace(goodDAG, `"STRICT"`, `"\ud800"`, 1)},
 	} {
 		r := parse(t, c.kind, []byte(c.body))
-		event := EventContext{Actor: "a\u2028\"", Ledger: "default", KeyDigest: &key}
+		event := EventContext{Actor: "a\u2028\"", Ledger: "default", IdempotencyKeyDigest: &key}
 		for _, body := range [][]byte{
-			r.AppendBody(nil, event),
+			r.AppendBodyPrefix(nil, event),
 			r.AppendRefusal(nil, event, RefusalKeyConflict, 7),
 			AppendLedgerCreated(nil, event, "origin", "key", nil),
 		} {
 			body = AppendBodySuffix(body, 1<<63, time.Unix(0, 0))
 			var d pyjson.Document
 			require.NoError(t, d.Parse(body), "%s", body)
-			require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.Compact)), string(body))
+			require.Equal(t, string(d.Root().AppendCanonical(nil, pyjson.CompactForm)), string(body))
 			_, surrogate := d.Root().FindLoneSurrogate()
 			require.False(t, surrogate, "%s", body)
 		}
@@ -181,7 +181,7 @@ func TestLargeSetIsRefused(t *testing.T) {
 		return []byte(`{"subject":"s","citations":[` + strings.Repeat(citation, n-1) + citation[:len(citation)-1] + `]}`)
 	}
 	r := parse(t, KindCitationSet, set(500))
-	err := CheckEntrySize(r.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
+	err := CheckEntrySize(r.AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"}))
 	require.ErrorContains(t, err, "split")
 	require.NoError(t, CheckEntrySize(r.AppendRefusal(nil, EventContext{Actor: "a", Ledger: "l"}, RefusalMismatch, 0)))
 }
@@ -202,7 +202,7 @@ func TestListsThatFitNoEvent(t *testing.T) {
 		"nodes":     {KindRunDAG, `{"dag":{"root":"` + zero + `","nodes":%s}}`, `{"stage":"","hash":"` + zero + `"}`, 87},
 		"route":     {KindPathFingerprint, `{"project":"p","route":%s}`, `""`, 3},
 	} {
-		most := fields.MaxEntry / c.bytes
+		most := fields.MaxEntryBytes / c.bytes
 		_, err := Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most+1)))
 		require.ErrorContains(t, err, "split", name)
 		_, err = Parse(c.kind, fmt.Appendf(nil, c.body, list(c.element, most)))
@@ -220,7 +220,7 @@ func TestRefusalsFit(t *testing.T) {
 	r := parse(t, KindRunDAG, []byte(`{"run_id":"`+strings.Repeat(`\u0001`, maxName)+`",`+dag+goodDAG[1:]))
 	require.Greater(t, len(r.Mismatches()), 200)
 	key := Hash{1}
-	require.NoError(t, CheckEntrySize(r.AppendRefusal(nil, EventContext{Actor: strings.Repeat("\x01", 128), Ledger: "l", KeyDigest: &key}, RefusalKeyConflict, 1)))
+	require.NoError(t, CheckEntrySize(r.AppendRefusal(nil, EventContext{Actor: strings.Repeat("\x01", 128), Ledger: "l", IdempotencyKeyDigest: &key}, RefusalKeyConflict, 1)))
 }
 
 func TestIncompleteChainIsNoRun(t *testing.T) {
@@ -263,7 +263,7 @@ func TestRepeatedStages(t *testing.T) {
 		}
 	}
 	var d pyjson.Document
-	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBody(nil, EventContext{}), 1, time.Unix(0, 0))))
+	require.NoError(t, d.Parse(AppendBodySuffix(r.AppendBodyPrefix(nil, EventContext{}), 1, time.Unix(0, 0))))
 }
 
 // The answer of a rejected run may also be given outside reject_inputs.

@@ -271,11 +271,11 @@ func TestVectorsRunDAGParts(t *testing.T) {
 func rows(chunks []rules.Chunk) []byte {
 	w := &pyjson.Builder{Buf: []byte("[")}
 	for i, c := range chunks {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.BeginObject()
-		w.Text("hash", c.Hash)
-		w.Text("text", c.Text)
-		w.Text("source_id", c.SourceID)
+		w.AddText("hash", c.Hash)
+		w.AddText("text", c.Text)
+		w.AddText("source_id", c.SourceID)
 		w.EndObject()
 	}
 	return append(w.Buf, ']')
@@ -355,7 +355,7 @@ func TestVectorsPaths(t *testing.T) {
 	}
 	for _, c := range v.Contents {
 		content := wtf8(t, c.Content)
-		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendCollapsedWhitespace(nil, rules.AppendWithoutLinks(nil, content))))
+		require.Equal(t, string(wtf8(t, c.Normalised)), string(rules.AppendCollapsedText(nil, rules.AppendWithoutLinks(nil, content))))
 		r := parse(t, KindPathFingerprint, joinObject(map[string]json.RawMessage{"project": []byte(`"p"`), "route": []byte(`["a"]`), "content": c.Content}))
 		require.Equal(t, c.Fingerprint, r.EffectiveHash("content_fingerprint"))
 		require.Equal(t, c.Raw, r.EffectiveHash("raw_content_fingerprint"))

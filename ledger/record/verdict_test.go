@@ -70,7 +70,7 @@ func TestEvidenceIsChecked(t *testing.T) {
 	require.Equal(t, ResultMismatch, resultOf(r, "evidence/0/evidence_id"))
 	require.Equal(t, ResultMismatch, resultOf(r, "evidence/0/text_hash"))
 	require.Equal(t, "/evidence/0/text_hash", r.ClaimPointer(r.Mismatches()[1]))
-	require.Equal(t, "text_hash", r.Mismatches()[1].MetricField())
+	require.Equal(t, "text_hash", r.Mismatches()[1].MetricLabel())
 	r = evidence(`,"text_hash":"` + hash + `"`)
 	require.Equal(t, ResultClaimed, resultOf(r, "evidence/0/text_hash"))
 	require.Empty(t, resultOf(r, "evidence/0/evidence_id"))
@@ -88,7 +88,7 @@ func TestRunsListTheirDocumentsAndEvidence(t *testing.T) {
 		`"parsed_lattice":[{"evidence_ids":["Edeadbeef","E1",1]}]`, 1)
 	id := string(rules.EvidenceID([]byte(zeros), []byte("0"), []byte("9")))
 	body = strings.Replace(body, `{"inputs"`, `{"source_roots":["`+zeros+`"],"evidence":[{"chunk_root":"`+zeros+`","start":0,"end":9,"evidence_id":"Ecafecafe"}],"inputs"`, 1)
-	event := string(parse(t, KindRunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}))
+	event := string(parse(t, KindRunDAG, []byte(body)).AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"}))
 	require.Contains(t, event, `"document_roots":["`+zeros+`","`+one+`","`+two+`"]`)
 	ids := []string{id, "Ecafecafe", "Edeadbeef"}
 	slices.Sort(ids)
@@ -99,5 +99,5 @@ func TestRunsListTheirDocumentsAndEvidence(t *testing.T) {
 		many += fmt.Sprintf(`{"document_root":"%064x"},`, i)
 	}
 	body = strings.Replace(goodDAG, `"sources":[]`, `"sources":[`+strings.TrimSuffix(many, ",")+`]`, 1)
-	require.NotContains(t, string(parse(t, KindRunDAG, []byte(body)).AppendBody(nil, EventContext{Actor: "a", Ledger: "l"})), "document_roots")
+	require.NotContains(t, string(parse(t, KindRunDAG, []byte(body)).AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"})), "document_roots")
 }

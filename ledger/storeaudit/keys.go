@@ -11,12 +11,12 @@ import (
 	"colophon/storage"
 )
 
-// CheckKeys checks that the logs account for every key in the database. It returns the first stray
-// key of each ledger, and the first stray key outside all ledgers. walked maps the name of each
-// ledger to its report from audit.WalkLog, which must have found no damage. CheckKeys skips ledgers
-// that are not in walked. The caller must make sure that nothing writes to the database in the
-// meantime.
-func CheckKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKey, error) {
+// FindStrayKeys finds keys in the database for which the logs do not account. It returns the first
+// stray key of each ledger, and the first stray key outside all ledgers. walked maps the name of
+// each ledger to its report from audit.WalkLog, which must have found no damage. FindStrayKeys
+// skips ledgers that are not in walked. The caller must make sure that nothing writes to the
+// database in the meantime.
+func FindStrayKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
 	checker, ok := database.(storage.KeyChecker)
 	if !ok {
 		return nil, errors.New("this kind of database cannot list its keys")
@@ -27,7 +27,7 @@ func CheckKeys(ctx context.Context, database storage.Database, walked map[string
 		if err != nil {
 			return nil, err
 		}
-		logs[name] = storage.LogSummary{ContentReferences: report.UnredactedContents, Claims: report.KeyClaims, ReadEvent: summaries(log), CheckSetting: ledger.CheckSetting}
+		logs[name] = storage.LogSummary{ContentReferenceCount: report.UnredactedContentCount, ClaimCount: report.KeyClaims, ReadEvent: summaries(log), CheckSetting: ledger.CheckSetting}
 	}
 	return checker.CheckKeys(ctx, logs, progress)
 }
@@ -45,7 +45,7 @@ func summaries(log storage.Reader) func(context.Context, uint64) (storage.EventS
 		if err != nil {
 			return storage.EventSummary{}, fmt.Errorf("decoding event %d: %w", seq, err)
 		}
-		s := storage.EventSummary{Time: e.Time.UnixMicro(), IdempotencyKey: e.ClaimedIdempotencyKey()}
+		s := storage.EventSummary{TimeMicros: e.Time.UnixMicro(), IdempotencyKey: e.ClaimedIdempotencyKey()}
 		for c := range e.Contents() {
 			s.ContentDigests = append(s.ContentDigests, c.Digest)
 		}

@@ -35,9 +35,9 @@ func (s source) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, erro
 	}
 }
 
-// Key implements audit.Source.
-func (s source) Key(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
-	claim, err := s.Reader.Key(ctx, key)
+// KeyClaim implements audit.Source.
+func (s source) KeyClaim(ctx context.Context, key proofs.Hash) (audit.Claim, error) {
+	claim, err := s.Reader.KeyClaim(ctx, key)
 	return audit.Claim{Seq: claim.Seq, RecordDigest: claim.RecordDigest}, err
 }
 
@@ -47,9 +47,9 @@ func (s source) Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 	return content, auditError(err)
 }
 
-// MemberSecret implements audit.Source.
-func (s source) MemberSecret(ctx context.Context) ([]byte, error) {
-	secret, err := s.Setting(ctx, ledger.MemberSecretSetting)
+// PayloadMemberSecret implements audit.Source.
+func (s source) PayloadMemberSecret(ctx context.Context) ([]byte, error) {
+	secret, err := s.Setting(ctx, ledger.PayloadMemberSecretSetting)
 	return secret, auditError(err)
 }
 
@@ -58,12 +58,12 @@ func (s source) FirstReference(ctx context.Context, digest proofs.Hash) (uint64,
 	for seq, err := range s.References(ctx, digest) {
 		return seq, err
 	}
-	return 0, audit.ErrAbsent
+	return 0, audit.ErrNotFound
 }
 
-// Redaction implements audit.Source.
-func (s source) Redaction(ctx context.Context, seq uint64) (uint64, error) {
-	by, err := s.Reader.Redaction(ctx, seq)
+// RedactingSeq implements audit.Source.
+func (s source) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	by, err := s.Reader.RedactingSeq(ctx, seq)
 	return by, auditError(err)
 }
 
@@ -78,10 +78,10 @@ func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error
 	}
 }
 
-// auditError returns audit.ErrAbsent if err is storage.ErrNotFound, and err otherwise.
+// auditError returns audit.ErrNotFound if err is storage.ErrNotFound, and err otherwise.
 func auditError(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
-		return audit.ErrAbsent
+		return audit.ErrNotFound
 	}
 	return err
 }

@@ -15,16 +15,16 @@ type Figures struct {
 	// texts. Tokens are words and marks, such as punctuation. Similarity is 1 if neither text
 	// contains a token.
 	Similarity float64
-	// Bounded is true if a text has more tokens to align than MaxAlignedTokens. The excess tokens count
-	// as changed, so Similarity is a lower bound.
-	Bounded bool
+	// ExceedsLimit is true if a text has more tokens to align than MaxAlignedTokens. The excess
+	// tokens count as changed, so Similarity is a lower bound.
+	ExceedsLimit bool
 	// Work is proportional to the maximum time that the comparison can take.
 	Work uint64
 }
 
-// MemoryBytes returns an upper bound, in bytes, on the memory needed to compare two texts of the
+// MaxMemoryBytes returns an upper bound, in bytes, on the memory needed to compare two texts of the
 // given sizes, which are also in bytes. It does not include the texts themselves.
-func MemoryBytes(sizeA, sizeB uint64) int64 {
+func MaxMemoryBytes(sizeA, sizeB uint64) int64 {
 	const ofToken = 100 // bytes per token for its number, its end offset, and its map entry
 	a, b := int64(min(sizeA, MaxAlignedTokens)), int64(min(sizeB, MaxAlignedTokens))
 	return a*b/8 + ofToken*(a+b)
@@ -43,7 +43,7 @@ const (
 // Edit is a section of text that was kept, deleted, or inserted.
 type Edit struct {
 	Op   Op
-	Text []byte // taken from b if Op is Equal, because white space may differ
+	Text []byte // taken from b if Op is OpEqual, because white space may differ
 }
 
 // MeasureLength returns the length of text in bytes, characters, and words.
@@ -98,7 +98,7 @@ func compare(a, b []byte) *comparison {
 	c.aligned = align(tokensA, tokensB, len(numbers))
 
 	const tokenSteps = 4 // cost of reading one byte, relative to one alignment step
-	c.figures = Figures{LengthA: lengthA, LengthB: lengthB, Similarity: 1, Bounded: restA > 0 || restB > 0,
+	c.figures = Figures{LengthA: lengthA, LengthB: lengthB, Similarity: 1, ExceedsLimit: restA > 0 || restB > 0,
 		Work: uint64(len(tokensA)*len(tokensB)/64 + tokenSteps*(len(a)+len(b)))}
 	if allA+allB > 0 {
 		same := allA - len(tokensA) - restA + c.aligned.lcsLength()
@@ -194,7 +194,7 @@ type diff struct {
 }
 
 // upTo adds an edit whose text extends to byte offset end. The text is taken from a if op is
-// Delete, and from b otherwise.
+// OpDelete, and from b otherwise.
 func (d *diff) upTo(op Op, end int) {
 	text, at := d.b, &d.atB
 	if op == OpDelete {

@@ -58,7 +58,7 @@ func TestDiffOfWords(t *testing.T) {
 		f, edits := textdiff.Diff([]byte(c.a), []byte(c.b))
 		assert.Equal(t, c.diff, show(edits), "%q and %q", c.a, c.b)
 		assert.InDelta(t, c.similarity, f.Similarity, 1e-9, "%q and %q", c.a, c.b)
-		assert.False(t, f.Bounded)
+		assert.False(t, f.ExceedsLimit)
 	}
 }
 
@@ -79,13 +79,13 @@ func TestLengths(t *testing.T) {
 func TestLongTextsAreComparedInPart(t *testing.T) {
 	long := func(first string) []byte { return []byte(first + strings.Repeat(" x y", textdiff.MaxAlignedTokens)) }
 	f, edits := textdiff.Diff(append(long("a"), " end a"...), append(long("b"), " end b"...))
-	require.True(t, f.Bounded)
+	require.True(t, f.ExceedsLimit)
 	require.InDelta(t, 0.5, f.Similarity, 0.01)
 	requireWhole(t, append(long("a"), " end a"...), append(long("b"), " end b"...), edits)
 
 	// The common prefix and suffix of the texts do not count towards MaxAlignedTokens.
 	f, _ = textdiff.Diff(append(long("a"), " end"...), append(long("a"), " END"...))
-	require.False(t, f.Bounded)
+	require.False(t, f.ExceedsLimit)
 	require.InDelta(t, 1, f.Similarity, 0.001)
 }
 

@@ -11,7 +11,7 @@
 //   - treeCheck checks the chain and the tree.
 //   - seenCheck checks checkpoints that were seen earlier.
 //   - signerCheck checks keys and rotations.
-//   - eventCheck and verbCheck check events.
+//   - eventCheck and actionCheck check events.
 //   - useCheck checks idempotency keys and sources.
 //   - contentCheck and redactionCheck check content and redactions.
 package audit
@@ -28,18 +28,18 @@ import (
 // ErrUnavailable means that a Source cannot be read at the moment, for example because the network
 // is down. Errors of a Source can wrap it. This is not damage: the walk stops and returns the
 // error.
-var ErrUnavailable = errors.New("audit: source unavailable")
+var ErrUnavailable = errors.New("audit: the source is unavailable")
 
-// ErrAbsent means that a Source certainly does not have the requested item. Only errors of Content,
-// FirstReference, Redaction, and ReadMemberSecret wrap it.
-var ErrAbsent = errors.New("not found")
+// ErrNotFound means that a Source certainly does not have the requested item. Only errors of
+// Content, FirstReference, RedactingSeq, and PayloadMemberSecret wrap it.
+var ErrNotFound = errors.New("not found")
 
 // PublishedLog is the part of a log that its readers can fetch (spec: Tiles and entry bundles). An
 // error from one of its methods means that data is missing or cannot be read. The walk reports this
 // as damage, unless the error wraps ErrUnavailable or the context is done. If the error wraps a
 // *Damage, the walk reports that damage.
 type PublishedLog interface {
-	// Head returns the last committed head. Its Tip and Time are zero if the log is read from
+	// Head returns the last committed head. Its Tip and TimeMicros are zero if the log is read from
 	// a server or a copy, not from storage.
 	Head(ctx context.Context) (Head, error)
 	// Tile returns the current hashes of a tile, which may have grown since Head was called.
@@ -53,26 +53,27 @@ type PublishedLog interface {
 // errors in the same way as the methods of PublishedLog.
 type Source interface {
 	PublishedLog
-	// Content returns the bytes that are stored under the given SHA-256, or ErrAbsent.
+	// Content returns the bytes that are stored under the given SHA-256, or ErrNotFound.
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 	// FirstReference returns the seq of the first record for which storage keeps the given piece of
-	// content, or ErrAbsent if there is no such record.
+	// content, or ErrNotFound if there is no such record.
 	FirstReference(ctx context.Context, digest proofs.Hash) (seq uint64, err error)
 	// HasReference reports whether storage keeps the given piece of content for the record at seq.
 	HasReference(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error)
-	// Redaction returns the event that redacted the content of the record at seq, or ErrAbsent if
+	// RedactingSeq returns the seq of the event that redacted the record at seq, or ErrNotFound if
 	// there is none.
-	Redaction(ctx context.Context, seq uint64) (by uint64, err error)
+	RedactingSeq(ctx context.Context, seq uint64) (by uint64, err error)
 	// Redactions yields all stored redactions, including those that name records or events beyond
 	// the head. It does not yield any that were committed after the call.
 	Redactions(ctx context.Context) iter.Seq2[Redaction, error]
-	// ReadMemberSecret returns the ledger's secret for payload members, or ErrAbsent if it has none.
-	MemberSecret(ctx context.Context) ([]byte, error)
-	// Key returns the claim on an idempotency key.
-	Key(ctx context.Context, key proofs.Hash) (Claim, error)
+	// PayloadMemberSecret returns the ledger's payload-member secret, or ErrNotFound if it has
+	// none.
+	PayloadMemberSecret(ctx context.Context) ([]byte, error)
+	// KeyClaim returns the claim on an idempotency key.
+	KeyClaim(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Redaction says that the event with seq By redacts the record at Seq. It is read from storage.
+// Redaction is a redaction as stored: the event at seq RedactedBy redacts the record at RecordSeq.
 type Redaction struct{ RecordSeq, RedactedBy uint64 }
 
 // Claim identifies the record that holds an idempotency key.
@@ -85,7 +86,7 @@ type Claim struct {
 type Head struct {
 	Size       uint64      // number of entries
 	Tip        proofs.Hash // event_hash of the last entry; zero if the log is empty
-	Time       int64       // time of the last event, in microseconds since 1970 UTC
+	TimeMicros int64       // time of the last event, in microseconds since 1970 UTC
 	Checkpoint []byte      // signed note; empty if the log is empty
 }
 
@@ -111,14 +112,14 @@ type Options struct {
 
 // Report is the result of a walk.
 type Report struct {
-	Size               uint64            // number of valid entries, including those of earlier walks
-	Contents           uint64            // number of valid pieces of content; a piece is counted once for each record that names it
-	RedactedContents   uint64            // number of pieces of content of redacted records, whether erased or kept for other records
-	KeyUses            uint64            // number of valid uses of idempotency keys
-	KeyClaims          uint64            // number of the uses counted in Keys that claim a key
-	UnredactedContents uint64            // number of pieces of content that unredacted records name; a piece is counted once for each record that names it
-	Checkpoint         proofs.Checkpoint // the signed checkpoint; zero if it is damaged
-	Damage             *Damage           // the first damage found, or nil
+	Size                   uint64            // number of valid entries, including those of earlier walks
+	ContentCount           uint64            // number of valid pieces of content; a piece is counted once for each record that names it
+	RedactedContentCount   uint64            // number of pieces of content of redacted records, whether erased or kept for other records
+	KeyUses                uint64            // number of valid uses of idempotency keys
+	KeyClaims              uint64            // number of the uses counted in KeyUses that claim a key
+	UnredactedContentCount uint64            // number of pieces of content that unredacted records name; a piece is counted once for each record that names it
+	Checkpoint             proofs.Checkpoint // the signed checkpoint; zero if it is damaged
+	Damage                 *Damage           // the first damage found, or nil
 }
 
 // WalkLog walks a stored log once, up to the head that it finds at the start, and stops at the

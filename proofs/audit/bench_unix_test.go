@@ -51,12 +51,12 @@ func (b *bundled) Entries(_ context.Context, from uint64) iter.Seq2[[]byte, erro
 func typical(b *testing.B, size int) *memory {
 	m := newMemory(b, 1)
 	for seq := 1; seq < size; seq++ {
-		r, err := ledgerLimits.Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run-%08d","payload":{"prompt":"p%d","seed":42},"system_prompt":"You are a storyteller.",
+		r, err := ledgerLimits.ParseRecord(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run-%08d","payload":{"prompt":"p%d","seed":42},"system_prompt":"You are a storyteller.",
 			"output":"Text %d.","output_hash":"%064x","model":"claude-2.1","temperature":0.7,"max_tokens":1024,"labels":{"step":"dialogue","story":"harrow-vale"},
 			"timestamp":"2026-01-02T03:04:05Z","usage":{"input_tokens":100,"output_tokens":%d}}`, seq, seq, seq%7, seq, seq))
 		require.NoError(b, err)
 		key := testKey(uint64(seq))
-		m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
+		m.add(r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: &key}))
 		r.Release()
 	}
 	m.head.Size = uint64(size)

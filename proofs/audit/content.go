@@ -60,11 +60,11 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	for _, named := range e.Common.Contents {
 		digest, err := proofs.ParseHash(string(named.Digest))
 		if err != nil {
-			return damaged(DamageEvent, e.Seq, "the event's content %.100q has an invalid digest: %v", named.Name, err)
+			return damaged(DamageKindEvent, e.Seq, "the event's content %.100q has an invalid digest: %v", named.Name, err)
 		}
-		good, wrong := &c.report.Contents, ""
+		good, wrong := &c.report.ContentCount, ""
 		if redacted {
-			good = &c.report.RedactedContents
+			good = &c.report.RedactedContentCount
 			wrong, err = c.erasureProblem(digest)
 		} else {
 			wrong, err = c.storageProblem(e.Seq, digest, named.Size)
@@ -73,7 +73,7 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 			return err
 		}
 		if wrong != "" {
-			return &Damage{Kind: DamageContent, Seq: e.Seq, Name: named.Name, Message: wrong}
+			return &Damage{Kind: DamageKindContent, Seq: e.Seq, Name: named.Name, Message: wrong}
 		}
 		*good++
 		c.digests = append(c.digests, digest)
@@ -87,25 +87,25 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 		return nil
 	}
 	if e.Kind == record.KindLedgerCreated {
-		c.rebuilder.MemberSecret, err = ReadMemberSecret(e, func() ([]byte, error) { return c.stored.MemberSecret(c.ctx) })
+		c.rebuilder.PayloadMemberSecret, err = ReadPayloadMemberSecret(e, func() ([]byte, error) { return c.stored.PayloadMemberSecret(c.ctx) })
 		if err != nil {
 			return err
 		}
 	}
-	c.report.UnredactedContents += distinct(c.digests)
+	c.report.UnredactedContentCount += distinct(c.digests)
 	return c.rebuilder.Check(e.Seq, body, func(_ string, digest proofs.Hash) ([]byte, error) { return c.read(digest) })
 }
 
-// ReadMemberSecret returns the secret for payload members that a ledger_created event commits to, or
-// nil if the event does not commit to one. It calls read to get the secret. If the secret is absent
-// or does not match the commitment, the error is a *Damage.
-func ReadMemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
+// ReadPayloadMemberSecret returns the payload-member secret that a ledger_created event
+// commits to, or nil if the event does not commit to one. It calls read to get the secret. If the
+// secret is absent or does not match the commitment, the error is a *Damage.
+func ReadPayloadMemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
 	commitment := e.Creation.MemberSecretHash
 	if commitment == nil {
 		return nil, nil
 	}
 	wrong := func(format string, args ...any) error {
-		return &Damage{Kind: DamageContent, Seq: e.Seq, Name: "member_secret", Message: fmt.Sprintf(format, args...)}
+		return &Damage{Kind: DamageKindContent, Seq: e.Seq, Name: "member_secret", Message: fmt.Sprintf(format, args...)}
 	}
 	text, err := read()
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *contentCheck) storageProblem(seq uint64, digest proofs.Hash, size uint6
 	case err != nil:
 		return "checking whether the content is kept for this record: " + err.Error(), onlyUnavailable(err)
 	case !kept:
-		return "the content is stored, but no reference keeps it for this record", nil
+		return "the content is stored, but the record has no stored reference to it", nil
 	case held != size:
 		return fmt.Sprintf("the content has %d bytes, but the event records a size of %d", held, size), nil
 	}
@@ -175,14 +175,14 @@ func (c *contentCheck) erasureProblem(digest proofs.Hash) (string, error) {
 		return "", nil
 	}
 	_, err := c.stored.Content(c.ctx, digest)
-	if errors.Is(err, ErrAbsent) {
+	if errors.Is(err, ErrNotFound) {
 		return "", nil
 	}
 	if err != nil {
 		return "checking whether the content is erased: " + err.Error(), onlyUnavailable(err)
 	}
 	first, err := c.stored.FirstReference(c.ctx, digest)
-	if errors.Is(err, ErrAbsent) {
+	if errors.Is(err, ErrNotFound) {
 		return "not erased: no record needs the content, but it is still stored", nil
 	}
 	if err != nil {

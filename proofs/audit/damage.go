@@ -12,34 +12,34 @@ type DamageKind string
 
 // These are the kinds of damage.
 const (
-	DamageEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
-	DamageEvent      DamageKind = "event"      // a signed entry does not contain a valid event (spec: Event body)
-	DamageCheck      DamageKind = "check"      // an event makes a false statement about its record
-	DamageChain      DamageKind = "chain"      // an entry does not link to the previous one
-	DamageTile       DamageKind = "tile"       // the hashes in a tile do not match the entries
-	DamageRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
-	DamageSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
-	DamageCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
-	DamageRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
-	DamageFork       DamageKind = "fork"       // a part of the log that was seen before has changed
-	DamageHead       DamageKind = "head"       // the stored head does not match the entries
-	DamageContent    DamageKind = "content"    // content is missing, altered, or not erased
-	DamageRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
-	DamageKey        DamageKind = "key"        // an idempotency key belongs to the wrong event, or to two events
-	DamageTruncated  DamageKind = "truncated"  // entries are missing
+	DamageKindEntry      DamageKind = "entry"      // an entry differs from the entry that was signed
+	DamageKindEvent      DamageKind = "event"      // a signed entry does not contain a valid event (spec: Event body)
+	DamageKindCheck      DamageKind = "check"      // an event makes a false statement about its record
+	DamageKindChain      DamageKind = "chain"      // an entry does not link to the previous one
+	DamageKindTile       DamageKind = "tile"       // the hashes in a tile do not match the entries
+	DamageKindRoot       DamageKind = "root"       // entries and tiles agree with each other, but not with the signed root
+	DamageKindSignature  DamageKind = "signature"  // the checkpoint is not signed by the log's key
+	DamageKindCheckpoint DamageKind = "checkpoint" // the checkpoint is malformed, is too old, or belongs to a different log
+	DamageKindRollback   DamageKind = "rollback"   // the log is shorter than when it was last seen
+	DamageKindFork       DamageKind = "fork"       // a part of the log that was seen before has changed
+	DamageKindHead       DamageKind = "head"       // the stored head does not match the entries
+	DamageKindContent    DamageKind = "content"    // content is missing, altered, or not erased
+	DamageKindRedaction  DamageKind = "redaction"  // a stored redaction does not match the events
+	DamageKindKey        DamageKind = "key"        // an idempotency key belongs to the wrong event, or to two events
+	DamageKindTruncation DamageKind = "truncated"  // entries are missing
 )
 
 // Damage describes a fault in a log.
 type Damage struct {
 	Kind DamageKind
 	// Seq identifies the damaged entry. For a tile, it is the first entry below the wrong hash. For
-	// DamageTruncated, it is the first missing entry. For DamageFork, it is the first entry that
-	// changed. For damage to the whole log (rollback, signature, checkpoint, root, and head), it is
-	// the number of entries.
-	Seq     uint64
-	Tile    string // path of the tile (DamageTile), or of an entry bundle that cannot be read
-	Name    string // name of the content (DamageContent), or of the check or member (DamageCheck)
-	Message string // explanation that states the values that were compared
+	// DamageKindTruncation, it is the first missing entry. For DamageKindFork, it is the first
+	// entry that changed. For damage to the whole log (rollback, signature, checkpoint, root, and
+	// head), it is the number of entries.
+	Seq      uint64
+	TilePath string // path of the tile (DamageKindTile), or of an entry bundle that cannot be read
+	Name     string // name of the content (DamageKindContent), or of the check or member (DamageKindCheck)
+	Message  string // explanation that states the values that were compared
 }
 
 // Error returns the kind, the position, and the message.
@@ -52,14 +52,14 @@ func (d *Damage) Error() string {
 func (d *Damage) position() string {
 	position := fmt.Sprintf("at entry %d: ", d.Seq)
 	switch d.Kind {
-	case DamageSignature, DamageCheckpoint, DamageRoot, DamageHead, DamageRollback:
+	case DamageKindSignature, DamageKindCheckpoint, DamageKindRoot, DamageKindHead, DamageKindRollback:
 		if d.Seq == 0 {
 			return ""
 		}
 		position = fmt.Sprintf("at size %d: ", d.Seq)
 	}
-	if d.Tile != "" {
-		position = d.Tile + ", " + position
+	if d.TilePath != "" {
+		position = d.TilePath + ", " + position
 	}
 	if d.Name != "" {
 		position = fmt.Sprintf("%q, %s", d.Name, position)
@@ -74,12 +74,12 @@ func damaged(kind DamageKind, seq uint64, format string, args ...any) error {
 
 // checkDamaged returns a *Damage for a false statement that an event makes about its record.
 func checkDamaged(seq uint64, name, format string, args ...any) error {
-	return &Damage{Kind: DamageCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
+	return &Damage{Kind: DamageKindCheck, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
 // tileDamaged returns a *Damage for a tile in which the first wrong hash is at slot.
 func tileDamaged(path proofs.TilePath, slot uint64, format string, args ...any) error {
-	return &Damage{Kind: DamageTile, Seq: firstBelow(path, slot), Tile: path.String(), Message: fmt.Sprintf(format, args...)}
+	return &Damage{Kind: DamageKindTile, Seq: firstBelow(path, slot), TilePath: path.String(), Message: fmt.Sprintf(format, args...)}
 }
 
 // firstBelow returns the seq of the first entry below the hash at the given slot of a tile.

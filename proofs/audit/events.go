@@ -22,14 +22,14 @@ const maxAhead = 24 * time.Hour
 type eventCheck struct {
 	signers *signerCheck
 	uses    *useCheck
-	verbs   *verbCheck
+	actions *actionCheck
 
 	ledger string    // ledger name that the events contain; "" before the first event
 	now    time.Time // see Options.Now
 	latest []byte    // the latest time that an event may have; empty if there is no limit
 	time   []byte    // time of the last event
 	actor  []byte    // actor of the last event
-	// members is the commitment in the first event to the secret for payload members. It is "" if
+	// members is the commitment in the first event to the payload-member secret. It is "" if
 	// the first event contains no commitment.
 	members string
 
@@ -38,8 +38,8 @@ type eventCheck struct {
 	checker  recompute.Checker
 }
 
-func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs *verbCheck) *eventCheck {
-	c := &eventCheck{signers: signers, uses: uses, verbs: verbs, ledger: options.Ledger, now: options.Now}
+func newEventCheck(options Options, signers *signerCheck, uses *useCheck, actions *actionCheck) *eventCheck {
+	c := &eventCheck{signers: signers, uses: uses, actions: actions, ledger: options.Ledger, now: options.Now}
 	if !c.now.IsZero() {
 		c.latest = c.now.Add(maxAhead).UTC().AppendFormat(nil, moment.Layout)
 	}
@@ -50,12 +50,12 @@ func newEventCheck(options Options, signers *signerCheck, uses *useCheck, verbs 
 // to check.
 func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 	if err := c.document.Parse(body); err != nil {
-		return nil, damaged(DamageEvent, seq, "the event's body is not JSON: %v", err)
+		return nil, damaged(DamageKindEvent, seq, "the event's body is not JSON: %v", err)
 	}
 	e := &c.body
 	e.Decode(c.document.Root())
 	if e.Seq != seq {
-		return nil, damaged(DamageEvent, seq, "the event's seq is %d, which is not the entry's number", e.Seq)
+		return nil, damaged(DamageKindEvent, seq, "the event's seq is %d, which is not the entry's number", e.Seq)
 	}
 	if err := c.checkCommonMembers(e); err != nil {
 		return nil, err
@@ -64,10 +64,10 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 		return nil, notCanonical(e, c.document.Root())
 	}
 	if err := e.Check(); err != nil {
-		return nil, damaged(DamageEvent, seq, "%v", err)
+		return nil, damaged(DamageKindEvent, seq, "%v", err)
 	}
 	if (e.Kind == record.KindLedgerCreated) != (seq == 0) {
-		return nil, damaged(DamageEvent, seq, "the event's kind is %s, but the first event, and only the first, must have the kind %s", e.Kind, record.KindLedgerCreated)
+		return nil, damaged(DamageKindEvent, seq, "the event's kind is %s, but the first event, and only the first, must have the kind %s", e.Kind, record.KindLedgerCreated)
 	}
 	if err := c.checker.Check(e); err != nil {
 		return nil, eventDamage(seq, err)
@@ -85,17 +85,17 @@ func (c *eventCheck) check(seq uint64, body []byte) (*event.Body, error) {
 // checkCommonMembers checks the members that every event has.
 func (c *eventCheck) checkCommonMembers(e *event.Body) error {
 	if event.Uint64OrZero(e.Version) != record.EventVersion {
-		return damaged(DamageEvent, e.Seq, `the event's "v" is %.100s, but this program supports only %d`, event.FormatValue(e.Version), record.EventVersion)
+		return damaged(DamageKindEvent, e.Seq, `the event's "v" is %.100s, but this program supports only %d`, event.FormatValue(e.Version), record.EventVersion)
 	}
 	if event.Uint64OrZero(e.Rules) != record.RulesVersion {
-		return damaged(DamageEvent, e.Seq, `the event's "rules" is %.100s, but this program supports only %d`, event.FormatValue(e.Rules), record.RulesVersion)
+		return damaged(DamageKindEvent, e.Seq, `the event's "rules" is %.100s, but this program supports only %d`, event.FormatValue(e.Rules), record.RulesVersion)
 	}
 	if !e.Kind.IsKnown() {
-		return damaged(DamageEvent, e.Seq, "the event's kind is %.100q, which is unknown", e.Kind)
+		return damaged(DamageKindEvent, e.Seq, "the event's kind is %.100q, which is unknown", e.Kind)
 	}
 	if len(c.actor) == 0 || !bytes.Equal(e.Actor, c.actor) {
-		if !record.IsActor(e.Actor) {
-			return damaged(DamageEvent, e.Seq, "the event's actor is %.400q, which is not a valid actor name", e.Actor)
+		if !record.IsActorName(e.Actor) {
+			return damaged(DamageKindEvent, e.Seq, "the event's actor is %.400q, which is not a valid actor name", e.Actor)
 		}
 		c.actor = append(c.actor[:0], e.Actor...)
 	}
@@ -103,7 +103,7 @@ func (c *eventCheck) checkCommonMembers(e *event.Body) error {
 		c.ledger = string(e.Ledger)
 	}
 	if string(e.Ledger) != c.ledger || e.Seq == 0 && !record.IsLedgerName(e.Ledger) {
-		return damaged(DamageEvent, e.Seq, "the event's ledger is %.100q, but the log's ledger is %.100q", e.Ledger, c.ledger)
+		return damaged(DamageKindEvent, e.Seq, "the event's ledger is %.100q, but the log's ledger is %.100q", e.Ledger, c.ledger)
 	}
 	return c.checkTime(e)
 }
@@ -114,13 +114,13 @@ func (c *eventCheck) checkCommonMembers(e *event.Body) error {
 func (c *eventCheck) checkTime(e *event.Body) error {
 	text := e.TimeText
 	if !c.isSameSecond(text) && !moment.IsEventTime(text) {
-		return damaged(DamageEvent, e.Seq, "the event's time %.100q is not RFC 3339 in UTC with microseconds", text)
+		return damaged(DamageKindEvent, e.Seq, "the event's time %.100q is not an RFC 3339 time in UTC with microseconds", text)
 	}
 	if bytes.Compare(text, c.time) < 0 {
-		return damaged(DamageEvent, e.Seq, "the event's time %s is before the previous event's time %s", text, c.time)
+		return damaged(DamageKindEvent, e.Seq, "the event's time %s is before the previous event's time %s", text, c.time)
 	}
 	if len(c.latest) > 0 && bytes.Compare(text, c.latest) > 0 {
-		return damaged(DamageEvent, e.Seq, "the event's time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
+		return damaged(DamageKindEvent, e.Seq, "the event's time is %s, but this machine's clock shows %s: either the server's clock was wrong then, or this machine's clock is wrong now",
 			text, c.now.UTC().Format(moment.Layout))
 	}
 	c.time = append(c.time[:0], text...)
@@ -151,21 +151,21 @@ func (c *eventCheck) byKind(e *event.Body) error {
 	case record.KindIPCRecord:
 		return c.payloadMembers(e)
 	case record.KindKeyRotated:
-		key := record.RotationIdempotencyKey(c.signers.history.NumChanges() + 1)
-		if e.Common.KeyDigest == nil || *e.Common.KeyDigest != key {
-			return damaged(DamageKey, e.Seq, "the event does not claim the idempotency key of this rotation, %x", key)
+		key := record.RotationIdempotencyKeyDigest(c.signers.history.NumChanges() + 1)
+		if e.Common.IdempotencyKeyDigest == nil || *e.Common.IdempotencyKeyDigest != key {
+			return damaged(DamageKindKey, e.Seq, "the event rotates a key, but does not claim the idempotency key of that rotation, %x", key)
 		}
 		return c.signers.rotated(e)
 	case record.KindContentRedacted:
-		return c.verbs.redaction(e)
+		return c.actions.redaction(e)
 	case record.KindSourceRegistered, record.KindSourceRevoked:
 		return c.uses.source(e)
 	case record.KindPathValidated:
-		return c.verbs.validation(e)
+		return c.actions.validation(e)
 	case record.KindNote:
-		return c.verbs.note(e)
+		return c.actions.note(e)
 	case record.KindRecordStateChanged:
-		if err := c.verbs.stateChange(e); err != nil {
+		if err := c.actions.stateChange(e); err != nil {
 			return err
 		}
 		return c.uses.state(e)
@@ -179,9 +179,9 @@ func (c *eventCheck) byKind(e *event.Body) error {
 func (c *eventCheck) payloadMembers(e *event.Body) error {
 	switch has := e.IPC.MemberDigests != nil; {
 	case has && c.members == "":
-		return checkDamaged(e.Seq, "payload_members", "the event has digests of payload members, but the first event does not commit to a secret for them")
+		return checkDamaged(e.Seq, "payload_members", "the event has digests of payload members, but the first event does not commit to a payload-member secret")
 	case !has && c.members != "" && e.IPC.HasPayload:
-		return checkDamaged(e.Seq, "payload_members", "the event has no digests of payload members, but the first event commits to a secret for them")
+		return checkDamaged(e.Seq, "payload_members", "the event has no digests of payload members, but the first event commits to a payload-member secret")
 	}
 	return nil
 }
@@ -192,18 +192,18 @@ func (c *eventCheck) payloadMembers(e *event.Body) error {
 func notCanonical(e *event.Body, body pyjson.Value) error {
 	var again pyjson.Document
 	if err := again.Parse(e.Encode()); err != nil {
-		return damaged(DamageEvent, e.Seq, "cannot encode the event's fields: %v", err)
+		return damaged(DamageKindEvent, e.Seq, "cannot encode the event's fields: %v", err)
 	}
 	pointer, has, makes, found := event.FirstDifference(body, again.Root(), nil)
 	if !found {
-		return damaged(DamageEvent, e.Seq, "the event's body is not in canonical form")
+		return damaged(DamageKindEvent, e.Seq, "the event's body is not in canonical form")
 	}
-	const wrong = "at %.200q the event has %.100s, but an event of this kind with these fields has %.100s"
+	const wrong = "at %.200q, the event has %.100s, but encoding its fields again gives %.100s"
 	if rest, isCheck := strings.CutPrefix(pointer, "/checks/"); isCheck {
 		name, _, _ := strings.Cut(rest, "/")
 		return checkDamaged(e.Seq, unescapePointer.Replace(name), wrong, pointer, event.FormatValue(has), event.FormatValue(makes))
 	}
-	return damaged(DamageEvent, e.Seq, wrong, pointer, event.FormatValue(has), event.FormatValue(makes))
+	return damaged(DamageKindEvent, e.Seq, wrong, pointer, event.FormatValue(has), event.FormatValue(makes))
 }
 
 // unescapePointer decodes one reference token of a JSON pointer (RFC 6901).
@@ -217,7 +217,7 @@ func eventDamage(seq uint64, err error) error {
 		return err
 	}
 	if wrong.Field == "" {
-		return damaged(DamageEvent, seq, "%s", wrong.Message)
+		return damaged(DamageKindEvent, seq, "%s", wrong.Message)
 	}
 	return checkDamaged(seq, wrong.Field, "%s", wrong.Message)
 }

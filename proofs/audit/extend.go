@@ -17,20 +17,20 @@ type Position struct {
 	Time   string             // time of the last event (spec: Event body)
 	Ledger string             // name of the ledger, as stated in the events
 	Keys   *proofs.KeyHistory // signing keys that the events introduce; nil at the beginning of the log
-	// MemberSecretHash is the ledger's commitment to the secret that keys the digests of payload
-	// members, or "" if there is no commitment.
-	MemberSecretHash string
-	Tally            Tally
+	// PayloadMemberSecretHash is the ledger's commitment to the secret that keys the digests of
+	// payload members, or "" if there is no commitment.
+	PayloadMemberSecretHash string
+	Tally                   Tally
 }
 
-// SeenCheckpoint is a checkpoint of the log that was seen earlier. By says who saw it.
+// SeenCheckpoint is a checkpoint of the log that was seen earlier. SeenBy names the observer.
 type SeenCheckpoint struct {
 	proofs.Checkpoint
 	SeenBy string
 }
 
-// WalkedEntry is an entry that the walk has found to be valid. Entry, Event, and Body are valid
-// only during the call to which they are passed.
+// WalkedEntry is an entry that the walk has found to be valid. Entry, ParsedBody, and Body are
+// valid only during the call to which they are passed.
 type WalkedEntry struct {
 	Seq        uint64
 	Entry      []byte
@@ -40,8 +40,8 @@ type WalkedEntry struct {
 
 // ExtendOptions holds the options of ExtendWalk, in addition to Options.
 type ExtendOptions struct {
-	// Start is the position at which the walk begins. Past must contain exactly what earlier walks
-	// added to it up to that position.
+	// Start is the position at which the walk begins. History must contain exactly what earlier
+	// walks added to it up to that position.
 	Start   Position
 	History History
 	// SeenCheckpoints holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
@@ -51,15 +51,15 @@ type ExtendOptions struct {
 	// and returns that error.
 	OnEntry func(WalkedEntry) error
 	// OnVerified, if set, is called after every 65,536 entries if the walk has verified that the
-	// signed tree contains these entries. At that time, Past contains everything up to the given
-	// position. If Reached returns an error, the walk stops and returns that error.
+	// signed tree contains these entries. At that time, History contains everything up to the given
+	// position. If OnVerified returns an error, the walk stops and returns that error.
 	OnVerified func(Position) error
 }
 
-// ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It runs
-// all checks of WalkLog that do not need data from storage. It also checks that the log extends the
-// checkpoints in x.Seen. It returns errors in the same cases as WalkLog. The next walk can begin at
-// the returned position, which is x.From if there is damage.
+// ExtendWalk walks a published log once, from the end of an earlier walk to the current head. It
+// runs all checks of WalkLog that do not need data from storage. It also checks that the log
+// extends the checkpoints in x.SeenCheckpoints. It returns errors in the same cases as WalkLog. The
+// next walk can begin at the returned position, which is x.Start if there is damage.
 func ExtendWalk(ctx context.Context, log PublishedLog, options Options, x ExtendOptions) (*Report, Position, error) {
 	w, err := newWalk(ctx, log, nil, options, x)
 	if err != nil {

@@ -88,23 +88,23 @@ func positionText(t testing.TB, p Position) string {
 func TestExtendFindsDamage(t *testing.T) {
 	sound := newMemory(t, 700)
 	for _, c := range []mutation{
-		{"body", flipBit(100, 42), DamageEntry, 100, ""},
-		{"last", flipBit(699, 42), DamageEntry, 699, ""},
-		{"last hash", flipTile(0, 2, 187), DamageTile, 699, "tile/0/002.p/188"},
-		{"level 1", flipTile(1, 0, 1), DamageTile, 256, "tile/1/000.p/2"},
-		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), DamageTile, 700, "tile/0/002.p/188"},
-		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), DamageChain, 100, ""},
-		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, DamageTruncated, 300, ""},
-		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, DamageRoot, 700, ""},
-		{"result", editBody(100, `"result":"claimed"`, `"result":"match"`), DamageCheck, 100, ""},
-		{"redacts what has no content", editBodyAndDigest(120, `[114,117]`, `[113,117]`), DamageRedaction, 120, ""},
+		{"body", flipBit(100, 42), DamageKindEntry, 100, ""},
+		{"last", flipBit(699, 42), DamageKindEntry, 699, ""},
+		{"last hash", flipTile(0, 2, 187), DamageKindTile, 699, "tile/0/002.p/188"},
+		{"level 1", flipTile(1, 0, 1), DamageKindTile, 256, "tile/1/000.p/2"},
+		{"edge longer than the head", setTile(0, 2, func(b []byte) []byte { return append(b, b[:32]...) }), DamageKindTile, 700, "tile/0/002.p/188"},
+		{"link changed with tree and signature", inOrder(flipBit(100, 3), seal), DamageKindChain, 100, ""},
+		{"one missing", func(_ *testing.T, m *memory) { m.entries[300] = nil }, DamageKindTruncation, 300, ""},
+		{"of another root", func(t *testing.T, m *memory) { m.sign(t, m.signer, proofs.Hash{}) }, DamageKindRoot, 700, ""},
+		{"result", editBody(100, `"result":"claimed"`, `"result":"match"`), DamageKindCheck, 100, ""},
+		{"redacts what has no content", editBodyAndDigest(120, `[114,117]`, `[113,117]`), DamageKindRedaction, 120, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := sound.clone()
 			c.change(t, m)
 			damage := newAuditor().walk(t, m).Damage
 			require.NotNil(t, damage)
-			require.Equal(t, []any{c.kind, c.seq, c.tile}, []any{damage.Kind, damage.Seq, damage.Tile}, "%v", damage)
+			require.Equal(t, []any{c.kind, c.seq, c.tile}, []any{damage.Kind, damage.Seq, damage.TilePath}, "%v", damage)
 		})
 	}
 }
@@ -127,16 +127,16 @@ func TestExtendComparesWithSeenCheckpoints(t *testing.T) {
 	}{
 		{"grown", 700, m, "", 0},
 		{"as it was", 700, beginning(t, m, 700), "", 0},
-		{"earlier", 700, beginning(t, m, 699), DamageRollback, 699},
-		{"much earlier", 700, beginning(t, m, 1), DamageRollback, 1},
-		{"other tree of that size", 700, other(301, 700), DamageFork, 301},
-		{"other last entry", 701, other(700, 701), DamageFork, 700},
-		{"grown after a fork", 700, other(301, 900), DamageFork, 301},
-		{"grown after a fork at a tile's end", 700, other(256, 900), DamageFork, 256},
-		{"grown after a fork at the first", 700, other(1, 900), DamageFork, 1},
+		{"earlier", 700, beginning(t, m, 699), DamageKindRollback, 699},
+		{"much earlier", 700, beginning(t, m, 1), DamageKindRollback, 1},
+		{"other tree of that size", 700, other(301, 700), DamageKindFork, 301},
+		{"other last entry", 701, other(700, 701), DamageKindFork, 700},
+		{"grown after a fork", 700, other(301, 900), DamageKindFork, 301},
+		{"grown after a fork at a tile's end", 700, other(256, 900), DamageKindFork, 256},
+		{"grown after a fork at the first", 700, other(1, 900), DamageKindFork, 1},
 		{"fork after what was seen", 700, other(701, 900), "", 0},
-		{"earlier, after a fork", 700, other(301, 650), DamageFork, 301},
-		{"earlier than the fork", 700, other(301, 301), DamageRollback, 301},
+		{"earlier, after a fork", 700, other(301, 650), DamageKindFork, 301},
+		{"earlier than the fork", 700, other(301, 301), DamageKindRollback, 301},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newAuditor()
@@ -162,7 +162,7 @@ func TestForkOfALargeLog(t *testing.T) {
 	editBody(40_000, `"actor":"lab"`, `"actor":"lob"`)(t, m)
 	damage := a.walk(t, m).Damage
 	require.NotNil(t, damage)
-	require.Equal(t, []any{DamageFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
+	require.Equal(t, []any{DamageKindFork, uint64(40_000)}, []any{damage.Kind, damage.Seq}, "%v", damage)
 }
 
 // The walk compares the log with checkpoints that other parties saw, whether or not earlier walks
@@ -186,8 +186,8 @@ func TestSeenByOthers(t *testing.T) {
 			{seenOf(m, 500), "", 0},
 			{seenOf(m, 700), "", 0},
 			{seenOf(fork, 301), "", 0},
-			{seenOf(fork, 302), DamageFork, 302},
-			{seenOf(newMemory(t, 800), 800), DamageRollback, 700},
+			{seenOf(fork, 302), DamageKindFork, 302},
+			{seenOf(newMemory(t, 800), 800), DamageKindRollback, 700},
 		} {
 			a := newAuditor()
 			if walked > 0 {
@@ -205,7 +205,7 @@ func TestSeenByOthers(t *testing.T) {
 	}
 	a := newAuditor()
 	a.seen = []SeenCheckpoint{{proofs.Checkpoint{Origin: "elsewhere.example", Size: 5}, "a witness"}}
-	require.Equal(t, DamageCheckpoint, a.walk(t, m).Damage.Kind)
+	require.Equal(t, DamageKindCheckpoint, a.walk(t, m).Damage.Kind)
 }
 
 // A walk checks each use of an idempotency key against the uses that earlier walks found. The order
@@ -215,12 +215,12 @@ func TestKeysAcrossWalks(t *testing.T) {
 	key := func(seq uint64) *proofs.Hash { k := testKey(seq); return &k }
 	claim := func(seq uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: key}))
+			m.add(testRecord(t, seq, "").AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: key}))
 		}
 	}
 	refuse := func(seq, first uint64, key *proofs.Hash) func(*memory) {
 		return func(m *memory) {
-			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: key}, record.RefusalKeyConflict, first))
+			m.add(testRecord(t, seq, "").AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: key}, record.RefusalKeyConflict, first))
 		}
 	}
 	for _, c := range []struct {
@@ -253,7 +253,7 @@ func TestKeysAcrossWalks(t *testing.T) {
 					continue
 				}
 				require.NotNil(t, damage)
-				require.Equal(t, []any{DamageKey, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
+				require.Equal(t, []any{DamageKindKey, c.seq}, []any{damage.Kind, damage.Seq}, "%v", damage)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestTimesInTheFuture(t *testing.T) {
 				continue
 			}
 			require.NotNil(t, report.Damage, text)
-			require.Equal(t, []any{DamageEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
+			require.Equal(t, []any{DamageKindEvent, uint64(19)}, []any{report.Damage.Kind, report.Damage.Seq})
 			require.Contains(t, report.Damage.Message, "this machine's clock shows 2026-01-03T00:00:00.000000Z")
 		}
 	}
@@ -56,7 +56,7 @@ func TestEmptyLogs(t *testing.T) {
 	m := newMemory(t, 0)
 	damage := newAuditor().walk(t, m).Damage
 	require.NotNil(t, damage)
-	require.Equal(t, DamageCheckpoint, damage.Kind)
+	require.Equal(t, DamageKindCheckpoint, damage.Kind)
 	require.Contains(t, damage.Message, "a log is never empty")
 }
 
@@ -80,7 +80,7 @@ func (s surplus) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, err
 // If the source yields an error of type *Damage after the last entry, the walk reports that damage.
 func TestEntriesAfterTheLast(t *testing.T) {
 	m := newMemory(t, 20)
-	wrong := &Damage{Kind: DamageEntry, Seq: 20, Message: "there are more than 20"}
+	wrong := &Damage{Kind: DamageKindEntry, Seq: 20, Message: "there are more than 20"}
 	report, _, err := ExtendWalk(t.Context(), surplus{published{m}, wrong}, optionsFor(m), ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
 	require.Equal(t, wrong, report.Damage)
@@ -91,14 +91,14 @@ func TestEntriesAfterTheLast(t *testing.T) {
 func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	register := func(id string) []byte {
-		v, err := record.ParseRegistration(id, []byte(`{}`))
+		v, err := record.ParseSourceRegistration(id, []byte(`{}`))
 		require.NoError(t, err)
-		return v.AppendBody(nil, e)
+		return v.AppendBodyPrefix(nil, e)
 	}
 	revoke := func(id string) []byte {
-		v, err := record.ParseRevocation(id, nil)
+		v, err := record.ParseSourceRevocation(id, nil)
 		require.NoError(t, err)
-		return v.AppendBody(nil, e)
+		return v.AppendBodyPrefix(nil, e)
 	}
 	for name, c := range map[string]struct {
 		events [][]byte
@@ -131,7 +131,7 @@ func TestSourcesAreRegisteredBeforeTheyAreRevoked(t *testing.T) {
 					continue
 				}
 				require.NotNil(t, damage)
-				require.Equal(t, []any{DamageEvent, c.wrong}, []any{damage.Kind, damage.Seq}, "%v", damage)
+				require.Equal(t, []any{DamageKindEvent, c.wrong}, []any{damage.Kind, damage.Seq}, "%v", damage)
 			}
 		})
 	}
@@ -144,23 +144,23 @@ func TestTalliesCoverTheWholeLog(t *testing.T) {
 	for i, state := range []string{"failed", "stale", "live", "quarantined", "live", "failed"} {
 		v, err := record.ParseStateChange(uint64(1+i%2), []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`, state)))
 		require.NoError(t, err)
-		m.add(v.AppendBody(nil, e))
+		m.add(v.AppendBodyPrefix(nil, e))
 		names = append(names, state)
 	}
-	r, err := ledgerLimits.Parse(record.KindPathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
+	r, err := ledgerLimits.ParseRecord(record.KindPathFingerprint, []byte(`{"run_id":"chosen","project":"p","route":[]}`))
 	require.NoError(t, err)
 	key := testKey(1)
-	m.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
+	m.add(r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: &key}))
 	names = append(names, "a key that was chosen")
 	m.head.Size = uint64(len(m.entries))
 	m.seal(t)
 	once := newAuditor()
 	require.Nil(t, once.walk(t, m).Damage)
 	tally := once.at.Tally
-	require.Equal(t, uint64(1), tally.ChosenKeys)
-	require.Equal(t, uint64(len(names)), tally.StatesAsOf)
-	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.MismatchedRecords, tally.Refusals, tally.Stateful, tally.LiveRecords(), tally.Failed, tally.Stale, tally.Quarantined})
-	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.FirstTime)
+	require.Equal(t, uint64(1), tally.ChosenKeyCount)
+	require.Equal(t, uint64(len(names)), tally.StatesAsOfSize)
+	require.Equal(t, []uint64{16, 5, 2, 11, 10, 1, 0, 0}, []uint64{tally.Records, tally.MismatchedRecords, tally.Refusals, tally.StatefulRecords, tally.LiveRecords(), tally.FailedRecords, tally.StaleRecords, tally.QuarantinedRecords})
+	require.Equal(t, "2026-01-02T03:04:05.000000Z", tally.FirstEventTime)
 	for _, sizes := range [][]int{{1}, {17}, {len(names) - 1}, {len(names) - 5, len(names) - 4, len(names) - 2}} {
 		a := newAuditor()
 		for _, size := range sizes {

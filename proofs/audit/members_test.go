@@ -31,27 +31,27 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	named := func(name string) { names = append(names, name) }
 	post := func(name string, kind record.Kind, text string) {
 		t.Helper()
-		r, err := ledgerLimits.Parse(kind, []byte(text))
+		r, err := ledgerLimits.ParseRecord(kind, []byte(text))
 		require.NoError(t, err, name)
 		e := e
 		if r.RunID != "" {
-			key := record.RunIdempotencyKey(kind, r.RunID)
-			e.KeyDigest = &key
+			key := record.RunIdempotencyKeyDigest(kind, r.RunID)
+			e.IdempotencyKeyDigest = &key
 		}
 		for _, c := range r.Contents {
 			m.contents[c.Digest] = slices.Clone(c.Bytes)
 			m.needs[c.Digest] = append(m.needs[c.Digest], uint64(len(m.entries)))
 		}
-		m.add(r.AppendBody(nil, e))
+		m.add(r.AppendBodyPrefix(nil, e))
 		named(name)
 	}
-	verb := func(name string, v *record.Verb, err error) {
+	action := func(name string, v *record.Action, err error) {
 		t.Helper()
 		require.NoError(t, err)
 		key := proofs.Hash(sha256.Sum256([]byte(name)))
 		e := e
-		e.KeyDigest = &key
-		m.add(v.AppendBody(nil, e))
+		e.IdempotencyKeyDigest = &key
+		m.add(v.AppendBodyPrefix(nil, e))
 		named(name)
 	}
 	hash := func(b byte) string { return strings.Repeat(string(b), 64) }
@@ -79,34 +79,34 @@ func everyKind(t testing.TB) (m *memory, names []string) {
 	post("path of another version", record.KindPathFingerprint, `{"project":"p","route":["Start"],"hash_version":"adr-005","content":"The quay.","content_fingerprint":"0123456789abcdef"}`)
 	post("path of claims", record.KindPathFingerprint, `{"project":"p","route":["Start"],"path_id":"0123456789abcdef","raw_content_fingerprint":"00000000"}`)
 	v, err := record.ParseStateChange(1, []byte(`{"state":"stale","reason":"r","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
-	verb("state", v, err)
+	action("state", v, err)
 	hashes := bodyOf(t, m.entries[path]).Member("record").Member("hashes")
 	validation, err := record.ParseValidationRequest([]byte(`{"validated":true,"reason":"r","build":"1","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
-	verb("validation", validation.VerbFor(record.CurrentPath{Project: "p", PathID: string(hashes.Member("path_id").Text()),
+	action("validation", validation.ActionFor(record.LatestPathRecord{Project: "p", PathID: string(hashes.Member("path_id").Text()),
 		ContentFingerprint: string(hashes.Member("content_fingerprint").Text()), RecordSeq: path}), nil)
 	v, err = record.ParseNote(2, []byte(`{"topic":"review","text":"t","original_actor":"ana","timestamp":"2026-01-02T03:04:05Z"}`))
-	verb("note", v, err)
-	v, err = record.ParseRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
-	verb("registration", v, err)
-	v, err = record.ParseRevocation("x", []byte(`{"reason":"r"}`))
-	verb("revocation", v, err)
+	action("note", v, err)
+	v, err = record.ParseSourceRegistration("x", []byte(`{"chunk_hashes":["sha256:`+hash('a')+`","sha256:`+hash('b')+`"],"title":"t","reason":"r"}`))
+	action("registration", v, err)
+	v, err = record.ParseSourceRevocation("x", []byte(`{"reason":"r"}`))
+	action("revocation", v, err)
 	list := new(seqs.List)
 	for _, seq := range []uint64{1, 2, 5} {
-		list.Add(seq)
+		list.Append(seq)
 	}
-	verb("redaction", record.NewRedaction("r", list), nil)
-	refused, err := ledgerLimits.Parse(record.KindIPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
+	action("redaction", record.NewRedaction("r", list), nil)
+	refused, err := ledgerLimits.ParseRecord(record.KindIPCRecord, []byte(`{"run_id":"ipc","input_hash":"`+hash('a')+`","output":"Ana.","output_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`))
 	require.NoError(t, err)
 	m.add(refused.AppendRefusal(nil, e, record.RefusalMismatch, 0))
 	named("refusal of a mismatch")
-	key := record.RunIdempotencyKey(record.KindIPCRecord, "ipc")
-	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}, record.RefusalKeyConflict, 1))
+	key := record.RunIdempotencyKeyDigest(record.KindIPCRecord, "ipc")
+	m.add(refused.AppendRefusal(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: &key}, record.RefusalKeyConflict, 1))
 	named("refusal for a key")
 	first, second := m.signer, testSigner(t, testOrigin, 2)
-	m.changeKey(t, proofs.KeyIntroduced, first, second)
+	m.changeKey(t, proofs.KeyStepIntroduced, first, second)
 	named("rotation")
-	m.changeKey(t, proofs.KeyRetired, first, second)
+	m.changeKey(t, proofs.KeyStepRetired, first, second)
 	named("retirement")
 	m.signer = second
 	post("last", record.KindIPCRecord, `{"input_hash":"`+hash('a')+`","model":"m","temperature":1,"max_tokens":16}`)
@@ -312,12 +312,12 @@ func canonicalJSON(t testing.TB, v any) []byte {
 	require.NoError(t, err)
 	var d pyjson.Document
 	require.NoError(t, d.Parse(text))
-	return d.Root().AppendCanonical(nil, pyjson.Compact)
+	return d.Root().AppendCanonical(nil, pyjson.CompactForm)
 }
 
-// redigest returns body with the digest of a verb recomputed to match the altered event, as a
+// redigest returns body with the digest of an action recomputed to match the altered event, as a
 // dishonest server would do. It leaves the body unchanged if the digest itself was altered or the
-// event is not a verb.
+// event is not an action.
 func redigest(t testing.TB, body []byte, pointer string) []byte {
 	t.Helper()
 	var d pyjson.Document
@@ -363,16 +363,16 @@ func (m *memory) rebuild(t testing.TB, seq int, body []byte) error {
 	}
 	if created := new(event.Body); string(root.Member("kind").Text()) == string(record.KindLedgerCreated) {
 		created.Decode(root)
-		if _, err := ReadMemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
+		if _, err := ReadPayloadMemberSecret(created, func() ([]byte, error) { return m.secret, nil }); err != nil {
 			return err
 		}
 	}
 	d := new(Rebuilder)
-	d.MemberSecret = testSecret
+	d.PayloadMemberSecret = testSecret
 	if err := d.Check(uint64(seq), body, func(_ string, digest proofs.Hash) ([]byte, error) { return m.contents[digest], nil }); err != nil {
 		return err
 	}
-	if record.Kind(root.Member("kind").Text()).IsRecord() && d.Confirmed+d.Unconfirmable == 0 {
+	if record.Kind(root.Member("kind").Text()).IsRecord() && d.ConfirmedRecords+d.UnconfirmableRecords == 0 {
 		t.Errorf("the rebuilt record does not have the digest in the event: %s", body)
 	}
 	return nil

@@ -51,7 +51,7 @@ type memory struct {
 // ledgerLimits use it.
 var (
 	testSecret   = members.NewSecret()
-	ledgerLimits = record.DefaultLimits().WithMemberSecret(testSecret)
+	ledgerLimits = record.DefaultLimits().WithPayloadMemberSecret(testSecret)
 )
 
 func testSigner(t testing.TB, origin string, number byte) *proofs.Signer {
@@ -81,19 +81,19 @@ func newMemory(t testing.TB, size int) *memory {
 		case seq%60 == 0:
 			m.redact(seq, seq-6, seq-3)
 			list := new(seqs.List)
-			list.Add(seq - 6)
-			list.Add(seq - 3)
-			m.add(record.NewRedaction("r", list).AppendBody(nil, e))
+			list.Append(seq - 6)
+			list.Append(seq - 3)
+			m.add(record.NewRedaction("r", list).AppendBodyPrefix(nil, e))
 		case seq%3 == 0:
 			m.post(t, e, seq, fmt.Sprintf(`"system_prompt":%q,"output":"output %d"`, systemPrompt, seq))
 		case seq%5 == 0:
 			holder = seq
 			key := testKey(seq)
-			e.KeyDigest = &key
+			e.IdempotencyKeyDigest = &key
 			m.post(t, e, seq, "")
 		case seq%7 == 0 && holder > 0:
 			key := testKey(holder)
-			e.KeyDigest = &key
+			e.IdempotencyKeyDigest = &key
 			r := testRecord(t, seq, "")
 			m.add(r.AppendRefusal(nil, e, record.RefusalKeyConflict, holder))
 		default:
@@ -112,7 +112,7 @@ func testRecord(t testing.TB, seq uint64, members string) *record.Record {
 	if members != "" {
 		members = "," + members
 	}
-	r, err := ledgerLimits.Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
+	r, err := ledgerLimits.ParseRecord(record.KindIPCRecord, fmt.Appendf(nil, `{"input_hash":"%x","model":"m","temperature":0.5,"max_tokens":16,"seed":%d%s}`, testKey(seq), seq, members))
 	require.NoError(t, err)
 	return r
 }
@@ -125,10 +125,10 @@ func (m *memory) post(t testing.TB, e record.EventContext, seq uint64, members s
 		m.contents[c.Digest] = slices.Clone(c.Bytes)
 		m.needs[c.Digest] = append(m.needs[c.Digest], seq)
 	}
-	if e.KeyDigest != nil {
-		m.keys[*e.KeyDigest] = Claim{Seq: seq, RecordDigest: record.DigestWithKind(r.Kind, r.Digest)}
+	if e.IdempotencyKeyDigest != nil {
+		m.keys[*e.IdempotencyKeyDigest] = Claim{Seq: seq, RecordDigest: record.DigestWithKind(r.Kind, r.Digest)}
 	}
-	m.add(r.AppendBody(nil, e))
+	m.add(r.AppendBodyPrefix(nil, e))
 }
 
 func testKey(seq uint64) proofs.Hash {
@@ -158,7 +158,7 @@ func (m *memory) add(body []byte) {
 	body = record.AppendBodySuffix(body, seq, at)
 	m.entries = append(m.entries, proofs.AppendEntry(nil, m.head.Tip, body))
 	m.head.Tip = proofs.EventHash(m.head.Tip, body)
-	m.head.Time = at.UnixMicro()
+	m.head.TimeMicros = at.UnixMicro()
 }
 
 // seal rebuilds the tiles from the entries and signs the checkpoint.
@@ -262,17 +262,17 @@ func (m *memory) Content(ctx context.Context, digest proofs.Hash) ([]byte, error
 	}
 	content, ok := m.contents[digest]
 	if !ok {
-		return nil, fmt.Errorf("content: %w", ErrAbsent)
+		return nil, fmt.Errorf("content: %w", ErrNotFound)
 	}
 	return content, nil
 }
 
-func (m *memory) MemberSecret(ctx context.Context) ([]byte, error) {
+func (m *memory) PayloadMemberSecret(ctx context.Context) ([]byte, error) {
 	if err := m.ask(ctx, "member secret"); err != nil {
 		return nil, err
 	}
 	if m.secret == nil {
-		return nil, fmt.Errorf("member secret: %w", ErrAbsent)
+		return nil, fmt.Errorf("member secret: %w", ErrNotFound)
 	}
 	return m.secret, nil
 }
@@ -282,7 +282,7 @@ func (m *memory) FirstReference(ctx context.Context, digest proofs.Hash) (uint64
 		return 0, err
 	}
 	if len(m.needs[digest]) == 0 {
-		return 0, fmt.Errorf("need: %w", ErrAbsent)
+		return 0, fmt.Errorf("need: %w", ErrNotFound)
 	}
 	return m.needs[digest][0], nil
 }
@@ -302,18 +302,18 @@ func (m *memory) Redactions(ctx context.Context) iter.Seq2[Redaction, error] {
 	}
 }
 
-func (m *memory) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+func (m *memory) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
 	if err := m.ask(ctx, "redaction"); err != nil {
 		return 0, err
 	}
 	by, ok := m.redacted[seq]
 	if !ok {
-		return 0, fmt.Errorf("redaction: %w", ErrAbsent)
+		return 0, fmt.Errorf("redaction: %w", ErrNotFound)
 	}
 	return by, nil
 }
 
-func (m *memory) Key(ctx context.Context, key proofs.Hash) (Claim, error) {
+func (m *memory) KeyClaim(ctx context.Context, key proofs.Hash) (Claim, error) {
 	if err := m.ask(ctx, "key"); err != nil {
 		return Claim{}, err
 	}

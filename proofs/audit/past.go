@@ -16,18 +16,18 @@ import (
 // event's kind, and the high four bits are flags.
 type EventFlags uint8
 
-// These are the flags in an EventFlags. A walk does not set FlagServed and FlagGone; callers of
-// ExtendWalk do.
+// These are the flags in an EventFlags. A walk does not set FlagContentServed and FlagContentGone;
+// callers of ExtendWalk do.
 const (
-	hasContent   EventFlags = 1 << (4 + iota) // the event's record names content
-	FlagRedacted                              // a later event redacts its content
-	FlagServed                                // the server returned the content when it was requested
-	FlagGone                                  // the server reported the content as erased when it was requested
+	hasContent        EventFlags = 1 << (4 + iota) // the event's record names content
+	FlagRedacted                                   // a later event redacts its content
+	FlagContentServed                              // the server returned the content when it was requested
+	FlagContentGone                                // the server reported the content as erased when it was requested
 
 	// MutableFlags is the set of flags that History.OrFlags can set after an event was appended. A
 	// walk reads only flags that were set after it began, so a History can discard them after the
 	// walk.
-	MutableFlags = FlagRedacted | FlagServed | FlagGone
+	MutableFlags = FlagRedacted | FlagContentServed | FlagContentGone
 )
 
 // eventFlagsOf returns the EventFlags of an event. The kind of the event must be known.
@@ -73,8 +73,8 @@ const (
 // KeyUse is one event's use of an idempotency key, a source, or a record's state.
 type KeyUse struct {
 	Key           proofs.Hash
-	Digest        proofs.Hash // digest of the record or verb; zero for a source; see KeyUseStateChange
-	Kind          record.Kind // kind of the record or verb
+	Digest        proofs.Hash // digest of the record or action; zero for a source; see KeyUseStateChange
+	Kind          record.Kind // kind of the record or action
 	Seq           uint64      // seq of the event
 	Role          KeyUseRole
 	ReferencedSeq uint64 // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
@@ -103,14 +103,14 @@ type History interface {
 	KeyUses() iter.Seq2[[]KeyUse, error]
 	// StoreTile stores a hash tile. A partial tile may be stored again after it has grown.
 	// StoreTile does not retain the slice of hashes.
-	StoreTile(proofs.TileData) error
+	StoreTile(proofs.Tile) error
 	// Tile returns the hashes that StoreTile last stored for a tile.
 	Tile(level uint8, index uint64) ([]byte, error)
 }
 
-// GroupByKey groups uses by key and yields the uses of one key at a time, in log order. Each slice
-// is valid until the next step of the iteration.
-func GroupByKey(uses []KeyUse) iter.Seq[[]KeyUse] {
+// GroupKeyUses groups uses by key and yields the uses of one key at a time, in log order. Each
+// slice is valid until the next step of the iteration.
+func GroupKeyUses(uses []KeyUse) iter.Seq[[]KeyUse] {
 	type place struct {
 		key uint64 // the first eight bytes of the key
 		at  int

@@ -54,7 +54,7 @@ func (r *memoryHistory) AddKeyUse(u KeyUse) error {
 // KeyUses implements History.
 func (r *memoryHistory) KeyUses() iter.Seq2[[]KeyUse, error] {
 	return func(yield func([]KeyUse, error) bool) {
-		for uses := range GroupByKey(r.uses) {
+		for uses := range GroupKeyUses(r.uses) {
 			if !yield(uses, nil) {
 				return
 			}
@@ -63,7 +63,7 @@ func (r *memoryHistory) KeyUses() iter.Seq2[[]KeyUse, error] {
 }
 
 // StoreTile implements History.
-func (r *memoryHistory) StoreTile(t proofs.TileData) error {
+func (r *memoryHistory) StoreTile(t proofs.Tile) error {
 	r.tiles[place{t.Level, t.Index}] = slices.Clone(t.Hashes)
 	return nil
 }

@@ -21,13 +21,13 @@ func TestWrongPayloadMembers(t *testing.T) {
 	const other = `"00112233445566778899aabbccddeeff"`
 	sound := newMemory(t, 20)
 	sound.post(t, record.EventContext{Actor: "lab", Ledger: "default"}, 20, "")
-	r, err := ledgerLimits.Parse(record.KindIPCRecord, []byte(`{"payload":{"a":1,"b/c":{"d":[1.50]},"seed":7},"model":"m"}`))
+	r, err := ledgerLimits.ParseRecord(record.KindIPCRecord, []byte(`{"payload":{"a":1,"b/c":{"d":[1.50]},"seed":7},"model":"m"}`))
 	require.NoError(t, err)
 	for _, c := range r.Contents {
 		sound.contents[c.Digest] = slices.Clone(c.Bytes)
 		sound.needs[c.Digest] = append(sound.needs[c.Digest], 21)
 	}
-	sound.add(r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"}))
+	sound.add(r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default"}))
 	sound.head.Size = uint64(len(sound.entries))
 	sound.seal(t)
 	require.Nil(t, walked(t, sound).Damage)
@@ -61,7 +61,7 @@ func TestWrongPayloadMembers(t *testing.T) {
 		{"another commitment", editBody(0, commitment, strings.Repeat("0", 64)), `content: "member_secret", at entry 0: altered: the secret's hash is`, false},
 		{"a commitment of another form", editBody(0, commitment, "00"), `event: at entry 0: the event's member_secret_hash is`, true},
 		{"another secret", func(_ *testing.T, m *memory) { m.secret = bytes.Repeat([]byte{1}, 32) }, `content: "member_secret", at entry 0: altered: the secret's hash is`, false},
-		{"a short secret", func(_ *testing.T, m *memory) { m.secret = []byte{1} }, `content: "member_secret", at entry 0: altered: the secret of payload members has 1 bytes`, false},
+		{"a short secret", func(_ *testing.T, m *memory) { m.secret = []byte{1} }, `content: "member_secret", at entry 0: altered: the payload-member secret has 1 bytes`, false},
 		{"no secret", func(_ *testing.T, m *memory) { m.secret = nil }, `content: "member_secret", at entry 0: missing`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -28,9 +28,9 @@ func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 		case err != nil:
 			return err
 		case !redacted:
-			return damaged(DamageRedaction, seq, "the event redacts record %d, which is not redacted in storage", s)
+			return damaged(DamageKindRedaction, seq, "the event redacts record %d, which is not redacted in storage", s)
 		case by > seq:
-			return damaged(DamageRedaction, seq, "the event redacts record %d, but storage attributes the redaction to the later event %d", s, by)
+			return damaged(DamageKindRedaction, seq, "the event redacts record %d, but storage attributes the redaction to the later event %d", s, by)
 		}
 	}
 	return nil
@@ -39,12 +39,12 @@ func (c *redactionCheck) checkList(seq uint64, list *seqs.List) error {
 // redactedBy returns the event that redacted the record at seq, according to storage. redacted is
 // false if storage has no redaction of the record.
 func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err error) {
-	by, err = c.stored.Redaction(c.ctx, seq)
+	by, err = c.stored.RedactingSeq(c.ctx, seq)
 	switch {
-	case errors.Is(err, ErrAbsent):
+	case errors.Is(err, ErrNotFound):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, readDamage(err, damaged(DamageRedaction, seq, "checking whether the record is redacted: %v", err))
+		return 0, false, readDamage(err, damaged(DamageKindRedaction, seq, "checking whether the record is redacted: %v", err))
 	}
 	return by, true, nil
 }
@@ -53,18 +53,18 @@ func (c *redactionCheck) redactedBy(seq uint64) (by uint64, redacted bool, err e
 // the event that redacted the record. That event must come after the record and list it.
 func (c *redactionCheck) checkPair(seq, by uint64) error {
 	if by <= seq {
-		return damaged(DamageRedaction, seq, "storage says that event %d redacts this record, but that event does not come after the record", by)
+		return damaged(DamageKindRedaction, seq, "storage says that event %d redacts this record, but that event does not come after the record", by)
 	}
 	if by >= c.head.Size {
 		now, err := c.sizeNow()
 		if err == nil && by >= now { // if by < now, the log has grown in the meantime
-			err = damaged(DamageRedaction, seq, "storage says that event %d redacts this record, but the head has only %d events", by, now)
+			err = damaged(DamageKindRedaction, seq, "storage says that event %d redacts this record, but the head has only %d events", by, now)
 		}
 		return err
 	}
 	list, known, err := c.listOf(by)
 	if err == nil && known && (list == nil || !list.Has(seq)) {
-		err = damaged(DamageRedaction, seq, "storage says that event %d redacts this record, but that event does not list the record", by)
+		err = damaged(DamageKindRedaction, seq, "storage says that event %d redacts this record, but that event does not list the record", by)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (c *redactionCheck) checkPair(seq, by uint64) error {
 func (c *redactionCheck) finish() error {
 	for r, err := range c.stored.Redactions(c.ctx) {
 		if err != nil {
-			return readDamage(err, damaged(DamageRedaction, c.head.Size, "cannot list the redactions: %v", err))
+			return readDamage(err, damaged(DamageKindRedaction, c.head.Size, "cannot list the redactions: %v", err))
 		}
 		if r.RecordSeq < c.head.Size && r.RedactedBy < c.head.Size {
 			continue

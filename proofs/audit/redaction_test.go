@@ -37,53 +37,53 @@ func TestDamagedRedactions(t *testing.T) {
 		return func(_ *testing.T, m *memory) { delete(m.redacted, seq) }
 	}
 	testDamage(t, 300, []mutation{
-		{"erased without a redaction", lost(114), DamageContent, 114, ""},
+		{"erased without a redaction", lost(114), DamageKindContent, 114, ""},
 		{"no row, content there", inOrder(lost(114), restored(114, 114), func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = append(slices.Clone(m.needs[shared]), 114)
-		}), DamageRedaction, 120, ""},
-		{"no event", setRedacted(99, 290), DamageRedaction, 99, ""},
-		{"another event", setRedacted(114, 180), DamageRedaction, 114, ""},
-		{"event of another list", setRedacted(111, 120), DamageRedaction, 111, ""},
-		{"an earlier event", setRedacted(114, 60), DamageRedaction, 114, ""},
-		{"itself", setRedacted(114, 114), DamageRedaction, 114, ""},
-		{"beyond the head", setRedacted(114, 300), DamageRedaction, 114, ""},
-		{"far beyond the head", setRedacted(114, 1<<63), DamageRedaction, 114, ""},
-		{"of what has no content", setRedacted(100, 290), DamageRedaction, 100, ""},
+		}), DamageKindRedaction, 120, ""},
+		{"no event", setRedacted(99, 290), DamageKindRedaction, 99, ""},
+		{"another event", setRedacted(114, 180), DamageKindRedaction, 114, ""},
+		{"event of another list", setRedacted(111, 120), DamageKindRedaction, 111, ""},
+		{"an earlier event", setRedacted(114, 60), DamageKindRedaction, 114, ""},
+		{"itself", setRedacted(114, 114), DamageKindRedaction, 114, ""},
+		{"beyond the head", setRedacted(114, 300), DamageKindRedaction, 114, ""},
+		{"far beyond the head", setRedacted(114, 1<<63), DamageKindRedaction, 114, ""},
+		{"of what has no content", setRedacted(100, 290), DamageKindRedaction, 100, ""},
 		{"not the first", func(t *testing.T, m *memory) {
 			editBodyAndDigest(180, `[174,177]`, `[114,177]`)(t, m)
 			m.redacted[114] = 180
 			delete(m.redacted, 174)
 			restored(174, 174)(t, m)
-		}, DamageRedaction, 120, ""},
-		{"not erased", restored(114, 0), DamageContent, 114, ""},
-		{"kept for the redacted", restored(114, 114), DamageContent, 114, ""},
-		{"kept for another that is redacted", restored(114, 117), DamageContent, 114, ""},
-		{"kept for one that does not name it", restored(114, 3), DamageContent, 114, ""},
-		{"kept for one that is not there", restored(114, 1000), DamageContent, 114, ""},
-		{"kept for no record", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, DamageContent, 99, ""},
+		}, DamageKindRedaction, 120, ""},
+		{"not erased", restored(114, 0), DamageKindContent, 114, ""},
+		{"kept for the redacted", restored(114, 114), DamageKindContent, 114, ""},
+		{"kept for another that is redacted", restored(114, 117), DamageKindContent, 114, ""},
+		{"kept for one that does not name it", restored(114, 3), DamageKindContent, 114, ""},
+		{"kept for one that is not there", restored(114, 1000), DamageKindContent, 114, ""},
+		{"kept for no record", func(_ *testing.T, m *memory) { delete(m.needs, outputOf(99)) }, DamageKindContent, 99, ""},
 		{"kept for later records only", func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = m.needs[shared][1:]
-		}, DamageContent, 3, ""},
+		}, DamageKindContent, 3, ""},
 		{"not kept for one in between", func(_ *testing.T, m *memory) {
 			shared := sha256.Sum256([]byte(systemPrompt))
 			m.needs[shared] = slices.DeleteFunc(slices.Clone(m.needs[shared]), func(s uint64) bool { return s == 99 })
-		}, DamageContent, 99, ""},
-		{"of a record to come", setRedacted(300, 5), DamageRedaction, 300, ""},
-		{"of a record far beyond the head", setRedacted(1<<63, 1<<63+1), DamageRedaction, 1 << 63, ""},
+		}, DamageKindContent, 99, ""},
+		{"of a record to come", setRedacted(300, 5), DamageKindRedaction, 300, ""},
+		{"of a record far beyond the head", setRedacted(1<<63, 1<<63+1), DamageKindRedaction, 1 << 63, ""},
 		{"missing, but needed", func(_ *testing.T, m *memory) {
 			delete(m.contents, sha256.Sum256([]byte(systemPrompt)))
-		}, DamageContent, 3, ""},
-		{"list not canonical", editBodyAndDigest(120, `[114,117]`, `[117,114]`), DamageEvent, 120, ""},
-		{"list of another type", editBodyAndDigest(120, `[114,117]`, `"114"`), DamageEvent, 120, ""},
-		{"list without end", editBodyAndDigest(120, `[114,117]`, `[[0,18446744073709551615]]`), DamageEvent, 120, ""},
-		{"list of what follows", editBodyAndDigest(120, `[114,117]`, `[114,117,121]`), DamageEvent, 120, ""},
-		{"list of itself", editBodyAndDigest(120, `[114,117]`, `[114,117,120]`), DamageEvent, 120, ""},
+		}, DamageKindContent, 3, ""},
+		{"list not canonical", editBodyAndDigest(120, `[114,117]`, `[117,114]`), DamageKindEvent, 120, ""},
+		{"list of another type", editBodyAndDigest(120, `[114,117]`, `"114"`), DamageKindEvent, 120, ""},
+		{"list without end", editBodyAndDigest(120, `[114,117]`, `[[0,18446744073709551615]]`), DamageKindEvent, 120, ""},
+		{"list of what follows", editBodyAndDigest(120, `[114,117]`, `[114,117,121]`), DamageKindEvent, 120, ""},
+		{"list of itself", editBodyAndDigest(120, `[114,117]`, `[114,117,120]`), DamageKindEvent, 120, ""},
 		// Damage in an event that was read out of order is still reported at that event.
-		{"changed redaction", flipBit(120, 100), DamageEntry, 120, ""},
-		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, DamageEntry, 120, ""},
-		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, DamageTruncated, 120, ""},
+		{"changed redaction", flipBit(120, 100), DamageKindEntry, 120, ""},
+		{"shortened redaction", func(_ *testing.T, m *memory) { m.entries[120] = m.entries[120][:60] }, DamageKindEntry, 120, ""},
+		{"missing redaction", func(_ *testing.T, m *memory) { m.entries[120] = nil }, DamageKindTruncation, 120, ""},
 	})
 }
 
@@ -104,8 +104,8 @@ func TestSharedContentOfRedactedRecords(t *testing.T) {
 		delete(m.contents, own)
 		restored(114, other)(t, m)
 		r := testRecord(t, other, fmt.Sprintf(`"system_prompt":%q,"output":"output 114"`, systemPrompt))
-		body := r.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default"})
-		m = m.altered(t, int(other), record.AppendBodySuffixFormatted(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
+		body := r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default"})
+		m = m.altered(t, int(other), record.AppendBodySuffixTimeText(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
 		require.Nil(t, walked(t, m).Damage)
 	}
 }
@@ -126,7 +126,7 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	}
 	report := walked(t, grown)
 	require.Nil(t, report.Damage)
-	require.Equal(t, uint64(2*2+2*2), report.RedactedContents)
+	require.Equal(t, uint64(2*2+2*2), report.RedactedContentCount)
 }
 
 // A walk finds no damage in a log that has more redactions than the walk keeps in memory
@@ -138,6 +138,6 @@ func TestRedactionListsAreBounded(t *testing.T) {
 	report, err := w.run()
 	require.NoError(t, err)
 	require.Nil(t, report.Damage)
-	require.Equal(t, uint64(2*2*2*maxLists), report.RedactedContents)
+	require.Equal(t, uint64(2*2*2*maxLists), report.RedactedContentCount)
 	require.LessOrEqual(t, len(w.content.redactions.lists), maxLists)
 }

@@ -14,7 +14,7 @@ import (
 // these checks but rejects malformed names.
 func TestRefusalsOfRunDAGs(t *testing.T) {
 	zeros, ones := strings.Repeat("0", 64), strings.Repeat("1", 64)
-	r, err := ledgerLimits.Parse(record.KindRunDAG, []byte(`{"question":"Who?","dag":{"root":"`+ones+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"render","hash":"`+zeros+`"}]},`+
+	r, err := ledgerLimits.ParseRecord(record.KindRunDAG, []byte(`{"question":"Who?","dag":{"root":"`+ones+`","nodes":[{"stage":"question","hash":"`+zeros+`"},{"stage":"render","hash":"`+zeros+`"}]},`+
 		`"answer_text":"Ana.","evidence":[{"chunk_root":"`+zeros+`","start":0,"end":9},{"chunk_root":"`+zeros+`","start":0,"end":4,"evidence_id":"E00000000","span":"Ana.","text_hash":"`+ones+`"}]}`))
 	require.NoError(t, err)
 	var failed []string

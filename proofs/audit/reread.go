@@ -34,14 +34,14 @@ func entryAgain(ctx context.Context, log PublishedLog, seq uint64, leaf proofs.H
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			return nil, readDamage(err, damaged(DamageTruncated, seq, "the entry was read before, but cannot be read again: %v", err))
+			return nil, readDamage(err, damaged(DamageKindTruncation, seq, "the entry was read before, but cannot be read again: %v", err))
 		}
 		if got := proofs.LeafHash(entry); got != leaf {
-			return nil, damaged(DamageEntry, seq, "the entry's leaf hash is %x, but was %x when it was first read", got, leaf)
+			return nil, damaged(DamageKindEntry, seq, "the entry's leaf hash is %x, but was %x when it was first read", got, leaf)
 		}
 		return bytes.Clone(entry), nil
 	}
-	return nil, damaged(DamageTruncated, seq, "the entry was read before, but is now missing")
+	return nil, damaged(DamageKindTruncation, seq, "the entry was read before, but is now missing")
 }
 
 // rereader reads events in any order, independently of the walk. An event is valid until the next
@@ -91,5 +91,5 @@ func (r *rereader) entry(seq uint64) ([]byte, error) {
 	for entry, err := range r.source.Entries(r.ctx, seq) {
 		return bytes.Clone(entry), err
 	}
-	return nil, fmt.Errorf("reading entry %d: %w", seq, ErrAbsent)
+	return nil, fmt.Errorf("reading entry %d: %w", seq, ErrNotFound)
 }

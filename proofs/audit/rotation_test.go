@@ -14,9 +14,9 @@ import (
 func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *proofs.Signer) {
 	t.Helper()
 	var handover []byte
-	if step == proofs.KeyIntroduced {
+	if step == proofs.KeyStepIntroduced {
 		var err error
-		handover, err = proofs.NewHandover(previous, next)
+		handover, err = proofs.SignHandover(previous, next)
 		require.NoError(t, err)
 	}
 	v := record.NewKeyRotation(string(step), previous.Verifier().String(), next.Verifier().String(), handover)
@@ -27,9 +27,9 @@ func (m *memory) changeKey(t testing.TB, step proofs.KeyStep, previous, next *pr
 			changes++
 		}
 	}
-	key := record.RotationIdempotencyKey(changes)
+	key := record.RotationIdempotencyKeyDigest(changes)
 	m.keys[key] = Claim{Seq: seq, RecordDigest: record.DigestWithKind(v.Kind, v.Digest)}
-	m.add(v.AppendBody(nil, record.EventContext{Actor: "lab", Ledger: "default", KeyDigest: &key}))
+	m.add(v.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default", IdempotencyKeyDigest: &key}))
 	m.head.Size = seq + 1
 	m.seal(t)
 }
@@ -50,7 +50,7 @@ func TestKeysChange(t *testing.T) {
 	a := newAuditor()
 	require.Nil(t, a.walk(t, m).Damage)
 
-	m.changeKey(t, proofs.KeyIntroduced, first, second)
+	m.changeKey(t, proofs.KeyStepIntroduced, first, second)
 	m.signedBy(t, second, first)
 	require.Nil(t, walked(t, m).Damage)
 	both := []*proofs.Verifier{second.Verifier(), first.Verifier()}
@@ -77,42 +77,42 @@ func TestKeysChange(t *testing.T) {
 	check(m, both, "", 0)
 	for _, signer := range []*proofs.Signer{first, second} { // during the overlap, both keys must sign
 		introduced.signedBy(t, signer)
-		check(introduced, both, DamageSignature, introduced.head.Size)
+		check(introduced, both, DamageKindSignature, introduced.head.Size)
 	}
 
-	m.changeKey(t, proofs.KeyRetired, first, second)
+	m.changeKey(t, proofs.KeyStepRetired, first, second)
 	retired := m.head.Size
 	m.signedBy(t, second)
 	check(m, both, "", 0)
 	check(m, both[:1], "", 0)
 	old := m.clone()
 	old.signedBy(t, first)
-	check(old, both, DamageSignature, retired)
+	check(old, both, DamageKindSignature, retired)
 
 	again := m.clone()
-	again.changeKey(t, proofs.KeyIntroduced, second, first)
+	again.changeKey(t, proofs.KeyStepIntroduced, second, first)
 	again.signedBy(t, second)
-	check(again, both, DamageEvent, retired)
+	check(again, both, DamageKindEvent, retired)
 
 	// If only the second key is trusted, a signature by the first key alone does not suffice, even
 	// though the log contains the event in which the first key names the second.
 	thief := introduced.clone()
 	thief.signedBy(t, first)
-	check(thief, both[:1], DamageSignature, thief.head.Size)
+	check(thief, both[:1], DamageKindSignature, thief.head.Size)
 	before := newMemory(t, 300)
 	before.signedBy(t, first)
-	check(before, both[:1], DamageSignature, before.head.Size)
+	check(before, both[:1], DamageKindSignature, before.head.Size)
 	given := Options{Verifiers: both[:1], Successors: both}
 	report, _, err := ExtendWalk(t.Context(), published{before}, given, ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
-	require.Equal(t, DamageEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
+	require.Equal(t, DamageKindEvent, report.Damage.Kind, "a trusted key must be one of the log's keys")
 	report, _, err = ExtendWalk(t.Context(), published{thief}, given, ExtendOptions{History: newMemoryHistory()})
 	require.NoError(t, err)
-	require.Equal(t, DamageSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
+	require.Equal(t, DamageKindSignature, report.Damage.Kind, "a signature by a key older than the trusted one does not suffice")
 	stranger := m.clone()
-	stranger.changeKey(t, proofs.KeyIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
+	stranger.changeKey(t, proofs.KeyStepIntroduced, testSigner(t, testOrigin, 3), testSigner(t, testOrigin, 4))
 	stranger.signedBy(t, second)
-	check(stranger, both, DamageEvent, retired)
+	check(stranger, both, DamageKindEvent, retired)
 }
 
 // WalkLog reports damage if no event introduces the trusted key, even if that key signs the checkpoint.
@@ -123,5 +123,5 @@ func TestTrustedKeyWithoutAnEvent(t *testing.T) {
 	report, err := WalkLog(t.Context(), m, Options{Verifiers: []*proofs.Verifier{other.Verifier()}})
 	require.NoError(t, err)
 	require.NotNil(t, report.Damage)
-	require.Equal(t, []any{DamageEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})
+	require.Equal(t, []any{DamageKindEvent, uint64(0)}, []any{report.Damage.Kind, report.Damage.Seq})
 }

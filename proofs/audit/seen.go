@@ -22,7 +22,7 @@ func (c *seenCheck) checkBefore() error {
 	now := c.checkpoint
 	for _, s := range c.checkpoints {
 		if s.Origin != now.Origin {
-			return damaged(DamageCheckpoint, now.Size, "the checkpoint's origin is %.100q, but %s saw the origin %.100q", now.Origin, s.SeenBy, s.Origin)
+			return damaged(DamageKindCheckpoint, now.Size, "the checkpoint's origin is %.100q, but %s saw the origin %.100q", now.Origin, s.SeenBy, s.Origin)
 		}
 		if s.Size == now.Size && s.Root != now.Root {
 			return c.forked(now.Size, s.SeenBy, s.Root, now.Root)
@@ -33,11 +33,11 @@ func (c *seenCheck) checkBefore() error {
 	}
 	for _, s := range c.checkpoints {
 		if s.Size > now.Size {
-			return damaged(DamageRollback, now.Size, "the log has only %d entries, but %s saw %d", now.Size, s.SeenBy, s.Size)
+			return damaged(DamageKindRollback, now.Size, "the log has only %d entries, but %s saw %d", now.Size, s.SeenBy, s.Size)
 		}
 	}
 	if walked := c.size(); walked > now.Size {
-		return damaged(DamageRollback, now.Size, "the log has only %d entries, but %s read %d", now.Size, earlierWalk, walked)
+		return damaged(DamageKindRollback, now.Size, "the log has only %d entries, but %s read %d", now.Size, earlierWalk, walked)
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (c *seenCheck) checkWalked() error {
 			return fmt.Errorf("reading the stored tiles of %d entries: %w", walked, err)
 		}
 		if root != s.Root {
-			return damaged(DamageFork, s.Size, "at size %d, %s saw the root %x, but %s computed %x: the log has forked", s.Size, s.SeenBy, s.Root, earlierWalk, root)
+			return damaged(DamageKindFork, s.Size, "at size %d, %s saw the root %x, but %s computed %x: the log has forked", s.Size, s.SeenBy, s.Root, earlierWalk, root)
 		}
 	}
 	if now.Size < walked {
@@ -87,7 +87,7 @@ func (c *seenCheck) forked(size uint64, by string, before, now proofs.Hash) erro
 	if err != nil {
 		return err
 	}
-	return damaged(DamageFork, first, "at size %d, %s saw the root %x, but the root is now %x: the log has forked", size, by, before, now)
+	return damaged(DamageKindFork, first, "at size %d, %s saw the root %x, but the root is now %x: the log has forked", size, by, before, now)
 }
 
 // firstChanged returns the first entry whose leaf in the served tiles differs from the one that
@@ -132,7 +132,7 @@ func (c *seenCheck) checkGrown() error {
 			continue
 		}
 		if root := c.tree.Root(); s.Root != root {
-			return damaged(DamageFork, s.Size, "at size %d, %s saw the root %x, but the entries have the root %x: the log has forked", s.Size, s.SeenBy, s.Root, root)
+			return damaged(DamageKindFork, s.Size, "at size %d, %s saw the root %x, but the entries have the root %x: the log has forked", s.Size, s.SeenBy, s.Root, root)
 		}
 	}
 	return nil

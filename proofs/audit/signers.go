@@ -25,11 +25,11 @@ func (c *signerCheck) open(walked uint64) error {
 	}
 	switch {
 	case isSignatureError(err):
-		return damaged(DamageSignature, c.head.Size, "%v", err)
+		return damaged(DamageKindSignature, c.head.Size, "%v", err)
 	case err != nil:
-		return damaged(DamageCheckpoint, c.head.Size, "%v", err)
+		return damaged(DamageKindCheckpoint, c.head.Size, "%v", err)
 	case checkpoint.Size == 0 && !c.isStored:
-		return damaged(DamageCheckpoint, 0, "the checkpoint covers no events, but a log is never empty: its first event creates the ledger")
+		return damaged(DamageKindCheckpoint, 0, "the checkpoint covers no events, but a log is never empty: its first event creates the ledger")
 	}
 	c.checkpoint = checkpoint
 	return nil
@@ -39,11 +39,11 @@ func (c *signerCheck) open(walked uint64) error {
 // with the key in that event.
 func (c *signerCheck) created(e *event.Body) error {
 	if origin := string(e.Creation.Origin); origin != c.checkpoint.Origin {
-		return damaged(DamageEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
+		return damaged(DamageKindEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
 	}
 	first, err := proofs.ParseVerifier(string(e.Creation.VerifierKey))
 	if err != nil {
-		return damaged(DamageEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Creation.VerifierKey, err)
+		return damaged(DamageKindEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Creation.VerifierKey, err)
 	}
 	c.history = proofs.NewKeyHistory(first)
 	return nil
@@ -52,7 +52,7 @@ func (c *signerCheck) created(e *event.Body) error {
 // rotated adds a key rotation to the history.
 func (c *signerCheck) rotated(e *event.Body) error {
 	if err := c.history.AddRecord(e.Seq, e.Record); err != nil {
-		return damaged(DamageEvent, e.Seq, "the event's change of the log's key is invalid: %v", err)
+		return damaged(DamageKindEvent, e.Seq, "the event's change of the log's key is invalid: %v", err)
 	}
 	return nil
 }
@@ -65,10 +65,10 @@ func (c *signerCheck) finish() error {
 		return nil
 	}
 	if !slices.ContainsFunc(c.verifiers, c.history.Contains) {
-		return damaged(DamageEvent, 0, "none of the trusted keys belongs to the ledger")
+		return damaged(DamageKindEvent, 0, "none of the trusted keys belongs to the ledger")
 	}
 	if _, err := c.history.OpenCheckpoint(c.head.Checkpoint, c.verifiers...); isSignatureError(err) {
-		return damaged(DamageSignature, c.head.Size, "%v", err)
+		return damaged(DamageKindSignature, c.head.Size, "%v", err)
 	}
 	return nil // open would already have reported any other error
 }

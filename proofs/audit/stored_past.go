@@ -57,18 +57,18 @@ func (p *storedPast) AddKeyUse(u KeyUse) error {
 // checkKey checks that storage names holder as the event that holds the idempotency key of u. The
 // stored record must be that of u if u claims the key, and a different one if u is a refusal.
 func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
-	got, err := p.stored.Key(p.ctx, u.Key)
+	got, err := p.stored.KeyClaim(p.ctx, u.Key)
 	if err != nil {
-		return readDamage(err, damaged(DamageKey, u.Seq, "key %x is missing: %v", u.Key, err))
+		return readDamage(err, damaged(DamageKindKey, u.Seq, "idempotency key %x is missing: %v", u.Key, err))
 	}
 	about := record.DigestWithKind(u.Kind, u.Digest)
 	switch {
 	case got.Seq != holder:
-		return damaged(DamageKey, u.Seq, "storage says that event %[2]d claims the key %[1]x, but according to the log it is event %[3]d", u.Key, got.Seq, holder)
+		return damaged(DamageKindKey, u.Seq, "according to storage, event %[2]d claims the idempotency key %[1]x, but according to the log, event %[3]d claims this key", u.Key, got.Seq, holder)
 	case u.Role == KeyUseClaim && got.RecordDigest != about:
-		return damaged(DamageKey, u.Seq, "key %x belongs to record %x, but the event's record is %x", u.Key, got.RecordDigest, about)
+		return damaged(DamageKindKey, u.Seq, "according to storage, idempotency key %x belongs to record %x, but the event's record is %x", u.Key, got.RecordDigest, about)
 	case u.Role == KeyUseRefusal && got.RecordDigest == about:
-		return damaged(DamageKey, u.Seq, "the event refuses a record because event %d claims the key %x, but that event has the same record", u.ReferencedSeq, u.Key)
+		return damaged(DamageKindKey, u.Seq, "the event refuses a record because event %d claims the idempotency key %x, but both events have the same record", u.ReferencedSeq, u.Key)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (p *storedPast) checkKey(u *KeyUse, holder uint64) error {
 func (*storedPast) KeyUses() iter.Seq2[[]KeyUse, error] { return func(func([]KeyUse, error) bool) {} }
 
 // StoreTile implements History.
-func (*storedPast) StoreTile(proofs.TileData) error { return nil }
+func (*storedPast) StoreTile(proofs.Tile) error { return nil }
 
 // Tile implements History.
 func (p *storedPast) Tile(level uint8, index uint64) ([]byte, error) {

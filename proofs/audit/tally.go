@@ -7,29 +7,31 @@ import (
 
 // Tally counts the events of a log up to a position.
 type Tally struct {
-	FirstTime         string `json:"first"`      // time of the first event
+	FirstEventTime    string `json:"first"`      // time of the first event
 	Records           uint64 `json:"records"`    // events that contain a record
-	Stateful          uint64 `json:"stateful"`   // records that have a state
+	StatefulRecords   uint64 `json:"stateful"`   // records that have a state
 	MismatchedRecords uint64 `json:"mismatched"` // records with a failed check
 	Refusals          uint64 `json:"refused"`    // refusals
-	// ChosenKeys counts the records whose idempotency key does not follow from their run_id. Either
-	// the writers chose those keys, or the server is dishonest.
-	ChosenKeys uint64 `json:"chosen_keys"`
-	// The fields below count the records in each state, taking into account the state changes in
-	// the first Counted events.
-	StatesAsOf  uint64 `json:"counted"`
-	Failed      uint64 `json:"failed"`
-	Stale       uint64 `json:"stale"`
-	Quarantined uint64 `json:"quarantined"`
+	// ChosenKeyCount counts the records whose idempotency key does not follow from their run_id.
+	// Either the writers chose those keys, or the server is dishonest.
+	ChosenKeyCount uint64 `json:"chosen_keys"`
+	// StatesAsOfSize is a number of events. The fields below count the records in each state after
+	// the state changes in the first StatesAsOfSize events.
+	StatesAsOfSize     uint64 `json:"counted"`
+	FailedRecords      uint64 `json:"failed"`
+	StaleRecords       uint64 `json:"stale"`
+	QuarantinedRecords uint64 `json:"quarantined"`
 }
 
 // LiveRecords returns the number of records whose state is live.
-func (t *Tally) LiveRecords() uint64 { return t.Stateful - t.Failed - t.Stale - t.Quarantined }
+func (t *Tally) LiveRecords() uint64 {
+	return t.StatefulRecords - t.FailedRecords - t.StaleRecords - t.QuarantinedRecords
+}
 
 // add counts an event. State changes are counted by countState instead.
 func (t *Tally) add(e *event.Body) {
 	if e.Seq == 0 {
-		t.FirstTime = string(e.TimeText)
+		t.FirstEventTime = string(e.TimeText)
 	}
 	switch {
 	case e.Kind == record.KindRecordRefused:
@@ -37,7 +39,7 @@ func (t *Tally) add(e *event.Body) {
 	case e.Kind.IsRecord():
 		t.Records++
 		if e.Kind.HasState() {
-			t.Stateful++
+			t.StatefulRecords++
 		}
 		for i := range e.Checks {
 			if e.Checks[i].Result == record.ResultMismatch {
@@ -57,7 +59,7 @@ func (t *Tally) countState(uses []KeyUse) {
 			continue
 		}
 		now = record.States[u.Digest[0]]
-		if u.Seq < t.StatesAsOf {
+		if u.Seq < t.StatesAsOfSize {
 			before = now
 		}
 	}
@@ -73,11 +75,11 @@ func (t *Tally) countState(uses []KeyUse) {
 func (t *Tally) counter(s record.State) *uint64 {
 	switch s {
 	case record.StateFailed:
-		return &t.Failed
+		return &t.FailedRecords
 	case record.StateStale:
-		return &t.Stale
+		return &t.StaleRecords
 	case record.StateQuarantined:
-		return &t.Quarantined
+		return &t.QuarantinedRecords
 	}
 	return nil
 }

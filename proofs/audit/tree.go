@@ -19,11 +19,11 @@ type treeCheck struct {
 	*target
 	past History
 
-	tree   *proofs.Tree      // the tree of the entries so far
-	tip    proofs.Hash       // event_hash of the last entry
-	grown  []proofs.TileData // tiles that have not been compared with the served tiles yet
-	leaves []byte            // the served tile that contains the current leaf
-	leaf   []byte            // scratch space for leafHash
+	tree   *proofs.Tree  // the tree of the entries so far
+	tip    proofs.Hash   // event_hash of the last entry
+	grown  []proofs.Tile // tiles that have not been compared with the served tiles yet
+	leaves []byte        // the served tile that contains the current leaf
+	leaf   []byte        // scratch space for leafHash
 }
 
 func (t *treeCheck) size() uint64 { return t.tree.Size() }
@@ -41,10 +41,10 @@ func (t *treeCheck) check(seq uint64, entry []byte) (leaf proofs.Hash, body []by
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return leaf, nil, damaged(DamageEntry, seq, "%v", err)
+		return leaf, nil, damaged(DamageKindEntry, seq, "%v", err)
 	}
 	if prev != t.tip {
-		return leaf, nil, damaged(DamageChain, seq, "the event's prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
+		return leaf, nil, damaged(DamageKindChain, seq, "the event's prev_event_hash is %x, but the hash of the previous event is %x", prev, t.tip)
 	}
 	return leaf, body, t.compareGrown()
 }
@@ -93,18 +93,18 @@ func (t *treeCheck) wrongLeaf(seq uint64, entry []byte, leaf, served proofs.Hash
 		return err
 	}
 	if signed {
-		return damaged(DamageEntry, seq, "the entry's leaf hash is %x, but the signed tree has %x", leaf, served)
+		return damaged(DamageKindEntry, seq, "the entry's leaf hash is %x, but the signed tree has %x", leaf, served)
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return damaged(DamageEntry, seq, "%v", err)
+		return damaged(DamageKindEntry, seq, "%v", err)
 	}
 	fits, err := t.fitsNext(seq, leaf, proofs.EventHash(prev, body))
 	if err != nil {
 		return err
 	}
 	if prev != t.tip || !fits {
-		return damaged(DamageEntry, seq, "the entry's leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
+		return damaged(DamageKindEntry, seq, "the entry's leaf hash is %x, but the tree has %x, and the entry does not link to its neighbours", leaf, served)
 	}
 	return tileDamaged(path, seq%proofs.FullTileWidth, "the tile's hash is %x, but the entry, which links to its neighbours, has the hash %x", served, leaf)
 }
@@ -142,11 +142,11 @@ func (t *treeCheck) finish() error {
 	size, signed := t.head.Size, t.checkpoint
 	switch root := t.tree.Root(); {
 	case signed.Size > size:
-		return damaged(DamageTruncated, size, "the checkpoint covers %d entries, but the head has only %d", signed.Size, size)
+		return damaged(DamageKindTruncation, size, "the checkpoint covers %d entries, but the head has only %d", signed.Size, size)
 	case signed.Size < size:
-		return damaged(DamageCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
+		return damaged(DamageKindCheckpoint, size, "the checkpoint covers %d entries, but the head has %d", signed.Size, size)
 	case len(t.head.Checkpoint) > 0 && root != signed.Root:
-		return damaged(DamageRoot, size, "the entries have the root %x, but the signed root is %x", root, signed.Root)
+		return damaged(DamageKindRoot, size, "the entries have the root %x, but the signed root is %x", root, signed.Root)
 	}
 	return nil
 }
@@ -177,9 +177,9 @@ func (t *treeCheck) compareEdge() error {
 		}
 		hashes, err := prover.Tile(level, index)
 		if err != nil {
-			return fmt.Errorf("reading the right edge at level %d: %w", level, err)
+			return fmt.Errorf("reading the right edge of the tree at level %d: %w", level, err)
 		}
-		edge := proofs.TileData{Level: level, Index: index, Hashes: hashes}
+		edge := proofs.Tile{Level: level, Index: index, Hashes: hashes}
 		served, err := t.compare(edge)
 		if err == nil {
 			err = t.checkExcess(t.path(level, index), len(served), len(hashes))
@@ -210,7 +210,7 @@ func (t *treeCheck) checkExcess(path proofs.TilePath, has, needed int) error {
 
 // compare returns the served tile that corresponds to a tile built from the entries. If the two
 // differ, the error is a *Damage that names the first hash that differs.
-func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
+func (t *treeCheck) compare(tile proofs.Tile) (served []byte, err error) {
 	path := t.path(tile.Level, tile.Index)
 	served, err = t.servedTile(path, len(tile.Hashes)/proofs.HashSize)
 	if err != nil || bytes.HasPrefix(served, tile.Hashes) {
@@ -227,7 +227,7 @@ func (t *treeCheck) compare(tile proofs.TileData) (served []byte, err error) {
 	}
 	if signed {
 		first, last := firstBelow(path, slot), firstBelow(path, slot+1)-1
-		return nil, damaged(DamageEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
+		return nil, damaged(DamageKindEntry, first, "entries %d to %d were rewritten: they hash to %x, but the signed tree has %x", first, last, want, has)
 	}
 	return nil, tileDamaged(path, slot, "hash %d of the tile is %x, but the entries hash to %x", slot, has, want)
 }

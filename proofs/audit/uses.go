@@ -20,10 +20,10 @@ type useCheck struct {
 
 // event records how an event uses its idempotency key, if it has one (spec: Idempotency).
 func (c *useCheck) event(e *event.Body) error {
-	key, runID := e.Common.KeyDigest, e.Common.RunID
+	key, runID := e.Common.IdempotencyKeyDigest, e.Common.RunID
 	if key == nil {
 		if e.Kind.IsRecord() && runID != nil {
-			return damaged(DamageEvent, e.Seq, "the event has a run_id, but no idempotency key")
+			return damaged(DamageKindEvent, e.Seq, "the event has a run_id, but no idempotency key")
 		}
 		return nil
 	}
@@ -32,10 +32,10 @@ func (c *useCheck) event(e *event.Body) error {
 	case e.Kind == record.KindRecordRefused:
 		u.Kind, u.Role, u.ReferencedSeq = e.Refusal.Kind, KeyUseRefusal, e.Refusal.FirstSeq
 		if u.ReferencedSeq >= e.Seq {
-			return damaged(DamageEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event claims")
+			return damaged(DamageKindEvent, e.Seq, "the event refuses a record because of an idempotency key that no earlier event claims")
 		}
-	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKey(e.Kind, runID):
-		c.tally.ChosenKeys++
+	case e.Kind.IsRecord() && runID != nil && *key != record.RunIdempotencyKeyDigest(e.Kind, runID):
+		c.tally.ChosenKeyCount++
 	}
 	if err := c.past.AddKeyUse(u); err != nil {
 		return err
@@ -58,9 +58,9 @@ func (c *useCheck) source(e *event.Body) error {
 
 // state records that an event changes the state of a record.
 func (c *useCheck) state(e *event.Body) error {
-	seq := e.State.RecordSeq
+	seq := e.StateChange.RecordSeq
 	u := KeyUse{Key: sha256.Sum256(binary.BigEndian.AppendUint64([]byte("state"), seq)), Kind: e.Kind, Seq: e.Seq, ReferencedSeq: seq, Role: KeyUseStateChange}
-	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.State.State)))
+	u.Digest[0] = byte(slices.Index(record.States[:], record.State(e.StateChange.State)))
 	return c.past.AddKeyUse(u)
 }
 
@@ -82,7 +82,7 @@ func (c *useCheck) finish(size uint64) error {
 	if first != nil {
 		return first
 	}
-	c.tally.StatesAsOf = size
+	c.tally.StatesAsOfSize = size
 	return nil
 }
 
@@ -101,16 +101,16 @@ func misuse(uses []KeyUse) *Damage {
 			return u.notRegistered()
 		case u.Role == KeyUseSourceRevocation:
 		case u.Role == KeyUseClaim && holder != nil:
-			wrong = fmt.Sprintf("the event claims the key %x, which event %d already claims", u.Key, holder.Seq)
+			wrong = fmt.Sprintf("the event claims the idempotency key %x, which event %d already claims", u.Key, holder.Seq)
 		case u.Role == KeyUseClaim:
 			holder = u
 		case holder == nil || u.ReferencedSeq != holder.Seq:
-			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event does not claim the key", u.ReferencedSeq, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the idempotency key %x, but that event does not claim this key", u.ReferencedSeq, u.Key)
 		case u.sameRecord(holder):
-			wrong = fmt.Sprintf("the event refuses a record because event %d claims the key %x, but that event has the same record", u.ReferencedSeq, u.Key)
+			wrong = fmt.Sprintf("the event refuses a record because event %d claims the idempotency key %x, but both events have the same record", u.ReferencedSeq, u.Key)
 		}
 		if wrong != "" {
-			return &Damage{Kind: DamageKey, Seq: u.Seq, Message: wrong}
+			return &Damage{Kind: DamageKindKey, Seq: u.Seq, Message: wrong}
 		}
 	}
 	return nil
@@ -118,5 +118,5 @@ func misuse(uses []KeyUse) *Damage {
 
 // notRegistered returns the damage to report for the revocation of an unregistered source.
 func (u *KeyUse) notRegistered() *Damage {
-	return &Damage{Kind: DamageEvent, Seq: u.Seq, Message: fmt.Sprintf("the event revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
+	return &Damage{Kind: DamageKindEvent, Seq: u.Seq, Message: fmt.Sprintf("the event revokes the source whose id has the SHA-256 %x, but no earlier event registers that source", u.Key)}
 }

@@ -31,7 +31,7 @@ type walk struct {
 }
 
 // newWalk returns a walk that starts at the beginning of a log. stored is nil for a published log.
-// If stored is not nil, x.Past is ignored.
+// If stored is not nil, x.History is ignored.
 func newWalk(ctx context.Context, source PublishedLog, stored Source, options Options, x ExtendOptions) (*walk, error) {
 	head, err := source.Head(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func newWalk(ctx context.Context, source PublishedLog, stored Source, options Op
 	w.seen = &seenCheck{treeCheck: w.tree, checkpoints: x.SeenCheckpoints}
 	w.signers = &signerCheck{target: w.target, verifiers: options.Verifiers, successors: options.Successors}
 	uses := &useCheck{past: w.tree.past, report: &w.report, tally: &w.tally}
-	w.events = newEventCheck(options, w.signers, uses, &verbCheck{past: w.tree.past, reread: reread})
+	w.events = newEventCheck(options, w.signers, uses, &actionCheck{past: w.tree.past, reread: reread})
 	return w, nil
 }
 
@@ -116,7 +116,7 @@ func (w *walk) entries() error {
 			return nil // the remaining entries were added after the walk began
 		}
 		if err != nil {
-			return readDamage(err, damaged(DamageTruncated, seq, "the entry cannot be read, although the head has %d entries: %v", w.head.Size, err))
+			return readDamage(err, damaged(DamageKindTruncation, seq, "the entry cannot be read, although the head has %d entries: %v", w.head.Size, err))
 		}
 		if err := w.entry(seq, entry); err != nil {
 			return err
@@ -127,7 +127,7 @@ func (w *walk) entries() error {
 		}
 	}
 	if size := w.tree.size(); size < w.head.Size {
-		return damaged(DamageTruncated, size, "this entry and all later entries are missing, although the head has %d entries", w.head.Size)
+		return damaged(DamageKindTruncation, size, "this entry and all later entries are missing, although the head has %d entries", w.head.Size)
 	}
 	return nil
 }
@@ -186,11 +186,11 @@ func (w *walk) reached() error {
 func (w *walk) checkHead() error {
 	size, last := w.head.Size, w.events.time
 	if w.tree.tip != w.head.Tip {
-		return damaged(DamageHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
+		return damaged(DamageKindHead, size, "the hash of the last event is %x, but the head has %x", w.tree.tip, w.head.Tip)
 	}
 	at, _ := moment.Parse(last) // the walk has already checked the time, so Parse fails only if the log is empty
-	if size > 0 && at.UnixMicro() != w.head.Time {
-		return damaged(DamageHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.Time).UTC().Format(moment.Layout))
+	if size > 0 && at.UnixMicro() != w.head.TimeMicros {
+		return damaged(DamageKindHead, size, "the last event's time is %s, but the head has %s", last, time.UnixMicro(w.head.TimeMicros).UTC().Format(moment.Layout))
 	}
 	return nil
 }
@@ -203,20 +203,20 @@ func (w *walk) resume(from Position) error {
 		return fmt.Errorf("audit: reading the stored tiles of %d entries: %w", from.Size, err)
 	}
 	if root := tree.Root(); root != from.Root {
-		return fmt.Errorf("audit: the stored tiles of %d entries have the root %x, but the position has %x", from.Size, root, from.Root)
+		return fmt.Errorf("audit: the stored tiles of %d entries have the root %x, but the walk must resume from the root %x", from.Size, root, from.Root)
 	}
 	if from.Keys == nil {
 		return fmt.Errorf("audit: the key history after %d entries is missing", from.Size)
 	}
 	w.tree.tree, w.tree.tip = tree, from.Tip
-	w.events.time, w.events.ledger, w.events.members = []byte(from.Time), from.Ledger, from.MemberSecretHash
+	w.events.time, w.events.ledger, w.events.members = []byte(from.Time), from.Ledger, from.PayloadMemberSecretHash
 	w.signers.history = from.Keys.Clone()
 	w.report.Size, w.tally = from.Size, from.Tally
 	return nil
 }
 
 func (w *walk) position() Position {
-	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, MemberSecretHash: w.events.members, Tally: w.tally}
+	p := Position{Size: w.tree.size(), Root: w.tree.tree.Root(), Tip: w.tree.tip, Time: string(w.events.time), Ledger: w.events.ledger, PayloadMemberSecretHash: w.events.members, Tally: w.tally}
 	if w.signers.history != nil {
 		p.Keys = w.signers.history.Clone()
 	}

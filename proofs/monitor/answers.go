@@ -10,16 +10,15 @@ import (
 )
 
 // AnswerChecker compares a server's answers with its log. Package replay implements it. An audit
-// calls its methods from one goroutine: Begin first, then Entry for each entry, then Finish if
-// the log is valid, and always Close at the end. After Close, another audit can call Begin
-// again.
+// calls its methods from one goroutine: Begin first, then AddEntry for each entry, then Finish if
+// the log is valid, and always Close at the end. After Close, another audit can call Begin again.
 type AnswerChecker interface {
 	// Begin is called before the audit fetches the checkpoint that it audits.
 	Begin(ctx context.Context, a *Auditor) error
-	// Entry is called with each verified entry of the log, in order. During Finish, Walk.CatchUp
+	// AddEntry is called with each verified entry of the log, in order. During Finish, Walk.CatchUp
 	// calls it with the entries that have been added to the log since the walk. The entry is valid
 	// only during the call.
-	Entry(e audit.WalkedEntry) error
+	AddEntry(e audit.WalkedEntry) error
 	// Finish compares answers and adds its findings to the report. The Walk is valid only during
 	// the call.
 	Finish(ctx context.Context, w *Walk) error

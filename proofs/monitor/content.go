@@ -111,7 +111,7 @@ func (c *contentChecker) add(e audit.WalkedEntry) error {
 // the first job is submitted.
 func (c *contentChecker) readMemberSecret(created *event.Body) error {
 	var refused error // set if the server refuses to return the secret, which is not damage
-	secret, err := audit.ReadMemberSecret(created, func() ([]byte, error) {
+	secret, err := audit.ReadPayloadMemberSecret(created, func() ([]byte, error) {
 		answer, err := c.client.Get(c.ctx, "/member-secret", maxMemberSecret)
 		switch {
 		case err != nil:
@@ -122,7 +122,7 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		case answer.Status != http.StatusOK:
 			return nil, errors.New(answer.Problem)
 		}
-		var secret wire.MemberSecret
+		var secret wire.PayloadMemberSecret
 		if err := json.Unmarshal(answer.Body, &secret); err != nil {
 			return nil, fmt.Errorf("the server's response is malformed: %w", err)
 		}
@@ -132,7 +132,7 @@ func (c *contentChecker) readMemberSecret(created *event.Body) error {
 		return refused
 	}
 	for _, r := range c.rebuilt {
-		r.MemberSecret = secret
+		r.PayloadMemberSecret = secret
 	}
 	return err
 }
@@ -170,11 +170,11 @@ func (c *contentChecker) take(r contentResult) error {
 	case r.goneBy == nil && r.fetched == 0:
 		return nil
 	case r.goneBy == nil:
-		return c.past.OrFlags(r.seq, audit.FlagServed)
+		return c.past.OrFlags(r.seq, audit.FlagContentServed)
 	}
 	c.last = max(c.last, *r.goneBy)
 	c.goneBy[r.seq] = *r.goneBy
-	return c.past.OrFlags(r.seq, audit.FlagGone)
+	return c.past.OrFlags(r.seq, audit.FlagContentGone)
 }
 
 // finish waits for all results. If there is damage, it returns the damage with the lowest seq.
@@ -185,15 +185,15 @@ func (c *contentChecker) finish(report *Report) error {
 			return err
 		}
 	}
-	report.Contents = c.good
+	report.ContentCount = c.good
 	unknown := uint64(0)
 	for _, d := range c.rebuilt {
-		report.RebuiltRecords += d.Rebuilt
-		report.ConfirmedRecords += d.Confirmed
-		unknown += d.Unconfirmable
+		report.RebuiltRecords += d.RebuiltRecords
+		report.ConfirmedRecords += d.ConfirmedRecords
+		unknown += d.UnconfirmableRecords
 	}
 	if unknown > 0 {
-		report.Unchecked = append(report.Unchecked, fmt.Sprintf("the cache key and digest of %s, because these hashes cover texts that are too long for an event", counted(unknown, "record")))
+		report.UnperformedChecks = append(report.UnperformedChecks, fmt.Sprintf("the cache key and digest of %s, because these hashes cover texts that are too long for an event", counted(unknown, "record")))
 	}
 	if c.damage != nil {
 		return c.damage
@@ -252,7 +252,7 @@ const (
 	maxContent    = 64 << 20 // maximum size of one piece
 	cachedContent = 64 << 20 // maximum total size of the cached pieces
 
-	maxMemberSecret = 1 << 10 // maximum size of the response that contains the secret for payload members
+	maxMemberSecret = 1 << 10 // maximum size of the response that contains the payload-member secret
 )
 
 // maxRecordContent is the maximum total size, in bytes, of one record's content. Larger content
@@ -311,7 +311,7 @@ func (c *contentChecker) piece(ctx context.Context, seq uint64, n contentPiece) 
 
 // contentDamage returns the *Damage for a piece of content.
 func contentDamage(seq uint64, name, format string, args ...any) error {
-	return &audit.Damage{Kind: audit.DamageContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
+	return &audit.Damage{Kind: audit.DamageKindContent, Seq: seq, Name: name, Message: fmt.Sprintf(format, args...)}
 }
 
 func contentPath(seq uint64, name string) string {

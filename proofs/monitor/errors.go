@@ -30,7 +30,7 @@ type StateError struct {
 }
 
 // Error names the file and says what is wrong.
-func (e *StateError) Error() string { return fmt.Sprintf("the state %s: %v", e.File, e.Err) }
+func (e *StateError) Error() string { return fmt.Sprintf("the state file %s: %v", e.File, e.Err) }
 
 // Unwrap returns e.Reason, if it is set, and e.Err.
 func (e *StateError) Unwrap() []error {

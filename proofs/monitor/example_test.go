@@ -55,11 +55,11 @@ func serve() (url string, key *proofs.Verifier, stop func(), err error) {
 		return "", nil, nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	node, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	node, err := server.OpenNode(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	if err != nil {
 		return "", nil, nil, errors.Join(err, os.RemoveAll(data))
 	}
-	service, err := api.New(api.Config{Host: node.Host, Index: node.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "example"})
+	service, err := api.New(api.Config{Host: node.Host, Index: node.Index, Logger: log, SpoolDir: datadir.SpoolFolder(data), Version: "example"})
 	if err != nil {
 		return "", nil, nil, errors.Join(err, node.Close(), os.RemoveAll(data))
 	}

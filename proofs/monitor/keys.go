@@ -10,11 +10,11 @@ import (
 	"colophon/proofs/monitor/fetch"
 )
 
-// followKeys finds the successors of the keys in Options.IncludeKeys by following handovers. The state
+// followKeys finds the successors of the keys in Options.Keys by following handovers. The state
 // already contains the keys from the events that earlier walks have read. Keys that the server
 // lists are used only if handovers prove them. The tree size up to which a key is valid comes from
 // the events that the walk reads, not from the server. followKeys does not add predecessors of the
-// keys in Options.IncludeKeys, because a retired key may have been stolen.
+// keys in Options.Keys, because a retired key may have been stolen.
 func (a *Auditor) followKeys(ctx context.Context) error {
 	answer, err := a.client.Get(ctx, "/log/key", fetch.MaxNoteBytes)
 	if err != nil && !errors.Is(err, fetch.ErrTooLong) {
@@ -34,7 +34,7 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 	return nil
 }
 
-// takeKeys finds the successors of the keys in Options.IncludeKeys. It searches the key history of the
+// takeKeys finds the successors of the keys in Options.Keys. It searches the key history of the
 // walked log and the key history that the server lists. Either history can be nil.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
@@ -63,7 +63,7 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	}
 }
 
-// bounded returns the keys in Options.IncludeKeys. Keys that the walked log has retired are valid only for
+// bounded returns the keys in Options.Keys. Keys that the walked log has retired are valid only for
 // checkpoints up to the size at which they were retired.
 func (a *Auditor) bounded() []*proofs.Verifier {
 	var list []*proofs.Verifier
@@ -77,12 +77,12 @@ func (a *Auditor) bounded() []*proofs.Verifier {
 	return addKeys(list, a.options.Keys...)
 }
 
-// newest returns the keys in Options.IncludeKeys, with each key replaced by its newest known successor.
+// newest returns the keys in Options.Keys, with each key replaced by its newest known successor.
 func (a *Auditor) newest() []*proofs.Verifier {
 	list := slices.Clone(a.options.Keys)
 	for _, history := range a.histories {
 		if slices.ContainsFunc(list, history.Contains) {
-			list = addKeys(slices.DeleteFunc(list, history.Contains), history.Current())
+			list = addKeys(slices.DeleteFunc(list, history.Contains), history.CurrentKey())
 		}
 	}
 	return list

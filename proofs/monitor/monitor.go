@@ -20,16 +20,16 @@ type Options struct {
 	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
 	// successors of these keys in the log.
 	Keys []*proofs.Verifier
-	// StateFile is the path of the file in which the audit stores data for the next audit. More data is
-	// stored in a folder whose path is State with ".d" appended. The audit creates the file and the
-	// folder if they do not exist. If State is empty, nothing is stored.
+	// StateFile is the path of the file in which the audit stores data for the next audit. More
+	// data is stored in a folder whose path is StateFile with ".d" appended. The audit creates the
+	// file and the folder if they do not exist. If StateFile is empty, nothing is stored.
 	StateFile string
 	// SeenCheckpoints holds checkpoints that other parties have seen. The log must extend them.
 	SeenCheckpoints []NamedCheckpoint
 	// LogIsCopy means that the server publishes only a copy of the log. If checks of content, answers,
 	// or receipts are requested, the report lists them as not done.
 	LogIsCopy bool
-	// If Content is set, the audit also fetches all content and rebuilds every record from it.
+	// CheckContent makes the audit also fetch all content and rebuild every record from it.
 	CheckContent bool
 	// NumReceipts is the number of receipts to fetch and verify. The audit also verifies the same
 	// number of consistency proofs.

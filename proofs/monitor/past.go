@@ -162,7 +162,7 @@ func (p *pastFiles) check(size, uses uint64, files map[string]fileSum) error {
 		}
 	}
 	if files[factsFile].Bytes != int64(size) || keys != int64(uses)*useBytes {
-		return fmt.Errorf("the state's files contain %d events and %d bytes on idempotency keys, but the state file records %d events and %d uses of idempotency keys", files[factsFile].Bytes, keys, size, uses)
+		return fmt.Errorf("the state's files contain %d events and %d bytes for idempotency keys, but the state file records %d events and %d uses of idempotency keys", files[factsFile].Bytes, keys, size, uses)
 	}
 	p.size, p.uses = size, uses
 	return p.mark()
@@ -287,7 +287,7 @@ func (p *pastFiles) OrFlags(seq uint64, flags audit.EventFlags) error {
 
 // StoreTile implements audit.History. A partial tile may be stored again after it has grown,
 // because its hashes remain a prefix of the tile.
-func (p *pastFiles) StoreTile(t proofs.TileData) error {
+func (p *pastFiles) StoreTile(t proofs.Tile) error {
 	f, err := p.tileFile(t.Level)
 	if err != nil {
 		return err
@@ -392,7 +392,7 @@ func (p *pastFiles) KeyUses() iter.Seq2[[]audit.KeyUse, error] {
 				return
 			}
 			k.used = false
-			for same := range audit.GroupByKey(uses) {
+			for same := range audit.GroupKeyUses(uses) {
 				if !yield(same, nil) {
 					return
 				}

@@ -58,13 +58,13 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	answer, err := a.client.Get(ctx, query, maxReceipt)
 	switch {
 	case errors.Is(err, fetch.ErrTooLong) || errors.Is(err, fetch.ErrMalformed):
-		return a.report.AddFinding(Finding{Kind: DamageReceipt, Query: query, Message: err.Error()}), nil
+		return a.report.AddFinding(Finding{Kind: DamageKindReceipt, Query: query, Message: err.Error()}), nil
 	case err != nil:
 		return false, err
 	case answer.Status == http.StatusUnauthorized || answer.Status == http.StatusForbidden:
 		return false, &UncheckableError{Subject: "receipts", Reason: answer.Problem}
 	case answer.Status != http.StatusOK:
-		return a.report.AddFinding(Finding{Kind: DamageReceipt, Query: query, Message: answer.Problem}), nil
+		return a.report.AddFinding(Finding{Kind: DamageKindReceipt, Query: query, Message: answer.Problem}), nil
 	}
 	err = verify(answer.Body)
 	switch {
@@ -73,7 +73,7 @@ func (a *Auditor) checkProof(ctx context.Context, query string, seq *uint64, ver
 	case ctx.Err() != nil || errors.Is(err, audit.ErrUnavailable):
 		return false, err
 	}
-	return a.report.AddFinding(Finding{Kind: DamageReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
+	return a.report.AddFinding(Finding{Kind: DamageKindReceipt, Seq: seq, Query: query, Message: err.Error()}), nil
 }
 
 // verifyReceipt verifies the receipt of an entry against the walked tree.
@@ -86,7 +86,7 @@ func (a *Auditor) verifyReceipt(log *fetch.Log, seq uint64, body []byte) error {
 		return err
 	}
 	if r.Seq != seq || r.Ledger != a.options.Ledger {
-		return fmt.Errorf("the server returned the wrong receipt: event %d of ledger %.100q", r.Seq, r.Ledger)
+		return fmt.Errorf("the server returned the wrong receipt, for event %d of ledger %.100q", r.Seq, r.Ledger)
 	}
 	return a.sameTree(r.Proof.Checkpoint, log.Checkpoint())
 }

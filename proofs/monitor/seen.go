@@ -61,14 +61,14 @@ func (a *Auditor) checkOlder(at audit.Position, past audit.History) error {
 		}
 		seen := o.checkpoint
 		if seen.Size > at.Size {
-			return &audit.Damage{Kind: audit.DamageRollback, Seq: at.Size, Message: fmt.Sprintf("the log has only %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
+			return &audit.Damage{Kind: audit.DamageKindRollback, Seq: at.Size, Message: fmt.Sprintf("the log has only %d entries, but %s saw %d", at.Size, o.Name, seen.Size)}
 		}
 		root, err := prover.Root(seen.Size)
 		if err != nil {
 			return err
 		}
 		if root != seen.Root {
-			return &audit.Damage{Kind: audit.DamageFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d, %s saw the root %x, but the log has %x; "+
+			return &audit.Damage{Kind: audit.DamageKindFork, Seq: seen.Size, Message: fmt.Sprintf("at size %d, %s saw the root %x, but the log has the root %x; "+
 				"either the log showed two trees while the key that signed %[2]s was current, or someone used the key after it was replaced", seen.Size, o.Name, seen.Root, root)}
 		}
 	}
@@ -118,7 +118,7 @@ func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Po
 // the log in the state.
 func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
 	switch d.Kind {
-	case audit.DamageSignature, audit.DamageCheckpoint, audit.DamageFork:
+	case audit.DamageKindSignature, audit.DamageKindCheckpoint, audit.DamageKindFork:
 		return nil
 	}
 	return a.storeCheckpoint(ctx, log)

@@ -244,7 +244,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 	if s.Version == firstStateVersion {
 		return m.convert(&s, known)
 	}
-	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, MemberSecretHash: s.MemberSecretHash, Tally: s.Tally}, s.KeyUses, s.KeysChecked
+	m.at, m.uses, m.checked = audit.Position{Size: s.Size, Time: s.Time, Ledger: s.Ledger, Keys: s.Keys, PayloadMemberSecretHash: s.MemberSecretHash, Tally: s.Tally}, s.KeyUses, s.KeysChecked
 	if s.Checked != nil {
 		m.done = s.Checked
 	}
@@ -252,7 +252,7 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 		return err
 	}
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
-		return fmt.Errorf("parsing the tip: %w", err)
+		return fmt.Errorf("parsing the chain tip in the state file: %w", err)
 	}
 	if err := s.checkKeys(); err != nil {
 		return err
@@ -343,7 +343,7 @@ func (m *state) readFolder(s *stateFile) (err error) {
 		return fmt.Errorf("reading the tiles in %s: %w", m.dir(), err)
 	}
 	if !slices.Equal(s.CompactRange, hexHashes(tree.Snapshot().CompactRange())) {
-		return fmt.Errorf("the compact range does not match the tiles in %s", m.dir())
+		return fmt.Errorf("the compact range in the state file does not match the tiles in %s", m.dir())
 	}
 	m.at.Root, m.past = tree.Root(), past
 	return m.truncate()
@@ -390,7 +390,7 @@ func (m *state) save() error {
 	}
 	s := stateFile{
 		Version: stateVersion, Ledger: m.at.Ledger, Origin: m.seen[0].Origin, Checkpoint: string(m.seen[0].note),
-		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, MemberSecretHash: m.at.MemberSecretHash, Tally: m.at.Tally, Checked: m.done, Files: m.past.checksums(),
+		Size: m.at.Size, Tip: hex.EncodeToString(m.at.Tip[:]), Time: m.at.Time, CompactRange: hexHashes(tree.Snapshot().CompactRange()), KeyUses: m.uses, KeysChecked: m.checked, Keys: m.at.Keys, MemberSecretHash: m.at.PayloadMemberSecretHash, Tally: m.at.Tally, Checked: m.done, Files: m.past.checksums(),
 	}
 	for _, n := range m.seen[1:] {
 		s.Unproved = append(s.Unproved, string(n.note))

@@ -156,7 +156,7 @@ func (w *Walk) pass(e audit.WalkedEntry) error {
 	if w.options.AnswerChecker == nil {
 		return nil
 	}
-	return w.options.AnswerChecker.Entry(e)
+	return w.options.AnswerChecker.AddEntry(e)
 }
 
 // compareRedactions checks, for the first size events, that the server's responses to content
@@ -169,11 +169,11 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 		}
 		redacted := flags&audit.FlagRedacted != 0
 		switch {
-		case flags&audit.FlagGone != 0 && !redacted:
-			return &audit.Damage{Kind: audit.DamageRedaction, Seq: seq, Message: "the server reports that the record's content was erased, but no event redacts the record"}
-		case flags&audit.FlagGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
+		case flags&audit.FlagContentGone != 0 && !redacted:
+			return &audit.Damage{Kind: audit.DamageKindRedaction, Seq: seq, Message: "the server reports that the record's content was erased, but no event redacts the record"}
+		case flags&audit.FlagContentGone != 0 && w.content.goneBy[seq] != w.redactedBy[seq]:
 			return w.anotherRedaction(seq, w.content.goneBy[seq])
-		case flags&audit.FlagServed != 0 && redacted:
+		case flags&audit.FlagContentServed != 0 && redacted:
 			if err := w.mustBeGone(ctx, seq); err != nil {
 				return err
 			}
@@ -188,7 +188,7 @@ func (w *Walk) compareRedactions(ctx context.Context, size uint64) error {
 // anotherRedaction returns the *Damage for a record if the server reports the wrong redacting
 // event. by is the seq of the event that the server reported.
 func (w *Walk) anotherRedaction(seq, by uint64) error {
-	return &audit.Damage{Kind: audit.DamageRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
+	return &audit.Damage{Kind: audit.DamageKindRedaction, Seq: seq, Message: fmt.Sprintf("the server reports that event %d erased the record's content, but event %d redacts the record", by, w.redactedBy[seq])}
 }
 
 // mustBeGone fetches the content of a redacted record again, because the server may have served it

@@ -26,7 +26,7 @@ func open(t testing.TB, p *browser.Page, html []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "pack.html")
 	require.NoError(t, os.WriteFile(name, html, 0o600))
-	p.Open(t, name)
+	p.OpenFile(t, name)
 	return checkWithKey(t, p, "")
 }
 
@@ -47,7 +47,7 @@ func requireQuiet(t testing.TB, p *browser.Page) {
 	notes := p.Activity()
 	require.Empty(t, notes.Errors)
 	require.Empty(t, notes.Dialogs)
-	for _, url := range notes.Requests {
+	for _, url := range notes.RequestedURLs {
 		require.True(t, strings.HasPrefix(url, "file:///") && strings.HasSuffix(url, "/pack.html"), url)
 	}
 }
@@ -72,7 +72,7 @@ func TestPageVerifies(t *testing.T) {
 			document.getElementById("key-form").requestSubmit();
 		}).then(() => new Promise((resolve) => setTimeout(() => resolve(true), 0)))`, &settled)
 	}
-	submit("  " + all.Keys[0] + " ")
+	submit("  " + all.VerifierKeys[0] + " ")
 	require.Equal(t, "✓ Verified", p.Text(t, "#verdict-title"))
 	require.Equal(t, "Audit pack of default", p.Text(t, "title"))
 	other, err := proofs.NewKey([32]byte{2}).Signer(origin)
@@ -82,7 +82,7 @@ func TestPageVerifies(t *testing.T) {
 	require.Contains(t, p.Text(t, "#verdict-says"), "signed with another key")
 	submit("nonsense")
 	require.Contains(t, p.Text(t, "#key-says"), "not a verifier key")
-	require.Equal(t, "failed", checkWithKey(t, p, flip(all.Keys[0], len(all.Keys[0])-5)), "a damaged key")
+	require.Equal(t, "failed", checkWithKey(t, p, flip(all.VerifierKeys[0], len(all.VerifierKeys[0])-5)), "a damaged key")
 	requireQuiet(t, p)
 }
 
@@ -128,7 +128,7 @@ func TestPageWithoutContent(t *testing.T) {
 	l := example(t)
 	l.contents = nil
 	without := l.pack(map[uint64]uint64{6: 7}, 1, 6, 7)
-	without.ContentStatus = ContentForbidden
+	without.ContentStatus = ContentStatusForbidden
 	require.Equal(t, "consistent", open(t, p, page(t, without)))
 	require.Contains(t, p.Text(t, "#records-says"), "may not read")
 	var filled bool
@@ -187,7 +187,7 @@ func TestPageInAnOldBrowser(t *testing.T) {
 			p.SendCommand(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": c.without})
 			all := examplePack(t)
 			require.Equal(t, "unchecked", open(t, p, page(t, all)))
-			require.Equal(t, "unchecked", checkWithKey(t, p, all.Keys[0]))
+			require.Equal(t, "unchecked", checkWithKey(t, p, all.VerifierKeys[0]))
 			require.Equal(t, "Not checked", p.Text(t, "#verdict-title"))
 			require.Contains(t, p.Text(t, "#verdict-says"), c.says)
 		})

@@ -39,8 +39,8 @@ func (l *log) by(actor string) record.EventContext {
 	return record.EventContext{Actor: actor, Ledger: "default"}
 }
 
-// event completes body, which is the result of an AppendBody method, with a seq and a time, and
-// appends it to the log as an event.
+// event completes body, which is the result of an AppendBodyPrefix method, with a seq and a time,
+// and appends it to the log as an event.
 func (l *log) event(body []byte) {
 	seq := uint64(len(l.entries))
 	l.entry(proofs.AppendEntry(nil, l.tip, record.AppendBodySuffix(body, seq, time.Unix(1767323045+int64(seq), 0))))
@@ -72,16 +72,16 @@ func (l *log) line(text []byte) {
 
 func (l *log) keep(r *record.Record) {
 	defer r.Release()
-	l.event(r.AppendBody(nil, l.by("lab")))
+	l.event(r.AppendBodyPrefix(nil, l.by("lab")))
 	for _, c := range r.Contents {
 		l.contents[hex.EncodeToString(c.Digest[:])] = append([]byte{}, c.Bytes...)
 	}
 }
 
-func (l *log) verb(v *record.Verb, err error) {
+func (l *log) action(v *record.Action, err error) {
 	l.t.Helper()
 	require.NoError(l.t, err)
-	l.event(v.AppendBody(nil, l.by("lab")))
+	l.event(v.AppendBodyPrefix(nil, l.by("lab")))
 }
 
 // subtree returns the root of the tree over leaves (RFC 6962, section 2.1).
@@ -136,9 +136,9 @@ func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 	l.t.Helper()
 	p := New("default", "2026-01-02T03:04:05Z", []string{l.signer.Verifier().String()}, l.checkpoint())
 	for _, seq := range seqs {
-		r := PackedEvent{Seq: seq, Entry: l.entries[seq], Inclusion: []string{}}
+		r := PackedEvent{Seq: seq, Entry: l.entries[seq], InclusionHashes: []string{}}
 		for _, h := range path(l.leaves(), int(seq)) {
-			r.Inclusion = append(r.Inclusion, hex.EncodeToString(h[:]))
+			r.InclusionHashes = append(r.InclusionHashes, hex.EncodeToString(h[:]))
 		}
 		if by, ok := redacted[seq]; ok {
 			r.RedactedBy = &by
@@ -149,7 +149,7 @@ func (l *log) pack(redacted map[uint64]uint64, seqs ...uint64) *Pack {
 				}
 			}
 		}
-		p.Records = append(p.Records, r)
+		p.Events = append(p.Events, r)
 	}
 	return p
 }
@@ -193,13 +193,13 @@ func example(t testing.TB) *log {
 	l.record(record.KindPathFingerprint, `{"project":"harbour","route":["Start","Quay"],"content":"The [[quay]]."}`)
 	l.record(record.KindIPCRecord, `{"payload":{"seed":1},"output":"A secret.","model":"m","temperature":0.5,"max_tokens":16}`)
 	seqs := new(seqs.List)
-	require.True(t, seqs.Add(6))
-	l.event(record.NewRedaction("Asked for.", seqs).AppendBody(nil, l.by("admin")))
-	l.verb(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))
+	require.True(t, seqs.Append(6))
+	l.event(record.NewRedaction("Asked for.", seqs).AppendBodyPrefix(nil, l.by("admin")))
+	l.action(record.ParseStateChange(1, []byte(`{"state":"stale","reason":"The keeper has changed."}`)))
 	validation := &record.ValidationRequest{Validated: true}
-	l.verb(validation.VerbFor(record.CurrentPath{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
-	l.verb(record.ParseRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
-	l.verb(record.ParseRevocation("register", nil))
+	l.action(validation.ActionFor(record.LatestPathRecord{Project: "harbour", PathID: "0cc175b9", ContentFingerprint: "01234567", RecordSeq: 5}), nil)
+	l.action(record.ParseSourceRegistration("register", []byte(`{"title":"The harbour’s register"}`)))
+	l.action(record.ParseSourceRevocation("register", nil))
 	refused, err := record.Parse(record.KindIPCRecord, []byte(`{"payload":{},"model":"m","temperature":0,"max_tokens":1,"input_hash":"`+zeros+`"}`))
 	require.NoError(t, err)
 	l.event(refused.AppendRefusal(nil, l.by("lab"), record.RefusalMismatch, 0))

@@ -25,22 +25,23 @@ var ErrContentMismatch = errors.New("pack: content does not match the events")
 
 // Possible values of Pack.ContentStatus.
 const (
-	ContentIncluded  = "included" // the pack has all content that is not erased
-	ContentOmitted   = "left out" // the exporter chose to leave content out
-	ContentForbidden = "no right" // the exporter was not allowed to read content
+	ContentStatusIncluded  = "included" // the pack has all content that is not erased
+	ContentStatusOmitted   = "left out" // the exporter chose to leave content out
+	ContentStatusForbidden = "no right" // the exporter was not allowed to read content
 )
 
-// Pack is the data of an audit pack. Ledger, Exported, Content, and RedactedBy are the exporter's
-// own statements. Verify proves everything else or checks it against proved data.
+// Pack is the data of an audit pack. Ledger, ExportedAt, ContentStatus, and PackedEvent.RedactedBy
+// are the exporter's own statements. Verify proves everything else or checks it against proved
+// data.
 type Pack struct {
-	Format     string   `json:"format"`
-	Ledger     string   `json:"ledger"`
-	ExportedAt string   `json:"exported"` // RFC 3339, UTC
-	Keys       []string `json:"verifier_keys"`
-	Checkpoint string   `json:"checkpoint"` // signed note
-	// Records are in ascending order of seq, without duplicates.
-	Records       []PackedEvent `json:"records"`
-	ContentStatus string        `json:"content"` // ContentIncluded, ContentOmitted, or ContentForbidden
+	Format       string   `json:"format"`
+	Ledger       string   `json:"ledger"`
+	ExportedAt   string   `json:"exported"` // RFC 3339, UTC
+	VerifierKeys []string `json:"verifier_keys"`
+	Checkpoint   string   `json:"checkpoint"` // signed note
+	// Events are in ascending order of seq, without duplicates.
+	Events        []PackedEvent `json:"records"`
+	ContentStatus string        `json:"content"` // ContentStatusIncluded, ContentStatusOmitted, or ContentStatusForbidden
 	// Contents maps the SHA-256 of a piece of content, in hexadecimal, to its bytes. Several
 	// records can refer to the same piece.
 	Contents map[string][]byte `json:"contents"`
@@ -48,19 +49,19 @@ type Pack struct {
 
 // PackedEvent is an event of any kind, with the proof that it is in the checkpoint's tree.
 type PackedEvent struct {
-	Seq       uint64   `json:"seq"`
-	Entry     []byte   `json:"entry"`
-	Inclusion []string `json:"inclusion"` // hexadecimal hashes, from the leaf upwards
+	Seq             uint64   `json:"seq"`
+	Entry           []byte   `json:"entry"`
+	InclusionHashes []string `json:"inclusion"` // hexadecimal hashes, from the leaf upwards
 	// RedactedBy is the seq of the event that erased the record's content. The pack includes
 	// that event.
 	RedactedBy *uint64 `json:"redacted_by,omitempty"`
 }
 
-// New returns a pack without records. Records added later must have inclusion proofs for the given
+// New returns a pack without events. Events added later must have inclusion proofs for the given
 // checkpoint.
-func New(ledger, exported string, keys []string, checkpoint []byte) *Pack {
-	return &Pack{Format: Format, Ledger: ledger, ExportedAt: exported, Keys: keys, Checkpoint: string(checkpoint),
-		Records: []PackedEvent{}, ContentStatus: ContentIncluded, Contents: map[string][]byte{}}
+func New(ledger, exportedAt string, verifierKeys []string, checkpoint []byte) *Pack {
+	return &Pack{Format: Format, Ledger: ledger, ExportedAt: exportedAt, VerifierKeys: verifierKeys, Checkpoint: string(checkpoint),
+		Events: []PackedEvent{}, ContentStatus: ContentStatusIncluded, Contents: map[string][]byte{}}
 }
 
 // Add appends the event in r, which must contain a proof. redactedBy is the seq of the event that
@@ -70,7 +71,7 @@ func (p *Pack) Add(r *proofs.Receipt, redactedBy *uint64) {
 	for i, h := range r.Proof.Inclusion.Hashes {
 		path[i] = hex.EncodeToString(h[:])
 	}
-	p.Records = append(p.Records, PackedEvent{Seq: r.Seq, Inclusion: path, RedactedBy: redactedBy,
+	p.Events = append(p.Events, PackedEvent{Seq: r.Seq, InclusionHashes: path, RedactedBy: redactedBy,
 		Entry: proofs.AppendEntry(nil, r.PrevEventHash, r.Proof.Event)})
 }
 
@@ -94,7 +95,7 @@ func decode(text []byte) (*Pack, error) {
 	if p.Format != Format {
 		return nil, fmt.Errorf("%w: the audit pack has the format %.100q, not %q", proofs.ErrMalformed, p.Format, Format)
 	}
-	if p.Keys == nil || p.Records == nil || p.Contents == nil {
+	if p.VerifierKeys == nil || p.Events == nil || p.Contents == nil {
 		return nil, fmt.Errorf("%w: the audit pack lacks \"verifier_keys\", \"records\", or \"contents\"", proofs.ErrMalformed)
 	}
 	again, err := p.encode()

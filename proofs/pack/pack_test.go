@@ -21,25 +21,25 @@ func TestPacksVerify(t *testing.T) {
 	require.Equal(t, all, parsed)
 	report, err := parsed.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 13, Links: 13, Contents: 11, RedactedRecords: 1, Recomputed: 5, ClaimedChecks: 4}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Events: 13, Links: 13, ContentCount: 11, RedactedRecords: 1, RecomputedRecords: 5, ClaimedChecks: 4}, report)
 	require.Equal(t, uint64(13), report.Checkpoint.Size)
 
 	l.contents = nil
 	without := l.pack(map[uint64]uint64{6: 7}, 1, 6, 7)
 	report, err = without.Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, Report{Checkpoint: report.Checkpoint, Records: 3, Links: 1, RedactedRecords: 1, MissingContents: 3}, report)
+	require.Equal(t, Report{Checkpoint: report.Checkpoint, Events: 3, Links: 1, RedactedRecords: 1, MissingContentCount: 3}, report)
 }
 
 // Pack.Add builds the same pack from receipts as the test's own function log.pack.
 func TestPackOfReceipts(t *testing.T) {
 	l := example(t)
 	want := l.pack(map[uint64]uint64{6: 7}, 6, 7)
-	p := New("default", want.ExportedAt, want.Keys, []byte(want.Checkpoint))
+	p := New("default", want.ExportedAt, want.VerifierKeys, []byte(want.Checkpoint))
 	for _, seq := range []uint64{6, 7} {
 		r, err := proofs.NewReceipt(l.entries[seq])
 		require.NoError(t, err)
-		r.Proof = &proofs.Proof{Event: l.entries[seq][proofs.HashSize:], Inclusion: proofs.InclusionProof{Hashes: path(l.leaves(), int(seq))}}
+		r.Proof = &proofs.ReceiptProof{Event: l.entries[seq][proofs.HashSize:], Inclusion: proofs.InclusionProof{Hashes: path(l.leaves(), int(seq))}}
 		by := uint64(7)
 		redacted := &by
 		if seq == 7 {
@@ -114,9 +114,9 @@ func TestRecordsAreRecomputed(t *testing.T) {
 	l, recomputable := allSorts(t)
 	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, recomputable, report.Recomputed)
+	require.Equal(t, recomputable, report.RecomputedRecords)
 	require.Equal(t, 1, report.UnconfirmableRecords)
-	require.Zero(t, report.MissingContents)
+	require.Zero(t, report.MissingContentCount)
 }
 
 // A report counts the claims that cannot be checked with the content in the pack. A wrong claim
@@ -127,7 +127,7 @@ func TestClaimsAreCounted(t *testing.T) {
 	l.record(record.KindRunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"raw_answer","hash":`+claim+`},{"stage":"render","hash":`+claim+`}]},"answer_text":"tampered"}`)
 	report, err := l.pack(nil, l.all()...).Verify(l.signer.Verifier())
 	require.NoError(t, err)
-	require.Equal(t, 1, report.Recomputed)
+	require.Equal(t, 1, report.RecomputedRecords)
 	require.Equal(t, 1, report.ClaimedChecks, "raw_answer")
 	require.Contains(t, string(l.entries[1]), `"stage:render":{"claimed":`)
 	l.record(record.KindRunDAG, `{"dag":{"root":`+claim+`,"nodes":[{"stage":"mine","hash":`+claim+`}]},"answer_text":"a"}`)
@@ -225,7 +225,7 @@ func TestDataIsSafeInAScript(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	l := newLog(f, 1)
-	records := l.pack(nil, 0).Records
+	records := l.pack(nil, 0).Events
 	f.Add(page(f, l.pack(nil, 0)))
 	f.Add([]byte("<!doctype html>" + dataBegin + "{}" + dataEnd))
 	key := l.signer.Verifier()
@@ -239,7 +239,7 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, string(html), string(page(t, p)))
 		}
 		if _, err := p.Verify(key); err == nil {
-			require.Equal(t, records, p.Records, "a pack with other records must not verify")
+			require.Equal(t, records, p.Events, "a pack with other records must not verify")
 		}
 	})
 }

@@ -68,7 +68,7 @@ func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))
 	if !IsPack(text) || !found || !ended {
-		return nil, false, fmt.Errorf("%w: not an audit pack", proofs.ErrMalformed)
+		return nil, false, fmt.Errorf("%w: the page is not an audit pack", proofs.ErrMalformed)
 	}
 	if p, err = decode(data); err != nil {
 		return nil, false, err

@@ -49,10 +49,10 @@ func TestRealRecordsVerify(t *testing.T) {
 			p := l.pack(nil, seqs...)
 			report, err := p.Verify(l.signer.Verifier())
 			require.NoError(t, err)
-			require.Equal(t, len(seqs), report.Recomputed)
+			require.Equal(t, len(seqs), report.RecomputedRecords)
 			shown := browser.Start(t).NewPage(t)
 			open(t, shown, page(t, p))
-			require.Equal(t, "verified", checkWithKey(t, shown, p.Keys[0]), shown.Text(t, ".fails"))
+			require.Equal(t, "verified", checkWithKey(t, shown, p.VerifierKeys[0]), shown.Text(t, ".fails"))
 		})
 	}
 }

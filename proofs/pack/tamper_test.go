@@ -41,23 +41,23 @@ func digestOf(t testing.TB, p *Pack, content string) string {
 // signed false statements. They are keyed by what is wrong with them.
 func tamperings(t testing.TB) map[string]tampering {
 	list := map[string]tampering{
-		"an entry's byte":  {changed(t, func(p *Pack) { p.Records[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
-		"the event before": {changed(t, func(p *Pack) { p.Records[3].Entry[0] ^= 1 }), proofs.ErrInclusion, "but event 2 is"},
+		"an entry's byte":  {changed(t, func(p *Pack) { p.Events[3].Entry[100] ^= 1 }), proofs.ErrInclusion, "the path does not lead to the signed root"},
+		"the event before": {changed(t, func(p *Pack) { p.Events[3].Entry[0] ^= 1 }), proofs.ErrInclusion, "but event 2 is"},
 		"two entries swapped": {changed(t, func(p *Pack) {
-			p.Records[3].Entry, p.Records[4].Entry = p.Records[4].Entry, p.Records[3].Entry
+			p.Events[3].Entry, p.Events[4].Entry = p.Events[4].Entry, p.Events[3].Entry
 		}), proofs.ErrInclusion, "the event's own number is another one"},
-		"two records swapped": {changed(t, func(p *Pack) { p.Records[3], p.Records[4] = p.Records[4], p.Records[3] }), proofs.ErrMalformed, "not in their order"},
-		"a record twice":      {changed(t, func(p *Pack) { p.Records = slices.Insert(p.Records, 3, p.Records[3]) }), proofs.ErrMalformed, "not in their order"},
-		"another place":       {changed(t, func(p *Pack) { p.Records = p.Records[:1]; p.Records[0].Seq = 1 }), proofs.ErrInclusion, "does not lead"},
-		"beyond the end":      {changed(t, func(p *Pack) { p.Records[12].Seq = 13 }), proofs.ErrInclusion, "beyond the end"},
+		"two records swapped": {changed(t, func(p *Pack) { p.Events[3], p.Events[4] = p.Events[4], p.Events[3] }), proofs.ErrMalformed, "not in their order"},
+		"a record twice":      {changed(t, func(p *Pack) { p.Events = slices.Insert(p.Events, 3, p.Events[3]) }), proofs.ErrMalformed, "not in their order"},
+		"another place":       {changed(t, func(p *Pack) { p.Events = p.Events[:1]; p.Events[0].Seq = 1 }), proofs.ErrInclusion, "does not lead"},
+		"beyond the end":      {changed(t, func(p *Pack) { p.Events[12].Seq = 13 }), proofs.ErrInclusion, "beyond the end"},
 		"a path's hash": {changed(t, func(p *Pack) {
-			p.Records[2].Inclusion[1] = strings.Repeat("ab", 32)
+			p.Events[2].InclusionHashes[1] = strings.Repeat("ab", 32)
 		}), proofs.ErrInclusion, "the path does not lead to the signed root"},
-		"a path cut short": {changed(t, func(p *Pack) { p.Records[2].Inclusion = p.Records[2].Inclusion[:2] }), proofs.ErrInclusion, "its path in the tree is too short"},
+		"a path cut short": {changed(t, func(p *Pack) { p.Events[2].InclusionHashes = p.Events[2].InclusionHashes[:2] }), proofs.ErrInclusion, "its path in the tree is too short"},
 		"a path too long": {changed(t, func(p *Pack) {
-			p.Records[2].Inclusion = append(p.Records[2].Inclusion, p.Records[2].Inclusion...)
+			p.Events[2].InclusionHashes = append(p.Events[2].InclusionHashes, p.Events[2].InclusionHashes...)
 		}), proofs.ErrInclusion, "its path in the tree is too long"},
-		"a path of no hashes": {changed(t, func(p *Pack) { p.Records[2].Inclusion[0] = "xyz" }), proofs.ErrMalformed, "a hash is not 64"},
+		"a path of no hashes": {changed(t, func(p *Pack) { p.Events[2].InclusionHashes[0] = "xyz" }), proofs.ErrMalformed, "a hash is not 64"},
 		"the size signed":     {changed(t, func(p *Pack) { p.Checkpoint = strings.Replace(p.Checkpoint, "\n13\n", "\n14\n", 1) }), proofs.ErrSignature, "the signature does not hold"},
 		"the signature":       {changed(t, func(p *Pack) { p.Checkpoint = flip(p.Checkpoint, len(p.Checkpoint)-20) }), proofs.ErrSignature, "the signature does not hold"},
 		"no signature":        {changed(t, func(p *Pack) { p.Checkpoint = p.Checkpoint[:strings.Index(p.Checkpoint, "\n\n")+1] }), proofs.ErrMalformed, "the checkpoint is malformed"},
@@ -68,7 +68,7 @@ func tamperings(t testing.TB) map[string]tampering {
 		"a time elsewhere":    {changed(t, func(p *Pack) { p.ExportedAt = "2026-01-02T03:04:05+01:00" }), proofs.ErrMalformed, "the pack does not say when it was made"},
 		"a word for content":  {changed(t, func(p *Pack) { p.ContentStatus = "constructor" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
 		"no word for content": {changed(t, func(p *Pack) { p.ContentStatus = "" }), proofs.ErrMalformed, "the pack does not say whether it has content"},
-		"no records":          {changed(t, func(p *Pack) { p.Records = []PackedEvent{} }), proofs.ErrMalformed, "the pack has no records"},
+		"no records":          {changed(t, func(p *Pack) { p.Events = []PackedEvent{} }), proofs.ErrMalformed, "the pack has no records"},
 		"a text's byte":       {changed(t, func(p *Pack) { p.Contents[digestOf(t, p, answer)][0] ^= 1 }), ErrContentMismatch, "they were changed"},
 		"a text cut short":    {changed(t, func(p *Pack) { d := digestOf(t, p, answer); p.Contents[d] = p.Contents[d][1:] }), ErrContentMismatch, "they were changed"},
 		"two texts swapped": {changed(t, func(p *Pack) {
@@ -78,9 +78,9 @@ func tamperings(t testing.TB) map[string]tampering {
 		"a text that no record names": {changed(t, func(p *Pack) { p.Contents[strings.Repeat("ab", 32)] = []byte("x") }), ErrContentMismatch, "no record names the content"},
 		"a text of a prototype":       {changed(t, func(p *Pack) { p.Contents["__proto__"] = []byte("x") }), ErrContentMismatch, "no record names the content"},
 		"a text of a constructor":     {changed(t, func(p *Pack) { p.Contents["constructor"] = []byte("x") }), ErrContentMismatch, "no record names the content"},
-		"an erasure without event":    {changed(t, func(p *Pack) { by := uint64(99); p.Records[6].RedactedBy = &by }), ErrContentMismatch, "is not in this file"},
-		"an erasure by another":       {changed(t, func(p *Pack) { by := uint64(8); p.Records[6].RedactedBy = &by }), ErrContentMismatch, "event 8 did not erase the content"},
-		"an erasure that never was":   {changed(t, func(p *Pack) { by := uint64(7); p.Records[5].RedactedBy = &by }), ErrContentMismatch, "event 7 did not erase the content"},
+		"an erasure without event":    {changed(t, func(p *Pack) { by := uint64(99); p.Events[6].RedactedBy = &by }), ErrContentMismatch, "is not in this file"},
+		"an erasure by another":       {changed(t, func(p *Pack) { by := uint64(8); p.Events[6].RedactedBy = &by }), ErrContentMismatch, "event 8 did not erase the content"},
+		"an erasure that never was":   {changed(t, func(p *Pack) { by := uint64(7); p.Events[5].RedactedBy = &by }), ErrContentMismatch, "event 7 did not erase the content"},
 	}
 	for name, forged := range forgeries(t) {
 		list[name] = forged

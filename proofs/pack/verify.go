@@ -16,13 +16,13 @@ import (
 
 // Report counts what Verify has verified.
 type Report struct {
-	Checkpoint      proofs.Checkpoint
-	Records         int
-	Links           int // number of verified chain links between consecutive events in the pack
-	Contents        int // number of verified pieces of content, counted once per record that names them
-	RedactedRecords int // number of records whose content was erased, as an event in the pack confirms
-	MissingContents int // number of missing pieces of content that records refer to
-	Recomputed      int // number of records whose hashes were recomputed, which requires all of their content
+	Checkpoint          proofs.Checkpoint
+	Events              int
+	Links               int // number of verified chain links between consecutive events in the pack
+	ContentCount        int // number of verified pieces of content, counted once per record that names them
+	RedactedRecords     int // number of records whose content was erased, as an event in the pack confirms
+	MissingContentCount int // number of missing pieces of content that records refer to
+	RecomputedRecords   int // number of records whose hashes were recomputed, which requires all of their content
 	// ClaimedChecks counts the checks of recomputed records whose result is "claimed", which means that
 	// the pack lacks the content needed to compute the hash.
 	ClaimedChecks int
@@ -36,7 +36,7 @@ type verification struct {
 	pack   *Pack
 	report Report
 	events map[uint64]event.Event // keyed by seq
-	last   proofs.Hash            // event_hash of the previous record
+	last   proofs.Hash            // event_hash of the previous event
 	used   map[string]bool        // digests of the content that records name
 
 	rebuilder recompute.Rebuilder
@@ -46,10 +46,10 @@ type verification struct {
 var ErrHashMismatch = errors.New("pack: hashes do not match the content")
 
 // Verify verifies the pack against the log's keys. It checks the signature of the checkpoint, the
-// inclusion proof and the event of each record, and the chain links between records with
-// consecutive seqs. It compares the content with the digests in the events. If the pack has all
-// content of a record, Verify also rebuilds the record (spec: Rebuilding a record). An error that
-// concerns a record states the record's seq. Errors wrap ErrContentMismatch, ErrHashMismatch, or an error that
+// inclusion proof and the form of each event, and the chain links between events with consecutive
+// seqs. It compares the content with the digests in the events. If the pack has all content of a
+// record, Verify also rebuilds the record (spec: Rebuilding a record). An error that concerns an
+// event states the event's seq. Errors wrap ErrContentMismatch, ErrHashMismatch, or an error that
 // Receipt.Verify can return.
 func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	v := &verification{pack: p, events: make(map[uint64]event.Event), used: make(map[string]bool)}
@@ -60,14 +60,14 @@ func (p *Pack) Verify(verifiers ...*proofs.Verifier) (Report, error) {
 	if err := p.checkForm(); err != nil {
 		return Report{}, err
 	}
-	for i := range p.Records {
-		if err := v.record(i); err != nil {
-			return Report{}, fmt.Errorf("verifying event %d: %w", p.Records[i].Seq, err)
+	for i := range p.Events {
+		if err := v.event(i); err != nil {
+			return Report{}, fmt.Errorf("verifying event %d: %w", p.Events[i].Seq, err)
 		}
 	}
-	for i := range p.Records {
-		if err := v.content(&p.Records[i]); err != nil {
-			return Report{}, fmt.Errorf("verifying the content of event %d: %w", p.Records[i].Seq, err)
+	for i := range p.Events {
+		if err := v.content(&p.Events[i]); err != nil {
+			return Report{}, fmt.Errorf("verifying the content of event %d: %w", p.Events[i].Seq, err)
 		}
 	}
 	for digest := range p.Contents {
@@ -84,20 +84,20 @@ func (p *Pack) checkForm() error {
 	if _, err := time.Parse("2006-01-02T15:04:05Z", p.ExportedAt); err != nil || len(p.ExportedAt) != len("2006-01-02T15:04:05Z") {
 		return fmt.Errorf(`%w: the member "exported" is %.100q, but must be a time such as 2006-01-02T15:04:05Z`, proofs.ErrMalformed, p.ExportedAt)
 	}
-	if p.ContentStatus != ContentIncluded && p.ContentStatus != ContentOmitted && p.ContentStatus != ContentForbidden {
+	if p.ContentStatus != ContentStatusIncluded && p.ContentStatus != ContentStatusOmitted && p.ContentStatus != ContentStatusForbidden {
 		return fmt.Errorf(`%w: the member "content" is %.100q, but must be "included", "left out", or "no right"`, proofs.ErrMalformed, p.ContentStatus)
 	}
-	if len(p.Records) == 0 {
+	if len(p.Events) == 0 {
 		return fmt.Errorf("%w: the audit pack has no records", proofs.ErrMalformed)
 	}
 	return nil
 }
 
-// record verifies the i-th record, except for its content.
-func (v *verification) record(i int) error {
-	r := &v.pack.Records[i]
-	path := make([]proofs.Hash, len(r.Inclusion))
-	for j, digits := range r.Inclusion {
+// event verifies the i-th event, except for its content.
+func (v *verification) event(i int) error {
+	r := &v.pack.Events[i]
+	path := make([]proofs.Hash, len(r.InclusionHashes))
+	for j, digits := range r.InclusionHashes {
 		var err error
 		if path[j], err = proofs.ParseHash(digits); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (v *verification) record(i int) error {
 	case err != nil:
 		return err
 	case receipt.Seq != r.Seq:
-		return fmt.Errorf("%w: the entry contains event %d instead", proofs.ErrFieldMismatch, receipt.Seq)
+		return fmt.Errorf("%w: the entry contains a different event, %d", proofs.ErrFieldMismatch, receipt.Seq)
 	case receipt.Ledger != v.pack.Ledger:
 		return fmt.Errorf("%w: the pack is for ledger %.100q, but the event belongs to ledger %.100q", proofs.ErrFieldMismatch, v.pack.Ledger, receipt.Ledger)
 	}
@@ -124,17 +124,17 @@ func (v *verification) record(i int) error {
 		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
 	v.events[r.Seq] = event.Read(document.Root())
-	v.report.Records++
+	v.report.Events++
 	return nil
 }
 
-// link checks that r comes after the previous record and, if the two events are consecutive, that
+// link checks that r comes after the previous event and, if the two events are consecutive, that
 // the chain link between them is valid.
 func (v *verification) link(i int, r *proofs.Receipt) error {
 	before, neighbour := v.last, r.Seq == 0
 	v.last = r.EventHash
 	if i > 0 {
-		last := v.pack.Records[i-1].Seq
+		last := v.pack.Events[i-1].Seq
 		if last >= r.Seq {
 			return fmt.Errorf("%w: the record follows event %d, but the records must be in strictly ascending order of seq", proofs.ErrMalformed, last)
 		}
@@ -158,12 +158,12 @@ func (v *verification) content(r *PackedEvent) error {
 		v.report.RedactedRecords++
 		return v.redaction(r.Seq, *r.RedactedBy)
 	}
-	content, missing := make(map[string][]byte), v.report.MissingContents
+	content, missing := make(map[string][]byte), v.report.MissingContentCount
 	for named := range e.Contents() {
 		digest := hex.EncodeToString(named.Digest[:])
 		kept, found := v.pack.Contents[digest]
 		if !found {
-			v.report.MissingContents++
+			v.report.MissingContentCount++
 			continue
 		}
 		switch sum := sha256.Sum256(kept); {
@@ -173,10 +173,10 @@ func (v *verification) content(r *PackedEvent) error {
 			return fmt.Errorf("%w: content %.100q has %d bytes, but the event gives the size %d", ErrContentMismatch, named.Name, len(kept), named.Size)
 		}
 		v.used[digest] = true
-		v.report.Contents++
+		v.report.ContentCount++
 		content[string(named.Name)] = kept
 	}
-	if v.report.MissingContents > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
+	if v.report.MissingContentCount > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
 		return nil
 	}
 	return v.recompute(r, content)
@@ -189,7 +189,7 @@ func (v *verification) recompute(r *PackedEvent, content map[string][]byte) erro
 	if wrong := (*recompute.Error)(nil); errors.As(err, &wrong) {
 		return fmt.Errorf("%w: %w", ErrHashMismatch, wrong)
 	}
-	v.report.Recomputed, v.report.UnconfirmableRecords = int(v.rebuilder.Rebuilt), int(v.rebuilder.Unconfirmable)
+	v.report.RecomputedRecords, v.report.UnconfirmableRecords = int(v.rebuilder.RebuiltRecords), int(v.rebuilder.UnconfirmableRecords)
 	if err == nil {
 		e := v.events[r.Seq]
 		v.report.ClaimedChecks += e.CountChecks(record.ResultClaimed)

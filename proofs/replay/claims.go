@@ -76,13 +76,13 @@ func (c *comparer) noteRedaction(q question, seq, by uint64) {
 // reference: the largest size of the log, and the event that redacted each record. It returns a
 // finding for the first false claim, or nil if there is none.
 func (c *comparer) checkClaims() *monitor.Finding {
-	if size := c.copy.EntriesAdded(); c.largest > size {
-		return findingOf(c.largestIn, "", "the size in the answer is larger than the log", "at most "+decimal(size), decimal(c.largest))
+	if size := c.copy.AddedCount(); c.largest > size {
+		return findingOf(c.largestIn, "", "the size in the response is larger than the size of the log", "at most "+decimal(size), decimal(c.largest))
 	}
 	for _, seq := range slices.Sorted(maps.Keys(c.redactions)) {
 		claim := c.redactions[seq]
 		if by, redacted := c.copy.RedactedBy(seq); !redacted || by != claim.by {
-			f := findingOf(claim.q, redactedMember, "the redaction in the answer does not match the log", "", decimal(claim.by))
+			f := findingOf(claim.q, redactedMember, "the redaction in the response does not match the log", "", decimal(claim.by))
 			if redacted {
 				f.Expected = decimal(by)
 			}

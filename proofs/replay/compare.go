@@ -43,7 +43,7 @@ type comparer struct {
 	origin    string
 	keys      []*proofs.Verifier
 
-	memory     *fetch.AnswerLimit
+	memory     *fetch.AnswerLimiter
 	smallPages atomic.Bool // whether the server has rejected a request for more than defaultRows rows
 	tooLong    int         // number of answers that were too long
 	unsigned   uint64      // number of answers for which the server could not sign the checkpoint
@@ -58,7 +58,7 @@ type comparer struct {
 }
 
 func newComparer(client *fetch.Client, r referenceServer, size uint64) *comparer {
-	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewAnswerLimit(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
+	c := &comparer{client: client, reference: r, size: size, memory: fetch.NewAnswerLimiter(largeAnswers), redactions: make(map[uint64]claimedRedaction)}
 	c.server = auditedServer{c}
 	return c
 }
@@ -170,7 +170,7 @@ func (c *comparer) askAgain(ctx context.Context, q question) (result comparison)
 			return failed(q, err)
 		}
 		if c.isLater(q, page) {
-			result = comparison{finding: findingOf(q, "", "the answer is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(page.size))}
+			result = comparison{finding: findingOf(q, "", "the response is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(page.size))}
 			continue
 		}
 		result = c.compare(ctx, q, page, true)
@@ -187,13 +187,13 @@ func (c *comparer) grow(ctx context.Context, size uint64) error {
 	if size <= c.size {
 		return nil
 	}
-	if size > c.copy.EntriesAdded() {
+	if size > c.copy.AddedCount() {
 		if err := c.catchUp(ctx); err != nil {
 			return err
 		}
 	}
-	if size > c.copy.EntriesAdded() {
-		return &badAnswer{"", "the size in the answer is larger than the log", "at most " + decimal(c.copy.EntriesAdded()), decimal(size)}
+	if size > c.copy.AddedCount() {
+		return &badAnswer{"", "the size in the response is larger than the size of the log", "at most " + decimal(c.copy.AddedCount()), decimal(size)}
 	}
 	return c.show(ctx, size)
 }
@@ -203,10 +203,10 @@ func (c *comparer) growToHead(ctx context.Context) error {
 	if err := c.catchUp(ctx); err != nil {
 		return err
 	}
-	if c.copy.EntriesAdded() <= c.size {
+	if c.copy.AddedCount() <= c.size {
 		return nil
 	}
-	return c.show(ctx, c.copy.EntriesAdded())
+	return c.show(ctx, c.copy.AddedCount())
 }
 
 func (c *comparer) catchUp(ctx context.Context) error {
@@ -270,7 +270,7 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 	}
 	expected, err := c.request(ctx, c.reference, q, p)
 	if err != nil {
-		err = fmt.Errorf("querying the copy of the log: %s: %w", q, err)
+		err = fmt.Errorf("querying the local copy of the log: %s: %w", q, err)
 	}
 	return expected, err
 }
@@ -278,11 +278,11 @@ func (c *comparer) expect(ctx context.Context, q question, got *answerPage, posi
 // comparePages compares everything in two pages except their lists.
 func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.Finding {
 	if expected.status != got.status {
-		return findingAt(q, got, "", "the answer has a different status", expected.statusText(), got.statusText())
+		return findingAt(q, got, "", "the response has an unexpected status", expected.statusText(), got.statusText())
 	}
 	for _, name := range answerHeaders {
 		if a, b := headerValue(expected.header, name), headerValue(got.header, name); a != b {
-			return findingAt(q, got, name, "the header differs", a, b)
+			return findingAt(q, got, name, "the header has an unexpected value", a, b)
 		}
 	}
 	switch {
@@ -294,7 +294,7 @@ func (c *comparer) comparePages(q question, expected, got *answerPage) *monitor.
 		return c.compareProofs(q, expected, got)
 	}
 	if member, a, b, differ := c.difference(q, expected, got); differ {
-		return findingAt(q, got, member, "the value differs", string(a), string(b))
+		return findingAt(q, got, member, "the value is not the expected one", string(a), string(b))
 	}
 	return nil
 }
@@ -350,6 +350,6 @@ func findingAt(q question, page *answerPage, row, message, expected, got string)
 	if asked := q.parameters(at); asked != "" {
 		query += " (asked: ?" + asked + ")"
 	}
-	return &monitor.Finding{Kind: monitor.DamageAnswer, Query: query, Row: row, Message: message,
+	return &monitor.Finding{Kind: monitor.DamageKindAnswer, Query: query, Row: row, Message: message,
 		Expected: fmt.Sprintf("%.*s", most, expected), Got: fmt.Sprintf("%.*s", most, got)}
 }

@@ -35,31 +35,31 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 	}
 	var document pyjson.Document
 	if err := document.Parse(entry[proofs.HashSize:]); err != nil {
-		return comparison{err: fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)}
+		return comparison{err: fmt.Errorf("parsing event %d of the local copy of the log: %w", seq, err)}
 	}
 	if q.asOf > 0 && q.asOf <= seq {
 		if got.status != http.StatusNotFound {
-			return wrong("", "the answer has a different status", "404", got.statusText())
+			return wrong("", "the response has an unexpected status", "404", got.statusText())
 		}
 		return result
 	}
 	if got.status != http.StatusOK {
-		return wrong("", "the answer has a different status", "200", got.statusText())
+		return wrong("", "the response has an unexpected status", "200", got.statusText())
 	}
 	for i, expected := range [...]string{"application/json", ""} {
 		if value := headerValue(got.header, answerHeaders[i]); value != expected {
-			return wrong(answerHeaders[i], "the header differs", expected, value)
+			return wrong(answerHeaders[i], "the header has an unexpected value", expected, value)
 		}
 	}
 	redacted := strings.Join(got.header.Values(redactedByHeader), ",")
 	by, known := c.copy.RedactedBy(seq)
 	switch known = known && by < got.atLeast; {
 	case known && redacted != decimal(by):
-		return wrong(redactedByHeader, "the header differs", decimal(by), redacted)
+		return wrong(redactedByHeader, "the header has an unexpected value", decimal(by), redacted)
 	case !known && redacted != "":
 		by, err := strconv.ParseUint(redacted, 10, 64)
 		if err != nil {
-			return wrong(redactedByHeader, "the header is not the seq of an event", "", redacted)
+			return wrong(redactedByHeader, "the header is not the sequence number of an event", "", redacted)
 		}
 		c.noteRedaction(q, seq, by)
 	}
@@ -68,7 +68,7 @@ func (c *comparer) compareDocument(ctx context.Context, q question, got *answerP
 		return wrong("", err.Error(), "", string(got.body))
 	}
 	if !bytes.Equal(expected, got.body) {
-		return wrong("", "the document differs", string(expected), string(got.body))
+		return wrong("", "the document differs from the expected one", string(expected), string(got.body))
 	}
 	return result
 }

@@ -44,7 +44,7 @@ func (r referenceServer) page(ctx context.Context, q question, p pageRequest) (*
 	case err != nil:
 		return nil, err
 	case len(page.body) > maxAnswer:
-		return nil, fmt.Errorf("%w: more than %d bytes", fetch.ErrTooLong, maxAnswer)
+		return nil, fmt.Errorf("%w: the limit is %d bytes", fetch.ErrTooLong, maxAnswer)
 	}
 	page.header.Set("Content-Type", q.form.mediaType())
 	if q.form.lines || q.form.text {
@@ -100,9 +100,9 @@ func (r referenceServer) answer(ctx context.Context, q question, p pageRequest, 
 	case statisticsForm:
 		return r.Statistics(), nil
 	case ledgerForm:
-		return r.log.Describe()
+		return r.log.Description()
 	case ledgersForm:
-		ledger, err := r.log.Describe()
+		ledger, err := r.log.Description()
 		return wire.LedgerList{Ledgers: []wire.LedgerDescription{ledger}}, err
 	}
 	answer, size, err := r.Answer(ctx, q.path, q.parameters(p))
@@ -140,7 +140,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 		nested, err = r.log.StageProof(ctx, seq, size, q.values.Get("stage"))
 	} else {
 		var n uint64
-		if n, err = query.ParseCount("citation", q.values.Get("citation")); err == nil {
+		if n, err = query.ParseUint("citation", q.values.Get("citation")); err == nil {
 			nested, err = r.log.CitationProof(ctx, seq, size, n)
 		}
 	}
@@ -152,7 +152,7 @@ func (r referenceServer) nested(ctx context.Context, q question, size uint64) (a
 
 // seq parses the record's seq from the question's path.
 func (q question) seq() (uint64, error) {
-	return query.ParseCount("seq", strings.Split(q.path, "/")[2])
+	return query.ParseUint("seq", strings.Split(q.path, "/")[2])
 }
 
 // stageProof answers a request for the proof of a stage (spec: Stage proofs).
@@ -167,20 +167,20 @@ func (r referenceServer) stageProof(ctx context.Context, q question, p pageReque
 
 // inclusion answers a request for an inclusion proof.
 func (r referenceServer) inclusion(q question, size uint64) (any, error) {
-	seq, err := query.ParseCount("seq", q.values.Get("seq"))
+	seq, err := query.ParseUint("seq", q.values.Get("seq"))
 	if err != nil {
 		return nil, err
 	}
-	return r.log.Inclusion(seq, size)
+	return r.log.InclusionProof(seq, size)
 }
 
 // consistency answers a request for a consistency proof.
 func (r referenceServer) consistency(ctx context.Context, q question, size uint64) (any, error) {
-	first, err := query.ParseCount("first", q.values.Get("first"))
+	first, err := query.ParseUint("first", q.values.Get("first"))
 	if err != nil {
 		return nil, err
 	}
-	return r.log.Consistency(ctx, first, size)
+	return r.log.ConsistencyProof(ctx, first, size)
 }
 
 // event answers a request for the event with a given hash.
@@ -194,8 +194,8 @@ func (r referenceServer) event(ctx context.Context, q question) (any, error) {
 
 // events answers a request for a page of the log and sets the Link header to the next page.
 func (r referenceServer) events(q question, header http.Header) (any, error) {
-	from, err := query.ParseCount("from", q.values.Get("from"))
-	limit, errLimit := query.ParseLimit(q.values.Get("limit"), reference.MaxRows)
+	from, err := query.ParseUint("from", q.values.Get("from"))
+	limit, errLimit := query.ParseLimit(q.values.Get("limit"), reference.MaxPageRows)
 	if err := errors.Join(err, errLimit); err != nil {
 		return nil, err
 	}

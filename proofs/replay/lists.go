@@ -31,7 +31,7 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 		a, errA, moreA := nextExpected()
 		switch {
 		case errA != nil:
-			return n, nil, fmt.Errorf("querying the copy of the log: %w", errA)
+			return n, nil, fmt.Errorf("querying the local copy of the log: %w", errA)
 		case errB != nil:
 			return n, nil, errB
 		case !moreA && !moreB:
@@ -48,13 +48,13 @@ func (c *comparer) compareList(ctx context.Context, q question, list answerList,
 // differing returns the finding for two lists that differ. expected and got each contain the first
 // row that differs and the row after it. A row beyond the end of a list is nil.
 func differing(q question, page *answerPage, place string, expected, got [2][]byte) *monitor.Finding {
-	message := "the row differs"
+	message := "the row differs from the expected one"
 	a, b := expected[0], got[0]
 	switch {
 	case b == nil, a != nil && !sameRow(a, b) && (bytes.Equal(expected[1], b) || expected[1] != nil && sameRow(expected[1], b)):
 		message, b = "a row is missing", nil
 	case a == nil, !sameRow(a, b) && (bytes.Equal(got[1], a) || got[1] != nil && sameRow(got[1], a)):
-		message, a = "a row is added", nil
+		message, a = "the list has an extra row", nil
 	}
 	f := findingAt(q, page, place, message, string(a), string(b))
 	if row := a; row != nil || b != nil {
@@ -248,7 +248,7 @@ func (c *comparer) compareRanking(ctx context.Context, q question, got *answerPa
 			return failed(q, err)
 		}
 		if got.size != c.size {
-			return comparison{finding: findingAt(q, got, "", "the answer is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(got.size))}
+			return comparison{finding: findingAt(q, got, "", "the response is for a smaller tree size than the server has already reported", "at least "+decimal(c.size), decimal(got.size))}
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (c *comparer) compareRanked(ctx context.Context, q question, list answerLis
 func (c *comparer) checkCursor(ctx context.Context, q question, list answerList, member string, got *answerPage, position string, after []byte) (*monitor.Finding, error) {
 	page, err := c.request(ctx, c.reference, q, pageRequest{limit: got.limit, cursor: list.cursor, position: position})
 	if err != nil {
-		return nil, fmt.Errorf("querying the copy of the log: %w", err)
+		return nil, fmt.Errorf("querying the local copy of the log: %w", err)
 	}
 	if page.status != http.StatusOK {
 		return findingAt(q, got, list.next, "the cursor is not valid for this log", "", position), nil

@@ -139,7 +139,7 @@ func (c *comparer) compareProofs(q question, expected, got *answerPage) *monitor
 	a, err := proofs.ParseTlogProof(expected.body)
 	b, errGot := proofs.ParseTlogProof(got.body)
 	if err != nil || errGot != nil || !bytes.Equal(a.Extra, b.Extra) || a.Index != b.Index || !slices.Equal(a.Hashes, b.Hashes) || !c.isSigned(a.Checkpoint, b.Checkpoint) {
-		return findingAt(q, got, "", "the proof differs", string(expected.body), string(got.body))
+		return findingAt(q, got, "", "the proof differs from the expected one", string(expected.body), string(got.body))
 	}
 	return nil
 }
@@ -156,13 +156,13 @@ func compareLines(q question, expected, got *answerPage) *monitor.Finding {
 			y = b[i]
 		}
 		if !bytes.Equal(x, y) {
-			return findingAt(q, got, fmt.Sprintf("line %d", i+1), "the line differs", string(x), string(y))
+			return findingAt(q, got, fmt.Sprintf("line %d", i+1), "the line differs from the expected one", string(x), string(y))
 		}
 	}
 	return nil
 }
 
-func canonical(v pyjson.Value) []byte { return v.AppendCanonical(nil, pyjson.Compact) }
+func canonical(v pyjson.Value) []byte { return v.AppendCanonical(nil, pyjson.CompactForm) }
 
 // without returns an object in canonical form without the named members.
 func without(v pyjson.Value, names ...string) []byte {

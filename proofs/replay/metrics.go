@@ -113,16 +113,16 @@ func scrapeOf(families []*dto.MetricFamily, ledger string) (*scrape, error) {
 // checkSizes compares the exported sizes with the sizes of the log before and after the metrics
 // were requested.
 func (s *scrape) checkSizes(before, after uint64) *monitor.Finding {
-	f := &monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
+	f := &monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics", Row: indexSizeMetric, Got: decimal(s.size)}
 	switch {
 	case s.size > after:
 		f.Message, f.Expected = "the index is ahead of the log", "at most "+decimal(after)
 	case s.size < before:
-		f.Message, f.Expected = "the index is behind the log: answers omit the latest events", "at least "+decimal(before)
+		f.Message, f.Expected = "the index is behind the log: responses omit the latest events", "at least "+decimal(before)
 	case s.tree > after:
-		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the size is larger than the log", "at most "+decimal(after)
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the tree size is larger than the size of the log", "at most "+decimal(after)
 	case s.tree < s.size:
-		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the size is smaller than the index", "at least "+decimal(s.size)
+		f.Row, f.Got, f.Message, f.Expected = treeSizeMetric, decimal(s.tree), "the tree size is smaller than the size of the index", "at least "+decimal(s.size)
 	default:
 		return nil
 	}
@@ -140,7 +140,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 		if wanted == given && want == value {
 			continue
 		}
-		f := monitor.Finding{Kind: monitor.DamageMetrics, Row: series, Message: "the value differs", Expected: "nothing", Got: "nothing"}
+		f := monitor.Finding{Kind: monitor.DamageKindMetrics, Row: series, Message: "the value is not the expected one", Expected: "nothing", Got: "nothing"}
 		if wanted {
 			f.Expected = fmt.Sprint(want)
 		}
@@ -151,7 +151,7 @@ func (s *scrape) differences(got *scrape) (found []monitor.Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.types)) {
 		if kind, given := got.types[name]; given && kind != s.types[name] {
-			found = append(found, monitor.Finding{Kind: monitor.DamageMetrics, Row: name, Message: "the metric has a different type", Expected: s.types[name], Got: kind})
+			found = append(found, monitor.Finding{Kind: monitor.DamageKindMetrics, Row: name, Message: "the metric has an unexpected type", Expected: s.types[name], Got: kind})
 		}
 	}
 	return found

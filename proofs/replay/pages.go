@@ -133,11 +133,11 @@ func parseAnswer(d *pyjson.Document, body []byte) error {
 	var syntax *pyjson.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "more than"):
-		return fmt.Errorf("%w: more than %d values", fetch.ErrTooLong, maxValues)
+		return fmt.Errorf("%w: the response has more than %d values", fetch.ErrTooLong, maxValues)
 	case err != nil:
 		return fmt.Errorf("%w: %w", fetch.ErrMalformed, err)
 	case d.Root().Kind() != pyjson.Object:
-		return fmt.Errorf("%w: the answer is not an object", fetch.ErrMalformed)
+		return fmt.Errorf("%w: the response is not an object", fetch.ErrMalformed)
 	}
 	return nil
 }

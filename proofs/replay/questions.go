@@ -543,6 +543,6 @@ func (b *questionBuilder) producers() {
 
 // Limits on pages.
 const (
-	maxRows  = reference.MaxRows // maximum number of rows of a page
-	fewPages = 3                 // maximum number of pages to read from a ranking, or from a list that another question reads completely
+	maxRows  = reference.MaxPageRows // maximum number of rows of a page
+	fewPages = 3                     // maximum number of pages to read from a ranking, or from a list that another question reads completely
 )

@@ -87,21 +87,21 @@ func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
 	}
 	answer, err := a.Client().GetURL(ctx, cmp.Or(k.MetricsURL, a.Client().URL()+"/metrics"), maxMetrics)
 	if err == nil && answer.Status != http.StatusOK {
-		a.Report().AddWithheld("metrics: " + answer.Problem)
+		a.Report().AddWithheldData("metrics: " + answer.Problem)
 		return nil
 	}
 	if err == nil {
 		k.metrics, err = readMetrics(answer.Body, a.Options().Ledger)
 	}
 	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
-		a.Report().AddFinding(monitor.Finding{Kind: monitor.DamageMetrics, Query: "/metrics", Message: err.Error()})
+		a.Report().AddFinding(monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics", Message: err.Error()})
 		return nil
 	}
 	return err
 }
 
-// Entry adds an entry to the copy of the log.
-func (k *check) Entry(e audit.WalkedEntry) error { return k.copy.Add(e) }
+// AddEntry adds an entry to the copy of the log.
+func (k *check) AddEntry(e audit.WalkedEntry) error { return k.copy.Add(e) }
 
 // Close removes the copy of the log.
 func (k *check) Close() error {
@@ -116,7 +116,7 @@ func (k *check) Close() error {
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	size := max(k.published, 1) // a log has at least one event
 	if k.metrics != nil {
-		if f := k.metrics.checkSizes(k.published, k.copy.EntriesAdded()); f != nil {
+		if f := k.metrics.checkSizes(k.published, k.copy.AddedCount()); f != nil {
 			w.Report().AddFinding(*f)
 			return nil
 		}
@@ -127,7 +127,7 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.reference.Close()) }()
-	w.Report().AsOf = size
+	w.Report().AnswersAsOfSize = size
 	if k.metrics != nil {
 		if err := k.compareMetrics(w, c); err != nil {
 			return err
@@ -141,9 +141,9 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 		return err
 	}
 	if c.unsigned > 0 {
-		w.Report().AddWithheld(fmt.Sprintf("%d answers with checkpoints for older tree sizes: %s", c.unsigned, c.refusal))
+		w.Report().AddWithheldData(fmt.Sprintf("%d responses with checkpoints for older tree sizes: %s", c.unsigned, c.refusal))
 	}
-	if len(c.redactions) > 0 || c.largest > k.copy.EntriesAdded() {
+	if len(c.redactions) > 0 || c.largest > k.copy.AddedCount() {
 		if err := w.CatchUp(ctx); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (k *check) open(ctx context.Context, w *monitor.Walk, size uint64) (*compar
 		return nil, fmt.Errorf("reading the checkpoint: %w", err)
 	}
 	r, err := reference.Open(k.copy, reference.Config{
-		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, ReadTile: w.Tile, Log: w.Options().Logger,
+		Dir: filepath.Join(k.dir, "index"), Origin: checkpoint.Origin, ReadTile: w.Tile, Logger: w.Options().Logger,
 		Progress: func(indexed, size uint64) { w.Options().Progress(stepIndex, indexed, size) },
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func (k *check) questions(ctx context.Context, o monitor.Options) (*questionBuil
 			err = document.Parse(body)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)
+			return nil, fmt.Errorf("parsing event %d of the local copy of the log: %w", seq, err)
 		}
 		b.values.read(seq, document.Root())
 		b.values.add(eventHashes, fmt.Sprintf("%x", proofs.EventHash(prev, body)))
@@ -223,7 +223,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 				err = document.Parse(entry[proofs.HashSize:])
 			}
 			if err != nil {
-				return fmt.Errorf("parsing event %d of the copy of the log: %w", seq, err)
+				return fmt.Errorf("parsing event %d of the local copy of the log: %w", seq, err)
 			}
 			of := newLogValues(-1, b.values.seed)
 			of.read(seq, document.Root())
@@ -248,7 +248,7 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
 	expected, err := c.reference.metrics()
 	if err != nil {
-		return fmt.Errorf("computing the metrics of the copy of the log: %w", err)
+		return fmt.Errorf("computing the metrics of the local copy of the log: %w", err)
 	}
 	for _, f := range expected.differences(k.metrics) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)

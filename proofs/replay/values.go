@@ -146,7 +146,7 @@ func (v *logValues) read(seq uint64, event pyjson.Value) {
 	}
 	for name, check := range event.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
-			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricField())
+			v.add(findable("mismatch"), record.Check{Field: string(name.Text())}.MetricLabel())
 		}
 		if rule, is := strings.CutPrefix(string(name.Text()), rules.VerdictCheckPrefix); is {
 			v.add(findable("inconsistent"), rule)

@@ -18,8 +18,8 @@ var ErrInjected = errors.New("faulty: injected fault")
 // Mode says how a call fails.
 type Mode string
 
-// Possible modes. A mode that does not apply to a call acts like Fail, except that ModeFlipBit then has
-// no effect on files.
+// Possible modes. A mode that does not apply to a call acts like ModeFail, except that ModeFlipBit
+// then has no effect on files.
 const (
 	// ModeFail makes the call do nothing and return an error.
 	ModeFail Mode = "fail"
@@ -28,8 +28,9 @@ const (
 	// ModeNoSpace makes the call fail as if the disk were full. A write to a file writes only the first
 	// half of its data.
 	ModeNoSpace Mode = "no space"
-	// ModePartial makes a write to a file write only the first half of its data and return an error.
-	ModePartial Mode = "short"
+	// ModeShortWrite makes a write to a file write only the first half of its data and return an
+	// error. A walk over a store fails after its first item.
+	ModeShortWrite Mode = "short"
 	// ModeSlow makes the call succeed, but only after Plan.Pause.
 	ModeSlow Mode = "slow"
 	// ModeFlipBit makes a read from a file return data with one bit flipped. A read from a store
@@ -42,26 +43,26 @@ type Plan struct {
 	Mode Mode
 	// Calls lists the names of the calls that can fail; empty means all calls.
 	Calls []string
-	// Path is a path.Match pattern for the base name of the file that a call concerns; "" means any
-	// file.
-	Path string
-	// Skip is the number of matching calls that succeed first.
-	Skip int
-	// Count is the number of matching calls that fail after the skipped ones. 0 means one, and a
-	// negative number means all.
-	Count int
-	Pause time.Duration
-	// Bit is the index of the bit that ModeFlipBit flips, counted from 0. An index past the end of the
-	// data wraps around to its beginning.
-	Bit int
+	// FilePattern is a path.Match pattern for the base name of the file that a call concerns; ""
+	// means any file.
+	FilePattern string
+	// SkipCount is the number of matching calls that succeed first.
+	SkipCount int
+	// FailCount is the number of matching calls that fail after the skipped ones. 0 means one, and
+	// a negative number means all.
+	FailCount int
+	Pause     time.Duration
+	// BitIndex is the index of the bit that ModeFlipBit flips, counted from 0. An index past the
+	// end of the data wraps around to its beginning.
+	BitIndex int
 }
 
 // Injector executes a Plan. It is safe for concurrent use.
 type Injector struct {
 	plan Plan
 	// OnFault, if not nil, is called before each fault, with the names of the call and its file. If
-	// Plan.Count is negative, OnFault is called only before the first fault. Set OnFault before the
-	// first call.
+	// Plan.FailCount is negative, OnFault is called only before the first fault. Set OnFault before
+	// the first call.
 	OnFault func(call, file string)
 
 	mu       sync.Mutex
@@ -70,10 +71,10 @@ type Injector struct {
 	over     bool           // whether StopInjecting was called; guarded by mu
 }
 
-// New returns Faults that execute the plan.
+// New returns an Injector that executes the plan.
 func New(plan Plan) *Injector {
-	if plan.Count == 0 {
-		plan.Count = 1
+	if plan.FailCount == 0 {
+		plan.FailCount = 1
 	}
 	return &Injector{plan: plan, injected: make(map[string]int)}
 }
@@ -96,11 +97,11 @@ func (f *Injector) FaultCounts() map[string]int {
 	return injected
 }
 
-// next returns the mode in which the call must fail, or "" if it must succeed. In mode Slow, next
-// pauses and returns "".
+// next returns the mode in which the call must fail, or "" if it must succeed. In mode ModeSlow,
+// next pauses and returns "".
 func (f *Injector) next(call, file string) Mode {
 	mode, first := f.count(call, file)
-	if mode != "" && f.OnFault != nil && (first || f.plan.Count > 0) {
+	if mode != "" && f.OnFault != nil && (first || f.plan.FailCount > 0) {
 		f.OnFault(call, file)
 	}
 	if mode == ModeSlow {
@@ -116,16 +117,16 @@ func (f *Injector) count(call, file string) (mode Mode, first bool) {
 	if len(f.plan.Calls) > 0 && !slices.Contains(f.plan.Calls, call) {
 		return "", false
 	}
-	if f.plan.Path != "" {
-		if matched, err := path.Match(f.plan.Path, path.Base(file)); err != nil || !matched {
+	if f.plan.FilePattern != "" {
+		if matched, err := path.Match(f.plan.FilePattern, path.Base(file)); err != nil || !matched {
 			return "", false
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := f.seen - f.plan.Skip
+	n := f.seen - f.plan.SkipCount
 	f.seen++
-	if f.over || n < 0 || f.plan.Count > 0 && n >= f.plan.Count {
+	if f.over || n < 0 || f.plan.FailCount > 0 && n >= f.plan.FailCount {
 		return "", false
 	}
 	f.injected[call]++

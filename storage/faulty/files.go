@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of file system calls. Compact is a call to Create for the output of a compaction.
+// Names of file system calls. CallCompact is a call to Create for the output of a compaction.
 const (
 	CallCreate        = "create"
 	CallCompact       = "compact"
@@ -35,8 +35,8 @@ const (
 	CallClose       = "close"
 )
 
-// FileCalls returns the names of all calls on a file system and on its files.
-func FileCalls() []string {
+// FileCallNames returns the names of all calls on a file system and on its files.
+func FileCallNames() []string {
 	return []string{CallCreate, CallCompact, CallLink, CallOpen, CallOpenDir, CallRemove, CallRename, CallReuseForWrite, CallMkdirAll, CallLock, CallList, CallStat, CallDiskUsage,
 		CallRead, CallWrite, CallSync, CallSyncTo, CallPreallocate, CallClose}
 }
@@ -119,7 +119,7 @@ func (f *FS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options 
 	return f.open(CallOpen, name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, options...) })
 }
 
-// CallOpenDir implements vfs.FS.
+// OpenDir implements vfs.FS.
 func (f *FS) OpenDir(name string) (vfs.File, error) {
 	return f.open(CallOpenDir, name, func() (vfs.File, error) { return f.FS.OpenDir(name) })
 }
@@ -144,12 +144,13 @@ func (f *FS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs
 	return f.open(CallReuseForWrite, to, func() (vfs.File, error) { return f.FS.ReuseForWrite(from, to, category) })
 }
 
-// CallMkdirAll implements vfs.FS.
+// MkdirAll implements vfs.FS.
 func (f *FS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.do(CallMkdirAll, dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Lock implements vfs.FS. ModeFailAfterSuccess acts like Fail, because the caller could not release the lock.
+// Lock implements vfs.FS. ModeFailAfterSuccess acts like ModeFail, because the caller could not
+// release the lock.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	mode := f.faults.next(CallLock, name)
 	if err := injectedError(mode); err != nil {
@@ -204,7 +205,7 @@ func (f *file) read(p []byte, read func([]byte) (int, error)) (int, error) {
 	}
 	n, err := read(p)
 	if mode == ModeFlipBit && n > 0 {
-		p[f.faults.plan.Bit/8%n] ^= 1 << (f.faults.plan.Bit % 8)
+		p[f.faults.plan.BitIndex/8%n] ^= 1 << (f.faults.plan.BitIndex % 8)
 	}
 	return n, err
 }

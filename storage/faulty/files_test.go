@@ -33,7 +33,7 @@ func TestModesOfAWrite(t *testing.T) {
 		err  error
 		left string
 	}{
-		faulty.ModeFail: {faulty.ErrInjected, ""}, faulty.ModeFailAfterSuccess: {faulty.ErrInjected, "0123456789"}, faulty.ModePartial: {faulty.ErrInjected, "01234"},
+		faulty.ModeFail: {faulty.ErrInjected, ""}, faulty.ModeFailAfterSuccess: {faulty.ErrInjected, "0123456789"}, faulty.ModeShortWrite: {faulty.ErrInjected, "01234"},
 		faulty.ModeNoSpace: {syscall.ENOSPC, "01234"}, faulty.ModeSlow: {nil, "0123456789"},
 	} {
 		left, err := write(t, faulty.Plan{Mode: mode, Calls: []string{faulty.CallWrite}}, "0123456789")
@@ -49,7 +49,7 @@ func TestFlipBit(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Write([]byte{0, 0, 0, 0})
 	require.NoError(t, err)
-	files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.ModeFlipBit, Calls: []string{faulty.CallRead}, Bit: 8*6 + 3}))
+	files := faulty.NewFS(under, faulty.New(faulty.Plan{Mode: faulty.ModeFlipBit, Calls: []string{faulty.CallRead}, BitIndex: 8*6 + 3}))
 	f, err = files.Open("file")
 	require.NoError(t, err)
 	for _, want := range [][]byte{{0, 0, 8, 0}, {0, 0, 0, 0}} {
@@ -60,10 +60,11 @@ func TestFlipBit(t *testing.T) {
 	}
 }
 
-// A plan selects calls and files, skips the first matching calls, and stops after Count failures.
+// A plan selects calls and files, skips the first matching calls, and stops after FailCount
+// failures.
 func TestPlan(t *testing.T) {
 	under := vfs.NewMem()
-	faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallCreate, faulty.CallRemove}, Path: "*.a", Skip: 1, Count: 2})
+	faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallCreate, faulty.CallRemove}, FilePattern: "*.a", SkipCount: 1, FailCount: 2})
 	var told []string
 	faults.OnFault = func(call, file string) { told = append(told, call+" "+file) }
 	files := faulty.NewFS(under, faults)
@@ -83,7 +84,7 @@ func TestPlan(t *testing.T) {
 	require.Equal(t, []string{"create 2.a", "remove 1.a"}, told)
 	require.Equal(t, map[string]int{"create": 1, "remove": 1}, faults.FaultCounts())
 
-	forever := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallStat}, Count: -1})
+	forever := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallStat}, FailCount: -1})
 	files = faulty.NewFS(under, forever)
 	for range 3 {
 		_, err := files.Stat("3.b")
@@ -134,5 +135,5 @@ func TestEveryCallOfFilesFails(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, do(files, opened), faulty.ErrInjected, call)
 	}
-	require.Len(t, faulty.FileCalls(), 19)
+	require.Len(t, faulty.FileCallNames(), 19)
 }

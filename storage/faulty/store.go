@@ -9,9 +9,9 @@ import (
 	"colophon/storage"
 )
 
-// StoreCalls returns the names of all calls to storage.Reader, Store, Archiver, and Database that a
-// Plan can make fail.
-func StoreCalls() []string {
+// StoreCallNames returns the names of all calls to storage.Reader, Store, Archiver, and Database
+// that a Plan can make fail.
+func StoreCallNames() []string {
 	return []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "HasReference", "Redaction",
 		"Redactions", "Key", "Keys", "Setting", "Info", "Commit", "Freeze", "SetSetting", "CheckWritable", "Archive", "Ledgers", "Ledger", "Create"}
 }
@@ -55,14 +55,14 @@ func change(f *Injector, call string, done func() error) error {
 	return err
 }
 
-// walk yields the items of all, unless the plan makes the call fail. In mode Short, the call fails
-// after the first item. In any other mode, it fails at once.
+// walk yields the items of all, unless the plan makes the call fail. In mode ModeShortWrite, the
+// call fails after the first item. In any other mode, it fails at once.
 func walk[T any](f *Injector, call string, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		mode := f.next(call, "")
 		failed := failure(call, mode)
 		var none T
-		if failed != nil && mode != ModePartial {
+		if failed != nil && mode != ModeShortWrite {
 			yield(none, failed)
 			return
 		}
@@ -99,10 +99,10 @@ func (d *Database) Ledger(ctx context.Context, name string) (storage.Store, erro
 	return read(d.faults, "Ledger", func() (storage.Store, error) { return d.wrap(d.under.Ledger(ctx, name)) })
 }
 
-// Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (created storage.Store, err error) {
+// CreateLedger implements storage.Database.
+func (d *Database) CreateLedger(ctx context.Context, info storage.LedgerInfo) (created storage.Store, err error) {
 	err = change(d.faults, "Create", func() (err error) {
-		created, err = d.wrap(d.under.Create(ctx, info))
+		created, err = d.wrap(d.under.CreateLedger(ctx, info))
 		return err
 	})
 	if err != nil {
@@ -162,9 +162,9 @@ func (s *store) HasReference(ctx context.Context, digest storage.Hash, seq uint6
 	return read(s.faults, "HasReference", func() (bool, error) { return s.under.HasReference(ctx, digest, seq) })
 }
 
-// Redaction implements storage.Reader.
-func (s *store) Redaction(ctx context.Context, seq uint64) (uint64, error) {
-	return read(s.faults, "Redaction", func() (uint64, error) { return s.under.Redaction(ctx, seq) })
+// RedactingSeq implements storage.Reader.
+func (s *store) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	return read(s.faults, "Redaction", func() (uint64, error) { return s.under.RedactingSeq(ctx, seq) })
 }
 
 // Redactions implements storage.Reader.
@@ -172,13 +172,14 @@ func (s *store) Redactions(ctx context.Context) iter.Seq2[storage.Redaction, err
 	return walk(s.faults, "Redactions", s.under.Redactions(ctx))
 }
 
-// Key implements storage.Reader.
-func (s *store) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
-	return read(s.faults, "Key", func() (storage.Claim, error) { return s.under.Key(ctx, key) })
+// KeyClaim implements storage.Reader.
+func (s *store) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+	return read(s.faults, "Key", func() (storage.Claim, error) { return s.under.KeyClaim(ctx, key) })
 }
 
-func (s *store) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
-	return read(s.faults, "Keys", func() ([]storage.Claim, error) { return s.under.Keys(ctx, keys) })
+// KeyClaims implements storage.Reader.
+func (s *store) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
+	return read(s.faults, "Keys", func() ([]storage.Claim, error) { return s.under.KeyClaims(ctx, keys) })
 }
 
 // Setting implements storage.Reader.

@@ -31,7 +31,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	}
 	_, err := d.Ledgers(ctx)
 	note("Ledgers", err)
-	if _, err = d.Create(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
+	if _, err = d.CreateLedger(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
 		note("Create", err)
 	}
 	s, err := d.Ledger(ctx, "default")
@@ -39,7 +39,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 		note("Ledger", err)
 		return failed
 	}
-	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Claims: []storage.Claim{{Key: storage.Hash{1}}},
+	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}, Claims: []storage.Claim{{KeyDigest: storage.Hash{1}}},
 		Contents: []storage.Content{{Digest: storage.Hash{1}, Bytes: []byte("text")}, {Digest: storage.Hash{1}, Seq: 1}},
 		Tiles:    []storage.Tile{{Hashes: make([]byte, 64)}}}
 	note("CheckWritable", s.CheckWritable(ctx))
@@ -57,9 +57,9 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	note("Content", err)
 	_, err = s.HasReference(ctx, storage.Hash{1}, 0)
 	note("HasReference", err)
-	_, err = s.Key(ctx, storage.Hash{1})
+	_, err = s.KeyClaim(ctx, storage.Hash{1})
 	note("Key", err)
-	_, err = s.Keys(ctx, []storage.Hash{{1}})
+	_, err = s.KeyClaims(ctx, []storage.Hash{{1}})
 	note("Keys", err)
 	_, err = s.Setting(ctx, "name")
 	note("Setting", err)
@@ -72,7 +72,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 	for _, err := range s.Redactions(ctx) {
 		note("Redactions", err)
 	}
-	if _, err = s.Redaction(ctx, 0); !errors.Is(err, storage.ErrNotFound) {
+	if _, err = s.RedactingSeq(ctx, 0); !errors.Is(err, storage.ErrNotFound) {
 		note("Redaction", err)
 	}
 	note("Archive", s.(storage.Archiver).Archive(ctx, storage.ArchivedRange{}, nil))
@@ -82,7 +82,7 @@ func callAll(ctx context.Context, d storage.Database) (failed map[string]error) 
 
 // Each call can be made to fail. Other calls then succeed, unless they depend on the failed one.
 func TestEveryCallFails(t *testing.T) {
-	for _, call := range faulty.StoreCalls() {
+	for _, call := range faulty.StoreCallNames() {
 		faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{call}})
 		failed := callAll(t.Context(), faulty.NewDatabase(memory.New(), faults))
 		require.ErrorIs(t, failed[call], faulty.ErrInjected, call)
@@ -107,8 +107,8 @@ func TestModesOfAStore(t *testing.T) {
 		{faulty.ModeFlipBit, faulty.ErrInjected, false}, {faulty.ModeSlow, nil, true},
 	} {
 		under := memory.New()
-		d := faulty.NewDatabase(under, faulty.New(faulty.Plan{Mode: c.mode, Calls: []string{"Commit"}, Skip: 1, Count: 1}))
-		s, err := d.Create(ctx, storage.LedgerInfo{Name: "default"})
+		d := faulty.NewDatabase(under, faulty.New(faulty.Plan{Mode: c.mode, Calls: []string{"Commit"}, SkipCount: 1, FailCount: 1}))
+		s, err := d.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 		require.NoError(t, err)
 		first := storage.Head{Size: 1}
 		require.NoError(t, s.Commit(ctx, storage.Head{}, storage.Batch{Head: first, Entries: [][]byte{{0}}}))
@@ -120,10 +120,10 @@ func TestModesOfAStore(t *testing.T) {
 	}
 }
 
-// In mode Short, a walk fails after yielding its first item.
+// In mode ModeShortWrite, a walk fails after yielding its first item.
 func TestShortWalks(t *testing.T) {
-	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.ModePartial, Calls: []string{"Entries"}}))
-	s, err := d.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	d := faulty.NewDatabase(memory.New(), faulty.New(faulty.Plan{Mode: faulty.ModeShortWrite, Calls: []string{"Entries"}}))
+	s, err := d.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, s.Commit(t.Context(), storage.Head{}, storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{{0}, {1}}}))
 	var steps []error

@@ -59,8 +59,8 @@ func (d *Database) ledger(name string) (*ledger, error) {
 	return nil, fmt.Errorf("opening ledger %q: %w", name, storage.ErrNotFound)
 }
 
-// Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+// CreateLedger implements storage.Database.
+func (d *Database) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("creating ledger %q: %w", info.Name, err)
 	}
@@ -154,7 +154,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		l.keep(&b.Contents[i])
 	}
 	for _, k := range b.Claims {
-		l.keys[k.Key] = k
+		l.keys[k.KeyDigest] = k
 	}
 	l.head = copyHead(b.Head)
 	return nil
@@ -249,8 +249,8 @@ func copyHead(h storage.Head) storage.Head {
 	return h
 }
 
-// archived returns the stored Archived, or the zero Archived if there is none. The caller must hold
-// l.mu.
+// archived returns the stored ArchivedRange, or the zero ArchivedRange if there is none. The caller
+// must hold l.mu.
 func (l *ledger) archived() storage.ArchivedRange {
 	a, _ := storage.ParseArchivedRange(l.settings[storage.ArchiveSetting]) // fails only if nothing has been archived
 	return a

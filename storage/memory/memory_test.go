@@ -35,7 +35,7 @@ func TestTamper(t *testing.T) {
 // Each step of Entries overwrites the bytes that the previous step yielded, so that tests can detect
 // callers that keep these bytes.
 func TestEntriesReuseTheirBuffer(t *testing.T) {
-	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := memory.New().CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := storage.Batch{Head: storage.Head{Size: 2}, Entries: [][]byte{[]byte("a"), []byte("b")}}
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))

@@ -43,7 +43,7 @@ func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return hashes, ok
 	})
 	if errors.Is(err, storage.ErrNotFound) {
-		err = storage.MissingTileError(ctx, l, level, index)
+		err = storage.ExplainMissingTile(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name, err)
@@ -121,8 +121,8 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 	return ok && slices.Contains(held.references, seq), nil
 }
 
-// Redaction implements storage.Reader.
-func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+// RedactingSeq implements storage.Reader.
+func (l *ledger) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
 	err := ctx.Err()
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -167,8 +167,8 @@ func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
 	return value, nil
 }
 
-// Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+// KeyClaim implements storage.Reader.
+func (l *ledger) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name, err)
 	}
@@ -181,8 +181,8 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, erro
 	return claim, nil
 }
 
-// Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
+// KeyClaims implements storage.Reader.
+func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)
 	}

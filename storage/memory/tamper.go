@@ -96,5 +96,5 @@ func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 
 // SetClaim replaces or adds the claim of an idempotency key.
 func (t *Tamperer) SetClaim(k storage.Claim) error {
-	return t.change(func(l *ledger) { l.keys[k.Key] = k })
+	return t.change(func(l *ledger) { l.keys[k.KeyDigest] = k })
 }

@@ -56,7 +56,7 @@ func benchmarkBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Claims = append(b.Claims, storage.Claim{Key: digestOf(^seq), RecordDigest: digest, Seq: seq})
+		b.Claims = append(b.Claims, storage.Claim{KeyDigest: digestOf(^seq), RecordDigest: digest, Seq: seq})
 	}
 	for index := old.Size / storage.HashesPerTile; index <= (b.Head.Size-1)/storage.HashesPerTile; index++ {
 		hashes := min(b.Head.Size-index*storage.HashesPerTile, storage.HashesPerTile)
@@ -73,7 +73,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 			require.NoError(b, err)
-			store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
+			store, err := db.CreateLedger(b.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(b, err)
 			var head storage.Head
 			for b.Loop() {
@@ -101,7 +101,7 @@ func BenchmarkGrowth(b *testing.B) {
 	text := prose(8 << 20)
 	db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 	require.NoError(b, err)
-	store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(b.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(b, err)
 	var head storage.Head
 	b.ReportAllocs()
@@ -135,7 +135,7 @@ func BenchmarkKeys(b *testing.B) {
 	text := prose(8 << 20)
 	db, err := Open(b.Context(), Config{Dir: b.TempDir(), Logger: silent()})
 	require.NoError(b, err)
-	store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(b.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(b, err)
 	db.fillers.spare.Store(0)
 	for head := (storage.Head{}); head.Size < records; {
@@ -156,7 +156,7 @@ func BenchmarkKeys(b *testing.B) {
 			n++
 		}
 		b.StartTimer()
-		if claims, err := store.Keys(b.Context(), fresh); err != nil || len(claims) > 0 {
+		if claims, err := store.KeyClaims(b.Context(), fresh); err != nil || len(claims) > 0 {
 			b.Fatal(claims, err)
 		}
 	}

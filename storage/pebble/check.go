@@ -11,18 +11,18 @@ import (
 var _ storage.KeyChecker = (*Database)(nil)
 
 // CheckKeys implements storage.KeyChecker.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
 	if err := d.usable(ctx); err != nil {
-		return nil, fmt.Errorf("checking keys: %w", err)
+		return nil, fmt.Errorf("checking the keys in the database: %w", err)
 	}
 	strays, err := d.checkKeys(ctx, logs, progress)
 	if err != nil {
-		return nil, fmt.Errorf("checking keys: %w", damaged(err))
+		return nil, fmt.Errorf("checking the keys in the database: %w", damaged(err))
 	}
 	return strays, nil
 }
 
-func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
+func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
 	infos, err := d.Ledgers(ctx)
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ func (d *Database) checkKeys(ctx context.Context, logs map[string]storage.LogSum
 			return nil, err
 		}
 		l := store.(*ledger)
-		checked := keycheck.Ledger{Name: info.Name, Number: l.number, Head: *l.head.Load(), Redaction: l.redaction, Location: l.place}
+		checked := keycheck.Ledger{Name: info.Name, Number: l.number, Head: *l.head.Load(), RedactingSeq: l.redaction, Location: l.location}
 		if log, walked := logs[info.Name]; walked {
-			checked.Log = &log
+			checked.LogSummary = &log
 		}
 		ledgers = append(ledgers, checked)
 	}

@@ -75,7 +75,7 @@ func (l *ledger) accepts(ctx context.Context, old storage.Head, b storage.Batch)
 
 // batchBytes returns a generous estimate of the total length of b's keys and values in bytes.
 func batchBytes(b storage.Batch) int {
-	const perItem = 2*keys.MaxLength + 32
+	const perItem = 2*keys.MaxLengthWithoutName + 32
 	n := perItem * (len(b.Entries) + len(b.Claims) + len(b.Tiles) + 2*len(b.Contents) + 1)
 	for _, e := range b.Entries {
 		n += len(e)
@@ -92,14 +92,14 @@ func batchBytes(b storage.Batch) int {
 // ledgerChange collects the writes of one commit to a ledger.
 type ledgerChange struct {
 	*change
-	ledger  keys.Ledger
+	ledger  keys.LedgerNumber
 	digests *digestFilter // must receive each new digest before the commit makes its key visible to readers
 }
 
 func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {
-	var key [keys.MaxLength]byte
+	var key [keys.MaxLengthWithoutName]byte
 	for i, e := range b.Entries {
-		c.set(keys.AppendEntry(key[:0], c.ledger, old.Size+uint64(i)), e)
+		c.set(keys.AppendEntryKey(key[:0], c.ledger, old.Size+uint64(i)), e)
 	}
 }
 
@@ -108,19 +108,19 @@ func (c *ledgerChange) setHead(b storage.Batch) {
 }
 
 func (c *ledgerChange) setClaims(b storage.Batch) {
-	sorted := slices.SortedStableFunc(slices.Values(b.Claims), func(a, b storage.Claim) int { return bytes.Compare(a.Key[:], b.Key[:]) })
+	sorted := slices.SortedStableFunc(slices.Values(b.Claims), func(a, b storage.Claim) int { return bytes.Compare(a.KeyDigest[:], b.KeyDigest[:]) })
 	var key, value []byte
 	for _, k := range sorted {
-		c.digests.add(k.Key)
-		key = keys.AppendClaim(key[:0], c.ledger, k.Key)
+		c.digests.add(k.KeyDigest)
+		key = keys.AppendClaimKey(key[:0], c.ledger, k.KeyDigest)
 		value = keys.AppendClaimValue(value[:0], k)
 		c.set(key, value)
 	}
 }
 
 func (c *ledgerChange) setTiles(b storage.Batch) {
-	var key [keys.MaxLength]byte
+	var key [keys.MaxLengthWithoutName]byte
 	for _, t := range b.Tiles {
-		c.set(keys.AppendTile(key[:0], c.ledger, t.Level, t.Index), t.Hashes)
+		c.set(keys.AppendTileKey(key[:0], c.ledger, t.Level, t.Index), t.Hashes)
 	}
 }

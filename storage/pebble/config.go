@@ -38,14 +38,15 @@ type Config struct {
 	// compactions wait unless they erase content. 0 means 5 % of the file system, but at least 32
 	// MiB and at most 1 GiB.
 	MinFreeBytes uint64
-	// ReadOnlyWhenFull makes Open open the database read-only when there is too little space to open it for
-	// writing (see Database.ReadOnly). If it is false, Open returns ErrNoSpace instead.
+	// ReadOnlyWhenFull makes Open open the database read-only when there is too little space to
+	// open it for writing (see Database.ForcedReadOnly). If it is false, Open returns ErrNoSpace
+	// instead.
 	ReadOnlyWhenFull bool
-	// RemoveCopies removes those copies of the database that are no longer in use. It returns an error if
-	// a copy must stay. Copies can contain erased content, so an erasure is reported as pending
-	// until RemoveCopies returns nil. It is never called concurrently. nil means that there are no
-	// copies.
-	RemoveCopies func() error
+	// RemoveUnusedCopies removes those copies of the database that are no longer in use. It returns
+	// an error if a copy must stay. Copies can contain erased content, so an erasure is reported as
+	// pending until RemoveUnusedCopies returns nil. It is never called concurrently. nil means that
+	// there are no copies.
+	RemoveUnusedCopies func() error
 	// CacheBytes is the size of the cache for uncompressed blocks. Digest filters can use up to
 	// half of it. 0 means 64 MiB.
 	CacheBytes int64
@@ -146,8 +147,8 @@ func spanPolicy(start []byte) (policy engine.SpanPolicy, end []byte, err error) 
 }
 
 // options returns the engine's options, apart from the file system. They are tuned for two cores
-// and for data that is mostly appended. Entries and content arrive in key order. Places and claims
-// arrive in random order, are small, and hardly compress.
+// and for data that is mostly appended. Entries and content arrive in key order. Locations and
+// claims arrive in random order, are small, and hardly compress.
 func (c Config) options() *engine.Options {
 	o := &engine.Options{
 		MaxOpenFiles:                openFiles,

@@ -46,8 +46,8 @@ func (l *ledger) pieces(contents []storage.Content, erased map[storage.Hash]bool
 			possible = append(possible, first)
 		}
 	}
-	err := l.find(keys.LocationRange, len(possible), func(key []byte, i int) []byte {
-		return keys.AppendLocation(key, l.number, p.digest(possible[i]))
+	err := l.find(keys.LocationAndReferenceRange, len(possible), func(key []byte, i int) []byte {
+		return keys.AppendLocationKey(key, l.number, p.digest(possible[i]))
 	}, func(i int, _ []byte) error {
 		p.fresh[p.sorted[possible[i]]] = false
 		l.recent.add(p.digest(possible[i]))
@@ -64,16 +64,16 @@ func (p *pieces) digest(at int) storage.Hash { return p.contents[p.sorted[at]].D
 
 // setContents writes each piece that the ledger does not have, exactly once.
 func (c *ledgerChange) setContents(p *pieces) {
-	var key [keys.MaxLength]byte
+	var key [keys.MaxLengthWithoutName]byte
 	for i := range p.contents {
 		if p.fresh[i] {
-			c.set(keys.AppendContent(key[:0], c.ledger, placeOf(&p.contents[i])), p.contents[i].Bytes)
+			c.set(keys.AppendContentKey(key[:0], c.ledger, locationOf(&p.contents[i])), p.contents[i].Bytes)
 		}
 	}
 }
 
-// setHoldings writes a place for each new piece of content, and a reference for every other event
-// that needs a piece.
+// setHoldings writes a location for each new piece of content, and a reference for every other
+// event that needs a piece.
 func (c *ledgerChange) setHoldings(p *pieces) {
 	for i, first := range p.firsts {
 		end := len(p.sorted)
@@ -82,7 +82,7 @@ func (c *ledgerChange) setHoldings(p *pieces) {
 		}
 		content := &p.contents[p.sorted[first]]
 		if p.fresh[p.sorted[first]] {
-			c.setPlace(content)
+			c.setLocation(content)
 		} else {
 			c.setReference(content)
 		}
@@ -94,17 +94,17 @@ func (c *ledgerChange) setHoldings(p *pieces) {
 	}
 }
 
-func (c *ledgerChange) setPlace(content *storage.Content) {
+func (c *ledgerChange) setLocation(content *storage.Content) {
 	c.digests.add(content.Digest)
-	var key, value [keys.MaxLength]byte
-	c.set(keys.AppendLocation(key[:0], c.ledger, content.Digest), keys.AppendLocationValue(value[:0], keys.LocationValue{Location: placeOf(content)}))
+	var key, value [keys.MaxLengthWithoutName]byte
+	c.set(keys.AppendLocationKey(key[:0], c.ledger, content.Digest), keys.AppendLocationValue(value[:0], keys.LocationValue{Location: locationOf(content)}))
 }
 
-func placeOf(content *storage.Content) keys.Location {
+func locationOf(content *storage.Content) keys.Location {
 	return keys.Location{Seq: content.Seq, Slot: content.Slot}
 }
 
 func (c *ledgerChange) setReference(content *storage.Content) {
-	var key [keys.MaxLength]byte
-	c.set(keys.AppendReference(key[:0], c.ledger, content.Digest, content.Seq), nil)
+	var key [keys.MaxLengthWithoutName]byte
+	c.set(keys.AppendReferenceKey(key[:0], c.ledger, content.Digest, content.Seq), nil)
 }

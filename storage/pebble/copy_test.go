@@ -66,7 +66,7 @@ func TestCopiesDuringErasures(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			err = db.logs.DropLogs(ctx, db.space.Dir, db.engine)
+			err = db.walFS.DropLogs(ctx, db.space.Dir, db.engine)
 		}
 		ended <- err
 	}()
@@ -93,7 +93,7 @@ func checkCopied(t *testing.T, store storage.Store, head storage.Head) {
 			content, err := store.Content(t.Context(), digestOf(next))
 			require.NoError(t, err)
 			require.Equal(t, want, content)
-			_, err = store.Key(t.Context(), digestOf(next))
+			_, err = store.KeyClaim(t.Context(), digestOf(next))
 			require.NoError(t, err)
 		}
 		next++

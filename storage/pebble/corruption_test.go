@@ -132,7 +132,7 @@ func readDamaged(ctx context.Context, t *testing.T, store storage.Store, b stora
 	right(text, err, b.Contents[0].Bytes)
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	right(hashes, err, b.Tiles[0].Hashes)
-	claim, err := store.Key(ctx, b.Claims[0].Key)
+	claim, err := store.KeyClaim(ctx, b.Claims[0].KeyDigest)
 	right(claim.RecordDigest[:], err, b.Claims[0].RecordDigest[:])
 	return failed
 }

@@ -63,7 +63,7 @@ func (h *history) play(ctx context.Context, files vfs.FS, durability *engine.Wri
 func (h *history) playOn(ctx context.Context, db *Database, from, to int) error {
 	if from == 0 {
 		h.begun.Add(1)
-		if _, err := db.Create(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
+		if _, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"}); err != nil {
 			return err
 		}
 		h.acknowledged.Add(1)
@@ -109,7 +109,7 @@ func (h *history) check(ctx context.Context, files vfs.FS, acknowledged, begun i
 func (h *history) checkDatabase(ctx context.Context, db *Database, acknowledged, begun int64) error {
 	store, err := db.Ledger(ctx, "default")
 	if errors.Is(err, storage.ErrNotFound) && acknowledged == 0 {
-		_, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+		_, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 		return err
 	}
 	if err != nil {
@@ -183,7 +183,7 @@ func (h *history) checkOtherData(ctx context.Context, store storage.Store, i, n 
 	}
 	hashes, err := store.Tile(ctx, 0, b.Tiles[0].Index)
 	expect("tile", i < n, hashes, err, b.Tiles[0].Hashes)
-	key, err := store.Key(ctx, b.Claims[0].Key)
+	key, err := store.KeyClaim(ctx, b.Claims[0].KeyDigest)
 	expect("key", i < n, key.RecordDigest[:], err, b.Claims[0].RecordDigest[:])
 	text, err := store.Content(ctx, b.Contents[0].Digest)
 	expect("content", i < n && !erased, text, err, b.Contents[0].Bytes)

@@ -23,7 +23,7 @@ type Database struct {
 	lock    *folderlock.Lock
 	space   disk.Space
 	reserve *disk.ReserveFS
-	logs    *disk.LogFS
+	walFS   *disk.WALFS
 	eraser  *erase.Eraser
 	// durability is the option for every write. It is engine.Sync, except in a crash test that checks
 	// that a missing sync would be detected.
@@ -58,10 +58,10 @@ func (d *Database) writable(ctx context.Context) error {
 	return d.usable(ctx)
 }
 
-// ReadOnly reports whether lack of space forced the database to be opened read-only
+// ForcedReadOnly reports whether lack of space forced the database to be opened read-only
 // (Config.ReadOnlyWhenFull). If so, every write returns storage.ErrNoSpace until the database is
 // reopened.
-func (d *Database) ReadOnly() bool { return d.full != nil }
+func (d *Database) ForcedReadOnly() bool { return d.full != nil }
 
 // CheckSpace returns nil if free space is not below the threshold, and storage.ErrNoSpace
 // otherwise. It can also be called after Close.
@@ -103,8 +103,8 @@ func (d *Database) Ledgers(ctx context.Context) ([]storage.LedgerInfo, error) {
 
 // infos returns the descriptions of the ledgers, sorted by name, and a map from ledger number to
 // name.
-func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]string, err error) {
-	numbers = make(map[keys.Ledger]string)
+func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.LedgerNumber]string, err error) {
+	numbers = make(map[keys.LedgerNumber]string)
 	start, end := keys.NameRange()
 	names, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -119,24 +119,24 @@ func (d *Database) infos() (infos []storage.LedgerInfo, numbers map[keys.Ledger]
 			number, err = keys.DecodeNumber(value)
 		}
 		if err == nil {
-			err = unusedNumber(numbers, keys.Ledger(number))
+			err = unusedNumber(numbers, keys.LedgerNumber(number))
 		}
 		if err == nil {
 			var info storage.LedgerInfo
-			info, err = d.describe(name, keys.Ledger(number))
+			info, err = d.describe(name, keys.LedgerNumber(number))
 			infos = append(infos, info)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the description of ledger %q: %w", name, err)
 		}
-		numbers[keys.Ledger(number)] = name
+		numbers[keys.LedgerNumber(number)] = name
 	}
 	return infos, numbers, nil
 }
 
 // unusedNumber returns an error that wraps storage.ErrDamaged if the number is 0 or belongs to
 // another ledger.
-func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
+func unusedNumber(numbers map[keys.LedgerNumber]string, number keys.LedgerNumber) error {
 	if number == 0 {
 		return fmt.Errorf("%w: the ledger has number 0, which is never assigned", storage.ErrDamaged)
 	}
@@ -149,12 +149,12 @@ func unusedNumber(numbers map[keys.Ledger]string, number keys.Ledger) error {
 // checkNumbers returns an error unless the ledgers have exactly the numbers from 1 to the last
 // assigned number. A gap could hide a ledger. A number above the last assigned one could be
 // assigned again, and the new ledger would overwrite the existing one.
-func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
+func (d *Database) checkNumbers(numbers map[keys.LedgerNumber]string) error {
 	last, err := d.lastNumber()
 	if err != nil {
 		return err
 	}
-	for number := keys.Ledger(1); number <= last; number++ {
+	for number := keys.LedgerNumber(1); number <= last; number++ {
 		if _, named := numbers[number]; !named {
 			return fmt.Errorf("%w: ledger number %d was assigned, but no ledger name refers to it", storage.ErrDamaged, number)
 		}
@@ -171,7 +171,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 	}
 	for ok := infos.First(); ok && err == nil; ok = infos.Next() {
 		key := keys.Parse(infos.Key())
-		if _, named := numbers[key.Ledger]; key.Family != keys.InfoKey || !named {
+		if _, named := numbers[key.Ledger]; key.Family != keys.FamilyInfo || !named {
 			err = fmt.Errorf("%w: the ledger with the number %d has a description, but no ledger name refers to it", storage.ErrDamaged, key.Ledger)
 		}
 	}
@@ -180,7 +180,7 @@ func (d *Database) checkNumbers(numbers map[keys.Ledger]string) error {
 
 // describe reads the description of the ledger that has the given name and number. A description
 // that names another ledger is reported as damage.
-func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo, error) {
+func (d *Database) describe(name string, number keys.LedgerNumber) (storage.LedgerInfo, error) {
 	info, err := d.info(number)
 	if err == nil && info.Name != name {
 		err = fmt.Errorf("%w: the description stored under the ledger's number belongs to ledger %q", storage.ErrDamaged, info.Name)
@@ -190,7 +190,7 @@ func (d *Database) describe(name string, number keys.Ledger) (storage.LedgerInfo
 
 // info reads the description of the ledger with the given number. A missing description is reported
 // as damage.
-func (d *Database) info(number keys.Ledger) (storage.LedgerInfo, error) {
+func (d *Database) info(number keys.LedgerNumber) (storage.LedgerInfo, error) {
 	stored, err := d.get(keys.Info(number))
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.LedgerInfo{}, fmt.Errorf("%w: the ledger's description is missing", storage.ErrDamaged)
@@ -202,7 +202,7 @@ func (d *Database) info(number keys.Ledger) (storage.LedgerInfo, error) {
 }
 
 // head reads the head of the ledger with the given number. A missing head is reported as damage.
-func (d *Database) head(number keys.Ledger) (storage.Head, error) {
+func (d *Database) head(number keys.LedgerNumber) (storage.Head, error) {
 	stored, err := d.get(keys.Head(number))
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.Head{}, fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
@@ -241,25 +241,25 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := d.describe(name, keys.Ledger(number))
+	info, err := d.describe(name, keys.LedgerNumber(number))
 	if err != nil {
 		return nil, err
 	}
-	head, err := d.head(keys.Ledger(number))
+	head, err := d.head(keys.LedgerNumber(number))
 	if err != nil {
 		return nil, err
 	}
-	redacted, err := d.redacted(keys.Ledger(number))
+	redacted, err := d.redacted(keys.LedgerNumber(number))
 	if err != nil {
 		return nil, err
 	}
-	l := d.remember(keys.Ledger(number), info, head)
+	l := d.remember(keys.LedgerNumber(number), info, head)
 	l.redacted.Store(redacted)
 	return l, nil
 }
 
 // redacted reports whether any record of the ledger has been redacted.
-func (d *Database) redacted(number keys.Ledger) (bool, error) {
+func (d *Database) redacted(number keys.LedgerNumber) (bool, error) {
 	start, end := keys.RedactionRange(number, 0)
 	rows, err := d.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
@@ -270,7 +270,7 @@ func (d *Database) redacted(number keys.Ledger) (bool, error) {
 }
 
 // remember creates the handle of a ledger and adds it to d.ledgers. The caller must hold d.mu.
-func (d *Database) remember(number keys.Ledger, info storage.LedgerInfo, head storage.Head) *ledger {
+func (d *Database) remember(number keys.LedgerNumber, info storage.LedgerInfo, head storage.Head) *ledger {
 	l := &ledger{db: d, number: number, recent: newRecent(recentDigests), digests: d.fillers.newDigestFilter(info.Name, number)}
 	l.info.Store(&info)
 	l.head.Store(&head)
@@ -278,8 +278,8 @@ func (d *Database) remember(number keys.Ledger, info storage.LedgerInfo, head st
 	return l
 }
 
-// Create implements storage.Database. When it returns, the new ledger is durable.
-func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+// CreateLedger implements storage.Database. When it returns, the new ledger is durable.
+func (d *Database) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, err := d.create(ctx, info)
@@ -331,7 +331,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 
 // nextNumber returns a ledger number that has never been assigned. The caller must hold d.mu, and
 // must store the number under keys.LastLedger in the change that creates the ledger.
-func (d *Database) nextNumber() (keys.Ledger, error) {
+func (d *Database) nextNumber() (keys.LedgerNumber, error) {
 	last, err := d.lastNumber()
 	if err != nil {
 		return 0, err
@@ -343,7 +343,7 @@ func (d *Database) nextNumber() (keys.Ledger, error) {
 }
 
 // lastNumber returns the last assigned ledger number, or 0 if none has been assigned.
-func (d *Database) lastNumber() (keys.Ledger, error) {
+func (d *Database) lastNumber() (keys.LedgerNumber, error) {
 	stored, err := d.get(keys.LastLedger())
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
@@ -352,7 +352,7 @@ func (d *Database) lastNumber() (keys.Ledger, error) {
 		return 0, err
 	}
 	last, err := keys.DecodeNumber(stored)
-	return keys.Ledger(last), err
+	return keys.LedgerNumber(last), err
 }
 
 // Close releases all resources. No method of a Store may be running, and later calls return an

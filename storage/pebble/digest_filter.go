@@ -13,9 +13,9 @@ import (
 	"colophon/storage/pebble/internal/keys"
 )
 
-// digestFilter avoids most lookups of digests for which the ledger has neither a place nor a claim.
-// Nearly all digests that are written are new, and each lookup would search every table that could
-// contain the key (BenchmarkCommit). It is safe for concurrent use.
+// digestFilter avoids most lookups of digests for which the ledger has neither a location nor a
+// claim. Nearly all digests that are written are new, and each lookup would search every table that
+// could contain the key (BenchmarkCommit). It is safe for concurrent use.
 //
 // The first use starts a goroutine that reads the digests that the ledger already has. Until the
 // goroutine is done, mayContain always returns true. It also always returns true if memory runs
@@ -23,14 +23,14 @@ import (
 type digestFilter struct {
 	fillers *fillers
 	name    string
-	number  keys.Ledger
+	number  keys.LedgerNumber
 
 	mu     sync.Mutex    // guards the fields below; held briefly
 	filter *bloom.Filter // nil until the first use
 	filled bool          // whether the filter contains all digests that the ledger had at the first use
 }
 
-// mayContain returns false only if the ledger has neither a place nor a claim for the digest.
+// mayContain returns false only if the ledger has neither a location nor a claim for the digest.
 func (f *digestFilter) mayContain(digest storage.Hash) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,11 +56,11 @@ func (f *digestFilter) begin() {
 	}
 }
 
-// fill adds the digests of all places and claims of the ledger. It stops without an error if ctx is
-// done or memory runs out. If a read fails, it releases the filter, and mayContain then always
+// fill adds the digests of all locations and claims of the ledger. It stops without an error if ctx
+// is done or memory runs out. If a read fails, it releases the filter, and mayContain then always
 // returns true.
 func (f *digestFilter) fill(ctx context.Context, db *engine.DB) error {
-	for _, kind := range []func(keys.Ledger) (start, end []byte){keys.LocationRange, keys.ClaimRange} {
+	for _, kind := range []func(keys.LedgerNumber) (start, end []byte){keys.LocationAndReferenceRange, keys.ClaimRange} {
 		start, end := kind(f.number)
 		for start != nil {
 			if ctx.Err() != nil || f.blind() {
@@ -142,13 +142,13 @@ func newFillers(db *Database, cache *engine.Cache, cfg Config) *fillers {
 	return f
 }
 
-func (f *fillers) newDigestFilter(name string, number keys.Ledger) *digestFilter {
+func (f *fillers) newDigestFilter(name string, number keys.LedgerNumber) *digestFilter {
 	return &digestFilter{fillers: f, name: name, number: number}
 }
 
 // take is a bloom.ReserveFunc that reserves memory in f.spare and in the engine's cache.
 func (f *fillers) take(bytes int64) (release func(), ok bool) {
-	give, ok := bloom.SharedReserve(&f.spare)(bytes)
+	give, ok := bloom.SharedReserveFunc(&f.spare)(bytes)
 	if !ok {
 		return nil, false
 	}

@@ -18,8 +18,8 @@ func filterLookups(db *Database, do func()) int64 {
 	return after.Hits + after.Misses - before.Hits - before.Misses
 }
 
-// Once the digest filter has been filled, Keys looks up almost no unknown digests. The filter then
-// contains the digests that this process and earlier processes have written.
+// Once the digest filter has been filled, KeyClaims looks up almost no unknown digests. The filter
+// then contains the digests that this process and earlier processes have written.
 func TestNewKeysAreNotLookedUp(t *testing.T) {
 	const records, lookups = 2*fillKeys + 2000, 1000 // more keys than one iterator reads
 	ctx, files, text := t.Context(), vfs.NewMem(), prose(1<<20)
@@ -47,7 +47,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 		require.True(t, l.digests.mayContain(digestOf(1<<62+seq)))
 		all = append(all, digestOf(^seq))
 	}
-	held, err := l.Keys(ctx, all)
+	held, err := l.KeyClaims(ctx, all)
 	require.NoError(t, err)
 	require.Len(t, held, records)
 	fresh := make([]storage.Hash, lookups)
@@ -55,7 +55,7 @@ func TestNewKeysAreNotLookedUp(t *testing.T) {
 		fresh[i] = digestOf(uint64(records + i))
 	}
 	require.Less(t, filterLookups(db, func() {
-		held, err := l.Keys(ctx, fresh)
+		held, err := l.KeyClaims(ctx, fresh)
 		require.NoError(t, err)
 		require.Empty(t, held)
 	}), int64(lookups/10))
@@ -96,7 +96,7 @@ func TestFailedFillExcludesNothing(t *testing.T) {
 	require.NoError(t, db.Close())
 	broken := 0
 	for skip := range 60 {
-		faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallOpen, faulty.CallRead}, Path: "*.sst", Skip: skip})
+		faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallOpen, faulty.CallRead}, FilePattern: "*.sst", SkipCount: skip})
 		copied := vfs.NewMem()
 		_, err := vfs.Clone(files, copied, testDir, testDir)
 		require.NoError(t, err)

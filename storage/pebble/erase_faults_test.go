@@ -32,7 +32,7 @@ func marked(t *testing.T, files vfs.FS) (*Database, *ledger, *secrets) {
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Compact(t.Context(), []byte{0}, []byte{0xff}, false))
 	b = storage.Batch{
-		Head: storage.Head{Size: 3, Tip: digestOf(2), Time: 1_000_001}, Entries: [][]byte{{2}},
+		Head: storage.Head{Size: 3, Tip: digestOf(2), TimeMicros: 1_000_001}, Entries: [][]byte{{2}},
 		Redactions: []storage.Redaction{s.redaction(2)},
 	}
 	require.NoError(t, l.Commit(t.Context(), head, b))
@@ -57,7 +57,7 @@ func TestErasing(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	e, err := db.PendingErasures(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, PendingErasures{Count: 3, Oldest: time.UnixMicro(1_000_001).UTC()}, e)
+	require.Equal(t, PendingErasures{Count: 3, OldestTime: time.UnixMicro(1_000_001).UTC()}, e)
 	m, err := db.Metrics()
 	require.NoError(t, err)
 	require.Equal(t, e, m.PendingErasures)
@@ -73,11 +73,11 @@ func TestErasing(t *testing.T) {
 	require.False(t, worked)
 }
 
-// An erasure stays pending as long as Config.RemoveCopies returns an error.
+// An erasure stays pending as long as Config.RemoveUnusedCopies returns an error.
 func TestErasingWaitsForCopies(t *testing.T) {
 	db, _, s := marked(t, vfs.NewMem())
 	held, calls := errors.New("the copy is in use"), 0
-	db.eraser.Config.RemoveCopies = func() error {
+	db.eraser.Config.RemoveUnusedCopies = func() error {
 		calls++
 		return held
 	}

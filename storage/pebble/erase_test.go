@@ -30,7 +30,7 @@ func places() map[string]func(c *clerk) (s *secrets, in string) {
 			c.flush()
 			c.commit(nil)
 			c.flush() // the engine then reuses the log file that contains the secrets
-			return s, fmt.Sprintf("%06d.log", c.db.logs.LatestLogNumber.Load())
+			return s, fmt.Sprintf("%06d.log", c.db.walFS.LatestLogNumber.Load())
 		},
 		"level 0": func(c *clerk) (*secrets, string) {
 			s := c.post()
@@ -145,7 +145,7 @@ func roleErase(dir string) error {
 	if os.Getenv(whereVariable) != anywhere {
 		db.eraser.Stop()
 	}
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	if err != nil {
 		return err
 	}

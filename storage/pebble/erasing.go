@@ -11,8 +11,8 @@ import (
 
 // PendingErasures describes erased content that might still be in files of the database.
 type PendingErasures struct {
-	Count  int       // number of pieces of erased content that might still be in files
-	Oldest time.Time // time at which the oldest piece was erased, in UTC; zero if Pieces is 0
+	Count      int       // number of pieces of erased content that might still be in files
+	OldestTime time.Time // time at which the oldest piece was erased, in UTC; zero if Count is 0
 }
 
 // PendingErasures counts the pieces of erased content that might still be in files of the database.
@@ -27,8 +27,8 @@ func (d *Database) PendingErasures(ctx context.Context) (PendingErasures, error)
 func (d *Database) erasing() (PendingErasures, error) {
 	var e PendingErasures
 	err := erase.ForEachPending(d.engine, math.MaxInt, func(m erase.PendingErasure) {
-		if at := time.UnixMicro(m.Time).UTC(); e.Count == 0 || at.Before(e.Oldest) {
-			e.Oldest = at
+		if at := time.UnixMicro(m.TimeMicros).UTC(); e.Count == 0 || at.Before(e.OldestTime) {
+			e.OldestTime = at
 		}
 		e.Count++
 	})

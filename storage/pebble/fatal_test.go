@@ -51,7 +51,7 @@ func TestFailedLogIsFatal(t *testing.T) {
 			}
 			db, err := Open(t.Context(), config)
 			require.NoError(t, err)
-			l, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+			l, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(t, err)
 			first := batch(storage.Head{}, 2, 100)
 			require.NoError(t, l.Commit(t.Context(), storage.Head{}, first))
@@ -143,7 +143,7 @@ func TestContentThatIsBeingErased(t *testing.T) {
 		for err == nil { // the engine can make the erasure visible at any time
 			_, err = l.Content(context.Background(), digestOf(0))
 		}
-		_, redacted := l.Redaction(context.Background(), 0)
+		_, redacted := l.RedactingSeq(context.Background(), 0)
 		missed <- redacted
 	}()
 	go func() {

@@ -13,7 +13,7 @@ import (
 // returns. find is fast if most keys are absent, because filters exclude absent keys without
 // reading a block.
 func (l *ledger) find(
-	kind func(keys.Ledger) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
+	kind func(keys.LedgerNumber) (start, end []byte), n int, key func(dst []byte, i int) []byte, found func(i int, value []byte) error,
 ) (err error) {
 	if n == 0 {
 		return nil

@@ -46,7 +46,7 @@ func (d *Database) Metrics() (Metrics, error) {
 	if err := m.LogWriter.FsyncLatency.Write(latency); err != nil {
 		return Metrics{}, fmt.Errorf("reading the sync latency: %w", err)
 	}
-	free, mark, err := d.space.FreeSpace()
+	free, mark, err := d.space.FreeBytes()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("reading metrics: %w", err)
 	}

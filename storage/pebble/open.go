@@ -70,10 +70,10 @@ func open(cfg Config) (*Database, error) {
 		ledgers:    make(map[string]*ledger),
 		full:       full,
 	}
-	d.logs = &disk.LogFS{FS: d.reserve}
+	d.walFS = &disk.WALFS{FS: d.reserve}
 	d.eraser = erase.New(erase.Config{
-		Space: room, ReserveFS: d.reserve, LogFS: d.logs, MinSeparateValueBytes: minSeparateValue,
-		WriteOptions: d.durability, Logger: cfg.Logger, RemoveCopies: cfg.RemoveCopies,
+		Space: room, ReserveFS: d.reserve, WALFS: d.walFS, MinSeparateValueBytes: minSeparateValue,
+		WriteOptions: d.durability, Logger: cfg.Logger, RemoveUnusedCopies: cfg.RemoveUnusedCopies,
 	})
 	cache := cfg.newCache()
 	defer cache.Unref() // the engine holds its own reference
@@ -83,8 +83,8 @@ func open(cfg Config) (*Database, error) {
 	options.Lock = lock.EngineLock
 	options.FormatMajorVersion = format
 	options.ReadOnly = cfg.ReadOnly
-	options.FS = frames.CheckedFS{FS: disk.MarkerFS{FS: d.logs}}
-	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparation
+	options.FS = frames.CheckedFS{FS: disk.MarkerSyncFS{FS: d.walFS}}
+	options.Experimental.ValueSeparationPolicy = d.eraser.ValueSeparationPolicy
 	d.eraser.RegisterListeners(options.EventListener)
 	d.engine, err = engine.Open(dir, options)
 	if full != nil && errors.Is(err, engine.ErrDBDoesNotExist) { // the folder contains no database that could be read
@@ -122,7 +122,7 @@ func locate(cfg Config) (dir string, format engine.FormatMajorVersion, err error
 			return "", 0, err
 		}
 	}
-	if dir, err = disk.MakeFolder(cfg.FS, cfg.Dir); err != nil {
+	if dir, err = disk.MakeDir(cfg.FS, cfg.Dir); err != nil {
 		return "", 0, err
 	}
 	format, err = peek(cfg.FS, dir)
@@ -148,7 +148,7 @@ func peek(files vfs.FS, dir string) (engine.FormatMajorVersion, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if !leftByFirstStart(name) {
-			return 0, fmt.Errorf("the folder contains no database, but it contains other files, such as %q", name)
+			return 0, fmt.Errorf("the folder contains no database, but it contains other files, such as %q; use an empty folder or the folder of an existing database", name)
 		}
 	}
 	return engineFormat, nil

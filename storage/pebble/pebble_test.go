@@ -57,7 +57,7 @@ func newLedger(t *testing.T, files vfs.FS) (*Database, *ledger) {
 			require.NoError(t, db.Close())
 		}
 	})
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	return db, store.(*ledger)
 }
@@ -74,7 +74,7 @@ func batch(old storage.Head, n, size int) storage.Batch {
 	}
 	digest := digestOf(old.Size)
 	b.Contents = []storage.Content{{Digest: digest, Seq: old.Size, Bytes: b.Entries[0]}}
-	b.Claims = []storage.Claim{{Key: digest, RecordDigest: digestOf(old.Size + 1), Seq: old.Size}}
+	b.Claims = []storage.Claim{{KeyDigest: digest, RecordDigest: digestOf(old.Size + 1), Seq: old.Size}}
 	b.Tiles = []storage.Tile{{Index: old.Size, Hashes: digest[:]}}
 	b.Head.Tip = digestOf(b.Head.Size)
 	return b
@@ -100,7 +100,7 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 func TestNumbersAreNeverReused(t *testing.T) {
 	db, first := newLedger(t, vfs.NewMem())
 	again := reopen(t, db).(*Database)
-	store, err := again.Create(t.Context(), storage.LedgerInfo{Name: "second"})
+	store, err := again.CreateLedger(t.Context(), storage.LedgerInfo{Name: "second"})
 	require.NoError(t, err)
 	require.Equal(t, first.number+1, store.(*ledger).number)
 	require.NoError(t, again.Close())
@@ -165,12 +165,13 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Create does not reuse a ledger's number, even if the stored number of the last ledger is wrong.
+// CreateLedger does not reuse a ledger's number, even if the stored number of the last ledger is
+// wrong.
 func TestCreateOverwritesNoLedger(t *testing.T) {
 	files := vfs.NewMem()
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "first"})
+	_, err = db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "first"})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	all, err := pebbletest.Dump(files, "db")
@@ -183,7 +184,7 @@ func TestCreateOverwritesNoLedger(t *testing.T) {
 	require.NoError(t, pebbletest.Load(files, "spoilt", all))
 	db, err = Open(t.Context(), Config{Dir: "spoilt", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "second"})
+	_, err = db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "second"})
 	require.ErrorIs(t, err, storage.ErrDamaged)
 	require.ErrorContains(t, err, "the next ledger number is 1, but that number is already in use")
 	_, err = db.Ledger(t.Context(), "first")
@@ -202,7 +203,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	db, err := Open(t.Context(), Config{Dir: "db", FS: files})
 	require.NoError(t, err)
-	_, err = db.Create(t.Context(), storage.LedgerInfo{Name: "first"})
+	_, err = db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "first"})
 	require.NoError(t, err)
 	require.NoError(t, db.Close())
 	before, err := files.List("db")

@@ -82,7 +82,7 @@ func roleCommit(dir string) error {
 	if err != nil {
 		return err
 	}
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func roleFail(dir string) error {
 	if err != nil {
 		return err
 	}
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	if err != nil {
 		return err
 	}

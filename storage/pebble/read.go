@@ -33,9 +33,9 @@ func (l *ledger) Head(ctx context.Context) (storage.Head, error) {
 
 // Tile implements storage.Reader.
 func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, error) {
-	hashes, err := l.fetch(ctx, keys.AppendTile(nil, l.number, level, index))
+	hashes, err := l.fetch(ctx, keys.AppendTileKey(nil, l.number, level, index))
 	if errors.Is(err, storage.ErrNotFound) {
-		err = storage.MissingTileError(ctx, l, level, index)
+		err = storage.ExplainMissingTile(ctx, l, level, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading tile %d/%d of ledger %q: %w", level, index, l.name(), err)
@@ -55,14 +55,14 @@ func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
 // Entry implements storage.Reader.
 func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	size := l.head.Load().Size
-	entry, err := l.fetch(ctx, keys.AppendEntry(nil, l.number, seq))
+	entry, err := l.fetch(ctx, keys.AppendEntryKey(nil, l.number, seq))
 	switch {
 	case seq >= size && err == nil:
 		// The engine makes a commit visible before the commit is durable. The head is updated only
 		// once the commit is durable, so hide entries beyond the head.
 		err = storage.ErrNotFound
 	case seq < size && errors.Is(err, storage.ErrNotFound):
-		err = storage.MissingEntryError(ctx, l, seq, size)
+		err = storage.ExplainMissingEntry(ctx, l, seq, size)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading entry %d of ledger %q: %w", seq, l.name(), err)
@@ -70,8 +70,8 @@ func (l *ledger) Entry(ctx context.Context, seq uint64) ([]byte, error) {
 	return entry, nil
 }
 
-// Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+// KeyClaim implements storage.Reader.
+func (l *ledger) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claim, err := l.claim(ctx, key)
 	if err != nil {
 		return storage.Claim{}, fmt.Errorf("reading idempotency key %x of ledger %q: %w", key, l.name(), err)
@@ -80,7 +80,7 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, erro
 }
 
 func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
-	stored, err := l.fetch(ctx, keys.AppendClaim(nil, l.number, key))
+	stored, err := l.fetch(ctx, keys.AppendClaimKey(nil, l.number, key))
 	if err != nil {
 		return storage.Claim{}, err
 	}
@@ -94,8 +94,8 @@ func (l *ledger) claim(ctx context.Context, key storage.Hash) (storage.Claim, er
 	return claim, nil
 }
 
-// Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.Claim, error) {
+// KeyClaims implements storage.Reader.
+func (l *ledger) KeyClaims(ctx context.Context, requested []storage.Hash) ([]storage.Claim, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name(), err)
 	}
@@ -105,7 +105,7 @@ func (l *ledger) Keys(ctx context.Context, requested []storage.Hash) ([]storage.
 	sorted = slices.Compact(sorted)
 	var claims []storage.Claim
 	err := l.find(keys.ClaimRange, len(sorted), func(key []byte, i int) []byte {
-		return keys.AppendClaim(key, l.number, sorted[i])
+		return keys.AppendClaimKey(key, l.number, sorted[i])
 	}, func(i int, value []byte) error {
 		claim, err := keys.DecodeClaim(sorted[i], value)
 		if err == nil && claim.Seq < l.head.Load().Size {
@@ -130,8 +130,8 @@ func (l *ledger) Content(ctx context.Context, digest storage.Hash) ([]byte, erro
 
 // content returns the content with the given digest, or storage.ErrNotFound if the ledger does not
 // have it. The engine makes the erasures of a commit visible before the commit is durable, but
-// Redaction reports redactions only once they are durable. Therefore, if the bytes are missing,
-// content waits for the running commit and then looks again. After that, Redaction reports the
+// RedactingSeq reports redactions only once they are durable. Therefore, if the bytes are missing,
+// content waits for the running commit and then looks again. After that, RedactingSeq reports the
 // redaction.
 func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	content, err := l.stored(ctx, digest)
@@ -143,31 +143,32 @@ func (l *ledger) content(ctx context.Context, digest storage.Hash) ([]byte, erro
 	return l.stored(ctx, digest)
 }
 
-// stored looks up the place of the content and then reads the bytes stored there. Between these two
-// reads, a commit can erase the content, and can even store it again at another place. A place is
-// never reused, so missing bytes mean damage only if the content still has the same place.
+// stored looks up the location of the content and then reads the bytes stored there. Between these
+// two reads, a commit can erase the content, and can even store it again at another location. A
+// location is never reused, so missing bytes mean damage only if the content still has the same
+// location.
 func (l *ledger) stored(ctx context.Context, digest storage.Hash) ([]byte, error) {
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
 	}
-	place, err := l.place(digest)
+	location, err := l.location(digest)
 	for err == nil {
 		var content []byte
-		content, err = l.db.get(keys.AppendContent(nil, l.number, place))
+		content, err = l.db.get(keys.AppendContentKey(nil, l.number, location))
 		if !errors.Is(err, storage.ErrNotFound) {
 			return content, err
 		}
-		missing := place
-		if place, err = l.place(digest); err == nil && place == missing {
-			return nil, fmt.Errorf("%w: the content in slot %d of event %d is missing", storage.ErrDamaged, place.Slot, place.Seq)
+		missing := location
+		if location, err = l.location(digest); err == nil && location == missing {
+			return nil, fmt.Errorf("%w: the content in slot %d of event %d is missing", storage.ErrDamaged, location.Slot, location.Seq)
 		}
 	}
 	return nil, err
 }
 
-// place returns the place of a piece of content, or storage.ErrNotFound if there is none.
-func (l *ledger) place(digest storage.Hash) (keys.Location, error) {
-	stored, err := l.db.get(keys.AppendLocation(nil, l.number, digest))
+// location returns the location of a piece of content, or storage.ErrNotFound if there is none.
+func (l *ledger) location(digest storage.Hash) (keys.Location, error) {
+	stored, err := l.db.get(keys.AppendLocationKey(nil, l.number, digest))
 	if err != nil {
 		return keys.Location{}, err
 	}
@@ -185,10 +186,10 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 }
 
 // referenced reports whether the record at seq needs the content with the given digest. It first
-// reads the content's place, which names the event that first posted the content. If that is
+// reads the content's location, which names the event that first posted the content. If that is
 // another event, it looks for a reference from the record.
 func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64) (bool, error) {
-	stored, err := l.fetch(ctx, keys.AppendLocation(nil, l.number, digest))
+	stored, err := l.fetch(ctx, keys.AppendLocationKey(nil, l.number, digest))
 	if err != nil || seq >= l.head.Load().Size {
 		return false, err
 	}
@@ -197,14 +198,14 @@ func (l *ledger) referenced(ctx context.Context, digest storage.Hash, seq uint64
 		return false, err
 	}
 	if holding.Seq == seq {
-		return !holding.Withdrawn, nil
+		return !holding.Redacted, nil
 	}
-	_, err = l.db.get(keys.AppendReference(nil, l.number, digest, seq))
+	_, err = l.db.get(keys.AppendReferenceKey(nil, l.number, digest, seq))
 	return err == nil, err
 }
 
-// Redaction implements storage.Reader.
-func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+// RedactingSeq implements storage.Reader.
+func (l *ledger) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
 	by, err := l.redaction(ctx, seq)
 	if err != nil {
 		return 0, fmt.Errorf("reading the redaction of record %d of ledger %q: %w", seq, l.name(), err)
@@ -216,7 +217,7 @@ func (l *ledger) redaction(ctx context.Context, seq uint64) (uint64, error) {
 	if !l.redacted.Load() {
 		return 0, cmp.Or(l.db.usable(ctx), storage.ErrNotFound)
 	}
-	stored, err := l.fetch(ctx, keys.AppendRedaction(nil, l.number, seq))
+	stored, err := l.fetch(ctx, keys.AppendRedactionKey(nil, l.number, seq))
 	if err != nil {
 		return 0, err
 	}

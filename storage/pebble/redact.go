@@ -15,7 +15,7 @@ import (
 
 // redact applies the redactions of b and returns the digests of the content that it deletes. It
 // stores the redactions, removes the references of the redacted records, and deletes the bytes and
-// the place of content that no record needs any longer. It leaves marks for the eraser, because
+// the location of content that no record needs any longer. It leaves marks for the eraser, because
 // deleted bytes stay in files until the files are rewritten.
 func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, error) {
 	if len(b.Redactions) == 0 {
@@ -26,7 +26,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	if err != nil {
 		return nil, err
 	}
-	start, end := keys.LocationRange(l.number)
+	start, end := keys.LocationAndReferenceRange(l.number)
 	holdings, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
 	if err != nil {
 		return nil, fmt.Errorf("looking up content: %w", err)
@@ -36,7 +36,7 @@ func (l *ledger) redact(c *change, b storage.Batch) (map[storage.Hash]bool, erro
 	digests := slices.SortedFunc(maps.Keys(withdrawn), func(a, b storage.Hash) int { return bytes.Compare(a[:], b[:]) })
 	for _, digest := range digests {
 		w := withdrawal{ledger: l.number, digest: digest, records: withdrawn[digest]}
-		if err = w.apply(c, holdings, b.Head.Time); err != nil {
+		if err = w.apply(c, holdings, b.Head.TimeMicros); err != nil {
 			err = fmt.Errorf("withdrawing content %x: %w", digest, err)
 			break
 		}
@@ -58,7 +58,7 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 			continue
 		}
 		redacted[r.Seq] = true
-		key := keys.AppendRedaction(nil, l.number, r.Seq)
+		key := keys.AppendRedactionKey(nil, l.number, r.Seq)
 		stored, err := l.db.get(key)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, fmt.Errorf("looking up the redaction of record %d: %w", r.Seq, err)
@@ -81,17 +81,17 @@ func (l *ledger) withdrawn(c *change, redactions []storage.Redaction) (map[stora
 
 // withdrawal removes the references to one piece of content from records that no longer need it.
 type withdrawal struct {
-	ledger  keys.Ledger
+	ledger  keys.LedgerNumber
 	digest  storage.Hash
 	records map[uint64]bool
 	erased  bool // true if no other record needs the content
 }
 
-// apply adds the withdrawal to c and sets w.erased. holdings iterates over the ledger's places and
-// references. time is the time of the commit, in microseconds since 1970 UTC.
+// apply adds the withdrawal to c and sets w.erased. holdings iterates over the ledger's locations
+// and references. time is the time of the commit, in microseconds since 1970 UTC.
 func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) error {
-	place, end := keys.DigestRange(w.ledger, w.digest)
-	if !holdings.SeekGE(place) || !bytes.Equal(holdings.Key(), place) {
+	location, end := keys.DigestRange(w.ledger, w.digest)
+	if !holdings.SeekGE(location) || !bytes.Equal(holdings.Key(), location) {
 		return holdings.Error() // the ledger does not have the content
 	}
 	value, err := holdings.ValueAndErr()
@@ -102,7 +102,7 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 	if err != nil {
 		return err
 	}
-	needed := !holding.Withdrawn && !w.records[holding.Seq]
+	needed := !holding.Redacted && !w.records[holding.Seq]
 	for ok := holdings.Next(); ok && !needed && bytes.Compare(holdings.Key(), end) < 0; ok = holdings.Next() {
 		seq, is := keys.ReferenceSeq(holdings.Key())
 		needed = is && !w.records[seq]
@@ -112,7 +112,7 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 	}
 	var reference []byte
 	for _, seq := range slices.Sorted(maps.Keys(w.records)) {
-		reference = keys.AppendReference(reference[:0], w.ledger, w.digest, seq)
+		reference = keys.AppendReferenceKey(reference[:0], w.ledger, w.digest, seq)
 		if holdings.SeekGE(reference) && bytes.Equal(holdings.Key(), reference) {
 			c.delete(reference)
 		}
@@ -123,13 +123,13 @@ func (w *withdrawal) apply(c *change, holdings *engine.Iterator, time int64) err
 	switch {
 	case !needed:
 		w.erased = true
-		c.delete(place)
-		c.delete(keys.AppendContent(nil, w.ledger, holding.Location))
-		c.set(keys.AppendErasure(nil, w.ledger, holding.Location),
-			keys.AppendErasureValue(nil, keys.Erasure{Time: time, Digest: w.digest}))
-	case w.records[holding.Seq] && !holding.Withdrawn:
-		holding.Withdrawn = true
-		c.set(place, keys.AppendLocationValue(nil, holding))
+		c.delete(location)
+		c.delete(keys.AppendContentKey(nil, w.ledger, holding.Location))
+		c.set(keys.AppendErasureKey(nil, w.ledger, holding.Location),
+			keys.AppendErasureValue(nil, keys.Erasure{TimeMicros: time, Digest: w.digest}))
+	case w.records[holding.Seq] && !holding.Redacted:
+		holding.Redacted = true
+		c.set(location, keys.AppendLocationValue(nil, holding))
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestReadWhenFull(t *testing.T) {
 	config.ReadOnlyWhenFull = true
 	full, err := Open(t.Context(), config)
 	require.NoError(t, err)
-	require.True(t, full.ReadOnly())
+	require.True(t, full.ForcedReadOnly())
 	require.ErrorIs(t, full.CheckSpace(), storage.ErrNoSpace)
 	files.low.Store(false)
 	require.NoError(t, full.CheckSpace())
@@ -168,7 +168,7 @@ func TestReadWhenFull(t *testing.T) {
 		"SetSetting": func() error { return l.SetSetting(t.Context(), "a", nil) },
 		"Copy":       func() error { return full.Copy(t.Context(), "copy") },
 		"Create": func() error {
-			_, err := full.Create(t.Context(), storage.LedgerInfo{Name: "b"})
+			_, err := full.CreateLedger(t.Context(), storage.LedgerInfo{Name: "b"})
 			return err
 		},
 	} {
@@ -185,7 +185,7 @@ func TestReadWhenFull(t *testing.T) {
 
 	again, err := Open(t.Context(), config)
 	require.NoError(t, err)
-	require.False(t, again.ReadOnly())
+	require.False(t, again.ForcedReadOnly())
 	require.NoError(t, again.Close())
 
 	files.low.Store(true)

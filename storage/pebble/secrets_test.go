@@ -116,7 +116,7 @@ type clerk struct {
 func newClerk(t *testing.T) *clerk {
 	c := &clerk{t: t, dir: t.TempDir()}
 	c.open()
-	store, err := c.db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := c.db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	c.l = store.(*ledger)
 	return c
@@ -147,7 +147,7 @@ func (c *clerk) reopen() {
 // commit commits an event with a 1 KB entry that does not compress. If change is not nil, it is
 // called first and can add to the batch.
 func (c *clerk) commit(change func(b *storage.Batch)) {
-	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), Time: time.Now().UnixMicro()}}
+	b := storage.Batch{Head: storage.Head{Size: c.head.Size + 1, Tip: digestOf(c.head.Size), TimeMicros: time.Now().UnixMicro()}}
 	entry := make([]byte, 1000)
 	fill(entry, c.head.Size)
 	b.Entries = [][]byte{entry}

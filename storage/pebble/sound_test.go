@@ -100,7 +100,7 @@ func TestUnreadableLog(t *testing.T) {
 	b := batch(storage.Head{}, 1, 100)
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.Close())
-	faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallRead}, Path: "*.log"})
+	faults := faulty.New(faulty.Plan{Mode: faulty.ModeFail, Calls: []string{faulty.CallRead}, FilePattern: "*.log"})
 	_, err := Open(t.Context(), testConfig(faulty.NewFS(memory, faults)))
 	require.ErrorIs(t, err, faulty.ErrInjected)
 	require.NotErrorIs(t, err, storage.ErrDamaged)

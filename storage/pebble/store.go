@@ -14,7 +14,7 @@ import (
 // ledger implements storage.Store. A Database has at most one ledger for each name.
 type ledger struct {
 	db     *Database
-	number keys.Ledger
+	number keys.LedgerNumber
 
 	// mu serialises changes to head, info, and recent.
 	mu     sync.Mutex
@@ -120,12 +120,12 @@ func (l *ledger) archive(ctx context.Context, a storage.ArchivedRange, keep []ui
 			continue
 		}
 		if kept > from {
-			c.deleteRange(keys.AppendEntry(nil, l.number, from), keys.AppendEntry(nil, l.number, kept))
+			c.deleteRange(keys.AppendEntryKey(nil, l.number, from), keys.AppendEntryKey(nil, l.number, kept))
 		}
 		from = kept + 1
 	}
 	if a.EndSeq > before.EndSeq {
-		c.deleteRange(keys.AppendTile(nil, l.number, 0, before.EndSeq/storage.HashesPerTile), keys.AppendTile(nil, l.number, 0, a.EndSeq/storage.HashesPerTile))
+		c.deleteRange(keys.AppendTileKey(nil, l.number, 0, before.EndSeq/storage.HashesPerTile), keys.AppendTileKey(nil, l.number, 0, a.EndSeq/storage.HashesPerTile))
 	}
 	c.set(keys.Setting(l.number, storage.ArchiveSetting), a.SettingValue())
 	return c.commit(l.db.durability)

@@ -30,7 +30,7 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 		if rewrite {
 			require.NoError(t, db.engine.Compact(ctx, []byte{0}, []byte{0xff}, false))
 		}
-		held, err := l.Keys(ctx, []storage.Hash{digestOf(^uint64(0)), digestOf(^uint64(records - 1))})
+		held, err := l.KeyClaims(ctx, []storage.Hash{digestOf(^uint64(0)), digestOf(^uint64(records - 1))})
 		require.NoError(t, err)
 		require.Len(t, held, 2)
 		_, err = l.Content(ctx, digestOf(records-1))
@@ -40,7 +40,7 @@ func TestFreshKeysAreFiltered(t *testing.T) {
 			fresh[i] = digestOf(uint64(records + i))
 		}
 		before := db.engine.Metrics().Filter
-		none, err := l.Keys(ctx, fresh)
+		none, err := l.KeyClaims(ctx, fresh)
 		require.NoError(t, err)
 		require.Empty(t, none)
 		after := db.engine.Metrics().Filter

@@ -35,7 +35,7 @@ func storedInTables(t *testing.T) (vfs.FS, storage.Head) {
 		c := pieceNo(n % shared)
 		c.Seq = uint64(n)
 		b.Contents = append(b.Contents, c)
-		b.Claims = append(b.Claims, storage.Claim{Key: digestOf(uint64(1000 + n)), RecordDigest: digestOf(uint64(n)), Seq: uint64(n)})
+		b.Claims = append(b.Claims, storage.Claim{KeyDigest: digestOf(uint64(1000 + n)), RecordDigest: digestOf(uint64(n)), Seq: uint64(n)})
 	}
 	require.NoError(t, l.Commit(t.Context(), storage.Head{}, b))
 	require.NoError(t, db.engine.Flush())
@@ -113,8 +113,8 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 		store.(*ledger).digests.filter = bloom.New(db.fillers.take)
 		return db, store, nil
 	}
-	// In mode Slow with a pause of zero, calls are counted but do not fail.
-	reads := faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, Path: path, Count: -1})
+	// In mode ModeSlow with a pause of zero, calls are counted but do not fail.
+	reads := faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: calls, FilePattern: path, FailCount: -1})
 	count := func() int { return reads.FaultCounts()[faulty.CallOpen] + reads.FaultCounts()[faulty.CallRead] }
 	db, store, err := open(faulty.NewFS(copied(), reads))
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func tryReads(t *testing.T, files vfs.FS, mode faulty.Mode, path string, do func
 	require.NoError(t, db.Close())
 	require.Greater(t, all, opening, "do must read %s", path)
 	for skip := opening; skip < all; skip++ {
-		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, Path: path, Skip: skip, Bit: 37 * skip})
+		faults := faulty.New(faulty.Plan{Mode: mode, Calls: calls, FilePattern: path, SkipCount: skip, BitIndex: 37 * skip})
 		db, store, err := open(faulty.NewFS(copied(), faults))
 		if err != nil { // the order of the reads can vary, so opening can fail
 			require.NotErrorIs(t, err, storage.ErrNotFound)
@@ -156,7 +156,8 @@ func TestCommitThatCannotRead(t *testing.T) {
 	}
 }
 
-// If an idempotency key cannot be read, Keys returns an error. It does not treat the key as new.
+// If an idempotency key cannot be read, KeyClaims returns an error. It does not treat the key as
+// new.
 func TestKeysThatCannotBeRead(t *testing.T) {
 	for _, mode := range []faulty.Mode{faulty.ModeFail, faulty.ModeFlipBit} {
 		files, _ := storedInTables(t)
@@ -171,7 +172,7 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 		var found []storage.Claim
 		failed := 0
 		tryReads(t, files, mode, "*"+erase.TableSuffix, func(store storage.Store) (err error) {
-			found, err = store.Keys(t.Context(), requested)
+			found, err = store.KeyClaims(t.Context(), requested)
 			return err
 		}, func(_ storage.Store, err error) {
 			if err != nil {

@@ -68,8 +68,8 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		return err
 	}
 	entries, err := l.db.engine.NewIter(&engine.IterOptions{
-		LowerBound: keys.AppendEntry(nil, l.number, from),
-		UpperBound: keys.AppendEntry(nil, l.number, end),
+		LowerBound: keys.AppendEntryKey(nil, l.number, from),
+		UpperBound: keys.AppendEntryKey(nil, l.number, end),
 	})
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 	next := from
 	for ok := entries.First(); ok && len(p.stops) < most && len(p.bytes) < bytes; ok = entries.Next() {
 		if seq, ok := keys.EntrySeq(entries.Key()); !ok || seq != next {
-			return storage.MissingEntryError(ctx, l, next, end)
+			return storage.ExplainMissingEntry(ctx, l, next, end)
 		}
 		entry, err := entries.ValueAndErr()
 		if err != nil {
@@ -92,7 +92,7 @@ func (l *ledger) readPiece(ctx context.Context, p *piece, from, end uint64, most
 		return fmt.Errorf("reading entry %d: %w", next, err)
 	}
 	if next < end && len(p.stops) < most && len(p.bytes) < bytes {
-		return storage.MissingEntryError(ctx, l, next, end)
+		return storage.ExplainMissingEntry(ctx, l, next, end)
 	}
 	return nil
 }
@@ -127,13 +127,13 @@ func (l *ledger) references(
 	if err := l.db.usable(ctx); err != nil {
 		return nil, err
 	}
-	place, stop := keys.DigestRange(l.number, digest)
-	holding, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: place, UpperBound: stop})
+	location, stop := keys.DigestRange(l.number, digest)
+	holding, err := l.db.engine.NewIter(&engine.IterOptions{LowerBound: location, UpperBound: stop})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = damaged(errors.Join(err, holding.Close())) }()
-	if !holding.First() || !bytes.Equal(holding.Key(), place) {
+	if !holding.First() || !bytes.Equal(holding.Key(), location) {
 		return nil, holding.Error() // the ledger does not have the content
 	}
 	value, err := holding.ValueAndErr()
@@ -144,12 +144,12 @@ func (l *ledger) references(
 	if err != nil {
 		return nil, err
 	}
-	if !first.Withdrawn && first.Seq >= from && first.Seq < end {
+	if !first.Redacted && first.Seq >= from && first.Seq < end {
 		seqs = append(seqs, first.Seq)
 	}
 	more := holding.Next()
 	if from > 0 {
-		more = holding.SeekGE(keys.AppendReference(nil, l.number, digest, from))
+		more = holding.SeekGE(keys.AppendReferenceKey(nil, l.number, digest, from))
 	}
 	for ; more && len(seqs) < most; more = holding.Next() {
 		seq, ok := keys.ReferenceSeq(holding.Key())

@@ -56,7 +56,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 	snapshot := l.db.engine.NewSnapshot()
 	defer func() { err = damaged(errors.Join(err, snapshot.Close())) }()
 	if p.size, err = sizeAt(snapshot, l.number); err != nil {
-		return redactionPiece{}, fmt.Errorf("reading the head from the snapshot of the redactions: %w", err)
+		return redactionPiece{}, fmt.Errorf("reading the head in the snapshot of the database: %w", err)
 	}
 	start, end := keys.RedactionRange(l.number, from)
 	rows, err := snapshot.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})
@@ -83,7 +83,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 }
 
 // sizeAt returns the size of a ledger as of a snapshot.
-func sizeAt(snapshot *engine.Snapshot, number keys.Ledger) (size uint64, err error) {
+func sizeAt(snapshot *engine.Snapshot, number keys.LedgerNumber) (size uint64, err error) {
 	stored, closer, err := snapshot.Get(keys.Head(number))
 	if err != nil {
 		return 0, err

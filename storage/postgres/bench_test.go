@@ -37,7 +37,7 @@ func benchBatch(old storage.Head, n int, text []byte) storage.Batch {
 			storage.Content{Digest: digest, Seq: seq, Bytes: cut(seq, benchText)},
 			storage.Content{Digest: digestOf(1<<60 + seq%benchPrompts), Seq: seq, Slot: 1, Bytes: text[:benchPrompt]},
 			storage.Content{Digest: digestOf(1<<62 + seq), Seq: seq, Slot: 2, Bytes: cut(^seq, benchText)})
-		b.Claims = append(b.Claims, storage.Claim{Key: digestOf(^seq), RecordDigest: digest, Seq: seq})
+		b.Claims = append(b.Claims, storage.Claim{KeyDigest: digestOf(^seq), RecordDigest: digest, Seq: seq})
 	}
 	for index := old.Size / storage.HashesPerTile; index <= (b.Head.Size-1)/storage.HashesPerTile; index++ {
 		hashes := min(b.Head.Size-index*storage.HashesPerTile, storage.HashesPerTile)
@@ -53,11 +53,11 @@ func BenchmarkCommits(b *testing.B) {
 	const ledgers, records = 4, 16
 	text := benchWords(1 << 20)
 	server := postgrestest.SharedServer(b)
-	db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent(), Server: &Server{ID: "a"}})
+	db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent(), LedgerServer: &LedgerServer{ID: "a"}})
 	require.NoError(b, err)
 	var stores [ledgers]storage.Store
 	for i := range stores {
-		stores[i], err = db.Create(b.Context(), storage.LedgerInfo{Name: fmt.Sprint("ledger-", i)})
+		stores[i], err = db.CreateLedger(b.Context(), storage.LedgerInfo{Name: fmt.Sprint("ledger-", i)})
 		require.NoError(b, err)
 	}
 	var heads [ledgers]storage.Head
@@ -101,7 +101,7 @@ func BenchmarkCommit(b *testing.B) {
 			server := postgrestest.SharedServer(b)
 			db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent()})
 			require.NoError(b, err)
-			store, err := db.Create(b.Context(), storage.LedgerInfo{Name: "default"})
+			store, err := db.CreateLedger(b.Context(), storage.LedgerInfo{Name: "default"})
 			require.NoError(b, err)
 			wal := func() (bytes int64) {
 				require.NoError(b, db.reads.QueryRow(b.Context(), `SELECT (pg_current_wal_lsn() - '0/0')::bigint`).Scan(&bytes))
@@ -114,10 +114,10 @@ func BenchmarkCommit(b *testing.B) {
 				next := benchBatch(head, n, text)
 				keys := make([]storage.Hash, 0, n)
 				for _, k := range next.Claims {
-					keys = append(keys, k.Key)
+					keys = append(keys, k.KeyDigest)
 				}
 				b.StartTimer()
-				claims, err := store.Keys(b.Context(), keys)
+				claims, err := store.KeyClaims(b.Context(), keys)
 				require.NoError(b, err)
 				require.Empty(b, claims)
 				require.NoError(b, store.Commit(b.Context(), head, next))

@@ -18,11 +18,11 @@ var _ storage.KeyChecker = (*Database)(nil)
 // rows of each table. The caller has already checked that everything the log mentions is stored, so
 // if a count is too high, there is a stray row. To find it, CheckKeys then compares each row with
 // the event that it belongs to.
-func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKey, error) {
+func (d *Database) CheckKeys(ctx context.Context, logs map[string]storage.LogSummary, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
 	c := &check{db: d, progress: progress}
 	strays, err := c.run(ctx, logs)
 	if err != nil {
-		return nil, fmt.Errorf("checking keys: %w", err)
+		return nil, fmt.Errorf("checking the keys in the database: %w", err)
 	}
 	return strays, nil
 }
@@ -34,12 +34,12 @@ type check struct {
 	read     uint64            // number of rows counted so far
 }
 
-func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.StrayKey, error) {
+func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]*storage.StrayKeyError, error) {
 	ledgers, err := c.db.descriptions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var strays []*storage.StrayKey
+	var strays []*storage.StrayKeyError
 	stray, err := c.strayLedgerRow(ctx)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (c *check) run(ctx context.Context, logs map[string]storage.LogSummary) ([]
 }
 
 // strayLedgerRow returns a stray row that belongs to a nonexistent ledger, or nil if there is none.
-func (c *check) strayLedgerRow(ctx context.Context) (*storage.StrayKey, error) {
+func (c *check) strayLedgerRow(ctx context.Context) (*storage.StrayKeyError, error) {
 	for _, table := range []string{"heads", "entries", "tiles", "contents", "references", "redactions", "claims", "settings"} {
 		numbers, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT t.ledger FROM colophon_`+table+` t
 			WHERE NOT EXISTS (SELECT 1 FROM colophon_ledgers l WHERE l.number = t.ledger) LIMIT 1`)
@@ -78,7 +78,7 @@ func (c *check) strayLedgerRow(ctx context.Context) (*storage.StrayKey, error) {
 			return nil, err
 		}
 		if len(numbers) > 0 {
-			return &storage.StrayKey{Kind: storage.StrayOther, Message: fmt.Sprintf(
+			return &storage.StrayKeyError{Kind: storage.StrayOther, Message: fmt.Sprintf(
 				"the table colophon_%s has a row for ledger number %d, which does not exist", table, numbers[0])}, nil
 		}
 	}
@@ -106,8 +106,8 @@ type ledgerCheck struct {
 }
 
 // run runs all the checks and returns the first stray row that they find, or nil if there is none.
-func (c *ledgerCheck) run(ctx context.Context) (*storage.StrayKey, error) {
-	for _, part := range []func(context.Context) (*storage.StrayKey, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
+func (c *ledgerCheck) run(ctx context.Context) (*storage.StrayKeyError, error) {
+	for _, part := range []func(context.Context) (*storage.StrayKeyError, error){c.entries, c.tiles, c.holdings, c.needs, c.claims, c.settings} {
 		if stray, err := part(ctx); err != nil || stray != nil {
 			return stray, err
 		}
@@ -115,11 +115,11 @@ func (c *ledgerCheck) run(ctx context.Context) (*storage.StrayKey, error) {
 	return nil, nil
 }
 
-func stray(kind storage.StrayKind, seq uint64, format string, arguments ...any) *storage.StrayKey {
-	return &storage.StrayKey{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, arguments...)}
+func stray(kind storage.StrayKind, seq uint64, format string, arguments ...any) *storage.StrayKeyError {
+	return &storage.StrayKeyError{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, arguments...)}
 }
 
-func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
+func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKeyError, error) {
 	seqs, err := collect(ctx, c.db, pgx.RowTo[int64], `SELECT seq FROM colophon_entries
 		WHERE ledger = $1 AND (seq >= $2 OR seq < 0) ORDER BY seq LIMIT 1`, c.ledger.number, int64(c.head.Size))
 	if err != nil || len(seqs) == 0 {
@@ -130,7 +130,7 @@ func (c *ledgerCheck) entries(ctx context.Context) (*storage.StrayKey, error) {
 
 // tiles checks that no stored tile has more hashes than the head's tree has at that position. The
 // caller of CheckKeys has already checked the hashes themselves.
-func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err error) {
+func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKeyError, err error) {
 	const height = 8 // log2 of storage.HashesPerTile
 	err = c.db.read(ctx, func(pool *pgxpool.Pool) error {
 		found = nil
@@ -154,11 +154,11 @@ func (c *ledgerCheck) tiles(ctx context.Context) (found *storage.StrayKey, err e
 
 // holdings checks that the content of each reference is stored, that no record references the same
 // content twice, and that each piece of content is needed by a record.
-func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKey, error) {
+func (c *ledgerCheck) holdings(ctx context.Context) (*storage.StrayKeyError, error) {
 	for _, wrong := range []struct{ query, message string }{
 		{`SELECT r.digest, r.seq FROM colophon_references r WHERE r.ledger = $1 AND NOT EXISTS (
 			SELECT 1 FROM colophon_contents c WHERE c.ledger = r.ledger AND c.digest = r.digest) LIMIT 1`,
-			"content %x has a reference, but is not stored"},
+			"a reference to content %x is stored, but the content is not"},
 		{`SELECT r.digest, r.seq FROM colophon_references r JOIN colophon_contents c ON c.ledger = r.ledger AND c.digest = r.digest
 			WHERE r.ledger = $1 AND r.seq = c.seq LIMIT 1`,
 			"the event has two references to content %x"},
@@ -197,13 +197,13 @@ const checkPage = 1024
 
 // needs counts the stored references from records to the content that they need, and compares this
 // count with the log's. If they differ, it returns a stray reference.
-func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
+func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKeyError, error) {
 	first, err := c.count(ctx, `SELECT count(seq) FROM colophon_contents WHERE ledger = $1`, c.ledger.number)
 	if err != nil {
 		return nil, err
 	}
 	later, err := c.count(ctx, `SELECT count(*) FROM colophon_references WHERE ledger = $1`, c.ledger.number)
-	if err != nil || first+later == c.log.ContentReferences {
+	if err != nil || first+later == c.log.ContentReferenceCount {
 		return nil, err
 	}
 	for _, query := range []string{
@@ -226,11 +226,11 @@ func (c *ledgerCheck) needs(ctx context.Context) (*storage.StrayKey, error) {
 			}
 		}
 	}
-	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.ContentReferences), nil
+	return stray(storage.StrayContent, c.head.Size, "%d references to content are stored, but the log accounts for %d", first+later, c.log.ContentReferenceCount), nil
 }
 
 // need returns a stray row if record n.seq does not need content n.digest, and nil otherwise.
-func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, error) {
+func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKeyError, error) {
 	seq := uint64(n.seq)
 	if seq >= c.head.Size {
 		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", n.digest, c.head.Size), nil
@@ -242,7 +242,7 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, erro
 	if !slices.ContainsFunc(e.ContentDigests, func(h storage.Hash) bool { return string(h[:]) == string(n.digest) }) {
 		return stray(storage.StrayContent, seq, "content %x is kept for the event, but the event does not name that content", n.digest), nil
 	}
-	by, err := c.ledger.Redaction(ctx, seq)
+	by, err := c.ledger.RedactingSeq(ctx, seq)
 	switch {
 	case err == nil:
 		return stray(storage.StrayContent, seq, "content %x is kept for the event, but event %d has redacted the event", n.digest, by), nil
@@ -254,9 +254,9 @@ func (c *ledgerCheck) need(ctx context.Context, n need) (*storage.StrayKey, erro
 
 // claims compares the number of stored claims with the number in the log. If they differ, it
 // returns a stray claim.
-func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
+func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKeyError, error) {
 	n, err := c.count(ctx, `SELECT count(*) FROM colophon_claims WHERE ledger = $1`, c.ledger.number)
-	if err != nil || n == c.log.Claims {
+	if err != nil || n == c.log.ClaimCount {
 		return nil, err
 	}
 	last := []byte{}
@@ -280,10 +280,10 @@ func (c *ledgerCheck) claims(ctx context.Context) (*storage.StrayKey, error) {
 			last = page[checkPage-1].digest
 		}
 	}
-	return stray(storage.StrayClaim, c.head.Size, "%d idempotency keys are stored, but the log accounts for %d", n, c.log.Claims), nil
+	return stray(storage.StrayClaim, c.head.Size, "%d idempotency keys are stored, but the log accounts for %d", n, c.log.ClaimCount), nil
 }
 
-func (c *ledgerCheck) settings(ctx context.Context) (*storage.StrayKey, error) {
+func (c *ledgerCheck) settings(ctx context.Context) (*storage.StrayKeyError, error) {
 	type setting struct {
 		name  string
 		value []byte

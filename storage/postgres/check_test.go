@@ -18,7 +18,7 @@ import (
 func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 	db = openAt(t, emptyURL(t))
 	ctx := t.Context()
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
@@ -33,7 +33,7 @@ func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 		{ContentDigests: []storage.Hash{digestOf(2), digestOf(1 << 60)}, IdempotencyKey: key(2)},
 	}
 	log = storage.LogSummary{
-		ContentReferences: 3, Claims: 2,
+		ContentReferenceCount: 3, ClaimCount: 2,
 		ReadEvent: func(_ context.Context, seq uint64) (storage.EventSummary, error) { return events[seq], nil },
 		CheckSetting: func(name string, value []byte) error {
 			if name != "log" || !slices.Contains([]string{"public", "private"}, string(value)) {
@@ -48,7 +48,7 @@ func checked(t *testing.T) (db *Database, x *tamperer, log storage.LogSummary) {
 func TestCheckKeys(t *testing.T) {
 	db, x, log := checked(t)
 	ctx := t.Context()
-	find := func() []*storage.StrayKey {
+	find := func() []*storage.StrayKeyError {
 		t.Helper()
 		var read uint64
 		strays, err := db.CheckKeys(ctx, map[string]storage.LogSummary{"default": log}, func(keys uint64) { read = keys })
@@ -62,63 +62,63 @@ func TestCheckKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		statement string
 		arguments []any
-		want      storage.StrayKey
+		want      storage.StrayKeyError
 	}{
 		"entry": {
 			`INSERT INTO colophon_entries VALUES ($1, 3, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: 3, Message: "the entry is stored, but it is beyond the head (size 3)"},
+			storage.StrayKeyError{Kind: storage.StrayEntry, Seq: 3, Message: "the entry is stored, but it is beyond the head (size 3)"},
 		},
 		"entry before all": {
 			`INSERT INTO colophon_entries VALUES ($1, -1, $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "the entry is stored, but it is beyond the head (size 3)"},
+			storage.StrayKeyError{Kind: storage.StrayEntry, Seq: math.MaxUint64, Message: "the entry is stored, but it is beyond the head (size 3)"},
 		},
 		"tile": {
 			`INSERT INTO colophon_tiles VALUES ($1, 1, 0, 1, $2)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayTile, Seq: 3, Message: "tile 1/0 is stored with 1 hashes"},
+			storage.StrayKeyError{Kind: storage.StrayTile, Seq: 3, Message: "tile 1/0 is stored with 1 hashes"},
 		},
 		"longer tile": {
 			`INSERT INTO colophon_tiles VALUES ($1, 0, 0, 4, $2)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayTile, Seq: 3, Message: "tile 0/0 is stored with 4 hashes"},
+			storage.StrayKeyError{Kind: storage.StrayTile, Seq: 3, Message: "tile 0/0 is stored with 4 hashes"},
 		},
 		"content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 1, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 1, Message: "but the event does not name that content"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 1, Message: "but the event does not name that content"},
 		},
 		"content of no record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, NULL, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 3, Message: "is stored, but no record needs it"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 3, Message: "is stored, but no record needs it"},
 		},
 		"content of a later record": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 9, $3)`, []any{other[:], []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 9, Message: "is kept for the event, but the event is beyond the head (size 3)"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 9, Message: "is kept for the event, but the event is beyond the head (size 3)"},
 		},
 		"erased content": {
 			`INSERT INTO colophon_contents VALUES ($1, $2, 0, $3)`, []any{hashBytes(0), []byte("x")},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
 		},
 		"reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 1)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 1, Message: "has a reference, but is not stored"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 1, Message: "is stored, but the content is not"},
 		},
 		"reference of a redacted record": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 0)`, []any{hashBytes(1 << 60)},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 0, Message: "but event 2 has redacted the event"},
 		},
 		"second reference": {
 			`INSERT INTO colophon_references VALUES ($1, $2, 2)`, []any{hashBytes(2)},
-			storage.StrayKey{Kind: storage.StrayContent, Seq: 2, Message: "the event has two references to content"},
+			storage.StrayKeyError{Kind: storage.StrayContent, Seq: 2, Message: "the event has two references to content"},
 		},
 		"claim": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 1)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayClaim, Seq: 1, Message: "a new record with this key would not be recorded"},
+			storage.StrayKeyError{Kind: storage.StrayClaim, Seq: 1, Message: "a new record with this key would not be recorded"},
 		},
 		"claim of a later record": {
 			`INSERT INTO colophon_claims VALUES ($1, $2, $2, 9)`, []any{other[:]},
-			storage.StrayKey{Kind: storage.StrayClaim, Seq: 9, Message: "a new record with this key would not be recorded"},
+			storage.StrayKeyError{Kind: storage.StrayClaim, Seq: 9, Message: "a new record with this key would not be recorded"},
 		},
 		"setting": {
 			`INSERT INTO colophon_settings VALUES ($1, 'other', $2)`, []any{[]byte("x")},
-			storage.StrayKey{Kind: storage.StrayOther, Seq: 3, Message: `setting "other": unknown`},
+			storage.StrayKeyError{Kind: storage.StrayOther, Seq: 3, Message: `setting "other": unknown`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

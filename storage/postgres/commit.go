@@ -31,7 +31,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		},
 		old: &old, next: &b.Head,
 		made: func(h storage.Head) bool {
-			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.Time == b.Head.Time && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
+			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.TimeMicros == b.Head.TimeMicros && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
 		},
 	})
 	if err != nil {
@@ -168,7 +168,7 @@ func texts(list [][]byte) []byte {
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
-		s.ledger, number(epoch), number(int64(old.Size)), old.Tip[:], number(int64(next.Size)), next.Tip[:], number(next.Time), filled(next.Checkpoint))
+		s.ledger, number(epoch), number(int64(old.Size)), old.Tip[:], number(int64(next.Size)), next.Tip[:], number(next.TimeMicros), filled(next.Checkpoint))
 	s.queued[len(s.queued)-1].rows = 1
 }
 
@@ -205,18 +205,18 @@ func (s *statements) claims(keys []storage.Claim) {
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Claim, 0, len(keys))
 	for _, k := range keys {
-		if i, again := at[k.Key]; again {
+		if i, again := at[k.KeyDigest]; again {
 			last[i] = k
 			continue
 		}
-		at[k.Key] = len(last)
+		at[k.KeyDigest] = len(last)
 		last = append(last, k)
 	}
 	forEachChunk(len(last), func(int) int { return 0 }, func(start, end int) {
 		keys, records, seqs := make([][]byte, 0, end-start), make([][]byte, 0, end-start), make([]int64, 0, end-start)
 		for i := start; i < end; i++ {
 			k := &last[i]
-			keys, records, seqs = append(keys, k.Key[:]), append(records, k.RecordDigest[:]), append(seqs, int64(k.Seq))
+			keys, records, seqs = append(keys, k.KeyDigest[:]), append(records, k.RecordDigest[:]), append(seqs, int64(k.Seq))
 		}
 		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
 			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)

@@ -73,9 +73,10 @@ type Config struct {
 	// write took effect. After the second timeout, the outcome stays unknown. 0 means one minute
 	// for each.
 	WriteTimeout time.Duration
-	// Server identifies this server if several servers share the database. The server then takes
-	// over a ledger by calling Leases.Take. If Server is nil, opening a ledger takes it over.
-	Server *Server
+	// LedgerServer identifies this server if several servers share the database. The server then
+	// takes over a ledger by calling Leases.Take. If LedgerServer is nil, opening a ledger takes it
+	// over.
+	LedgerServer *LedgerServer
 	// ReadOnly opens an existing database without taking over its ledgers. Every write fails.
 	ReadOnly bool
 	// RequirePrimary requires the database server to be a primary. Connecting to a server that is in
@@ -130,7 +131,7 @@ func (c Config) parse(open *sockets.Set) (*pgxpool.Config, error) {
 			connect.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 		}
 	}
-	connect.DialFunc = open.Track(connect.DialFunc, connect.ConnectTimeout)
+	connect.DialFunc = open.WrapDial(connect.DialFunc, connect.ConnectTimeout)
 	connect.ConnectTimeout = 0 // pgx's own timeout would include the wait for other connections
 	connect.AfterConnect = func(_ context.Context, conn *pgconn.PgConn) error { return open.MarkOpened(conn.Conn()) }
 	return config, nil
@@ -155,7 +156,7 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 		}
 	}
 	config.AfterConnect = ready(c.prepareReads)
-	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly && c.Server == nil {
+	if reads, err = pgxpool.NewWithConfig(ctx, config); err != nil || c.ReadOnly && c.LedgerServer == nil {
 		return reads, nil, nil, err
 	}
 	config = config.Copy()
@@ -178,7 +179,7 @@ func (c Config) pools(ctx context.Context, open *sockets.Set) (reads, writes, wa
 // prepareReads prepares a new connection for reads. For a command that only reads, it does not call
 // useIndexes, because index scans do not suit that command's queries.
 func (c Config) prepareReads(ctx context.Context, conn *pgx.Conn) error {
-	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.Server == nil {
+	if err := c.checkPrimary(ctx, conn); err != nil || c.ReadOnly && c.LedgerServer == nil {
 		return err
 	}
 	return useIndexes(ctx, conn)
@@ -202,7 +203,7 @@ func (c Config) checkPrimary(ctx context.Context, conn *pgx.Conn) error {
 	case notify.IsUnsupported(err): // the engine has no standbys
 		return nil
 	case err != nil:
-		return fmt.Errorf("checking whether the server is a standby: %w", err)
+		return fmt.Errorf("checking whether the database server is a standby: %w", err)
 	case standby:
 		return ErrStandby
 	}
@@ -228,7 +229,7 @@ func useIndexes(ctx context.Context, conn *pgx.Conn) error {
 // limit, a client that disappears without closing its connection would leave the head row locked,
 // and raising the epoch would have to wait.
 func (c Config) idleLimit() time.Duration {
-	if c.Server != nil { // another server may be waiting for the row
+	if c.LedgerServer != nil { // another server may be waiting for the row
 		return min(maxSharedIdle, c.WriteTimeout/8)
 	}
 	return min(10*time.Second, c.WriteTimeout/8)
@@ -242,19 +243,19 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
 		Scan(&commit, &fsync, &fullPages)
 	if err != nil {
-		return fmt.Errorf("reading the server's settings: %w", err)
+		return fmt.Errorf("reading the settings of the database server: %w", err)
 	}
 	for _, setting := range []struct {
 		name   string
 		value  *string
 		effect string
 	}{
-		{"synchronous_commit", commit, "the server would confirm commits that a crash can lose"},
+		{"synchronous_commit", commit, "the server would confirm commits that a crash could lose"},
 		{"fsync", fsync, "a power failure could lose confirmed commits or damage the database"},
 		{"full_page_writes", fullPages, "a power failure could damage pages of the database"},
 	} {
 		if setting.value != nil && *setting.value == "off" {
-			return &SettingError{Name: setting.name, effect: setting.effect}
+			return &ServerSettingError{Name: setting.name, effect: setting.effect}
 		}
 	}
 	if commit != nil {
@@ -268,15 +269,16 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// SettingError reports that a server setting is off. Confirmed commits could therefore be lost.
-type SettingError struct {
+// ServerSettingError reports that a server setting is off. Confirmed commits could therefore be
+// lost.
+type ServerSettingError struct {
 	Name   string // name of the setting that is off
 	effect string
 }
 
 // Error says what could be lost and how to fix the setting.
-func (e *SettingError) Error() string {
-	return fmt.Sprintf("the server's setting %s is off: %s; turn it on for this server, database, and role", e.Name, e.effect)
+func (e *ServerSettingError) Error() string {
+	return fmt.Sprintf("the database server's setting %s is off: %s; turn it on for this server, database, and role", e.Name, e.effect)
 }
 
 // warningKey is the key in a connection's custom data for the last warning that the server sent.

@@ -44,10 +44,10 @@ var _ storage.Database = (*Database)(nil)
 
 // Open opens a database, and creates or converts its tables if necessary. It can return these errors:
 //
-//   - *SettingError if the server's settings could lose commits
+//   - *ServerSettingError if the server's settings could lose commits
 //   - *pooler.SharedSessionError if a pooler makes connections share sessions
 //   - storage.ErrUnknownFormat if the tables belong to a later build and this build cannot use them
-//   - *MigrationError if a migration has locked the database
+//   - *MigrationLockError if a migration has locked the database
 func Open(ctx context.Context, cfg Config) (*Database, error) {
 	d, err := open(ctx, cfg.withDefaults())
 	if err != nil {
@@ -84,7 +84,7 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if cfg.Server != nil {
+	if cfg.LedgerServer != nil {
 		if d.leases, err = newLeases(ctx, d, cfg); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
@@ -273,8 +273,8 @@ func (d *Database) describe(ctx context.Context, name string) (description, erro
 	return found[0], nil
 }
 
-// Create implements storage.Database.
-func (d *Database) Create(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
+// CreateLedger implements storage.Database.
+func (d *Database) CreateLedger(ctx context.Context, info storage.LedgerInfo) (storage.Store, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l, err := d.create(ctx, info)

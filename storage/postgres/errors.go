@@ -37,11 +37,11 @@ const (
 // temporary reports whether the operation that returned err could succeed on another connection.
 // Most errors that the server did not report mean that the connection was lost, so temporary
 // returns true for them. It returns false if sentinel reports true for err, or if err wraps a
-// *SettingError or a *MigrationError.
+// *ServerSettingError or a *MigrationLockError.
 func temporary(err error) bool {
-	var setting *SettingError
-	var moved *MigrationError
-	if err == nil || sentinel(err) || errors.As(err, &setting) || errors.As(err, &moved) {
+	var setting *ServerSettingError
+	var locked *MigrationLockError
+	if err == nil || sentinel(err) || errors.As(err, &setting) || errors.As(err, &locked) {
 		return false
 	}
 	var reported *pgconn.PgError

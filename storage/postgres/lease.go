@@ -17,8 +17,8 @@ import (
 	"colophon/storage/postgres/notify"
 )
 
-// Server describes one of several servers that share a database.
-type Server struct {
+// LedgerServer describes one of several servers that share a database.
+type LedgerServer struct {
 	ID string // unique among the servers; must stay the same after a restart
 	// Address is the URL at which other servers can reach this one. It is empty if they cannot
 	// reach it.
@@ -54,7 +54,7 @@ func (l *ledger) HoldsLease() bool { return l.db.leases == nil || l.held.Load() 
 // methods are safe for concurrent use.
 type Leases struct {
 	db   *Database
-	self Server
+	self LedgerServer
 	pool *pgxpool.Pool
 
 	notices *notify.Announcer // nil if the database is open for reading only
@@ -79,7 +79,7 @@ func newLeases(ctx context.Context, d *Database, cfg Config) (*Leases, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Leases{db: d, self: *cfg.Server, pool: pool, ledgers: make(map[string]*ledger)}
+	s := &Leases{db: d, self: *cfg.LedgerServer, pool: pool, ledgers: make(map[string]*ledger)}
 	if d.writes != nil {
 		s.notices = notify.NewAnnouncer(pool)
 	}
@@ -93,14 +93,14 @@ func (s *Leases) close() {
 	s.pool.Close()
 }
 
-// Leases returns the leases of a database that was opened with Config.Server, and nil for any
+// Leases returns the leases of a database that was opened with Config.LedgerServer, and nil for any
 // other database.
 func (d *Database) Leases() *Leases { return d.leases }
 
 // Listen calls heard with the name of each ledger that a server on this database has changed (see
 // notify.Listener.Listen).
 func (d *Database) Listen(ctx context.Context, heard func(ledger string)) {
-	notify.Listener{Log: d.log, Connect: d.connect}.Listen(ctx, heard)
+	notify.Listener{Logger: d.log, Connect: d.connect}.Listen(ctx, heard)
 }
 
 // connect opens a connection that is not part of any pool.
@@ -119,8 +119,8 @@ func (d *Database) connect(ctx context.Context) (*pgx.Conn, error) {
 // leases.
 func (s *Leases) ReadOnly() bool { return s.db.writes == nil }
 
-// Self returns the Server that was passed in Config.Server.
-func (s *Leases) Self() Server { return s.self }
+// Self returns the server that was passed in Config.LedgerServer.
+func (s *Leases) Self() LedgerServer { return s.self }
 
 // CloseStaleConnections closes all database connections that were opened before the given time, if err shows
 // that the database does not respond. err is an error that another method of s has returned
@@ -247,7 +247,7 @@ func (s *Leases) Renew(ctx context.Context) error {
 
 // Release gives up the lease on a ledger. If to is not nil, only that server can take the lease for
 // a short time; otherwise any server can take it at once. No write to the ledger may be running.
-func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
+func (s *Leases) Release(ctx context.Context, name string, to *LedgerServer) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
 		return err
@@ -256,7 +256,7 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 	l.held.Store(false)
 	reserved := offerTime
 	if to == nil {
-		to, reserved = &Server{}, -time.Second
+		to, reserved = &LedgerServer{}, -time.Second
 	}
 	_, err = s.pool.Exec(ctx, `UPDATE colophon_leases SET server = $3, writer = '', address = $4, expires = clock_timestamp() + $5::float8 * interval '1 millisecond'
 		WHERE ledger = $1 AND writer = $2`, l.number, s.db.writer, to.ID, to.Address, milliseconds(reserved))
@@ -270,7 +270,7 @@ func (s *Leases) Release(ctx context.Context, name string, to *Server) error {
 // RunningServer describes a running server. Ledgers contains the names of the ledgers whose signing
 // keys the server has.
 type RunningServer struct {
-	Server
+	LedgerServer
 	Ledgers       []string
 	LastHeartbeat time.Time // time of its last heartbeat, by the database's clock
 }
@@ -301,14 +301,14 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 	rows, err := s.pool.Query(ctx, `SELECT id, address, ledgers, seen FROM colophon_servers WHERE seen > clock_timestamp() - $1::float8 * interval '1 millisecond'`,
 		milliseconds(LeaseDuration))
 	if err != nil {
-		return nil, fmt.Errorf("listing servers: %w", translateError(err))
+		return nil, fmt.Errorf("listing the running servers: %w", translateError(err))
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (l RunningServer, err error) {
 		err = row.Scan(&l.ID, &l.Address, &l.Ledgers, &l.LastHeartbeat)
 		return l, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing servers: %w", translateError(err))
+		return nil, fmt.Errorf("listing the running servers: %w", translateError(err))
 	}
 	return all, nil
 }
@@ -323,8 +323,9 @@ type LedgerState struct {
 	Version string
 	// LeaseHolder is the server that has the lease, or the only server that can take it now. It is
 	// nil if the lease is free.
-	LeaseHolder *Server
-	// LeaseTaken is true if Holder has taken the lease, and false if the lease is only offered to it.
+	LeaseHolder *LedgerServer
+	// LeaseTaken is true if LeaseHolder has taken the lease, and false if the lease is only offered
+	// to it.
 	LeaseTaken bool
 	// LeaseExpiry is the time at which the lease expires, by the database's clock. Each renewal changes
 	// it.
@@ -345,7 +346,7 @@ func (s *Leases) States(ctx context.Context, names ...string) ([]LedgerState, er
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (state LedgerState, err error) {
 		var size int64
 		var valid bool
-		var holder Server
+		var holder LedgerServer
 		var writer string
 		err = row.Scan(&state.Name, &size, &state.Epoch, &state.Version, &valid, &holder.ID, &holder.Address, &writer, &state.LeaseExpiry)
 		state.Size = uint64(size)

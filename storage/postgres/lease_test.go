@@ -12,7 +12,7 @@ import (
 // member opens a shared database as a server with the given ID.
 func member(t *testing.T, url, id string) *Database {
 	t.Helper()
-	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), Server: &Server{ID: id, Address: "http://" + id}})
+	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), LedgerServer: &LedgerServer{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !db.closed.Load() {
@@ -50,7 +50,7 @@ func stateOf(t *testing.T, db *Database) LedgerState {
 func TestLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
-	first, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	first, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	write := func(s storage.Store) error {
@@ -62,7 +62,7 @@ func TestLease(t *testing.T) {
 		return err
 	}
 	require.NoError(t, write(first))
-	require.Equal(t, LedgerState{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", LeaseHolder: &Server{"a", "http://a"}, LeaseTaken: true}, stateOf(t, b))
+	require.Equal(t, LedgerState{Name: "default", Size: 2, Epoch: 1, Version: "2 false ", LeaseHolder: &LedgerServer{"a", "http://a"}, LeaseTaken: true}, stateOf(t, b))
 
 	second := storeOf(t, b, "default")
 	require.False(t, second.HoldsLease())
@@ -102,7 +102,7 @@ func TestLease(t *testing.T) {
 func TestResumedLease(t *testing.T) {
 	url := emptyURL(t)
 	before := member(t, url, "a")
-	store, err := before.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := before.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	again, other := member(t, url, "a"), member(t, url, "b")
 	require.ErrorIs(t, other.Leases().Take(t.Context(), "default", true, time.Time{}), storage.ErrLeaseNotHeld)
@@ -120,7 +120,7 @@ func TestResumedLease(t *testing.T) {
 func TestStaleLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b := member(t, url, "a"), member(t, url, "b")
-	_, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	_, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_leases SET expires = expires + interval '1 hour'`)
 	require.NoError(t, err)
@@ -141,12 +141,12 @@ func TestStaleLease(t *testing.T) {
 func TestPassedLease(t *testing.T) {
 	url := emptyURL(t)
 	a, b, c := member(t, url, "a"), member(t, url, "b"), member(t, url, "c")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	require.NoError(t, a.Leases().Release(t.Context(), "default", &Server{"b", "http://b"}))
+	require.NoError(t, a.Leases().Release(t.Context(), "default", &LedgerServer{"b", "http://b"}))
 	require.ErrorIs(t, store.CheckWritable(t.Context()), storage.ErrLeaseNotHeld)
 	state := stateOf(t, c)
-	require.Equal(t, &Server{"b", "http://b"}, state.LeaseHolder)
+	require.Equal(t, &LedgerServer{"b", "http://b"}, state.LeaseHolder)
 	require.False(t, state.LeaseTaken)
 	require.NoError(t, a.Leases().Renew(t.Context()))
 	require.ErrorIs(t, c.Leases().Take(t.Context(), "default", false, time.Time{}), storage.ErrLeaseNotHeld)
@@ -172,7 +172,7 @@ func TestServers(t *testing.T) {
 		require.NotZero(t, servers[i].LastHeartbeat)
 		servers[i].LastHeartbeat = time.Time{}
 	}
-	require.ElementsMatch(t, []RunningServer{{Server: Server{"a", "http://a"}, Ledgers: []string{}}, {Server: Server{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
+	require.ElementsMatch(t, []RunningServer{{LedgerServer: LedgerServer{"a", "http://a"}, Ledgers: []string{}}, {LedgerServer: LedgerServer{"b", "http://b"}, Ledgers: []string{"default"}}}, servers)
 	_, err = connect(t, url).Exec(t.Context(), `UPDATE colophon_servers SET seen = seen - $1::float8 * interval '1 millisecond' WHERE id = 'b'`, milliseconds(LeaseDuration+time.Minute))
 	require.NoError(t, err)
 	servers, err = a.Leases().Servers(t.Context())
@@ -188,7 +188,7 @@ func TestServers(t *testing.T) {
 func TestVersions(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	seen := map[string]bool{stateOf(t, a).Version: true}
 	for _, change := range []func() error{

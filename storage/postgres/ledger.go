@@ -224,7 +224,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	case err != nil:
-		return fmt.Errorf("%w: %w; reading the stored head: %w", storage.ErrConflict, errRefused, err)
+		return fmt.Errorf("%w: %w, and the stored head cannot be read: %w", storage.ErrConflict, errRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:
 		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrLeaseNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:

@@ -10,9 +10,9 @@ import (
 
 // PoolMetrics describes a pool of connections, either for reads or for writes.
 type PoolMetrics struct {
-	InUse    int32         // number of connections currently in use
-	MaxConns int32         // maximum number of connections
-	WaitTime time.Duration // total time that operations have waited for a connection
+	ConnsInUse int32         // number of connections currently in use
+	MaxConns   int32         // maximum number of connections
+	WaitTime   time.Duration // total time that operations have waited for a connection
 }
 
 // Metrics holds measurements taken since the database was opened.
@@ -34,7 +34,7 @@ func (d *Database) Metrics() Metrics {
 
 func poolMetrics(pool *pgxpool.Pool) PoolMetrics {
 	s := pool.Stat()
-	return PoolMetrics{InUse: s.AcquiredConns(), MaxConns: s.MaxConns(), WaitTime: s.EmptyAcquireWaitTime()}
+	return PoolMetrics{ConnsInUse: s.AcquiredConns(), MaxConns: s.MaxConns(), WaitTime: s.EmptyAcquireWaitTime()}
 }
 
 // DiskBytes returns the size in bytes of the tables and their indexes, including dead rows. The

@@ -40,7 +40,7 @@ func convertAsLaterBuild(t *testing.T, conn *pgx.Conn) {
 func TestTablesOfLaterBuild(t *testing.T) {
 	url := emptyURL(t)
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	write := func(s storage.Store) {

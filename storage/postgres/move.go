@@ -30,23 +30,23 @@ type MigrationLock struct {
 	Since time.Time      `json:"since"`
 }
 
-// MigrationError means that a migration has locked the database. Nothing was changed.
-type MigrationError struct {
+// MigrationLockError means that a migration has locked the database. Nothing was changed.
+type MigrationLockError struct {
 	MigrationLock
 	Address string // host and name of the database
 }
 
 // Error says what happened and what to do.
-func (e *MigrationError) Error() string {
+func (e *MigrationLockError) Error() string {
 	since := e.Since.UTC().Format(time.RFC3339)
 	switch e.State {
 	case MigrationArriving:
-		return fmt.Sprintf("the migration of the ledgers of %s into the database %s, started at %s, is not complete; run colophon migrate again with the same arguments, or drop the colophon_… tables to start over",
+		return fmt.Sprintf("the migration of the ledgers from %s to the database %s, which started at %s, is not complete; run colophon migrate again with the same arguments, or drop the colophon_… tables to start over",
 			e.Peer, e.Address, since)
 	case MigrationLeaving:
-		return fmt.Sprintf("the migration of the ledgers of the database %s to %s, started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Address, e.Peer, since)
+		return fmt.Sprintf("the migration of the ledgers from the database %s to %s, which started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Address, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use them there. To move them back, run colophon migrate --undo with the same arguments if nothing has been written there; otherwise, run colophon migrate in the opposite direction",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use the new database. To move the ledgers back, run colophon migrate --undo with the same arguments if nothing has been written to the new database; otherwise, run colophon migrate in the opposite direction",
 		e.Address, e.Peer, since)
 }
 
@@ -94,9 +94,9 @@ func (d *Database) SetMigrationLock(ctx context.Context, m MigrationLock) error 
 	return nil
 }
 
-// checkMigrationLock returns a *MigrationError if a migration has locked the database, unless the
-// database was opened with Config.IgnoreMigrationLock. With Config.ReadOnly, it returns the error only while
-// ledgers are still being copied into the database.
+// checkMigrationLock returns a *MigrationLockError if a migration has locked the database, unless
+// the database was opened with Config.IgnoreMigrationLock. With Config.ReadOnly, it returns the
+// error only while ledgers are still being copied into the database.
 func (d *Database) checkMigrationLock(ctx context.Context) error {
 	if d.config.IgnoreMigrationLock {
 		return nil
@@ -108,12 +108,12 @@ func (d *Database) checkMigrationLock(ctx context.Context) error {
 	if m.State == "" || d.config.ReadOnly && m.State != MigrationArriving { // the ledgers here are complete, so they can be read
 		return nil
 	}
-	return &MigrationError{MigrationLock: m, Address: d.Address()}
+	return &MigrationLockError{MigrationLock: m, Address: d.Address()}
 }
 
-// CheckNotTakenOver returns an error if another process has taken over one of the ledgers that this
+// CheckOwnership returns an error if another process has taken over one of the ledgers that this
 // process has opened.
-func (d *Database) CheckNotTakenOver(ctx context.Context) error {
+func (d *Database) CheckOwnership(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, l := range d.ledgers {

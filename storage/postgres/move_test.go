@@ -61,7 +61,7 @@ func TestMovedDatabase(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
 	before := openAt(t, url)
-	_, err := before.Create(ctx, storage.LedgerInfo{Name: "default"})
+	_, err := before.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	unopened := openAt(t, url)
 	migrating, err := Open(ctx, Config{URL: url, IgnoreMigrationLock: true, Logger: silent()})
@@ -70,7 +70,7 @@ func TestMovedDatabase(t *testing.T) {
 	for _, state := range []MigrationState{MigrationArriving, MigrationLeaving, MigrationMoved} {
 		require.NoError(t, migrating.SetMigrationLock(ctx, MigrationLock{State: state, Peer: "the folder data", Since: time.Now()}))
 		_, err = Open(ctx, Config{URL: url, Logger: silent()})
-		var refused *MigrationError
+		var refused *MigrationLockError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, state, refused.State)
 		require.ErrorContains(t, err, "the folder data")
@@ -83,7 +83,7 @@ func TestMovedDatabase(t *testing.T) {
 		}
 		_, err = unopened.Ledger(ctx, "default")
 		require.ErrorIs(t, err, errTakenOver)
-		_, err = unopened.Create(ctx, storage.LedgerInfo{Name: "late"})
+		_, err = unopened.CreateLedger(ctx, storage.LedgerInfo{Name: "late"})
 		require.ErrorAs(t, err, &refused)
 	}
 	store, err := before.Ledger(ctx, "default")
@@ -92,11 +92,11 @@ func TestMovedDatabase(t *testing.T) {
 	_, err = migrating.Ledger(ctx, "default")
 	require.NoError(t, err)
 	require.ErrorIs(t, store.SetSetting(ctx, "x", []byte("2")), storage.ErrConflict)
-	require.NoError(t, migrating.CheckNotTakenOver(ctx))
+	require.NoError(t, migrating.CheckOwnership(ctx))
 	require.NoError(t, migrating.SetMigrationLock(ctx, MigrationLock{}))
 	_, err = openAt(t, url).Ledger(ctx, "default")
 	require.NoError(t, err)
-	require.ErrorIs(t, migrating.CheckNotTakenOver(ctx), errTakenOver)
+	require.ErrorIs(t, migrating.CheckOwnership(ctx), errTakenOver)
 }
 
 // DiskBytes returns a positive size. On an idle database, Metrics reports no unanswered writes and
@@ -104,12 +104,12 @@ func TestMovedDatabase(t *testing.T) {
 func TestDatabaseMetrics(t *testing.T) {
 	url := emptyURL(t)
 	one, two := openAt(t, url), openAt(t, url)
-	_, err := one.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	_, err := one.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	bytes, err := two.DiskBytes(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, bytes)
 	require.Zero(t, one.Metrics().UnansweredWrites)
-	require.Zero(t, one.Metrics().WritePool.InUse)
+	require.Zero(t, one.Metrics().WritePool.ConnsInUse)
 	require.EqualValues(t, writeConnections, one.Metrics().WritePool.MaxConns)
 }

@@ -64,7 +64,7 @@ func TestNotifications(t *testing.T) {
 	var store storage.Store
 	for i, change := range []func() (err error){
 		func() (err error) {
-			store, err = a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+			store, err = a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 			return err
 		},
 		func() error { return store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)) },
@@ -106,7 +106,7 @@ func TestNoNotifications(t *testing.T) {
 	proxy.RefuseNotifications()
 	url := proxy.URL("search_path", server.CreateSchema(t))
 	a := member(t, url, "a")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	a.leases.notices.Wait() // waits until the first notification has been refused
 	l := listen(t, url)
@@ -121,7 +121,7 @@ func TestNoNotifications(t *testing.T) {
 func TestStatesOfSomeLedgers(t *testing.T) {
 	a := member(t, emptyURL(t), "a")
 	for _, name := range []string{"x", "y", "z"} {
-		_, err := a.Create(t.Context(), storage.LedgerInfo{Name: name})
+		_, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 	}
 	for want, names := range map[string][]string{"xyz": nil, "xz": {"z", "x", "unknown"}} {

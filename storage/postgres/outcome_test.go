@@ -19,7 +19,7 @@ import (
 // faults determines how a proxy handles each COMMIT.
 type faults struct {
 	mu   sync.Mutex
-	next []postgrestest.Fault // faults for the next COMMITs; later COMMITs get None
+	next []postgrestest.Fault // faults for the next COMMITs; later COMMITs get FaultNone
 }
 
 func (f *faults) take() postgrestest.Fault {
@@ -47,7 +47,7 @@ func proxied(t *testing.T) (f *faults, proxy *postgrestest.Proxy, store storage.
 	proxy = postgrestest.NewProxy(t, server, f.take)
 	schema := server.CreateSchema(t)
 	db := openAt(t, proxy.URL("search_path", schema))
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	reader, err := Open(t.Context(), Config{URL: server.URL("search_path", schema), ReadOnly: true})
 	require.NoError(t, err)
@@ -101,10 +101,10 @@ func TestCutDuringCreation(t *testing.T) {
 		"before": postgrestest.FaultBeforeCommit, "during": postgrestest.FaultDuringCommit, "after": postgrestest.FaultAfterCommit,
 	} {
 		f.set(fault)
-		store, err := db.Create(t.Context(), storage.LedgerInfo{Name: name})
+		store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 		require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
-		_, err = db.Create(t.Context(), storage.LedgerInfo{Name: name})
+		_, err = db.CreateLedger(t.Context(), storage.LedgerInfo{Name: name})
 		require.ErrorIs(t, err, storage.ErrConflict)
 	}
 }
@@ -138,7 +138,7 @@ func TestTransactionWithoutClient(t *testing.T) {
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), WriteTimeout: 8 * time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 3)
 	f.set(postgrestest.FaultDropCommit)
@@ -152,7 +152,7 @@ func TestTransactionWithoutClient(t *testing.T) {
 func TestKilledServer(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var acknowledged atomic.Uint64
 	var stop atomic.Bool
@@ -180,7 +180,7 @@ func TestKilledServer(t *testing.T) {
 		require.Empty(t, written)
 		before := acknowledged.Load()
 		require.NoError(t, server.Kill())
-		require.NoError(t, server.StartProcess())
+		require.NoError(t, server.Start())
 		reader, err := Open(t.Context(), Config{URL: server.URL(), ReadOnly: true})
 		require.NoError(t, err)
 		read, err := reader.Ledger(t.Context(), "default")
@@ -195,14 +195,14 @@ func TestKilledServer(t *testing.T) {
 	requireLog(t, store, storage.Head{Size: acknowledged.Load(), Tip: digestOf(acknowledged.Load())})
 }
 
-// If the server does not respond within Patience, the outcome is unknown, and nothing is written
-// until the ledger is opened again.
+// If the server does not respond within Config.WriteTimeout, the outcome is unknown, and nothing is
+// written until the ledger is opened again.
 func TestServerThatDoesNotComeBack(t *testing.T) {
 	server := postgrestest.Start(t)
 	db, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), WriteTimeout: 300 * time.Millisecond})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
@@ -213,7 +213,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 		require.ErrorContains(t, err, "the outcome of a write is unknown")
 		require.False(t, sentinel(err))
 	}
-	require.NoError(t, server.StartProcess())
+	require.NoError(t, server.Start())
 	err = store.Commit(t.Context(), b.Head, next)
 	require.ErrorContains(t, err, "the ledger must be reopened")
 	store, err = db.Ledger(t.Context(), "default")
@@ -230,7 +230,7 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 func TestWarningIsNoAcknowledgement(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := openAt(t, server.URL())
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	admin := connect(t, server.URL())
 	exec := func(statement string, arguments ...any) {
@@ -270,7 +270,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 func TestHeadThatIsNotDurable(t *testing.T) {
 	server := postgrestest.Start(t)
 	a, b := member(t, server.URL(), "a"), member(t, server.URL(), "b")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	reader := storeOf(t, b, "default")
 	first := batch(storage.Head{}, 2)
@@ -331,7 +331,7 @@ func TestStoppedPrimary(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := postgrestest.StartStandby(t, primary)
 	db := member(t, primary.URLWithFallback(standby), "a")
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
@@ -373,14 +373,14 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	refused := func(name string) {
 		t.Helper()
 		_, err := Open(ctx, Config{URL: server.URL(), Logger: silent()})
-		var setting *SettingError
+		var setting *ServerSettingError
 		require.ErrorAs(t, err, &setting)
 		require.Equal(t, name, setting.Name)
 		require.ErrorAs(t, Probe(ctx, server.URL()), &setting)
-		require.ErrorContains(t, err, "the server's setting "+name+" is off: ")
+		require.ErrorContains(t, err, "the database server's setting "+name+" is off: ")
 	}
 	db := openAt(t, server.URL())
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	admin := connect(t, server.URL())
 	_, err = admin.Exec(ctx, `ALTER ROLE colophon SET synchronous_commit = off`)
@@ -393,9 +393,9 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	for _, name := range []string{"fsync", "full_page_writes"} {
 		server.Stop()
 		require.NoError(t, server.Configure(name+" = off"))
-		require.NoError(t, server.StartProcess())
+		require.NoError(t, server.Start())
 		refused(name)
-		var setting *SettingError
+		var setting *ServerSettingError
 		_, err := db.Ledger(ctx, "default") // reopen the ledger, because the outcome of an earlier write can be unknown
 		if err == nil {
 			err = store.Commit(ctx, storage.Head{}, batch(storage.Head{}, 1))
@@ -403,7 +403,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		require.ErrorAs(t, err, &setting)
 		server.Stop()
 		require.NoError(t, server.Configure(name+" = on"))
-		require.NoError(t, server.StartProcess())
+		require.NoError(t, server.Start())
 	}
 	store, err = db.Ledger(ctx, "default")
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	url := postgrestest.SharedServer(t).StartPooler(t, "session")
 	require.NoError(t, Probe(t.Context(), url))
 	a, b := member(t, url, "a"), member(t, url, "b")
-	store, err := a.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	first := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))

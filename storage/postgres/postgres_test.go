@@ -106,7 +106,7 @@ func batch(old storage.Head, n int) storage.Batch {
 		}
 		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1 << 60), Seq: seq, Slot: 1, Bytes: []byte("prompt")})
 	}
-	b.Claims = []storage.Claim{{Key: digestOf(old.Size), RecordDigest: digestOf(1), Seq: old.Size}}
+	b.Claims = []storage.Claim{{KeyDigest: digestOf(old.Size), RecordDigest: digestOf(1), Seq: old.Size}}
 	hashes := min(b.Head.Size, storage.HashesPerTile)
 	b.Tiles = []storage.Tile{{Hashes: make([]byte, hashes*storage.HashSize)}}
 	return b
@@ -144,7 +144,7 @@ func TestLaterOpeningTakesOver(t *testing.T) {
 	url := emptyURL(t)
 	ctx := t.Context()
 	first := openAt(t, url)
-	creator, err := first.Create(ctx, storage.LedgerInfo{Name: "default"})
+	creator, err := first.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2)
 	require.NoError(t, creator.Commit(ctx, storage.Head{}, b))
@@ -199,7 +199,7 @@ func TestReadOnly(t *testing.T) {
 	_, err := Open(ctx, Config{URL: url, ReadOnly: true})
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	db := openAt(t, url)
-	store, err := db.Create(ctx, storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 1)
 	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
@@ -213,7 +213,7 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, read.SetSetting(ctx, "log", nil), errReadOnly)
 	require.ErrorIs(t, read.Freeze(ctx), errReadOnly)
 	require.ErrorIs(t, read.CheckWritable(ctx), errReadOnly)
-	_, err = reader.Create(ctx, storage.LedgerInfo{Name: "other"})
+	_, err = reader.CreateLedger(ctx, storage.LedgerInfo{Name: "other"})
 	require.ErrorIs(t, err, errReadOnly)
 	require.NoError(t, store.Commit(ctx, b.Head, batch(b.Head, 1)))
 	require.NoError(t, reader.Close())
@@ -254,7 +254,7 @@ func TestConcurrentCreations(t *testing.T) {
 		db := openAt(t, url)
 		wait.Go(func() {
 			for _, name := range names {
-				_, err := db.Create(t.Context(), storage.LedgerInfo{Name: name})
+				_, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: name})
 				mu.Lock()
 				if err == nil {
 					made++
@@ -276,7 +276,7 @@ func TestConcurrentCreations(t *testing.T) {
 func TestMissingHeadIsDamage(t *testing.T) {
 	url := emptyURL(t)
 	db := openAt(t, url)
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	_, err = connect(t, url).Exec(t.Context(), `DELETE FROM colophon_heads`)
 	require.NoError(t, err)
@@ -312,7 +312,7 @@ func TestPlansUseIndexes(t *testing.T) {
 // A commit that does not fit in one statement is still made as one commit.
 func TestLargeCommit(t *testing.T) {
 	db := openAt(t, emptyURL(t))
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	b := batch(storage.Head{}, 2*statementRows+1)
 	large := make([]byte, statementBytes/2+1)

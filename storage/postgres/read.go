@@ -32,7 +32,7 @@ func (r *headRow) values() []any {
 }
 
 func (r *headRow) head() (storage.Head, error) {
-	h := storage.Head{Size: uint64(r.size), Time: r.time}
+	h := storage.Head{Size: uint64(r.size), TimeMicros: r.time}
 	if len(r.checkpoint) > 0 {
 		h.Checkpoint = r.checkpoint
 	}
@@ -156,13 +156,13 @@ func (l *ledger) tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 		return nil, err
 	}
 	if len(stored) == 0 {
-		return nil, storage.MissingTileError(ctx, l, level, index)
+		return nil, storage.ExplainMissingTile(ctx, l, level, index)
 	}
 	var hashes []byte
 	for i := range stored {
 		hashes = append(hashes, stored[i].hashes...)
 		if int64(len(hashes)) != stored[i].stop*storage.HashSize {
-			return nil, fmt.Errorf("%w: the stored pieces up to hash %d have an unexpected total length of %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
+			return nil, fmt.Errorf("%w: the stored pieces of the tile up to hash %d have an unexpected total length of %d bytes", storage.ErrDamaged, stored[i].stop, len(hashes))
 		}
 	}
 	return hashes, nil
@@ -203,7 +203,7 @@ func (l *ledger) entry(ctx context.Context, seq uint64) ([]byte, error) {
 	case int64(seq) >= size:
 		return nil, storage.ErrNotFound
 	case entry == nil:
-		return nil, storage.MissingEntryError(ctx, l, seq, uint64(size))
+		return nil, storage.ExplainMissingEntry(ctx, l, seq, uint64(size))
 	}
 	return entry, nil
 }
@@ -231,8 +231,8 @@ func (l *ledger) HasReference(ctx context.Context, digest storage.Hash, seq uint
 	return referenced && seq <= math.MaxInt64, nil
 }
 
-// Redaction implements storage.Reader.
-func (l *ledger) Redaction(ctx context.Context, seq uint64) (uint64, error) {
+// RedactingSeq implements storage.Reader.
+func (l *ledger) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
 	var by int64
 	err := l.db.row(ctx, []any{&by}, `SELECT r.redacted_by FROM colophon_redactions r JOIN colophon_heads h ON h.ledger = r.ledger
 		WHERE r.ledger = $1 AND r.seq = $2 AND r.redacted_by >= 0 AND r.redacted_by < h.size`, l.number, int64(seq))
@@ -252,11 +252,11 @@ func scanClaim(row pgx.CollectableRow) (k storage.Claim, err error) {
 		return k, err
 	}
 	k.Seq = uint64(seq)
-	return k, errors.Join(setHash(&k.Key, key, "the key"), setHash(&k.RecordDigest, record, "the record's digest"))
+	return k, errors.Join(setHash(&k.KeyDigest, key, "the key"), setHash(&k.RecordDigest, record, "the record's digest"))
 }
 
-// Key implements storage.Reader.
-func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, error) {
+// KeyClaim implements storage.Reader.
+func (l *ledger) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim, error) {
 	claims, err := collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = $2`, l.number, key[:])
 	if err == nil && len(claims) == 0 {
 		err = storage.ErrNotFound
@@ -267,8 +267,8 @@ func (l *ledger) Key(ctx context.Context, key storage.Hash) (storage.Claim, erro
 	return claims[0], nil
 }
 
-// Keys implements storage.Reader.
-func (l *ledger) Keys(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
+// KeyClaims implements storage.Reader.
+func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	var claims []storage.Claim
 	requested := make(map[storage.Hash]bool, len(keys))
 	distinct := make([][]byte, 0, len(keys))

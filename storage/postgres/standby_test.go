@@ -14,10 +14,10 @@ import (
 func TestStandby(t *testing.T) {
 	server := postgrestest.Start(t)
 	db := member(t, server.URL(), "a")
-	store, err := db.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, batch(storage.Head{}, 1)))
-	config := Config{URL: server.URL(), Logger: silent(), ReadOnly: true, RequirePrimary: true, Server: &Server{}}
+	config := Config{URL: server.URL(), Logger: silent(), ReadOnly: true, RequirePrimary: true, LedgerServer: &LedgerServer{}}
 	reader, err := Open(t.Context(), config)
 	require.NoError(t, err)
 	seen, err := reader.Ledger(t.Context(), "default")
@@ -28,7 +28,7 @@ func TestStandby(t *testing.T) {
 
 	server.Stop()
 	require.NoError(t, server.ConfigureStandby())
-	require.NoError(t, server.StartProcess())
+	require.NoError(t, server.Start())
 	_, err = seen.Head(t.Context())
 	require.ErrorIs(t, err, ErrStandby)
 	_, err = seen.Entry(t.Context(), 0)

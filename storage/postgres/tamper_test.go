@@ -56,7 +56,7 @@ func (x *tamperer) DeleteTile(level uint8, index uint64) error {
 
 func (x *tamperer) SetHead(h storage.Head) error {
 	return x.exec(`UPDATE colophon_heads SET size = $2, tip = $3, time = $4, checkpoint = $5 WHERE ledger = $1`,
-		int64(h.Size), h.Tip[:], h.Time, filled(h.Checkpoint))
+		int64(h.Size), h.Tip[:], h.TimeMicros, filled(h.Checkpoint))
 }
 
 func (x *tamperer) SetContent(digest storage.Hash, b []byte) error {
@@ -88,5 +88,5 @@ func (x *tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 
 func (x *tamperer) SetClaim(k storage.Claim) error {
 	return x.exec(`INSERT INTO colophon_claims (ledger, key, record, seq) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.Key[:], k.RecordDigest[:], int64(k.Seq))
+		ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, k.KeyDigest[:], k.RecordDigest[:], int64(k.Seq))
 }

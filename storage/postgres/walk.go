@@ -81,7 +81,7 @@ func (l *ledger) entries(ctx context.Context, from, end uint64, most int) (page 
 		return nil
 	})
 	if err == nil && gap {
-		err = storage.MissingEntryError(ctx, l, from+uint64(len(page)), end)
+		err = storage.ExplainMissingEntry(ctx, l, from+uint64(len(page)), end)
 	}
 	return page, err
 }

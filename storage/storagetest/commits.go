@@ -16,10 +16,10 @@ func testCommit(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
 	b := follow(storage.Head{}, "a", "", "c")
-	b.Head.Time = -1
+	b.Head.TimeMicros = -1
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, math.MaxUint64, 1)}
 	b.Contents = []storage.Content{content("empty", 0, ""), content("x", 2, "text")}
-	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 2}}
+	b.Claims = []storage.Claim{{KeyDigest: hash("k"), RecordDigest: hash("r"), Seq: 2}}
 	commit(t, store, storage.Head{}, b)
 
 	head, err := store.Head(ctx)
@@ -35,7 +35,7 @@ func testCommit(t *testing.T, s *suite) {
 		require.NoError(t, err)
 		require.Equal(t, want.Hashes, hashes)
 	}
-	key, err := store.Key(ctx, hash("k"))
+	key, err := store.KeyClaim(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, b.Claims[0], key)
 	requireContent(t, store, "x", "text")
@@ -57,12 +57,12 @@ func requireUntouched(t *testing.T, store storage.Store, head storage.Head, entr
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	_, err = store.Tile(ctx, 0, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	_, err = store.Key(ctx, hash("k"))
+	_, err = store.KeyClaim(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
 	requireContent(t, store, "kept", "text")
 	requireReferences(t, store, "kept", 0)
 	requireContent(t, store, "x", "")
-	_, err = store.Redaction(ctx, 0)
+	_, err = store.RedactingSeq(ctx, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 }
 
@@ -72,7 +72,7 @@ func fullBatch(old storage.Head, entries ...string) storage.Batch {
 	b := follow(old, entries...)
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	b.Contents = []storage.Content{content("x", old.Size, "new")}
-	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: old.Size}}
+	b.Claims = []storage.Claim{{KeyDigest: hash("k"), RecordDigest: hash("r"), Seq: old.Size}}
 	b.Redactions = []storage.Redaction{{Seq: 0, RedactingSeq: old.Size, Digests: []storage.Hash{hash("kept")}}}
 	return b
 }
@@ -99,7 +99,7 @@ func testConflict(t *testing.T, s *suite) {
 	requireUntouched(t, store, head, "a")
 
 	sameTip := head
-	sameTip.Time, sameTip.Checkpoint = 0, nil
+	sameTip.TimeMicros, sameTip.Checkpoint = 0, nil
 	commit(t, store, sameTip, fullBatch(head, "b"))
 	require.Equal(t, []string{"a", "b"}, collect(t, store, 0), "Commit compares only the size and the tip")
 	requireContent(t, store, "kept", "")
@@ -227,21 +227,21 @@ func testTiles(t *testing.T, s *suite) {
 func testKeys(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
-	_, err := store.Key(ctx, hash("k"))
+	_, err := store.KeyClaim(ctx, hash("k"))
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	first := storage.Claim{Key: hash("k"), RecordDigest: hash("first"), Seq: 0}
+	first := storage.Claim{KeyDigest: hash("k"), RecordDigest: hash("first"), Seq: 0}
 	b := follow(storage.Head{}, "a")
 	b.Claims = []storage.Claim{first}
 	head := commit(t, store, storage.Head{}, b)
-	got, err := store.Key(ctx, hash("k"))
+	got, err := store.KeyClaim(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, first, got)
 
-	later := storage.Claim{Key: hash("k"), RecordDigest: hash("later"), Seq: 2}
+	later := storage.Claim{KeyDigest: hash("k"), RecordDigest: hash("later"), Seq: 2}
 	b = follow(head, "b", "c")
 	b.Claims = []storage.Claim{later}
 	commit(t, store, head, b)
-	got, err = store.Key(ctx, hash("k"))
+	got, err = store.KeyClaim(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, later, got)
 }
@@ -252,7 +252,7 @@ func testKeysTogether(t *testing.T, s *suite) {
 	store := s.ledger(t)
 	ctx := t.Context()
 	for _, keys := range [][]storage.Hash{nil, {hash("z"), hash("y")}} {
-		claims, err := store.Keys(ctx, keys)
+		claims, err := store.KeyClaims(ctx, keys)
 		require.NoError(t, err)
 		require.Empty(t, claims)
 	}
@@ -261,22 +261,22 @@ func testKeysTogether(t *testing.T, s *suite) {
 	var want []storage.Claim
 	for i := range uint64(300) {
 		b := follow(head, "e")
-		key := storage.Claim{Key: hash(fmt.Sprint("key ", i)), RecordDigest: hash(fmt.Sprint("record ", i)), Seq: i}
+		key := storage.Claim{KeyDigest: hash(fmt.Sprint("key ", i)), RecordDigest: hash(fmt.Sprint("record ", i)), Seq: i}
 		b.Claims = []storage.Claim{key}
 		head = commit(t, store, head, b)
 		if i%100 != 1 {
-			keys = append(keys, key.Key)
+			keys = append(keys, key.KeyDigest)
 			want = append(want, key)
 		}
 		keys = append(keys, hash(fmt.Sprint("unclaimed ", i)))
 	}
 	lookedUp := slices.Clone(append(keys, keys[0], keys[1]))
-	got, err := store.Keys(ctx, lookedUp)
+	got, err := store.KeyClaims(ctx, lookedUp)
 	require.NoError(t, err)
 	require.ElementsMatch(t, want, got)
 	require.Equal(t, append(keys, keys[0], keys[1]), lookedUp, "the caller's keys do not change")
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = store.Keys(done, keys)
+	_, err = store.KeyClaims(done, keys)
 	require.ErrorIs(t, err, context.Canceled)
 }

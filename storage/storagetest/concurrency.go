@@ -38,7 +38,7 @@ func testReaders(t *testing.T, s *suite) {
 		b := follow(head, entryAt(head.Size), entryAt(head.Size+1))
 		name := entryAt(head.Size)
 		b.Contents = []storage.Content{content(name, head.Size, name), {Digest: hash("prompt"), Seq: head.Size + 1, Bytes: []byte("prompt")}}
-		b.Claims = []storage.Claim{{Key: hash(name), RecordDigest: hash("r"), Seq: head.Size}}
+		b.Claims = []storage.Claim{{KeyDigest: hash(name), RecordDigest: hash("r"), Seq: head.Size}}
 		b.Tiles = []storage.Tile{tile(0, 0, 1+int(head.Size)%storage.HashesPerTile)}
 		if head.Size%8 == 6 { // redact earlier records with the prompt in a batch that also stores the prompt
 			for seq := head.Size - 5; seq < head.Size; seq += 2 {
@@ -80,13 +80,13 @@ func readAll(ctx context.Context, store storage.Store, last uint64) (uint64, err
 	}
 	name := entryAt(head.Size - 2)
 	if text, err := store.Content(ctx, hash(name)); err != nil || string(text) != name {
-		return 0, fmt.Errorf("content of %s is %q: %w", name, text, err)
+		return 0, fmt.Errorf("the content of %s is %q: %w", name, text, err)
 	}
 	if text, err := store.Content(ctx, hash("prompt")); err != nil || string(text) != "prompt" {
-		return 0, fmt.Errorf("prompt is %q: %w", text, err)
+		return 0, fmt.Errorf("the prompt is %q: %w", text, err)
 	}
-	if key, err := store.Key(ctx, hash(name)); err != nil || key.Seq != head.Size-2 {
-		return 0, fmt.Errorf("key of %s is %v: %w", name, key, err)
+	if key, err := store.KeyClaim(ctx, hash(name)); err != nil || key.Seq != head.Size-2 {
+		return 0, fmt.Errorf("the key of %s is %v: %w", name, key, err)
 	}
 	if _, err := store.Tile(ctx, 0, 0); err != nil {
 		return 0, err

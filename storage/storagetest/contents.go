@@ -41,7 +41,7 @@ func testSlices(t *testing.T, s *suite) {
 			clear(slice)
 		}
 	}
-	head := storage.Head{Size: b.Head.Size, Tip: b.Head.Tip, Time: b.Head.Time, Checkpoint: []byte("checkpoint at 1")}
+	head := storage.Head{Size: b.Head.Size, Tip: b.Head.Tip, TimeMicros: b.Head.TimeMicros, Checkpoint: []byte("checkpoint at 1")}
 	require.NoError(t, store.Commit(ctx, storage.Head{}, b))
 	require.NoError(t, store.SetSetting(ctx, "s", setting))
 	spoil(b.Entries[0], b.Contents[0].Bytes, b.Tiles[0].Hashes, b.Head.Checkpoint, setting)

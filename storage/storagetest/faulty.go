@@ -56,25 +56,25 @@ func (f *FaultyStore) SetWritableError(err error) {
 	f.writable = err
 }
 
-// Commits returns the number of calls to Commit so far.
-func (f *FaultyStore) Commits() int {
+// CommitCount returns the number of calls to Commit so far.
+func (f *FaultyStore) CommitCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.commits
 }
 
-// Commit calls the underlying Store, unless the Before fault was set for this call. If the
+// Commit calls the underlying Store, unless FaultBeforeWrite was set for this call. If the
 // underlying Store returns an error, Commit returns that error and not the injected one.
 func (f *FaultyStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
 	n, fault := f.count()
 	if fault == FaultBeforeWrite {
-		return fmt.Errorf("commit %d, nothing written: %w", n, ErrInjected)
+		return fmt.Errorf("commit %d wrote nothing: %w", n, ErrInjected)
 	}
 	if err := f.Store.Commit(ctx, old, b); err != nil {
 		return err
 	}
 	if fault == FaultAfterWrite {
-		return fmt.Errorf("commit %d, all written: %w", n, ErrInjected)
+		return fmt.Errorf("commit %d wrote everything: %w", n, ErrInjected)
 	}
 	return nil
 }

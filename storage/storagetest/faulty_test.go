@@ -12,7 +12,7 @@ import (
 
 func TestFaulty(t *testing.T) {
 	ctx := t.Context()
-	under, err := memory.New().Create(ctx, storage.LedgerInfo{Name: "default"})
+	under, err := memory.New().CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	store := storagetest.NewFaultyStore(under)
 	store.FailCommit(2, storagetest.FaultBeforeWrite)
@@ -32,7 +32,7 @@ func TestFaulty(t *testing.T) {
 	require.ErrorIs(t, store.Commit(ctx, storage.Head{Size: 1}, batch(2)), storagetest.ErrInjected)
 	require.Equal(t, uint64(2), size(), "failed after")
 	require.NoError(t, store.Commit(ctx, storage.Head{Size: 2}, batch(3)))
-	require.Equal(t, 4, store.Commits())
+	require.Equal(t, 4, store.CommitCount())
 
 	store.FailCommit(1, storagetest.FaultAfterWrite)
 	require.ErrorIs(t, store.Commit(ctx, storage.Head{}, batch(1)), storage.ErrConflict)

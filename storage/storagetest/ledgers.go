@@ -34,7 +34,7 @@ func testLedgers(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	require.Equal(t, []storage.LedgerInfo{info("one"), info("one-more"), info("two"), info("zero")}, all)
 
-	_, err = db.Create(ctx, storage.LedgerInfo{Name: "one", Origin: "another"})
+	_, err = db.CreateLedger(ctx, storage.LedgerInfo{Name: "one", Origin: "another"})
 	require.ErrorIs(t, err, storage.ErrConflict)
 	again, err := db.Ledger(ctx, "one")
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func testLedgers(t *testing.T, s *suite) {
 
 	abroad := info("abroad")
 	abroad.Created = abroad.Created.In(time.FixedZone("", 3600))
-	store, err := db.Create(ctx, abroad)
+	store, err := db.CreateLedger(ctx, abroad)
 	require.NoError(t, err)
 	got, err = store.Info(ctx)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func testCreateRace(t *testing.T, s *suite) {
 	errs := make([]error, 8)
 	var wait sync.WaitGroup
 	for i := range errs {
-		wait.Go(func() { _, errs[i] = db.Create(t.Context(), info("default")) })
+		wait.Go(func() { _, errs[i] = db.CreateLedger(t.Context(), info("default")) })
 	}
 	wait.Wait()
 	made := 0
@@ -103,7 +103,7 @@ func testIsolation(t *testing.T, s *suite) {
 	for i, name := range []string{"one", "two"} {
 		b := follow(storage.Head{}, name+" 0", name+" 1")
 		b.Contents = []storage.Content{content("shared", 0, "text of "+name), content("only "+name, 1, name)}
-		b.Claims = []storage.Claim{{Key: hash("shared"), RecordDigest: hash(name), Seq: uint64(i)}}
+		b.Claims = []storage.Claim{{KeyDigest: hash("shared"), RecordDigest: hash(name), Seq: uint64(i)}}
 		b.Tiles = []storage.Tile{tile(0, 0, 2+i)}
 		commit(t, stores[i], storage.Head{}, b)
 		require.NoError(t, stores[i].SetSetting(ctx, "shared", []byte(name)))
@@ -123,7 +123,7 @@ func testIsolation(t *testing.T, s *suite) {
 	require.Equal(t, []string{"one 0", "one 1", "one 2"}, collect(t, stores[0], 0))
 	require.Equal(t, []string{"two 0", "two 1"}, collect(t, stores[1], 0))
 	for i, name := range []string{"one", "two"} {
-		key, err := stores[i].Key(ctx, hash("shared"))
+		key, err := stores[i].KeyClaim(ctx, hash("shared"))
 		require.NoError(t, err)
 		require.Equal(t, hash(name), key.RecordDigest)
 		hashes, err := stores[i].Tile(ctx, 0, 0)
@@ -175,7 +175,7 @@ func testContext(t *testing.T, s *suite) {
 	add(err)
 	_, err = db.Ledger(ctx, "default")
 	add(err)
-	_, err = db.Create(ctx, info("other"))
+	_, err = db.CreateLedger(ctx, info("other"))
 	add(err)
 	_, err = store.Head(ctx)
 	add(err)
@@ -185,11 +185,11 @@ func testContext(t *testing.T, s *suite) {
 	add(err)
 	_, err = store.Content(ctx, hash("x"))
 	add(err)
-	_, err = store.Key(ctx, hash("x"))
+	_, err = store.KeyClaim(ctx, hash("x"))
 	add(err)
 	_, err = store.Setting(ctx, "x")
 	add(err)
-	_, err = store.Redaction(ctx, 0)
+	_, err = store.RedactingSeq(ctx, 0)
 	add(err)
 	_, err = store.HasReference(ctx, hash("x"), 0)
 	add(err)
@@ -225,7 +225,7 @@ func testReopen(t *testing.T, s *suite) {
 	create(t, db, "empty")
 	b := follow(storage.Head{}, "a", "b")
 	b.Contents = []storage.Content{content("x", 1, "text")}
-	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 1}}
+	b.Claims = []storage.Claim{{KeyDigest: hash("k"), RecordDigest: hash("r"), Seq: 1}}
 	b.Tiles = []storage.Tile{tile(0, 0, 2)}
 	head := commit(t, store, storage.Head{}, b)
 	require.NoError(t, store.SetSetting(ctx, "public", []byte("yes")))
@@ -254,7 +254,7 @@ func testReopen(t *testing.T, s *suite) {
 	require.NoError(t, err)
 	requireContent(t, store, "x", "")
 	requireContent(t, store, "y", "")
-	by, err := store.Redaction(ctx, 2)
+	by, err := store.RedactingSeq(ctx, 2)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), by)
 	empty, err := db.Ledger(ctx, "empty")

@@ -72,7 +72,7 @@ func (m *machine) pick(r *rapid.T) (storage.Store, *modelLedger) {
 
 func (m *machine) create(r *rapid.T) {
 	i := info(rapid.SampledFrom(modelNames()).Draw(r, "name"))
-	_, err := m.db.Create(m.t.Context(), i)
+	_, err := m.db.CreateLedger(m.t.Context(), i)
 	if m.ledgers[i.Name] != nil {
 		require.ErrorIs(r, err, storage.ErrConflict)
 		return
@@ -111,7 +111,7 @@ func (model *modelLedger) draw(r *rapid.T) (*modelLedger, storage.Batch) {
 		next.entries = append(next.entries, string(e))
 		if rapid.Bool().Draw(r, "key") {
 			name := word.Draw(r, "key name")
-			key := storage.Claim{Key: hash(name), RecordDigest: hash(string(e)), Seq: model.head.Size + uint64(i)}
+			key := storage.Claim{KeyDigest: hash(name), RecordDigest: hash(string(e)), Seq: model.head.Size + uint64(i)}
 			next.keys[name] = key
 			b.Claims = append(b.Claims, key)
 		}
@@ -162,7 +162,7 @@ func (m *machine) stale(r *rapid.T) {
 // freeze freezes a ledger, but only rarely, because few operations are possible on a frozen ledger.
 func (m *machine) freeze(r *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(r, "freeze") > 0 {
-		r.Skip("only a few steps freeze")
+		r.Skip("only a few steps freeze a ledger")
 	}
 	store, model := m.pick(r)
 	require.NoError(r, store.Freeze(m.t.Context()))
@@ -244,7 +244,7 @@ func (m *machine) checkWords(r *rapid.T, store storage.Store, model *modelLedger
 			references = append(references, seq)
 		}
 		require.Equal(r, model.references[word], references)
-		key, err := store.Key(ctx, hash(word))
+		key, err := store.KeyClaim(ctx, hash(word))
 		requireFound(r, model.keys, word, key, err)
 		value, err := store.Setting(ctx, word)
 		requireFound(r, model.settings, word, string(value), err)

@@ -67,7 +67,7 @@ func (model *modelLedger) drawContents(r *rapid.T, b *storage.Batch, size uint64
 // yet, with the model.
 func (m *machine) checkRedactions(r *rapid.T, store storage.Store, model *modelLedger) {
 	for seq := range model.head.Size + 1 {
-		by, err := store.Redaction(m.t.Context(), seq)
+		by, err := store.RedactingSeq(m.t.Context(), seq)
 		want, redacted := model.redactions[seq]
 		if !redacted {
 			require.ErrorIs(r, err, storage.ErrNotFound)

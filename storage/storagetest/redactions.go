@@ -79,11 +79,11 @@ func testRedact(t *testing.T, s *suite) {
 	ctx := t.Context()
 	w.post("x", "y")
 	w.post("x", "z")
-	_, err := w.store.Redaction(ctx, 0)
+	_, err := w.store.RedactingSeq(ctx, 0)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 
 	by := w.redact(map[uint64][]string{0: {"x", "y"}})
-	got, err := w.store.Redaction(ctx, 0)
+	got, err := w.store.RedactingSeq(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, by, got)
 	requireRedactions(t, w.store, 0, by)
@@ -137,7 +137,7 @@ func testRedactTwice(t *testing.T, s *suite) {
 	requireContent(t, w.store, "x", "")
 	w.post("x")
 	w.redact(map[uint64][]string{0: {"x"}})
-	by, err := w.store.Redaction(ctx, 0)
+	by, err := w.store.RedactingSeq(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), by)
 	requireContent(t, w.store, "x", textOf("x", 3))
@@ -153,7 +153,7 @@ func testRedactOthers(t *testing.T, s *suite) {
 	w.post("y")
 	by := w.redact(map[uint64][]string{0: nil, 2: {"x", "y", "never"}})
 	for _, record := range []uint64{0, 2} {
-		got, err := w.store.Redaction(t.Context(), record)
+		got, err := w.store.RedactingSeq(t.Context(), record)
 		require.NoError(t, err)
 		require.Equal(t, by, got)
 	}

@@ -86,7 +86,7 @@ func (s *suite) ledger(t *testing.T) storage.Store {
 }
 
 func create(t *testing.T, db storage.Database, name string) storage.Store {
-	store, err := db.Create(t.Context(), info(name))
+	store, err := db.CreateLedger(t.Context(), info(name))
 	require.NoError(t, err)
 	return store
 }
@@ -112,7 +112,7 @@ func follow(old storage.Head, entries ...string) storage.Batch {
 		b.Head.Tip = sha256.Sum256(append(b.Head.Tip[:], e...))
 	}
 	b.Head.Size += uint64(len(entries))
-	b.Head.Time++
+	b.Head.TimeMicros++
 	b.Head.Checkpoint = fmt.Appendf(nil, "checkpoint at %d", b.Head.Size)
 	return b
 }

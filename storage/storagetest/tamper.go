@@ -67,13 +67,13 @@ func testRedactionBeyondHead(t *testing.T, db storage.Database, tampering Tamper
 	w.store, err = db.Ledger(t.Context(), "default")
 	require.NoError(t, err)
 	requireRedactions(t, w.store, 0, 900, 1, 2, 3, 1, math.MaxUint64, 3)
-	_, err = w.store.Redaction(t.Context(), 0)
+	_, err = w.store.RedactingSeq(t.Context(), 0)
 	require.ErrorIs(t, err, storage.ErrNotFound)
 
 	b := follow(w.head, "a", "b")
 	b.Redactions = []storage.Redaction{redaction(0, 4, "x", "y"), redaction(0, 3, "x")}
 	w.head = commit(t, w.store, w.head, b)
-	by, err := w.store.Redaction(t.Context(), 0)
+	by, err := w.store.RedactingSeq(t.Context(), 0)
 	require.NoError(t, err)
 	require.Equal(t, uint64(4), by, "the first redaction in the commit is stored")
 	requireContent(t, w.store, "x", "")
@@ -84,11 +84,11 @@ func testTampering(t *testing.T, db storage.Database, tampering TamperFunc) {
 	store := create(t, db, "default")
 	b := follow(storage.Head{}, "a", "b", "c")
 	b.Contents = []storage.Content{content("x", 0, "text"), content("y", 1, "other"), content("x", 2, "text")}
-	b.Claims = []storage.Claim{{Key: hash("k"), RecordDigest: hash("r"), Seq: 0}}
+	b.Claims = []storage.Claim{{KeyDigest: hash("k"), RecordDigest: hash("r"), Seq: 0}}
 	b.Tiles = []storage.Tile{tile(0, 0, 3), tile(1, 0, 1)}
 	commit(t, store, storage.Head{}, b)
-	head := storage.Head{Size: 4, Tip: hash("tip"), Time: 5, Checkpoint: []byte("forged")}
-	key := storage.Claim{Key: hash("k"), RecordDigest: hash("another"), Seq: 2}
+	head := storage.Head{Size: 4, Tip: hash("tip"), TimeMicros: 5, Checkpoint: []byte("forged")}
+	key := storage.Claim{KeyDigest: hash("k"), RecordDigest: hash("another"), Seq: 2}
 
 	b = follow(b.Head, "d")
 	b.Redactions = []storage.Redaction{redaction(1, 3)}
@@ -132,12 +132,12 @@ func testTampering(t *testing.T, db storage.Database, tampering TamperFunc) {
 	requireContent(t, store, "y", "")
 	requireReferences(t, store, "x", 2)
 	requireRedactions(t, store, 2, 3)
-	by, err := store.Redaction(ctx, 2)
+	by, err := store.RedactingSeq(ctx, 2)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), by)
-	_, err = store.Redaction(ctx, 1)
+	_, err = store.RedactingSeq(ctx, 1)
 	require.ErrorIs(t, err, storage.ErrNotFound)
-	claim, err := store.Key(ctx, hash("k"))
+	claim, err := store.KeyClaim(ctx, hash("k"))
 	require.NoError(t, err)
 	require.Equal(t, key, claim)
 }

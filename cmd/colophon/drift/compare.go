@@ -53,12 +53,12 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	switch {
 	case recordA.Kind != recordB.Kind:
-		return cli.Exitf(cli.ExitFailed, "event %s is of kind %s, but event %s is of kind %s; use two records of the same kind", a, recordA.Kind, b, recordB.Kind)
+		return cli.ExitErrorf(cli.ExitFailed, "event %s is of kind %s, but event %s is of kind %s; use two records of the same kind", a, recordA.Kind, b, recordB.Kind)
 	case recordA.Kind == wire.KindIPCRecord:
 		if !d.json {
 			query.Set("text", "true") // needed for the values of payload members
 		}
-		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.Attribution) error {
+		err = printAnswer(d, command, "/drift/attribution", query, func(x *wire.DriftAttribution) error {
 			return show.PrintIPCChange(command.Context(), d.Console, d.texts(), &x.IPCChange, recordA, recordB, d.full)
 		})
 	case recordA.Kind == wire.KindRunDAG:
@@ -67,7 +67,7 @@ func (d *commands) compare(command *cobra.Command, a, b string) error {
 		})
 	case recordA.Kind == wire.KindPathFingerprint && d.text:
 	default:
-		return cli.Exitf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; use two IPC records, two run-DAGs, or, with --text, two path fingerprints", a, b, recordA.Kind)
+		return cli.ExitErrorf(cli.ExitFailed, "events %s and %s are of kind %s, which cannot be compared; use two IPC records, two run-DAGs, or, with --text, two path fingerprints", a, b, recordA.Kind)
 	}
 	if err != nil || !d.text {
 		return err
@@ -110,14 +110,14 @@ func (d *commands) compareRuns(command *cobra.Command, a, b string) error {
 	query.Set("b", b)
 	return printAnswer(d, command, "/runs/compare", query, func(x *wire.RunsComparison) error {
 		d.anyState = false // GET /records/{seq} does not accept the parameter state
-		return show.PrintRunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordRow, error) {
+		return show.PrintRunsComparison(command.Context(), d.Console, d.texts(), x, func(seq uint64) (*wire.RecordAnswer, error) {
 			return d.record(command, strconv.FormatUint(seq, 10))
 		}, d.full)
 	})
 }
 
 // record fetches one of the records to be compared.
-func (d *commands) record(command *cobra.Command, seq string) (*wire.RecordRow, error) {
-	event, _, err := fetch[wire.RecordRow](d, command, "/records/"+seq, d.query(command))
+func (d *commands) record(command *cobra.Command, seq string) (*wire.RecordAnswer, error) {
+	event, _, err := fetch[wire.RecordAnswer](d, command, "/records/"+seq, d.query(command))
 	return event, err
 }

@@ -20,7 +20,7 @@ func (d *commands) completeNames(names []string, most int) completion.Func {
 		case len(args) == 0:
 			return completion.FromList(names)(command, args, toComplete)
 		case len(args) < most:
-			return completed(d, command, "/drift/groups", url.Values{"by": {args[0]}}, func(g wire.Group) string { return g.Value })
+			return completed(d, command, "/drift/groups", url.Values{"by": {args[0]}}, func(g wire.RunGroup) string { return g.Value })
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

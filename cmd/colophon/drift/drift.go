@@ -17,7 +17,7 @@ import (
 type commands struct {
 	*cli.Console
 	from             remote.Options
-	server           *remote.Server // set by connect
+	server           *remote.Connection // set by connect
 	ledger           string
 	json             bool
 	all              bool // print all pages, not only the first one that has rows
@@ -55,8 +55,8 @@ func New(c *cli.Console) *cobra.Command {
 	flags := command.PersistentFlags()
 	d.from.Bind(c, flags)
 	remote.BindLedgerFlag(c, flags, &d.ledger)
-	flags.BoolVar(&d.json, "json", false, "print the server's answers as JSON, one document per line")
-	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
+	flags.BoolVar(&d.json, "json", false, "print the server's responses as JSON, one document per line")
+	flags.Uint64("as-of", 0, "tree `size` to query; the default is the size of the index")
 	command.AddCommand(d.newGroups(), d.newShow(), d.newCompare(), d.newCompareRuns(), d.newTimeline(), d.newEffects(), d.newGate(), d.newPaths(),
 		newUnstable(d), newMismatches(d), newStale(d), newConflicts(d), newDivergence(d), newRunGroups(d), newProducers(d), newSearch(d), newValues(d), newRates(d), newFailures(d))
 	return command

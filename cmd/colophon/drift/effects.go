@@ -134,12 +134,12 @@ func missingValue(d *commands, command *cobra.Command, variable string) error {
 	if err != nil {
 		values = ""
 	}
-	return cli.Exitf(cli.ExitUsage, "two values of %s are required: A and B%s", cli.QuoteCell(variable), values)
+	return cli.ExitErrorf(cli.ExitUsage, "two values of %s are required: A and B%s", cli.QuoteCell(variable), values)
 }
 
 // sayCompare prints a hint that names the command for showing how the texts of a pair differ.
 func (d *commands) sayCompare(a, b uint64) {
-	d.Sayf("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
+	d.PrintErrf("colophon drift compare %d %d --text shows how the texts of a pair differ", a, b)
 }
 
 // explainNoPairs explains why no pair was found. Either no run has one of the values, only runs that are
@@ -157,9 +157,9 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			if err != nil {
 				return err
 			}
-			d.Sayf("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
+			d.PrintErrf("no run has the %s %s%s", cli.QuoteCell(variable), cli.QuoteCell(value), values)
 			if sides != nil && sides.incomplete[side] > 0 {
-				d.Sayf("IPC records with that value that do not count as runs because they lack an input or an output: %d", sides.incomplete[side])
+				d.PrintErrf("number of IPC records that have this value but are not runs, because they lack an input or an output: %d", sides.incomplete[side])
 			}
 			return nil
 		}
@@ -177,15 +177,15 @@ func (d *commands) explainNoPairs(command *cobra.Command, asked url.Values, a, b
 			return err
 		}
 		if answer.Pairs > 0 {
-			others = "; --any-state includes the others, which form " + cli.FormatCount(answer.Pairs, "pair")
+			others = "; --any-state also compares runs in other states, and finds " + cli.FormatCount(answer.Pairs, "pair")
 		}
 	}
-	d.Sayf("no pair of %s differs only in %s (%s versus %s)%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
+	d.PrintErrf("no pair of %s differs only in %s (%s versus %s)%s", runs, cli.QuoteCell(variable), cli.QuoteCell(a), cli.QuoteCell(b), others)
 	if len(reasons) > 0 {
-		d.Sayf("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
+		d.PrintErrf("%s with A (%s), %d with B (%s)", cli.FormatCount(sides.runs[0], "run"), cli.QuoteCell(a), sides.runs[1], cli.QuoteCell(b))
 	}
 	for _, line := range reasons {
-		d.Sayf("%s", line)
+		d.PrintErrf("%s", line)
 	}
 	if sides == nil && len(answer.Incomplete) > 0 {
 		d.sayIncomplete(command, answer.Incomplete)

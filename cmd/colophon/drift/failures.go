@@ -26,17 +26,17 @@ same for consecutive periods.`,
 			}
 			return printAnswer(d, command, "/run-dags/failures", query, func(counted *wire.FailuresAnswer) error {
 				if counted.Total == 0 {
-					d.Sayf("no run-DAGs were recorded in that period")
+					d.PrintErrf("no run-DAGs were recorded in the selected period")
 					return nil
 				}
 				if !periods {
-					return cli.NewTable(d.Out, failureColumns()...).Write(failureRows(nil, counted.Rows))
+					return cli.NewTable(d.Out, failureColumns()...).WriteRows(failureRows(nil, counted.Rows))
 				}
 				var rows [][]string
 				for _, period := range counted.Periods {
 					rows = append(rows, failureRows([]string{cli.QuoteCell(string(period.Since))}, period.Rows)...)
 				}
-				return cli.NewTable(d.Out, append([]cli.Column{cli.TextColumn("since")}, failureColumns()...)...).Write(rows)
+				return cli.NewTable(d.Out, append([]cli.Column{cli.TextColumn("since")}, failureColumns()...)...).WriteRows(rows)
 			})
 		},
 	}
@@ -52,7 +52,7 @@ func failureColumns() []cli.Column {
 }
 
 // failureRows returns one table row per count. Each row begins with the cells in begin.
-func failureRows(begin []string, counts []wire.FailureCount) (rows [][]string) {
+func failureRows(begin []string, counts []wire.OutcomeCount) (rows [][]string) {
 	for _, c := range counts {
 		rows = append(rows, append(begin[:len(begin):len(begin)], cli.QuoteOptionalCell(c.FailureStage), cli.QuoteOptionalCell(c.AuditMode), cli.QuoteOptionalCell(c.Shape), cli.FormatUint(c.Count)))
 	}

@@ -109,9 +109,9 @@ in both sets, or a check that you asked for cannot be made (0 with --allow-undec
 
 func (g *gateFlags) bind(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringArrayVar(&g.baseline, "baseline", nil, "`NAME=VALUE` that the baseline's runs have: a filter of GET /records; can be repeated")
-	flags.StringArrayVar(&g.candidate, "candidate", nil, "`NAME=VALUE` that the candidate's runs have; can be repeated")
-	flags.StringArrayVar(&g.where, "where", nil, "`NAME=VALUE` that all runs have; can be repeated")
+	flags.StringArrayVar(&g.baseline, "baseline", nil, "`NAME=VALUE` that the baseline's runs have: a filter of GET /records; may be repeated")
+	flags.StringArrayVar(&g.candidate, "candidate", nil, "`NAME=VALUE` that the candidate's runs have; may be repeated")
+	flags.StringArrayVar(&g.where, "where", nil, "`NAME=VALUE` that all runs have; may be repeated")
 	bindPeriod(flags)
 	flags.StringVar(&g.match, "match", "input", "`field` that runs of the same input have in common: input, input_hash, run_id, label:NAME, or the JSON pointer of a payload member")
 	flags.BoolVar(&g.unmatched, "unmatched", false, "compare the sets as wholes; both must have random inputs of one kind")
@@ -205,7 +205,7 @@ func (g *gateFlags) selection(command *cobra.Command) (gate.Selection, error) {
 		return s, fmt.Errorf("--match: %q is not a field; use %s, label:NAME, or a JSON pointer", g.match, strings.Join(known, ", "))
 	}
 	if len(g.baseline) == 0 || len(g.candidate) == 0 {
-		return s, errors.New("--baseline and --candidate are required: say which runs to compare, such as label:build=main")
+		return s, errors.New("--baseline and --candidate are required: specify which runs to compare, such as label:build=main")
 	}
 	for _, set := range []struct {
 		to         *client.RecordFilter
@@ -256,23 +256,23 @@ func momentOf(flags *pflag.FlagSet, name string) (time.Time, error) {
 func (g *gateFlags) run(command *cobra.Command) error {
 	options, err := g.options(command.Flags())
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	selection, err := g.selection(command)
 	if err != nil {
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	if err := g.connect(); err != nil {
 		return err
 	}
-	data, asOf, err := gate.Fetch(command.Context(), g.server.Ledger(g.ledger), selection)
+	data, asOf, err := gate.FetchRuns(command.Context(), g.server.Ledger(g.ledger), selection)
 	switch {
 	case errors.Is(err, gate.ErrIncomparable):
-		return cli.Exitf(cli.ExitUsage, "%w", err)
+		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	case err != nil:
 		return g.server.ExplainFatal(err)
 	}
-	report := gate.Judge(data, options)
+	report := gate.RunChecks(data, options)
 	report.AsOf, report.MatchKey = asOf, selection.MatchKey
 	report.BaselineConditions, report.CandidateConditions = append(slices.Clone(g.baseline), g.where...), append(slices.Clone(g.candidate), g.where...)
 	if err := g.write(report); err != nil {
@@ -297,11 +297,11 @@ func (g *gateFlags) explainNoCommonInput(r *gate.Report) {
 	switch {
 	case g.unmatched || r.Inputs > 0:
 	case r.BaselineOnlyInputs == 0:
-		g.Sayf("no run with an input and an output matches %s", strings.Join(r.BaselineConditions, " and "))
+		g.PrintErrf("no run with an input and an output matches %s", strings.Join(r.BaselineConditions, " and "))
 	case r.CandidateOnlyInputs == 0:
-		g.Sayf("no run with an input and an output matches %s", strings.Join(r.CandidateConditions, " and "))
+		g.PrintErrf("no run with an input and an output matches %s", strings.Join(r.CandidateConditions, " and "))
 	default:
-		g.Sayf("the two sets have no value of %s in common; choose another field with --match, or use --unmatched if both sets have random inputs of the same kind", r.MatchKey)
+		g.PrintErrf("the two sets have no value of %s in common; choose another field with --match, or use --unmatched if both sets have random inputs of the same kind", r.MatchKey)
 	}
 }
 
@@ -323,7 +323,7 @@ func (g *gateFlags) write(r *gate.Report) error {
 		}
 		err := os.WriteFile(file.name, text.Bytes(), 0o644) // #nosec G306 -- a report that other steps of a build read
 		if err != nil {
-			return cli.Exitf(cli.ExitUsage, "--%s: %w", file.flag, err)
+			return cli.ExitErrorf(cli.ExitUsage, "--%s: %w", file.flag, err)
 		}
 	}
 	switch {
@@ -350,7 +350,7 @@ func (g *gateFlags) print(r *gate.Report) error {
 		c := &r.Checks[i]
 		rows[i] = []string{c.Name, strings.ReplaceAll(string(c.Outcome), "_", " "), c.ChangeCell(), cli.FormatPercent(c.Tolerance), c.PValueCell()}
 	}
-	if err := t.Write(rows); err != nil {
+	if err := t.WriteRows(rows); err != nil {
 		return err
 	}
 	var text strings.Builder

@@ -43,7 +43,7 @@ outputs, the model is not deterministic.`,
 			query.Set("by", by)
 			query.Set("names", "true")
 			t := cli.NewTable(d.Out, groupColumns(by)...)
-			return list(d, command, "/drift/groups", query, t, "no group passes the filters", func(g wire.Group) []string { return d.groupCells(command, by, &g) })
+			return list(d, command, "/drift/groups", query, t, "no group matches the filters", func(g wire.RunGroup) []string { return d.groupCells(command, by, &g) })
 		},
 	}
 	flags := command.Flags()
@@ -64,7 +64,7 @@ func groupColumns(by string) []cli.Column {
 }
 
 // groupCells returns a table row for a group.
-func (d *commands) groupCells(command *cobra.Command, by string, g *wire.Group) []string {
+func (d *commands) groupCells(command *cobra.Command, by string, g *wire.RunGroup) []string {
 	value := cli.QuoteCell(g.Value) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
 	if g.Name != nil && g.Name.Label != "" {
 		value += " (" + cli.QuoteCell(g.Name.Label) + ")"

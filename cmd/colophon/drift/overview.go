@@ -34,12 +34,12 @@ are more.`,
 				for i, hit := range found.Rows {
 					rows[i] = []string{cli.QuoteCell(hit.Type), d.hash(hit.Value), cli.FormatUint(hit.Seq), nameCell(hit.Name)}
 				}
-				err := cli.NewTable(d.Out, cli.TextColumn("what"), cli.TextColumn("value"), cli.NumberColumn("event"), cli.TextColumn("name")).Write(rows)
+				err := cli.NewTable(d.Out, cli.TextColumn("what"), cli.TextColumn("value"), cli.NumberColumn("event"), cli.TextColumn("name")).WriteRows(rows)
 				if len(rows) == 0 {
-					d.Sayf("nothing was found")
+					d.PrintErrf("the search found no matches")
 				}
 				if !found.Complete {
-					d.Sayf("the search covered only part of the ledger; search for a complete hash, or use the filters of GET /records")
+					d.PrintErrf("the search covered only part of the ledger; search for a complete hash, or use the filters of GET /records")
 				}
 				return err
 			})
@@ -49,11 +49,11 @@ are more.`,
 	return command
 }
 
-// nameCell formats the readable name of a hash as a table cell. It returns cli.NoValue if name is
+// nameCell formats the readable name of a hash as a table cell. It returns cli.NoValueCell if name is
 // nil.
 func nameCell(name *wire.ReadableName) string {
 	if name == nil {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	var parts []string
 	if name.Label != "" {
@@ -85,7 +85,7 @@ lists the names of labels; colophon drift groups --by label:NAME shows the value
 			query := d.query(command)
 			query.Set("of", args[0])
 			t := cli.NewTable(d.Out, cli.TextColumn(args[0]), cli.NumberColumn("first event"))
-			return list(d, command, "/drift/values", query, t, "no run has such a value", func(v wire.RunValue) []string {
+			return list(d, command, "/drift/values", query, t, "no run has a value of the requested kind", func(v wire.RunValue) []string {
 				return []string{cli.QuoteCell(v.Value), cli.FormatUint(v.Seq)}
 			})
 		},
@@ -117,7 +117,7 @@ differ from the previous live run with the same input.`,
 					}
 					rows = append(rows, []string{cli.QuoteCell(string(r.Since)), cli.FormatUint(r.Events), cli.FormatUint(r.Mismatches), cli.FormatUint(r.NoOutput), orNoValue(strings.Join(causes, ", "))})
 				}
-				return cli.NewTable(d.Out, cli.TextColumn("since"), cli.NumberColumn("events"), cli.NumberColumn("mismatches"), cli.NumberColumn("no output"), cli.TextColumn("drift")).Write(rows)
+				return cli.NewTable(d.Out, cli.TextColumn("since"), cli.NumberColumn("events"), cli.NumberColumn("mismatches"), cli.NumberColumn("no output"), cli.TextColumn("drift")).WriteRows(rows)
 			})
 		},
 	}

@@ -19,8 +19,8 @@ import (
 // followCursor adds the cursor of the next page to query, as the parameter with the given name. It
 // returns an error if the cursors form a cycle.
 func followCursor(trail *client.CursorCycleDetector, query url.Values, name, cursor string) error {
-	if trail.Repeats(cursor) {
-		return errors.New("the server's answer is malformed: the page cursors form a cycle")
+	if trail.ClosesCycle(cursor) {
+		return errors.New("the server's response is malformed: the page cursors form a cycle")
 	}
 	query.Set(name, cursor)
 	return nil
@@ -78,7 +78,7 @@ func printPage[R any](d *commands, t *cli.Table, page []R, answer []byte, cells 
 	for i, r := range page {
 		rows[i] = cells(r)
 	}
-	return t.Write(rows)
+	return t.WriteRows(rows)
 }
 
 // forEachRow calls use with each row of a list, over all pages, until use returns false.
@@ -110,9 +110,9 @@ func (d *commands) conclude(command *cobra.Command, t *cli.Table, next, empty st
 	switch {
 	case d.json:
 	case next != "":
-		d.Sayf("there might be more rows; use --all to print them")
+		d.PrintErrf("there might be more rows; use --all to print them")
 	case t.RowCount == 0 && empty != "":
-		d.Sayf("%s", empty)
+		d.PrintErrf("%s", empty)
 		if len(incomplete) > 0 {
 			d.sayIncomplete(command, incomplete)
 		}
@@ -145,7 +145,7 @@ func (d *commands) sayIncomplete(command *cobra.Command, parts []string) {
 			lacks[i] = cli.FormatUint(n) + " lack " + cli.QuoteCell(part)
 		}
 	}
-	d.Sayf("incomplete IPC records might be the reason (%s): a record without an output is not a run, and a record that lacks any other part has no ipc_id; "+
+	d.PrintErrf("incomplete IPC records might be the reason (%s): a record without an output is not a run, and a record that lacks any other part has no ipc_id; "+
 		"GET /records?incomplete=%s lists the incomplete records", strings.Join(lacks, ", "), cli.QuoteCell(parts[0]))
 }
 
@@ -192,7 +192,7 @@ func (d *commands) hash(hash string) string { return show.HashCell(hash, d.full)
 
 func (d *commands) hashOr(hash *string) string {
 	if hash == nil {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	return d.hash(*hash)
 }

@@ -40,7 +40,7 @@ drift compare --text shows how the texts of two of its events differ.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			switch build := command.Flags().Changed("build"); {
 			case len(args) != 1 && build, command.Flags().Changed("status") && !build:
-				return cli.Exitf(cli.ExitUsage, "--build requires PROJECT without PATH_ID, and --status requires --build")
+				return cli.ExitErrorf(cli.ExitUsage, "--build requires PROJECT without PATH_ID, and --status requires --build")
 			case len(args) == 0:
 				return d.projects(command)
 			case len(args) == 2:
@@ -77,7 +77,7 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	build, _ := command.Flags().GetString("build")
 	status, _ := command.Flags().GetString("status")
 	if command.Flags().Changed("status") && !slices.Contains(pathStatuses, status) {
-		return cli.Exitf(cli.ExitUsage, "--status: must be one of %s", strings.Join(pathStatuses, ", "))
+		return cli.ExitErrorf(cli.ExitUsage, "--status: must be one of %s", strings.Join(pathStatuses, ", "))
 	}
 	unknown := printBuild(d, command, project, build, status)
 	if !errors.Is(unknown, client.ErrNotFound) {
@@ -86,7 +86,7 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	var matches []string
 	query := d.asOf(command)
 	query.Set("limit", "1000")
-	err := forEachRow(d, command, buildsPath(project), query, func(b wire.Build) bool {
+	err := forEachRow(d, command, buildsPath(project), query, func(b wire.BuildRow) bool {
 		if strings.HasPrefix(b.Build, build) {
 			matches = append(matches, b.Build)
 		}
@@ -98,9 +98,9 @@ func pathsOfBuild(d *commands, command *cobra.Command, project string) error {
 	case err != nil:
 		return err
 	case len(matches) > 1:
-		return cli.Exitf(cli.ExitFailed, "several build names begin with %s: %s; use a longer prefix", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
+		return cli.ExitErrorf(cli.ExitFailed, "several build names begin with %s: %s; use a longer prefix", cli.QuoteCell(build), cli.QuoteCell(fewOf(matches)))
 	}
-	d.Sayf("build %s", cli.QuoteCell(matches[0]))
+	d.PrintErrf("build %s", cli.QuoteCell(matches[0]))
 	return printBuild(d, command, project, matches[0], status)
 }
 
@@ -121,7 +121,7 @@ func printBuild(d *commands, command *cobra.Command, project, build, status stri
 		query.Set("build", build)
 	}
 	t := cli.NewTable(d.Out, cli.TextColumn("path"), cli.NumberColumn("event"), cli.TextColumn("category"), cli.TextColumn("validated"), cli.TextColumn("route"))
-	return list(d, command, path, query, t, "no path of that build passes the filter", func(p wire.Path) []string {
+	return list(d, command, path, query, t, "no path of the build matches the filter", func(p wire.PathRow) []string {
 		return []string{cli.QuoteCell(p.PathID), cli.FormatUint(p.Seq), cli.QuoteCell(p.Category), strconv.FormatBool(p.Validated), cli.QuoteCell(strings.Join(p.Route, " → "))}
 	})
 }
@@ -136,7 +136,7 @@ func completeBuild(d *commands) completion.Func {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completed(d, command, buildsPath(args[0]), url.Values{}, func(b wire.Build) string { return b.Build })
+		return completed(d, command, buildsPath(args[0]), url.Values{}, func(b wire.BuildRow) string { return b.Build })
 	}
 }
 
@@ -150,7 +150,7 @@ func (d *commands) projects(command *cobra.Command) error {
 func (d *commands) builds(command *cobra.Command, project string) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("build"), cli.TextColumn("base"), cli.NumberColumn("new"), cli.NumberColumn("modified"), cli.NumberColumn("unchanged"),
 		cli.NumberColumn("incomparable"), cli.NumberColumn("gone"), cli.NumberColumn("paths"), cli.NumberColumn("first event"), cli.TextColumn("recorded"))
-	return list(d, command, buildsPath(project), d.query(command), t, "no record of the project names a build", func(r wire.Build) []string {
+	return list(d, command, buildsPath(project), d.query(command), t, "no record of the project names a build", func(r wire.BuildRow) []string {
 		return []string{cli.QuoteCell(r.Build), cli.QuoteOptionalCell(r.Base), cli.FormatUint(r.New), cli.FormatUint(r.Modified), cli.FormatUint(r.Unchanged),
 			cli.FormatUint(r.Incomparable), cli.FormatUint(r.Gone), cli.FormatUint(r.Paths), cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time))}
 	})

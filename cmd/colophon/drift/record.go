@@ -22,7 +22,7 @@ content, the first words of the text are shown beside each hash.`,
   colophon show 41 --json | jq .event`,
 		Args: func(command *cobra.Command, args []string) error { return cli.RequireSeqs(command, args, 1) },
 		RunE: func(command *cobra.Command, args []string) error {
-			return printAnswer(d, command, "/records/"+args[0], d.query(command), func(r *wire.RecordRow) error {
+			return printAnswer(d, command, "/records/"+args[0], d.query(command), func(r *wire.RecordAnswer) error {
 				return show.PrintRecord(command.Context(), d.Console, d.texts(), r, d.full)
 			})
 		},
@@ -31,8 +31,8 @@ content, the first words of the text are shown beside each hash.`,
 	flags := command.Flags()
 	d.from.Bind(c, flags)
 	remote.BindLedgerFlag(c, flags, &d.ledger)
-	flags.BoolVar(&d.json, "json", false, "print the server's answer as JSON")
-	flags.Uint64("as-of", 0, "tree `size` for which to answer; the default is the size of the index")
+	flags.BoolVar(&d.json, "json", false, "print the server's response as JSON")
+	flags.Uint64("as-of", 0, "tree `size` to query; the default is the size of the index")
 	d.fullFlag(flags)
 	return command
 }

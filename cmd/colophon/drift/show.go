@@ -69,11 +69,11 @@ func (d *commands) noRuns(command *cobra.Command, by, value string) error {
 		if d.json || !errors.Is(err, client.ErrNotFound) {
 			return err
 		}
-		d.Sayf("%v", err)
+		d.PrintErrf("%v", err)
 		d.sayIncomplete(command, nil)
 		return &cli.ExitError{Code: cli.ExitFailed}
 	}
-	return cli.Exitf(cli.ExitFailed, "no live runs have that value; use --any-state to include runs in other states")
+	return cli.ExitErrorf(cli.ExitFailed, "no live run has the given value; use --any-state to include runs in other states")
 }
 
 func groupPath(by, value string) string {
@@ -129,7 +129,7 @@ func (d *commands) showJSON(command *cobra.Command, path string, query url.Value
 func withoutLists(text []byte, outputs, runs bool) ([]byte, error) {
 	var answer map[string]json.RawMessage
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("reading the server's answer: %w", err)
+		return nil, fmt.Errorf("parsing the server's response: %w", err)
 	}
 	if !outputs {
 		answer["outputs"] = json.RawMessage("[]")

@@ -45,7 +45,7 @@ sources instead, one source after the other.`,
 		RunE: func(command *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && every:
-				return cli.Exitf(cli.ExitUsage, "--every-source shows all sources; omit SOURCE or the flag")
+				return cli.ExitErrorf(cli.ExitUsage, "--every-source shows all sources; omit SOURCE or the flag")
 			case len(args) == 1:
 				return stale(d, command, args[0])
 			case every || d.json:
@@ -111,7 +111,7 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 	registered := err == nil && registration.Registered
 	switch {
 	case len(cited.Rows) == 0 && registered:
-		d.Sayf("the source is registered, but no citation set cites it")
+		d.PrintErrf("the source is registered, but no citation set cites it")
 		return nil
 	case len(cited.Rows) == 0:
 		return printStaleByPrefix(d, command, source)
@@ -123,7 +123,7 @@ func explainNoStale(d *commands, command *cobra.Command, source string) error {
 			why = "and its registered chunk_hashes include every cited chunk"
 		}
 	}
-	d.Sayf("no citation of the source is stale: no later citation set cites different chunks of the source for the same section or subject, %s", why)
+	d.PrintErrf("no citation of the source is stale: no later citation set cites different chunks of the source for the same section or subject, %s", why)
 	return nil
 }
 
@@ -142,13 +142,13 @@ func printStaleByPrefix(d *commands, command *cobra.Command, toComplete string) 
 	}
 	switch len(matches) {
 	case 0:
-		d.Sayf("no citation set cites the given source, and it is not registered; run colophon drift stale to list the sources")
+		d.PrintErrf("no citation set cites the given source, and it is not registered; run colophon drift stale to list the sources")
 		return nil
 	case 1:
-		d.Sayf("source %s", cli.QuoteCell(matches[0]))
+		d.PrintErrf("source %s", cli.QuoteCell(matches[0]))
 		return stale(d, command, matches[0])
 	}
-	return cli.Exitf(cli.ExitFailed, "more than one source_id begins with %s: %s; use a longer prefix", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
+	return cli.ExitErrorf(cli.ExitFailed, "more than one source_id begins with %s: %s; use a longer prefix", cli.QuoteCell(toComplete), cli.QuoteCell(fewOf(matches)))
 }
 
 // knownSources returns the registered sources and those cited by the latest 1000 citation sets or,
@@ -213,20 +213,20 @@ func staleSources(d *commands, command *cobra.Command) error {
 		rows = append(rows, []string{cli.QuoteCell(id), yesNo(sources[id]), count})
 	}
 	if len(rows) > 0 {
-		if err := t.Write(rows); err != nil {
+		if err := t.WriteRows(rows); err != nil {
 			return err
 		}
 	}
 	if more {
-		d.Sayf("only registered sources and sources cited by the latest 1000 citation sets are listed; use --all to read all citation sets")
+		d.PrintErrf("only registered sources and sources cited by the latest 1000 citation sets are listed; use --all to read all citation sets")
 	}
 	switch {
 	case len(rows) == 0:
-		d.Sayf("no citation set is recorded and no source is registered")
+		d.PrintErrf("no citation set is recorded and no source is registered")
 	case some:
-		d.Sayf("colophon drift stale SOURCE shows the stale citations of a source")
+		d.PrintErrf("colophon drift stale SOURCE shows the stale citations of a source")
 	default:
-		d.Sayf(nothingStale)
+		d.PrintErrf(nothingStale)
 	}
 	return nil
 }

@@ -67,8 +67,8 @@ func newDivergence(d *commands) *cobra.Command {
 			query.Set("question_hash", args[0])
 			t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("recorded"), cli.TextColumn("root"), cli.TextColumn("shape"), cli.TextColumn("state"),
 				cli.NumberColumn("against"), cli.TextColumn("diverges at"), cli.TextColumn("cause"), cli.TextColumn("run"))
-			return list(d, command, "/run-dags/divergence", query, t, "no run-DAG has that question", func(r wire.DivergenceRow) []string {
-				against := cli.NoValue
+			return list(d, command, "/run-dags/divergence", query, t, "no run-DAG has the given question hash", func(r wire.DivergenceRow) []string {
+				against := cli.NoValueCell
 				if r.Against != nil {
 					against = cli.FormatUint(*r.Against)
 				}
@@ -87,9 +87,9 @@ func newDivergence(d *commands) *cobra.Command {
 // cell lists them.
 func runCause(r *wire.DivergenceRow) string {
 	if r.Cause == nil {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
-	if *r.Cause == wire.RunDAGCauseConfounded {
+	if *r.Cause == wire.DivergenceCauseConfounded {
 		return cli.QuoteCell(string(*r.Cause) + ": " + strings.Join(r.DifferingDimensions, ", "))
 	}
 	return cli.QuoteCell(string(*r.Cause))
@@ -112,7 +112,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 			query.Set("by", by)
 			t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("answers"), cli.TextColumn("verdicts"),
 				cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
-			return list(d, command, "/run-dags/groups", query, t, "no run-DAG has that hash", func(g wire.RunDAGGroup) []string {
+			return list(d, command, "/run-dags/groups", query, t, "no group of run-DAGs matches the filters", func(g wire.RunDAGGroup) []string {
 				verdicts := make([]string, len(g.Verdicts))
 				for i, v := range g.Verdicts {
 					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.FormatPercent(float64(v.Share))}, " ")
@@ -162,7 +162,7 @@ func producer(d *commands, command *cobra.Command, id string) error {
 		return err
 	}
 	if !d.json {
-		d.Sayf("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
+		d.PrintErrf("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
 	}
 	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
@@ -206,7 +206,7 @@ func chunk(d *commands, hash string) string { return d.hash(strings.TrimPrefix(h
 
 func orNoValue(text string) string {
 	if text == "" {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	return cli.QuoteCell(text)
 }

@@ -36,7 +36,7 @@ func (d *commands) compareTexts(command *cobra.Command, a, b string, kind wire.K
 		case errors.Is(err, client.ErrNotFound):
 			// Ignore client.ErrNotFound: one of the records was posted without this text.
 		case errors.Is(err, client.ErrGone):
-			d.Sayf("%s: %v", of, err)
+			d.PrintErrf("%s: %v", of, err)
 		case err != nil:
 			return err
 		}
@@ -50,13 +50,13 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	if members.IsDigest([]byte(value)) {
 		return value, nil
 	}
-	answer, _, err := fetch[wire.MemberSecret](d, command, "/member-secret", nil)
+	answer, _, err := fetch[wire.PayloadMemberSecret](d, command, "/member-secret", nil)
 	if err != nil {
-		return "", fmt.Errorf("fetching the secret of payload members, which is needed to find runs by the value of %s: %w; use the digest of the value instead", cli.QuoteCell(pointer), err)
+		return "", fmt.Errorf("fetching the payload-member secret, which is needed to find runs by the value of %s: %w; use the digest of the value instead", cli.QuoteCell(pointer), err)
 	}
 	key, err := hex.DecodeString(answer.MemberSecret)
 	if err != nil {
-		return "", fmt.Errorf("decoding the secret of payload members in the server's answer: %w", err)
+		return "", fmt.Errorf("decoding the payload-member secret in the server's response: %w", err)
 	}
 	secret, err := members.ParseSecret(key)
 	if err != nil {
@@ -65,10 +65,10 @@ func memberDigest(d *commands, command *cobra.Command, pointer, value string) (s
 	var document pyjson.Document
 	if document.Parse([]byte(value)) != nil {
 		if err := document.Parse(pyjson.AppendString(nil, []byte(value))); err != nil {
-			return "", cli.Exitf(cli.ExitUsage, "%q is neither JSON nor valid text: %w", value, err)
+			return "", cli.ExitErrorf(cli.ExitUsage, "%q is neither JSON nor valid text: %w", value, err)
 		}
 	}
-	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.Spaced))), nil
+	return string(secret.AppendDigest(nil, []byte(pointer), document.Root().AppendCanonical(nil, pyjson.SpacedForm))), nil
 }
 
 // isTextHash reports whether the values of a variable are hashes of texts.
@@ -109,15 +109,15 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	case labelled && len(hashes) == 0:
 		advice := ""
 		if variable == "system_prompt_hash" {
-			advice = "; record the prompt as system_prompt, apart from the payload"
+			advice = "; record the prompt as system_prompt, separately from the payload"
 		}
-		return "", cli.Exitf(cli.ExitFailed, "the IPC records with %s have no %s%s", cli.QuoteCell(value), variable, advice)
+		return "", cli.ExitErrorf(cli.ExitFailed, "the IPC records with %s have no %s%s", cli.QuoteCell(value), variable, advice)
 	case len(hashes) == 0:
 		values, err := valuesOf(d, command, label)
 		if err != nil {
 			return "", err
 		}
-		return "", cli.Exitf(cli.ExitFailed, "no IPC record has %s%s", cli.QuoteCell(value), values)
+		return "", cli.ExitErrorf(cli.ExitFailed, "no IPC record has %s%s", cli.QuoteCell(value), values)
 	case len(hashes) == 1:
 		return hashes[0], nil
 	}
@@ -129,7 +129,7 @@ func resolveLabel(d *commands, command *cobra.Command, variable, value string) (
 	for i, hash := range hashes {
 		shown[i] = show.HashCell(hash, d.full) + d.texts().Excerpt(command.Context(), variable, hash, seqs[i])
 	}
-	return "", cli.Exitf(cli.ExitFailed, "%s must identify a single value of %s, but its records have %s values: %s; use the first digits of one hash, or a label whose records all have the same value",
+	return "", cli.ExitErrorf(cli.ExitFailed, "%s must identify a single value of %s, but its records have %s values: %s; use the first digits of one hash, or a label whose records all have the same value",
 		cli.QuoteCell(value), variable, count, fewOf(shown))
 }
 
@@ -145,7 +145,7 @@ func notTextHash(d *commands, command *cobra.Command, variable, value string) er
 	if err != nil {
 		values = "" // ignore err: it would hide what is wrong with the arguments
 	}
-	return cli.Exitf(cli.ExitUsage, "%q is not a valid value for %s; use %s%s%s", value, variable, forms, labels, values)
+	return cli.ExitErrorf(cli.ExitUsage, "%q is not a valid value for %s; use %s%s%s", value, variable, forms, labels, values)
 }
 
 // labelsWith returns a clause for an error message that lists the labels with the given value, or
@@ -185,7 +185,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 	default:
 		query.Set("by", by)
 		query.Set("state", "any")
-		err = forEachRow(d, command, "/drift/groups", query, func(g wire.Group) bool {
+		err = forEachRow(d, command, "/drift/groups", query, func(g wire.RunGroup) bool {
 			value := cli.QuoteCell(g.Value)
 			if isTextHash(by) {
 				value = show.HashCell(g.Value, false) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
@@ -204,7 +204,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 		query = d.asOf(command)
 		query.Set("of", "label")
 		if values, err = runValues(d, command, query); len(values) > 0 {
-			return "; no run has that label: runs have the labels " + fewOf(values), err
+			return "; no run has this label; the labels of runs are " + fewOf(values), err
 		}
 	}
 	return "", err

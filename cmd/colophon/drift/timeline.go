@@ -38,7 +38,7 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	query.Set("text", "true")
 	query.Set("names", "true")
 	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
-		against, cause := cli.NoValue, cli.NoValue
+		against, cause := cli.NoValueCell, cli.NoValueCell
 		if s.Against != nil && s.Cause != nil {
 			against, cause = cli.FormatUint(*s.Against), cli.QuoteCell(string(*s.Cause))
 		}
@@ -54,7 +54,7 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 // changes formats a table cell with the differences between a run and the previous run.
 func (d *commands) changes(command *cobra.Command, s *wire.TimelineRow) string {
 	if len(s.Differences) == 0 || s.Against == nil {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	parts := make([]string, len(s.Differences))
 	for i, x := range s.Differences {

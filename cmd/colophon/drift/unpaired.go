@@ -296,7 +296,7 @@ func (s *comparedSides) unpairedLines(pairs uint64) (lines []string) {
 		}
 	}
 	if s.incomplete != [2]uint64{} {
-		lines = append(lines, "records not counted as runs, because they have no input or no output: "+onSides(s.incomplete))
+		lines = append(lines, "some records do not count as runs, because they have no input or no output: "+onSides(s.incomplete))
 	}
 	return lines
 }

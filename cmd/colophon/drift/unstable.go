@@ -40,7 +40,7 @@ func unstable(d *commands, command *cobra.Command) error {
 	query.Set("by", "ipc_id")
 	query.Set("min_outputs", "2")
 	t := cli.NewTable(d.Out, append(groupColumns("ipc_id"), cli.TextColumn("causes"))...)
-	err := list(d, command, "/drift/groups", query, t, "", func(g wire.Group) []string {
+	err := list(d, command, "/drift/groups", query, t, "", func(g wire.RunGroup) []string {
 		return append(d.groupCells(command, "ipc_id", &g), causesOf(d, command, g.Value))
 	})
 	if err != nil || t.RowCount > 0 || d.json {
@@ -57,7 +57,7 @@ func causesOf(d *commands, command *cobra.Command, ipcID string) string {
 	query.Set("limit", "1000")
 	page, _, err := fetch[wire.Page[wire.TimelineRow]](d, command, "/drift/timeline", query)
 	if err != nil {
-		return cli.NoValue
+		return cli.NoValueCell
 	}
 	var causes []string
 	for _, row := range page.Rows {
@@ -82,7 +82,7 @@ func noUnstable(d *commands, command *cobra.Command) error {
 	query.Set("by", "ipc_id")
 	query.Set("min_runs", "2")
 	twice := false
-	err := forEachRow(d, command, "/drift/groups", query, func(wire.Group) bool {
+	err := forEachRow(d, command, "/drift/groups", query, func(wire.RunGroup) bool {
 		twice = true
 		return false
 	})
@@ -94,9 +94,9 @@ func noUnstable(d *commands, command *cobra.Command) error {
 		period = " in the given period"
 	}
 	if twice {
-		d.Sayf("all runs with the same conditions have the same output%s", period)
+		d.PrintErrf("all runs with the same conditions have the same output%s", period)
 	} else {
-		d.Sayf("no two runs have the same conditions%s, so random variation in outputs cannot be measured; run colophon rerun SEQ to repeat a run", period)
+		d.PrintErrf("no two runs have the same conditions%s, so random variation in outputs cannot be measured; run colophon rerun SEQ to repeat a run", period)
 	}
 	d.sayIncomplete(command, nil)
 	return nil

@@ -1307,7 +1307,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Get the secret of payload members
+         * Get the payload-member secret
          * @description The secret with which the ledger makes the digests of payload members (`payload_members` of events). With it you
          *     can recompute the digests and test guesses of values, including erased ones, so keep it as secret as content.
          *     The event `ledger_created` commits to it. The answer is 404 for a ledger that an earlier version of colophon
@@ -2930,26 +2930,11 @@ export interface components {
          *     more if another route already had these.
          */
         AssignedPathID: string;
-        /** @description One of two IPC records that are compared. */
-        AttributedRecord: {
-            inclusion?: components["schemas"]["Inclusion"];
-            ipc_id: components["schemas"]["NullableHash"];
-            /** @description The fields whose check is `mismatch`. The comparison uses the computed hash. */
-            mismatches: string[];
-            names?: components["schemas"]["RunNames"];
-            output_hash: components["schemas"]["NullableHash"];
-            /** @description The run of the record; null if it names none. */
-            run_id: string | null;
-            /** @description The record. */
-            seq: components["schemas"]["Count"];
-            state: components["schemas"]["State"];
-            time: components["schemas"]["Time"];
-        };
         /** @description What caused the change from a to b. */
         AttributionAnswer: {
-            a: components["schemas"]["AttributedRecord"];
+            a: components["schemas"]["ComparedRecord"];
             as_of: components["schemas"]["AsOf"];
-            b: components["schemas"]["AttributedRecord"];
+            b: components["schemas"]["ComparedRecord"];
             cause: components["schemas"]["DriftCause"];
             checkpoint?: components["schemas"]["Checkpoint"];
             differences: components["schemas"]["Differences"];
@@ -2965,7 +2950,7 @@ export interface components {
             prompt: components["schemas"]["TextChange"];
         };
         /** @description One line of a batch. */
-        BatchLine: components["schemas"]["IPCRecordLine"] | components["schemas"]["RunDAGLine"] | components["schemas"]["CitationSetLine"] | components["schemas"]["PathFingerprintLine"] | components["schemas"]["StateChangeLine"] | components["schemas"]["ValidationLine"] | components["schemas"]["NoteLine"] | components["schemas"]["NativeLine"];
+        BatchLine: components["schemas"]["IPCRecordLine"] | components["schemas"]["RunDAGLine"] | components["schemas"]["CitationSetLine"] | components["schemas"]["PathFingerprintLine"] | components["schemas"]["StateChangeLine"] | components["schemas"]["ValidationLine"] | components["schemas"]["NoteLine"] | components["schemas"]["ForeignRecordLine"];
         /** @description The result of one line: a receipt, or a problem with the number of the line. Only a problem has `status`. */
         BatchResult: components["schemas"]["MinimalReceipt"] | components["schemas"]["Receipt"] | components["schemas"]["Problem"];
         /**
@@ -3021,20 +3006,9 @@ export interface components {
             time: components["schemas"]["Time"];
         };
         /** @description A cache key. */
-        CacheKey: {
+        CacheKeyAnswer: {
             cache_key: components["schemas"]["Hash"];
         };
-        /**
-         * @description Why the output of one run differs from that of another, or why not. The name of a variable: only it and the
-         *     output differ. `confounded`: several variables and the output differ. `no_effect`: variables differ, but the
-         *     outputs agree. `identical`: nothing differs. `evidence`: only the citation sets of the two runs and the output
-         *     differ. `model_internal`: only the model's digest and the output differ. `unseeded`: only the output differs,
-         *     and no seed was given. `stochastic`: only the output differs, and the model's digests are known and equal.
-         *     `stochastic_or_model_internal`: only the output differs, and a digest is unknown. `incomplete`: a record has no
-         *     output.
-         * @enum {string}
-         */
-        Cause: "identical" | "input" | "system_prompt" | "model" | "temperature" | "max_tokens" | "seed" | "ollama_build_hash" | "host_platform" | "evidence" | "confounded" | "no_effect" | "model_internal" | "unseeded" | "stochastic" | "stochastic_or_model_internal" | "incomplete";
         /** @description How much the output changed between two runs. */
         ChangedPair: {
             a: components["schemas"]["Count"];
@@ -3127,10 +3101,10 @@ export interface components {
         /** @description The citations of a set. */
         CitationsDocument: {
             /** @description In the order of the set. */
-            all_citations: components["schemas"]["DocumentedCitation"][];
+            all_citations: components["schemas"]["DocumentCitation"][];
             /** @description The citations by section; `unknown` for those without a section. */
             by_section: {
-                [key: string]: components["schemas"]["DocumentedCitation"][];
+                [key: string]: components["schemas"]["DocumentCitation"][];
             };
             /** @description Distinct and sorted. */
             source_ids: string[];
@@ -3219,6 +3193,21 @@ export interface components {
             next?: components["schemas"]["Next"];
             rows: components["schemas"]["PathCollision"][];
         };
+        /** @description One of two IPC records that are compared. */
+        ComparedRecord: {
+            inclusion?: components["schemas"]["Inclusion"];
+            ipc_id: components["schemas"]["NullableHash"];
+            /** @description The fields whose check is `mismatch`. The comparison uses the computed hash. */
+            mismatches: string[];
+            names?: components["schemas"]["RunNames"];
+            output_hash: components["schemas"]["NullableHash"];
+            /** @description The run of the record; null if it names none. */
+            run_id: string | null;
+            /** @description The record. */
+            seq: components["schemas"]["Count"];
+            state: components["schemas"]["State"];
+            time: components["schemas"]["Time"];
+        };
         /** @description One of two run-DAGs. */
         ComparedRun: {
             inclusion?: components["schemas"]["Inclusion"];
@@ -3306,7 +3295,7 @@ export interface components {
          * @enum {string}
          */
         DerivedCategory: "new" | "modified" | "unchanged" | "incomparable";
-        DerivedConflict: {
+        DerivedChunkConflict: {
             chunk_hash: components["schemas"]["ChunkHash"];
             source_count: components["schemas"]["Count"];
             /** @description The first of these sources, each with the first set that cites the chunk under it. */
@@ -3332,7 +3321,7 @@ export interface components {
          */
         DerivedDrift: {
             against: components["schemas"]["Count"];
-            cause: components["schemas"]["Cause"];
+            cause: components["schemas"]["DriftCause"];
             output_changed: boolean;
             /** @description The variables that differ. */
             variables: string[];
@@ -3395,7 +3384,7 @@ export interface components {
             time: components["schemas"]["Time"];
         };
         /** @description One citation with its text. */
-        DocumentedCitation: {
+        DocumentCitation: {
             chunk_hash: components["schemas"]["ChunkHash"];
             /** @description As stated in the citation. */
             section: string | null;
@@ -3542,19 +3531,6 @@ export interface components {
             /** @description One row of the answer, unchanged. */
             row?: Record<string, never>;
         };
-        /** @description Number of run-DAGs with one outcome. */
-        FailureCount: {
-            /** @enum {string|null} */
-            audit_mode: "STRICT" | "HYBRID" | "UNGROUNDED" | "other" | null;
-            count: components["schemas"]["Count"];
-            /**
-             * @description `unknown` for runs that were posted as stages without inputs.
-             * @enum {string|null}
-             */
-            failure_stage: "retrieval" | "context" | "answer" | "unknown" | "other" | null;
-            /** @enum {string|null} */
-            shape: "quote" | "pointer" | "reject" | "unrecognised" | "other" | null;
-        };
         /** @description Numbers of run-DAGs by how they ended. */
         FailureCounts: {
             as_of: components["schemas"]["AsOf"];
@@ -3562,7 +3538,7 @@ export interface components {
             /** @description The periods, the oldest first; only with `periods=true`. */
             periods?: components["schemas"]["FailurePeriod"][];
             /** @description The numbers by shape, audit mode and failure stage. */
-            rows: components["schemas"]["FailureCount"][];
+            rows: components["schemas"]["OutcomeCount"][];
             /** @description Length of a period in seconds; only with `periods=true`. */
             step?: number;
             /** @description Number of all run-DAGs that were counted. */
@@ -3571,7 +3547,7 @@ export interface components {
         /** @description Numbers of the run-DAGs of one period by how they ended. */
         FailurePeriod: {
             /** @description The numbers by shape, audit mode and failure stage. */
-            rows: components["schemas"]["FailureCount"][];
+            rows: components["schemas"]["OutcomeCount"][];
             since: components["schemas"]["Time"];
             /** @description Number of all run-DAGs that were counted. */
             total: components["schemas"]["Count"];
@@ -3588,6 +3564,32 @@ export interface components {
          *     content nor claim.
          */
         Fingerprint: string | null;
+        /**
+         * @description A record of another system, unchanged. It becomes one record; its hashes become claims. A state or a validation
+         *     in it becomes a separate event after the record. In the receipt, `imported` states what became of each member. At
+         *     most 20,000 JSON values.
+         */
+        ForeignRecordLine: {
+            /**
+             * @description `axis-log`: a line of run_log.jsonl. `axis-save`: an object with the files of a folder by name,
+             *     `metadata.json` and `payload.json` as JSON, the texts as strings. `citations`: a citations.json.
+             *     `validation-cache`: an object with one entry, by its path id. `providence`: a row of providence_cache.
+             * @enum {string}
+             */
+            format: "axis-log" | "axis-save" | "citations" | "validation-cache" | "providence";
+            /** @description The default is derived from the native value. */
+            idempotency_key?: components["schemas"]["LineKey"];
+            /** @description Project of a path in a validation cache. */
+            project?: string | null;
+            /** @description The native value. */
+            record: Record<string, never>;
+            /** @description The run to which the citations belong. */
+            run_id?: string | null;
+            /** @description The subject of the citations. */
+            subject?: string | null;
+            /** @description Time zone for times that name none: `UTC`, `+01:00`, `Europe/Berlin`. Without it, such a time becomes a label. */
+            zone?: string | null;
+        };
         /** @description With six decimals. */
         Fraction: number;
         /** @description Any JSON. It is kept and hashed unchanged. */
@@ -3757,8 +3759,8 @@ export interface components {
         };
         /** @description The change from IPC record a to b. */
         IPCChange: {
-            a: components["schemas"]["AttributedRecord"];
-            b: components["schemas"]["AttributedRecord"];
+            a: components["schemas"]["ComparedRecord"];
+            b: components["schemas"]["ComparedRecord"];
             cause: components["schemas"]["DriftCause"];
             differences: components["schemas"]["Differences"];
             output_changed: boolean;
@@ -3908,7 +3910,7 @@ export interface components {
             [key: string]: string;
         } | null;
         LedgerCreatedEvent: {
-            /** @description SHA-256 that commits to the secret of payload members; absent in ledgers of earlier versions. */
+            /** @description SHA-256 that commits to the payload-member secret; absent in ledgers of earlier versions. */
             member_secret_hash?: string;
             origin: components["schemas"]["LedgerOrigin"];
             verifier_key: string;
@@ -4121,16 +4123,12 @@ export interface components {
          * @example 61a4b3b92d19a02d1dfb1b9a36ea0bbb
          */
         MemberDigest: string;
-        MemberSecret: {
-            /** @description The secret, in hexadecimal digits. */
-            member_secret: string;
-        };
         /** @description A receipt without event, proof and checkpoint. `/records/{seq}/receipt` returns the full receipt later. */
         MinimalReceipt: {
             category?: components["schemas"]["DerivedCategory"];
             checks: components["schemas"]["Checks"];
             /** @description Chunks of the set that are also cited under other sources; with `derive=true`. */
-            conflicts?: components["schemas"]["DerivedConflict"][];
+            conflicts?: components["schemas"]["DerivedChunkConflict"][];
             divergence?: components["schemas"]["DerivedDivergence"];
             drift?: components["schemas"]["DerivedDrift"];
             event_hash: components["schemas"]["Hash"];
@@ -4175,32 +4173,6 @@ export interface components {
              *     (`instruction`, `question`, `prompt`, …), of the user's last message, or of its longest text.
              */
             words?: string;
-        };
-        /**
-         * @description A record of another system, unchanged. It becomes one record; its hashes become claims. A state or a validation
-         *     in it becomes a separate event after the record. In the receipt, `imported` states what became of each member. At
-         *     most 20,000 JSON values.
-         */
-        NativeLine: {
-            /**
-             * @description `axis-log`: a line of run_log.jsonl. `axis-save`: an object with the files of a folder by name,
-             *     `metadata.json` and `payload.json` as JSON, the texts as strings. `citations`: a citations.json.
-             *     `validation-cache`: an object with one entry, by its path id. `providence`: a row of providence_cache.
-             * @enum {string}
-             */
-            format: "axis-log" | "axis-save" | "citations" | "validation-cache" | "providence";
-            /** @description The default is derived from the native value. */
-            idempotency_key?: components["schemas"]["LineKey"];
-            /** @description Project of a path in a validation cache. */
-            project?: string | null;
-            /** @description The native value. */
-            record: Record<string, never>;
-            /** @description The run to which the citations belong. */
-            run_id?: string | null;
-            /** @description The subject of the citations. */
-            subject?: string | null;
-            /** @description Time zone for times that name none: `UTC`, `+01:00`, `Europe/Berlin`. Without it, such a time becomes a label. */
-            zone?: string | null;
         };
         /** @description A citation of a set. */
         NestedCitation: {
@@ -4354,6 +4326,19 @@ export interface components {
             /** @description Spans, by resource and by instrumentation library; null is the empty list. */
             resourceSpans?: Record<string, never>[] | null;
         };
+        /** @description Number of run-DAGs with one outcome. */
+        OutcomeCount: {
+            /** @enum {string|null} */
+            audit_mode: "STRICT" | "HYBRID" | "UNGROUNDED" | "other" | null;
+            count: components["schemas"]["Count"];
+            /**
+             * @description `unknown` for runs that were posted as stages without inputs.
+             * @enum {string|null}
+             */
+            failure_stage: "retrieval" | "context" | "answer" | "unknown" | "other" | null;
+            /** @enum {string|null} */
+            shape: "quote" | "pointer" | "reject" | "unrecognised" | "other" | null;
+        };
         /** @description One of the outputs of a group. */
         OutputRow: {
             inclusion?: components["schemas"]["Inclusion"];
@@ -4425,7 +4410,7 @@ export interface components {
              * @description For a new path: the gone paths that have the same `content_fingerprint` under the same `hash_version`. For a
              *     gone path: such new paths.
              */
-            renamed: components["schemas"]["PathRename"][];
+            renamed: components["schemas"]["RenameCandidate"][];
             route: components["schemas"]["Route"];
             /** @description The record of the path in `b`; in `a` if it is gone. */
             seq: components["schemas"]["Count"];
@@ -4538,11 +4523,6 @@ export interface components {
             paths: components["schemas"]["Count"];
             project: string;
             /** @description The first record of the project. */
-            seq: components["schemas"]["Count"];
-        };
-        PathRename: {
-            path_id: components["schemas"]["AssignedPathID"];
-            route: components["schemas"]["Route"];
             seq: components["schemas"]["Count"];
         };
         PathRow: {
@@ -4685,6 +4665,10 @@ export interface components {
             time: components["schemas"]["Time"];
             validated: components["schemas"]["Validated"];
             validated_before?: components["schemas"]["ValidatedBefore"];
+        };
+        PayloadMemberSecret: {
+            /** @description The secret, in hexadecimal digits. */
+            member_secret: string;
         };
         /** @description A chunk of the retrieval. */
         PinnedChunk: {
@@ -4845,13 +4829,13 @@ export interface components {
             q3: number;
         } | null;
         /** @description The hash of a question in one mode. */
-        QuestionHash: {
+        QuestionHashAnswer: {
             question_hash: components["schemas"]["Hash"];
             /** @enum {string} */
             question_mode: "equivalence_class" | "strict";
         };
         /** @description A question. */
-        QuestionRequest: {
+        QuestionHashRequest: {
             question: string;
             /**
              * @default equivalence_class
@@ -4898,7 +4882,7 @@ export interface components {
             checkpoint: components["schemas"]["Checkpoint"];
             checks: components["schemas"]["Checks"];
             /** @description Chunks of the set that are also cited under other sources; with `derive=true`. */
-            conflicts?: components["schemas"]["DerivedConflict"][];
+            conflicts?: components["schemas"]["DerivedChunkConflict"][];
             divergence?: components["schemas"]["DerivedDivergence"];
             drift?: components["schemas"]["DerivedDrift"];
             event: components["schemas"]["Event"];
@@ -4918,6 +4902,37 @@ export interface components {
             replayed?: components["schemas"]["Replayed"];
             seq: components["schemas"]["Count"];
             shape?: components["schemas"]["Shape"];
+            time: components["schemas"]["Time"];
+            /** @description Sources of the set that were not registered, if the ledger has registered any; with `derive=true`. */
+            unregistered_sources?: string[];
+            /** @description Whether the path's content counts as validated; with `derive=true`. */
+            validated?: boolean;
+            validated_before?: components["schemas"]["ValidatedBefore"];
+        };
+        RecordAnswer: {
+            /** @description The tree size for which this is valid. */
+            as_of: components["schemas"]["TreeSize"];
+            category?: components["schemas"]["DerivedCategory"];
+            checkpoint?: components["schemas"]["Checkpoint"];
+            checks: components["schemas"]["Checks"];
+            /** @description Chunks of the set that are also cited under other sources; with `derive=true`. */
+            conflicts?: components["schemas"]["DerivedChunkConflict"][];
+            divergence?: components["schemas"]["DerivedDivergence"];
+            drift?: components["schemas"]["DerivedDrift"];
+            event: components["schemas"]["Event"];
+            event_hash: components["schemas"]["Hash"];
+            hashes: components["schemas"]["Hashes"];
+            inclusion?: components["schemas"]["Inclusion"];
+            incomplete?: components["schemas"]["Incomplete"];
+            kind: components["schemas"]["Kind"];
+            leaf_hash: components["schemas"]["Hash"];
+            other_base?: components["schemas"]["OtherBase"];
+            /** @description The path_id that was assigned to the route: longer than the claimed one if another route has that; with `derive=true`. */
+            path_id?: string;
+            prev_event_hash: components["schemas"]["Hash"];
+            redacted_by?: components["schemas"]["RedactedBy"];
+            seq: components["schemas"]["Count"];
+            state?: components["schemas"]["State"];
             time: components["schemas"]["Time"];
             /** @description Sources of the set that were not registered, if the ledger has registered any; with `derive=true`. */
             unregistered_sources?: string[];
@@ -4947,37 +4962,6 @@ export interface components {
             /** @enum {string} */
             reason: "mismatch" | "idempotency_key_conflict";
             run_id?: string;
-        };
-        RecordRow: {
-            /** @description The tree size for which this is valid. */
-            as_of: components["schemas"]["TreeSize"];
-            category?: components["schemas"]["DerivedCategory"];
-            checkpoint?: components["schemas"]["Checkpoint"];
-            checks: components["schemas"]["Checks"];
-            /** @description Chunks of the set that are also cited under other sources; with `derive=true`. */
-            conflicts?: components["schemas"]["DerivedConflict"][];
-            divergence?: components["schemas"]["DerivedDivergence"];
-            drift?: components["schemas"]["DerivedDrift"];
-            event: components["schemas"]["Event"];
-            event_hash: components["schemas"]["Hash"];
-            hashes: components["schemas"]["Hashes"];
-            inclusion?: components["schemas"]["Inclusion"];
-            incomplete?: components["schemas"]["Incomplete"];
-            kind: components["schemas"]["Kind"];
-            leaf_hash: components["schemas"]["Hash"];
-            other_base?: components["schemas"]["OtherBase"];
-            /** @description The path_id that was assigned to the route: longer than the claimed one if another route has that; with `derive=true`. */
-            path_id?: string;
-            prev_event_hash: components["schemas"]["Hash"];
-            redacted_by?: components["schemas"]["RedactedBy"];
-            seq: components["schemas"]["Count"];
-            state?: components["schemas"]["State"];
-            time: components["schemas"]["Time"];
-            /** @description Sources of the set that were not registered, if the ledger has registered any; with `derive=true`. */
-            unregistered_sources?: string[];
-            /** @description Whether the path's content counts as validated; with `derive=true`. */
-            validated?: boolean;
-            validated_before?: components["schemas"]["ValidatedBefore"];
         };
         RecordStateChangedEvent: {
             digest: components["schemas"]["RequestDigest"];
@@ -5078,6 +5062,11 @@ export interface components {
             /** @description The rules that were violated. */
             violations?: components["schemas"]["Free"][] | null;
         } | null;
+        RenameCandidate: {
+            path_id: components["schemas"]["AssignedPathID"];
+            route: components["schemas"]["Route"];
+            seq: components["schemas"]["Count"];
+        };
         ReplacedKey: {
             /** @description The signed note in which it names the next key. */
             handover: string;
@@ -6739,7 +6728,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["CacheKey"];
+                    "application/json": components["schemas"]["CacheKeyAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6764,7 +6753,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QuestionRequest"];
+                "application/json": components["schemas"]["QuestionHashRequest"];
             };
         };
         responses: {
@@ -6774,7 +6763,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["QuestionHash"];
+                    "application/json": components["schemas"]["QuestionHashAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -8645,7 +8634,7 @@ export interface operations {
                      *       "member_secret": "6b1d0b3a4a7f0a3e9d0d8d1f4a5b6c7d8e9fa0b1c2d3e4f5061728394a5b6c7d"
                      *     }
                      */
-                    "application/json": components["schemas"]["MemberSecret"];
+                    "application/json": components["schemas"]["PayloadMemberSecret"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -9926,7 +9915,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RecordRow"];
+                    "application/json": components["schemas"]["RecordAnswer"];
                 };
             };
             400: components["responses"]["BadRequest"];

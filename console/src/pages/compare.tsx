@@ -131,7 +131,7 @@ function Variables({ answer }: { answer: Schemas["AttributionAnswer"] }) {
   );
 }
 
-function timelineOf(record: { state: string; value?: Schemas["RecordRow"] }): Record<string, string> {
+function timelineOf(record: { state: string; value?: Schemas["RecordAnswer"] }): Record<string, string> {
   const hashes = record.value?.hashes as Record<string, string | null | undefined> | undefined;
   const input = hashes?.seedless_input_hash ?? hashes?.input_hash;
   return input ? { input } : {};

@@ -16,7 +16,7 @@ import { VerifyHere } from "../parts/verifyhere.tsx";
 import { useMay } from "../parts/may.ts";
 import { bytes, kindName, listed, number, shortHash, variableName, verdictOf } from "../words.ts";
 
-type Row = Schemas["RecordRow"];
+type Row = Schemas["RecordAnswer"];
 
 /** Members of an event's record that the page shows. Each kind has some of them. */
 interface Members {

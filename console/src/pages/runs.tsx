@@ -59,7 +59,7 @@ function Questions() {
 
 const failureColours: Record<string, string> = { retrieval: "--stage-retrieval", context: "--stage-context", answer: "--stage-answer", rejected: "--stage-rejected", other: "--stage-other" };
 
-type Count = Schemas["FailureCount"];
+type Count = Schemas["OutcomeCount"];
 
 /** endOf is the name under which the chart counts a run, or undefined if it did not fail. */
 function endOf(one: Count): string | undefined {

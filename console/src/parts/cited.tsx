@@ -43,7 +43,7 @@ type StaleRow = Schemas["StaleRow"];
 
 /** Superseding is an event that superseded passages: a later set with its citations, or a registration. */
 interface Superseding {
-  row: Schemas["RecordRow"];
+  row: Schemas["RecordAnswer"];
   cited: Cited[] | undefined;
 }
 

@@ -28,7 +28,7 @@ interface RunEvent {
 
 /** Run is a run-DAG with those of its texts that the reader may see. */
 export interface Run extends RunEvent {
-  row: Schemas["RecordRow"];
+  row: Schemas["RecordAnswer"];
   question: string | undefined;
   answer: string | undefined;
   inputs: Inputs;

@@ -14,7 +14,7 @@ import { Raw } from "./text.tsx";
 const pace = 70; // milliseconds between two steps of the drawing
 
 /** VerifyHere verifies a record on a click. */
-export function VerifyHere({ ledger, row }: { ledger: string; row: Schemas["RecordRow"] }) {
+export function VerifyHere({ ledger, row }: { ledger: string; row: Schemas["RecordAnswer"] }) {
   const [progress, setProgress] = useState<Progress>();
   const [problem, setProblem] = useState<Problem>();
   const [turn, setTurn] = useState(0);

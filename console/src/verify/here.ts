@@ -133,7 +133,7 @@ export async function watch(ledger: string, signal: AbortSignal): Promise<Alarm 
   return undefined;
 }
 
-type Row = Schemas["RecordRow"];
+type Row = Schemas["RecordAnswer"];
 
 const stepTitles: Record<string, string> = {
   format: "The receipt is complete", checkpoint: "The checkpoint can be read", signature: "The log signed the checkpoint", witnesses: "Witnesses signed it too",

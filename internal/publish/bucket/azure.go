@@ -153,7 +153,7 @@ func explainAzure(r *http.Response) error {
 	case r.StatusCode == http.StatusPreconditionFailed, r.StatusCode == http.StatusConflict && code == "BlobAlreadyExists":
 		return ErrPreconditionFailed
 	case r.StatusCode == http.StatusNotImplemented:
-		return ErrUnsupported
+		return ErrConditionsUnsupported
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ var (
 	ErrNotFound = errors.New("the object does not exist")
 	// ErrPreconditionFailed means that the condition of a Put did not hold. Nothing was written.
 	ErrPreconditionFailed = errors.New("the object has changed")
-	// ErrUnsupported means that the endpoint has refused a Put because it does not support
-	// conditions. Nothing was written.
-	ErrUnsupported = errors.New("the endpoint does not support conditional writes")
+	// ErrConditionsUnsupported means that the endpoint has refused a Put because it does not
+	// support conditions. Nothing was written.
+	ErrConditionsUnsupported = errors.New("the endpoint does not support conditional writes")
 	// ErrTooLong means that the object is longer than the caller allows.
 	ErrTooLong = errors.New("the object is too long")
 )
@@ -119,17 +119,17 @@ func parse(text string) (place, error) {
 		return place{}, fmt.Errorf("%q is not a supported URL scheme for a bucket; use %s", u.Scheme, kinds)
 	case u.User != nil:
 		if kind.open == nil {
-			return place{}, errors.New("the URL of a folder cannot have a user; use file:///folder")
+			return place{}, errors.New("the URL of a folder cannot contain a user name; use file:///folder")
 		}
 		return place{}, errors.New("the URL must not contain credentials; put them in " + kind.credentials)
 	case u.Fragment != "":
 		return place{}, errors.New("the URL of a bucket cannot have a fragment (#…)")
 	case kind.open == nil && (u.Host != "" || !filepath.IsAbs(filepath.FromSlash(u.Path)) || u.RawQuery != ""):
-		return place{}, errors.New("the URL of a folder must have three slashes and an absolute path, like file:///srv/copy")
+		return place{}, errors.New("the URL of a folder must have three slashes and an absolute path, such as file:///srv/copy")
 	case kind.open == nil:
 		return place{prefix: filepath.FromSlash(u.Path)}, nil
 	case u.Host == "":
-		return place{}, errors.New("the URL has no bucket: use " + kind.example)
+		return place{}, errors.New("the URL names no bucket; use " + kind.example)
 	}
 	p := place{scheme: kind, bucket: u.Host, prefix: strings.Trim(u.Path, "/")}
 	for name, values := range u.Query() {
@@ -153,7 +153,7 @@ func parseEndpoint(text string, paths bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" && !paths ||
 		u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the endpoint must be a URL with only a scheme and a host, like https://s3.example.org or http://127.0.0.1:9000")
+		return nil, errors.New("the endpoint must be a URL with only a scheme and a host, such as https://s3.example.org or http://127.0.0.1:9000")
 	}
 	return u, nil
 }

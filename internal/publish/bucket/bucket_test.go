@@ -34,7 +34,7 @@ func folderURL(path string) string { return "file://" + filepath.ToSlash(path) }
 // kinds runs a test with an empty bucket of each kind.
 func kinds(t *testing.T, test func(t *testing.T, b bucket.Bucket)) {
 	t.Run("folder", func(t *testing.T) { test(t, open(t, folderURL(filepath.Join(t.TempDir(), "copy")))) })
-	t.Run("memory", func(t *testing.T) { test(t, new(buckettest.Memory)) })
+	t.Run("memory", func(t *testing.T) { test(t, new(buckettest.MemoryBucket)) })
 	t.Run("S3", func(t *testing.T) {
 		s := buckettest.StartS3(t)
 		t.Run("at the root", func(t *testing.T) { test(t, open(t, s.URL(""))) })
@@ -178,13 +178,13 @@ func urls(endpoint string) []string {
 // Put and Get return an error if the endpoint returns a wrong response or does not respond.
 func TestFaultyEndpoints(t *testing.T) {
 	withoutCredentials(t)
-	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPreconditionFailed, http.StatusNotImplemented: bucket.ErrUnsupported,
+	for status, want := range map[int]error{http.StatusPreconditionFailed: bucket.ErrPreconditionFailed, http.StatusNotImplemented: bucket.ErrConditionsUnsupported,
 		http.StatusInternalServerError: nil, http.StatusForbidden: nil, http.StatusConflict: nil} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		for _, place := range urls(server.URL) {
 			err := open(t, place).Put(t.Context(), "object", []byte("x"), plain, bucket.IfAbsent())
 			require.ErrorContains(t, err, "object")
-			for _, kind := range []error{bucket.ErrPreconditionFailed, bucket.ErrUnsupported, bucket.ErrNotFound} {
+			for _, kind := range []error{bucket.ErrPreconditionFailed, bucket.ErrConditionsUnsupported, bucket.ErrNotFound} {
 				require.Equal(t, kind == want, errors.Is(err, kind), "%s: %d: %v", place, status, err)
 			}
 		}
@@ -256,7 +256,7 @@ func TestAzureCredentials(t *testing.T) {
 	require.NoError(t, read("azblob://bucket/credentials"))
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "")
 
-	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?"+s.Signature())
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?"+s.SharedAccessSignature())
 	require.NoError(t, read(s.URL("credentials")))
 	const secret = "a-signature-that-must-stay-secret"
 	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "sig="+secret)

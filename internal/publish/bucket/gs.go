@@ -168,7 +168,7 @@ func explainGS(r *http.Response) error {
 	case r.StatusCode == http.StatusPreconditionFailed:
 		return ErrPreconditionFailed
 	case r.StatusCode == http.StatusNotImplemented:
-		return ErrUnsupported
+		return ErrConditionsUnsupported
 	}
 	return nil
 }

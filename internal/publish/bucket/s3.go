@@ -94,7 +94,7 @@ func (b *s3) explain(name string, err error) error {
 	case answer.StatusCode == http.StatusPreconditionFailed:
 		return fmt.Errorf("requesting %s: %w", name, ErrPreconditionFailed)
 	case answer.StatusCode == http.StatusNotImplemented:
-		return fmt.Errorf("requesting %s: %w: %w", name, ErrUnsupported, err)
+		return fmt.Errorf("requesting %s: %w: %w", name, ErrConditionsUnsupported, err)
 	}
 	return fmt.Errorf("requesting %s in bucket %s: %w", name, b.bucket, err)
 }

@@ -156,9 +156,9 @@ func Serve(t testing.TB, data string) (url string, stop func()) {
 func serve(t testing.TB, data string, key *string) (url string, stop func()) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	n, err := server.Open(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
+	n, err := server.OpenNode(context.Background(), server.Config{DataDir: data}.WithDefaults(), datadir.KeyFiles(data), log)
 	require.NoError(t, err)
-	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Log: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
+	service, err := api.New(api.Config{Host: n.Host, Index: n.Index, Logger: log, SpoolDir: datadir.SpoolFolder(data), Version: "test"})
 	require.NoError(t, err)
 	server := httptest.NewServer(service)
 	l, err := n.Host.Ledger(ledger.DefaultName)

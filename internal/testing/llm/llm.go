@@ -1,4 +1,5 @@
-// Package llm provides a small server with the APIs of Ollama and OpenAI, for tests of code that sends prompts.
+// Package llm provides a small server with the APIs of Ollama and OpenAI, for tests of code that
+// sends prompts.
 package llm
 
 import (

@@ -70,10 +70,10 @@ func SmallestPValue(s Statistic) float64 {
 	return min(1, s.sides()*math.Exp(-total))
 }
 
-// InputsNeeded returns the smallest number of inputs for which the p-value can be at most level. If
-// the statistic has no inputs, InputsNeeded assumes that each input has the run counts in typical.
-// The statistic must be able to distinguish the splits of such an input.
-func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
+// MinInputCount returns the smallest number of inputs for which the p-value can be at most level.
+// If the statistic has no inputs, MinInputCount assumes that each input has the run counts in
+// typical. The statistic must be able to distinguish the splits of such an input.
+func MinInputCount(s Statistic, level float64, typical RunCounts) int {
 	total, inputs := 0.0, s.Inputs()
 	if len(inputs) == 0 {
 		inputs = []RunCounts{typical}
@@ -87,10 +87,10 @@ func InputsNeeded(s Statistic, level float64, typical RunCounts) int {
 
 // NullDistribution is the distribution of a statistic under the null hypothesis.
 type NullDistribution struct {
-	// Observed is the value of the statistic for the observed split.
-	Observed float64
-	values   []float64 // in ascending order
-	sampled  bool      // values come from a random sample of the splits rather than from all of them
+	// ObservedValue is the value of the statistic for the observed split.
+	ObservedValue float64
+	values        []float64 // in ascending order
+	sampled       bool      // values come from a random sample of the splits rather than from all of them
 }
 
 // PValue returns the p-value of a value: the share of the splits whose statistic is at least as large. If
@@ -117,7 +117,7 @@ func PermutationTest(inputs []RunCounts, draws int, seed uint64, statistics ...S
 	nulls := make([]NullDistribution, len(statistics))
 	split := observed(inputs)
 	for i, s := range statistics {
-		nulls[i].Observed = s.Value(split)
+		nulls[i].ObservedValue = s.Value(split)
 	}
 	visit := func(s Split) {
 		for i := range nulls {

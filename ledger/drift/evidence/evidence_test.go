@@ -32,7 +32,7 @@ func differing(differences ...float64) [][]float64 {
 // pValue returns the p-value of a statistic for the observed split.
 func pValue(inputs []evidence.RunCounts, s evidence.Statistic) float64 {
 	null := evidence.PermutationTest(inputs, 999, 1, s)[0]
-	return null.PValue(null.Observed)
+	return null.PValue(null.ObservedValue)
 }
 
 func TestDifferences(t *testing.T) {
@@ -127,7 +127,7 @@ func TestWords(t *testing.T) {
 	require.InDelta(t, 2.0/64, pValue(inputs, s), 1e-12)
 	all := s.Words()
 	require.Len(t, all, 1, "the other words cannot be evidence")
-	require.Equal(t, evidence.Word{Number: added, BaselineShare: 0, CandidateShare: 1, Score: 6 / math.Sqrt(6)}, all[0])
+	require.Equal(t, evidence.ScoredWord{Number: added, BaselineShare: 0, CandidateShare: 1, Score: 6 / math.Sqrt(6)}, all[0])
 
 	same := evidence.NewWordShares(inputs, [][][]int{{{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}, {{0}, {0}}}, 1)
 	require.False(t, same.VariesBySplit())
@@ -154,15 +154,15 @@ func TestSmallestAndNeeded(t *testing.T) {
 	one, two := evidence.RunCounts{Baseline: 1, Candidate: 1}, evidence.RunCounts{Baseline: 2, Candidate: 1}
 	both := evidence.NewMeanDifference(pairs(5), differing(1, 1, 1, 1, 1), false)
 	require.InDelta(t, 2.0/32, evidence.SmallestPValue(both), 1e-12)
-	require.Equal(t, 6, evidence.InputsNeeded(both, 0.05, one))
-	require.Equal(t, 8, evidence.InputsNeeded(both, 0.01, one))
+	require.Equal(t, 6, evidence.MinInputCount(both, 0.05, one))
+	require.Equal(t, 8, evidence.MinInputCount(both, 0.01, one))
 	upward := evidence.NewMeanDifference(pairs(5), differing(1, 1, 1, 1, 1), true)
 	require.InDelta(t, 1.0/32, evidence.SmallestPValue(upward), 1e-12)
-	require.Equal(t, 5, evidence.InputsNeeded(upward, 0.05, one))
+	require.Equal(t, 5, evidence.MinInputCount(upward, 0.05, one))
 	repeated := evidence.NewExcessDistance([]evidence.RunCounts{two, two}, func(_, _, _ int) float64 { return 1 })
 	require.InDelta(t, 1.0/9, evidence.SmallestPValue(repeated), 1e-12)
-	require.Equal(t, 3, evidence.InputsNeeded(repeated, 0.05, two)) // with 3 inputs, the smallest p-value is 1/27
-	require.Equal(t, 6, evidence.InputsNeeded(evidence.NewMeanDifference(nil, nil, false), 0.05, one))
+	require.Equal(t, 3, evidence.MinInputCount(repeated, 0.05, two)) // with 3 inputs, the smallest p-value is 1/27
+	require.Equal(t, 6, evidence.MinInputCount(evidence.NewMeanDifference(nil, nil, false), 0.05, one))
 }
 
 func TestRandomSplits(t *testing.T) {
@@ -179,9 +179,9 @@ func TestRandomSplits(t *testing.T) {
 	}
 	exact := 2 * evidence.BinomialTail(26, 40, 0.5)
 	null := evidence.PermutationTest(inputs, 20000, 7, evidence.NewMeanDifference(inputs, differing(up...), false))[0]
-	require.InDelta(t, exact, null.PValue(null.Observed), 0.01)
+	require.InDelta(t, exact, null.PValue(null.ObservedValue), 0.01)
 	again := evidence.PermutationTest(inputs, 20000, 7, evidence.NewMeanDifference(inputs, differing(up...), false))[0]
-	require.Equal(t, null.PValue(null.Observed), again.PValue(again.Observed))
+	require.Equal(t, null.PValue(null.ObservedValue), again.PValue(again.ObservedValue))
 }
 
 func TestAdjust(t *testing.T) {

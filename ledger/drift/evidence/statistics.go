@@ -41,8 +41,9 @@ func (d *MeanDifference) differenceFor(i int, split []int) float64 {
 	return sums[1]/float64(d.inputs[i].Candidate) - sums[0]/float64(d.inputs[i].Baseline)
 }
 
-// PerInput returns the difference of each input for the observed split.
-func (d *MeanDifference) PerInput() []float64 {
+// InputDifferences returns, for each input, the candidate's mean minus the baseline's mean in the
+// observed split.
+func (d *MeanDifference) InputDifferences() []float64 {
 	each := make([]float64, len(d.inputs))
 	for i, split := range observed(d.inputs) {
 		each[i] = d.differenceFor(i, split)
@@ -75,11 +76,11 @@ func (d *MeanDifference) VariesBySplit() bool {
 	return false
 }
 
-// ExcessDistance measures how much farther apart runs in different sets are than runs in the same set. For
-// each input, it subtracts the mean distance between runs in the same set from the mean distance
-// between runs in different sets. It then averages over the inputs. Distances in the same set
-// measure chance variation, so only inputs with at least two runs in one of the sets are used.
-// Excess is half the energy distance of Székely and Rizzo.
+// ExcessDistance measures how much farther apart runs in different sets are than runs in the same
+// set. For each input, it subtracts the mean distance between runs in the same set from the mean
+// distance between runs in different sets. It then averages over the inputs. Distances in the same
+// set measure chance variation, so only inputs with at least two runs in one of the sets are used.
+// The statistic is half the energy distance of Székely and Rizzo.
 type ExcessDistance struct {
 	inputs    []RunCounts
 	distances [][]float64 // indexed by input; the distance between runs a and b is at a*runs+b

@@ -14,10 +14,10 @@ import (
 // single-step max-T).
 type WordShares struct {
 	inputs []RunCounts
-	runs   [][][]int // indexes into kept of each run's words; runs is indexed by input and run
-	kept   []Word    // the words that are not left out (see rare)
-	spread []float64 // standard deviation of the change of each kept word
-	sums   []float64 // change of each kept word in the current split, summed over the inputs
+	runs   [][][]int    // indexes into kept of each run's words; runs is indexed by input and run
+	kept   []ScoredWord // the words that are not left out (see rare)
+	spread []float64    // standard deviation of the change of each kept word
+	sums   []float64    // change of each kept word in the current split, summed over the inputs
 }
 
 // rare is the minimum number of runs that must differ from most runs of their input in whether they
@@ -66,7 +66,7 @@ func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	for word := range count {
 		if number[word] = -1; minority[word] >= max(1, min(rare, possible)) {
 			number[word] = len(w.kept)
-			w.kept = append(w.kept, Word{Number: word, BaselineShare: shares[0][word] / float64(len(inputs)), CandidateShare: shares[1][word] / float64(len(inputs))})
+			w.kept = append(w.kept, ScoredWord{Number: word, BaselineShare: shares[0][word] / float64(len(inputs)), CandidateShare: shares[1][word] / float64(len(inputs))})
 			w.spread = append(w.spread, math.Sqrt(variance[word]))
 		}
 	}
@@ -116,23 +116,23 @@ func (w *WordShares) Value(s Split) float64 {
 	return largest
 }
 
-// Word is a word and the fractions of outputs in both sets that contain it.
-type Word struct {
+// ScoredWord is a word and the fractions of outputs in both sets that contain it.
+type ScoredWord struct {
 	Number int // the word's number, as passed to NewWordShares
-	// BaselineShare and Candidate are the fractions of outputs in each set that contain the word,
-	// averaged over the inputs.
+	// BaselineShare and CandidateShare are the fractions of outputs in each set that contain the
+	// word, averaged over the inputs.
 	BaselineShare, CandidateShare float64
 	Score                         float64 // absolute value of the standardised change
 }
 
 // Words returns the kept words, those with the largest scores first.
-func (w *WordShares) Words() []Word {
+func (w *WordShares) Words() []ScoredWord {
 	w.add(observed(w.inputs))
 	list := slices.Clone(w.kept)
 	for at := range list {
 		list[at].Score = math.Abs(w.sums[at]) / w.spread[at]
 	}
-	slices.SortStableFunc(list, func(a, b Word) int { return cmp.Compare(b.Score, a.Score) })
+	slices.SortStableFunc(list, func(a, b ScoredWord) int { return cmp.Compare(b.Score, a.Score) })
 	return list
 }
 

@@ -30,11 +30,11 @@ type ChunkSource struct {
 
 // tailBytes is the length of the suffix of a key in conflictList or supersessions. The suffix
 // consists of the seq of an event and a 4-byte number for one of its chunks.
-const tailBytes = rowstore.SeqBytes + 4
+const tailBytes = rowstore.SeqSize + 4
 
 // ListConflicts returns the chunks that are cited under more than one source, latest conflict
 // first.
-func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte, err error) {
+func ListConflicts(v *index.View, page index.PageRequest) (rows []Conflict, next []byte, err error) {
 	if v.Size() == 0 {
 		return nil, nil, nil
 	}
@@ -63,12 +63,12 @@ func ListConflicts(v *index.View, page index.Page) (rows []Conflict, next []byte
 
 // tailFrom returns the key at which a page starts: just after the page's position or, for the first
 // page, at the newest key that the view sees.
-func tailFrom(v *index.View, prefix []byte, page index.Page) ([]byte, error) {
+func tailFrom(v *index.View, prefix []byte, page index.PageRequest) ([]byte, error) {
 	from := append([]byte(nil), prefix...)
 	if page.After == nil {
 		return rowstore.AppendVersion(from, v.Size()-1), nil
 	}
-	if len(page.After) != tailBytes || rowstore.DecodeVersion(page.After[:rowstore.SeqBytes]) >= v.Size() {
+	if len(page.After) != tailBytes || rowstore.DecodeVersion(page.After[:rowstore.SeqSize]) >= v.Size() {
 		return nil, index.ErrInvalidPosition
 	}
 	return append(append(from, page.After...), 0), nil

@@ -42,9 +42,9 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 func (f *deriver) citationSet(e *index.Event) {
-	set := &e.Set
+	set := &e.CitationSet
 	if f.citesUnregistered(set) {
-		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.FlagName), []byte(unregisteredSource)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.NameFlag), []byte(unregisteredSource)), e.Seq)
 	}
 	s := superseding{fold: f, seq: e.Seq}
 	s.updatePlaces(set)
@@ -69,7 +69,7 @@ func (f *deriver) cite(seq uint64, set *event.CitationSet, s *superseding) {
 		state := citedState{chunk: c.ChunkHash}
 		_, value, cited := f.Rows.NewestVersion(citedChunks, p[:])
 		if cited {
-			state = rowstore.Decode(&f.Rows, value, decodeCitedState)
+			state = rowstore.DecodeOrFail(&f.Rows, value, decodeCitedState)
 		} else {
 			added.add(chunk, c)
 		}
@@ -149,7 +149,7 @@ func (b *newSources) add(chunk rowstore.Identity, c *event.Citation) {
 	one.ids = rowstore.AppendTexts(one.ids, c.SourceID)
 	if one.sources == 2 {
 		f.Rows.Set(conflictKey(f.Rows.Keyspace, nil, b.seq, b.conflicts), c.ChunkHash)
-		f.Counters.Add(counters.SeriesOf(counters.CitationConflictsTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.MetricCitationConflicts), 1)
 		b.conflicts++
 	}
 }

@@ -32,7 +32,7 @@ func (f *deriver) NewestEvidence(runID []byte) (cited rowstore.Identity, found b
 	run := rowstore.IdentityOf(runID)
 	_, value, found := f.Rows.NewestVersion(runSets, run[:])
 	if found {
-		cited = rowstore.Decode(&f.Rows, value, decodeIdentity)
+		cited = rowstore.DecodeOrFail(&f.Rows, value, decodeIdentity)
 	}
 	return cited, found
 }
@@ -44,7 +44,7 @@ func (f *deriver) anyRunSets() bool {
 		return *f.runSets
 	}
 	prefix := f.Rows.Keyspace.AppendPrefix(nil, runSets)
-	it, err := f.Rows.Iterate(prefix, f.Rows.Keyspace.AppendPrefix(nil, runSets+1))
+	it, err := f.Rows.NewIterator(prefix, f.Rows.Keyspace.AppendPrefix(nil, runSets+1))
 	if err != nil {
 		f.Rows.Failf("%w", err)
 		return false

@@ -30,7 +30,7 @@ func LatestSetBelow(v *index.View, runID []byte, below uint64) (seq uint64, cite
 	}
 	state := index.ViewState[viewState](v)
 	if state.runSets == nil {
-		any, err := v.HasPrefix(v.Keyspace.AppendPrefix(nil, runSets))
+		any, err := v.HasKeyWithPrefix(v.Keyspace.AppendPrefix(nil, runSets))
 		if err != nil {
 			return 0, cited, false, err
 		}
@@ -58,7 +58,7 @@ func CompareLatestSets(v *index.View, a, b []byte, below uint64) (sets drift.Cit
 	if err != nil || !found {
 		return drift.CitationSetPair{}, err
 	}
-	return drift.CitationSetPair{SeqA: seqA, SeqB: seqB, Differ: citedA != citedB}, nil
+	return drift.CitationSetPair{SeqA: seqA, SeqB: seqB, CitationsDiffer: citedA != citedB}, nil
 }
 
 // LostChunk is a cited chunk that is missing from the list of chunks in the current registration of
@@ -153,7 +153,7 @@ func Compare(a, b *Set) drift.CitationChange {
 	cited := func(s *Set) []drift.Citation {
 		list := make([]drift.Citation, len(s.Citations))
 		for i, c := range s.Citations {
-			list[i] = drift.Citation{Chunk: c.ChunkHash, Source: c.SourceID}
+			list[i] = drift.Citation{ChunkHash: c.ChunkHash, SourceID: c.SourceID}
 		}
 		return list
 	}

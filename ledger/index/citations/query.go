@@ -73,19 +73,19 @@ func citationSetOf(e *event.Event, wanted func(*event.Citation) bool) *Set {
 
 // SetsCitingChunk returns the sets that cite a chunk, newest first, each with only the citations of
 // that chunk.
-func SetsCitingChunk(ctx context.Context, v *index.View, hash string, page index.Page) ([]Set, []byte, error) {
+func SetsCitingChunk(ctx context.Context, v *index.View, hash string, page index.PageRequest) ([]Set, []byte, error) {
 	return setsWith(ctx, v, chunkName, hash, page, func(c *event.Citation) bool { return string(c.ChunkHash) == hash })
 }
 
 // SetsCitingSource returns the sets that cite a source, newest first, each with only the citations of
 // that source.
-func SetsCitingSource(ctx context.Context, v *index.View, id string, page index.Page) ([]Set, []byte, error) {
+func SetsCitingSource(ctx context.Context, v *index.View, id string, page index.PageRequest) ([]Set, []byte, error) {
 	return setsWith(ctx, v, sourceName, id, page, func(c *event.Citation) bool { return string(c.SourceID) == id })
 }
 
-func setsWith(ctx context.Context, v *index.View, name, value string, page index.Page, wanted func(*event.Citation) bool) ([]Set, []byte, error) {
+func setsWith(ctx context.Context, v *index.View, name, value string, page index.PageRequest, wanted func(*event.Citation) bool) ([]Set, []byte, error) {
 	id := rowstore.IdentityOf([]byte(name), []byte(value))
-	return rowstore.PageNewestFirst(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Set, error) {
+	return rowstore.PageNewestFirst(v.Reader, records.PostingsDimension, id[:], page, func(r rowstore.Version) (*Set, error) {
 		e, err := readSet(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ type Drift struct {
 
 // ListDrift returns the sets with the given subject, oldest first, each compared with the one
 // before it.
-func ListDrift(ctx context.Context, v *index.View, subject string, page index.Page) ([]Drift, []byte, error) {
+func ListDrift(ctx context.Context, v *index.View, subject string, page index.PageRequest) ([]Drift, []byte, error) {
 	var before Set
 	last, given, err := page.Position()
 	if err == nil && given {
@@ -117,8 +117,8 @@ func ListDrift(ctx context.Context, v *index.View, subject string, page index.Pa
 	if err != nil {
 		return nil, nil, err
 	}
-	id := rowstore.IdentityOf([]byte(records.SubjectName), []byte(subject))
-	return rowstore.PageOldestFirst(v.Reader, records.Postings, id[:], page, func(r rowstore.Version) (*Drift, error) {
+	id := rowstore.IdentityOf([]byte(records.NameSubject), []byte(subject))
+	return rowstore.PageOldestFirst(v.Reader, records.PostingsDimension, id[:], page, func(r rowstore.Version) (*Drift, error) {
 		set, err := Get(ctx, v, r.Seq)
 		if err != nil {
 			return nil, err

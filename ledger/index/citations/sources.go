@@ -66,7 +66,7 @@ func listIdentity(hashes [][]byte) rowstore.Identity {
 func (f *deriver) sourceState(source rowstore.Identity) (s sourceState, seq uint64, found bool) {
 	seq, value, found := f.Rows.NewestVersion(sourceStates, source[:])
 	if found {
-		s = rowstore.Decode(&f.Rows, value, decodeSourceState)
+		s = rowstore.DecodeOrFail(&f.Rows, value, decodeSourceState)
 	}
 	return s, seq, found
 }

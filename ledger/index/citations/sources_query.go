@@ -76,7 +76,7 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 
 // ListSources returns the sources that are or were registered, without their chunks, in reverse
 // order of first registration.
-func ListSources(ctx context.Context, v *index.View, page index.Page) ([]SourceDetail, []byte, error) {
+func ListSources(ctx context.Context, v *index.View, page index.PageRequest) ([]SourceDetail, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))
 		if err != nil {

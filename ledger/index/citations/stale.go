@@ -51,7 +51,7 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	if !found {
 		return
 	}
-	state := rowstore.Decode(&f.Rows, value, decodeCitedState)
+	state := rowstore.DecodeOrFail(&f.Rows, value, decodeCitedState)
 	if state.fresh == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (s *superseding) supersede(p pair, how, to uint64) {
 	f.value = after.append(f.value[:0])
 	f.Rows.Put(citedChunks, p[:], s.seq, f.value)
 	f.Rows.Delete(freshChunkKey(f.Rows.Keyspace, nil, p))
-	f.Counters.Add(counters.SeriesOf(counters.StaleChunksTotal), 1)
+	f.Counters.Add(counters.SeriesOf(counters.MetricStaleChunks), 1)
 }
 
 // supersedeUnlisted supersedes the chunks of a source that fresh sets cite but that listed does not
@@ -76,7 +76,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 	}
 	before := s.n
 	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, freshChunks), source[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
+	it, err := f.Rows.NewIterator(prefix, rowstore.UpperBound(prefix, len(rowstore.Identity{})))
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 		if listed[chunk] {
 			continue
 		}
-		if int(s.n-before) == f.BatchEffects {
+		if int(s.n-before) == f.MaxBatchEffects {
 			return index.ErrBatchFull
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
@@ -99,7 +99,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 // batches stored so far.
 func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint32, err error) {
 	first := supersededKey(f.Rows.Keyspace, nil, source, seq, 0)
-	it, err := f.Rows.Iterate(first, supersededKey(f.Rows.Keyspace, nil, source, seq, math.MaxUint32))
+	it, err := f.Rows.NewIterator(first, supersededKey(f.Rows.Keyspace, nil, source, seq, math.MaxUint32))
 	if err != nil {
 		return 0, err
 	}

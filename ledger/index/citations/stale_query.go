@@ -27,7 +27,7 @@ type StaleCitation struct {
 // ListStaleCitationsOfSource returns the stale citations of a source. The most recently superseded chunk comes
 // first, and for each chunk the newest set comes first. A set appears once for each of its superseded
 // chunks.
-func ListStaleCitationsOfSource(ctx context.Context, v *index.View, source string, page index.Page) (rows []StaleCitation, next []byte, err error) {
+func ListStaleCitationsOfSource(ctx context.Context, v *index.View, source string, page index.PageRequest) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page, source: source}
 	id := rowstore.IdentityOf([]byte(source))
 	return l.read(append(v.Keyspace.AppendPrefix(nil, supersessions), id[:]...), tailBytes)
@@ -35,7 +35,7 @@ func ListStaleCitationsOfSource(ctx context.Context, v *index.View, source strin
 
 // ListStaleCitations returns the stale citations of all sources, grouped by source. Each group is sorted
 // like the result of ListStaleCitationsOfSource. The order of the sources does not depend on the log.
-func ListStaleCitations(ctx context.Context, v *index.View, page index.Page) (rows []StaleCitation, next []byte, err error) {
+func ListStaleCitations(ctx context.Context, v *index.View, page index.PageRequest) (rows []StaleCitation, next []byte, err error) {
 	l := staleList{View: v, ctx: ctx, page: page}
 	return l.read(v.Keyspace.AppendPrefix(nil, supersessions), len(rowstore.Identity{})+tailBytes)
 }
@@ -44,7 +44,7 @@ func ListStaleCitations(ctx context.Context, v *index.View, page index.Page) (ro
 type staleList struct {
 	*index.View
 	ctx    context.Context
-	page   index.Page
+	page   index.PageRequest
 	source string            // ID of the source whose citations are being read
 	id     rowstore.Identity // identity of that source, or zero if it is not yet known
 }
@@ -57,7 +57,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 	}
 	from, below := bytes.Clone(prefix), l.Size()
 	if after := l.page.After; after != nil {
-		if len(after) != suffix+rowstore.SeqBytes || rowstore.DecodeVersion(after[suffix-tailBytes:suffix-4]) >= l.Size() {
+		if len(after) != suffix+rowstore.SeqSize || rowstore.DecodeVersion(after[suffix-tailBytes:suffix-4]) >= l.Size() {
 			return nil, nil, index.ErrInvalidPosition
 		}
 		from = append(from, after[:suffix]...)
@@ -74,7 +74,7 @@ func (l *staleList) read(prefix []byte, suffix int) (rows []StaleCitation, next 
 				return nil, nil, err
 			}
 			head, position := kv.Key[:len(kv.Key)-tailBytes], kv.Key
-			by := rowstore.DecodeVersion(kv.Key[:len(head)+rowstore.SeqBytes])
+			by := rowstore.DecodeVersion(kv.Key[:len(head)+rowstore.SeqSize])
 			if by >= l.Size() { // skip to the supersessions that the view sees
 				from = append(rowstore.AppendVersion(bytes.Clone(head), l.Size()-1), 0, 0, 0, 0)
 				position = from
@@ -137,7 +137,7 @@ func (l *staleList) nameSource(id rowstore.Identity, by uint64) error {
 // less than next remain.
 func appendStale(ctx context.Context, v *index.View, rows []StaleCitation, source string, by uint64, one *supersession, below uint64, b *rowstore.Budget) (_ []StaleCitation, next uint64, err error) {
 	id := rowstore.IdentityOf([]byte(sourceChunkName), []byte(source), one.chunk)
-	for r, err := range v.VersionsNewestFirst(records.Postings, id[:], below) {
+	for r, err := range v.VersionsNewestFirst(records.PostingsDimension, id[:], below) {
 		if err != nil {
 			return nil, 0, err
 		}

@@ -10,7 +10,7 @@ import (
 
 // Counters holds the counters of one ledger during a fold. Only the follower's goroutine uses it.
 type Counters struct {
-	Readings
+	Values
 	places map[Series]int
 	own    []counter // own[i] is the counter for series[i]
 	// changed lists the positions of the counters that the batch has changed.
@@ -25,9 +25,9 @@ type counter struct {
 	changed bool
 }
 
-// Readings holds the values of all counters at one tree size. The counters are sorted by their
-// first use. The Readings returned by Snapshot never change.
-type Readings struct {
+// Values holds the values of all counters at one tree size. The counters are sorted by their
+// first use. The Values that Snapshot returns never change.
+type Values struct {
 	series []Series
 	values []uint64
 }
@@ -71,12 +71,12 @@ func (c *Counters) setAt(at int, n uint64) {
 }
 
 // Snapshot returns the current values. Later changes to c do not affect them.
-func (c *Counters) Snapshot() Readings {
-	return Readings{slices.Clip(c.series), slices.Clone(c.values)}
+func (c *Counters) Snapshot() Values {
+	return Values{slices.Clip(c.series), slices.Clone(c.values)}
 }
 
 // Counts returns the values, keyed by series.
-func (r *Readings) Counts() Counts {
+func (r *Values) Counts() Counts {
 	all := make(Counts, len(r.series))
 	for i, s := range r.series {
 		all[s] = r.values[i]
@@ -99,7 +99,7 @@ func (c *Counters) Write(rows *rowstore.Writer) {
 	for _, at := range c.changed {
 		c.own[at].changed = false
 		c.key = append(rows.Keyspace.AppendPrefix(c.key[:0], counterDimension), c.own[at].name...)
-		var value [rowstore.SeqBytes]byte
+		var value [rowstore.SeqSize]byte
 		rows.Set(c.key, rowstore.AppendSeq(value[:0], c.values[at]))
 	}
 	c.changed = c.changed[:0]

@@ -15,21 +15,21 @@ import (
 type Metric uint8
 
 const (
-	RecordsTotal Metric = iota
-	HashChecksTotal
-	RefusalsTotal
-	DriftTotal
-	DAGDivergenceTotal
-	DAGFailuresTotal
-	CitationConflictsTotal
-	PathChangesTotal
-	PathIDCollisionsTotal
-	StateChangesTotal
-	StaleChunksTotal
-	ProducerDuplicatesTotal
-	MissingProducerSeqs
-	InconsistentVerdictsTotal
-	IncompleteRecordsTotal
+	MetricRecords Metric = iota
+	MetricHashChecks
+	MetricRefusals
+	MetricDrift
+	MetricDAGDivergence
+	MetricDAGFailures
+	MetricCitationConflicts
+	MetricPathChanges
+	MetricPathIDCollisions
+	MetricStateChanges
+	MetricStaleChunks
+	MetricProducerDuplicates
+	MetricMissingProducerSeqs
+	MetricInconsistentVerdicts
+	MetricIncompleteRecords
 	metricCount
 )
 
@@ -42,49 +42,49 @@ var Metrics = [metricCount]struct {
 	Name, Help string
 	Labels     []string
 }{
-	RecordsTotal: {"colophon_ledger_records_total",
+	MetricRecords: {"colophon_ledger_records_total",
 		"Records in the log, by kind. Refused records are not counted.",
 		[]string{"kind"}},
-	HashChecksTotal: {"colophon_ledger_hash_checks_total",
+	MetricHashChecks: {"colophon_ledger_hash_checks_total",
 		"Hash checks of the records in the log, by kind, field and result (match, mismatch, computed, claimed). " +
 			"Checks of refused records are not counted; see colophon_ledger_refusals_total.",
 		[]string{"kind", "field", "result"}},
-	RefusalsTotal: {"colophon_ledger_refusals_total",
+	MetricRefusals: {"colophon_ledger_refusals_total",
 		"Refusals in the log, by reason: mismatch (a claimed hash did not match the content), idempotency_key_conflict.",
 		[]string{"reason"}},
-	DriftTotal: {"colophon_ledger_drift_total",
+	MetricDrift: {"colophon_ledger_drift_total",
 		"IPC runs by cause. Each run is compared with the previous live run with the same input.",
 		[]string{"cause"}},
-	DAGDivergenceTotal: {"colophon_ledger_dag_divergence_total",
+	MetricDAGDivergence: {"colophon_ledger_dag_divergence_total",
 		"Run-DAGs by the first stage that differs from the previous live run-DAG with the same question_hash; the label is none if no stage differs.",
 		[]string{"stage"}},
-	DAGFailuresTotal: {"colophon_ledger_dag_failures_total",
+	MetricDAGFailures: {"colophon_ledger_dag_failures_total",
 		"Run-DAGs by failure_stage and audit_mode; the label is none if the value is null.",
 		[]string{"failure_stage", "audit_mode"}},
-	CitationConflictsTotal: {"colophon_ledger_citation_conflicts_total",
+	MetricCitationConflicts: {"colophon_ledger_citation_conflicts_total",
 		"Chunk hashes that are cited under more than one source.", nil},
-	PathChangesTotal: {"colophon_ledger_path_changes_total",
+	MetricPathChanges: {"colophon_ledger_path_changes_total",
 		"Path fingerprints by category.", []string{"category"}},
-	PathIDCollisionsTotal: {"colophon_ledger_path_id_collisions_total",
+	MetricPathIDCollisions: {"colophon_ledger_path_id_collisions_total",
 		"Routes whose path_id was already in use by another route of the same project.", nil},
-	StateChangesTotal: {"colophon_ledger_state_changes_total",
+	MetricStateChanges: {"colophon_ledger_state_changes_total",
 		"Record state changes, by new state.", []string{"state"}},
-	StaleChunksTotal: {"colophon_ledger_stale_chunks_total",
+	MetricStaleChunks: {"colophon_ledger_stale_chunks_total",
 		"Source chunks that were superseded.", nil},
-	ProducerDuplicatesTotal: {"colophon_ledger_producer_duplicates_total",
+	MetricProducerDuplicates: {"colophon_ledger_producer_duplicates_total",
 		"Records that repeat a sequence number of their producer.", nil},
-	MissingProducerSeqs: {"colophon_ledger_producer_missing",
+	MetricMissingProducerSeqs: {"colophon_ledger_producer_missing",
 		"Sequence numbers that producers have skipped and not yet delivered.", nil},
-	InconsistentVerdictsTotal: {"colophon_ledger_inconsistent_verdicts_total",
+	MetricInconsistentVerdicts: {"colophon_ledger_inconsistent_verdicts_total",
 		"Run-DAGs whose verdict breaks a rule, by rule.",
 		[]string{"rule"}},
-	IncompleteRecordsTotal: {"colophon_ledger_incomplete_total",
+	MetricIncompleteRecords: {"colophon_ledger_incomplete_total",
 		"IPC records that lack system_prompt, output, temperature, max_tokens or seed, by missing part. A record is counted once for each missing part.",
 		[]string{"lacks"}},
 }
 
 // IsGauge reports whether a metric can decrease.
-func (m Metric) IsGauge() bool { return m == MissingProducerSeqs }
+func (m Metric) IsGauge() bool { return m == MetricMissingProducerSeqs }
 
 // Series identifies one counter: a metric with the values of its labels. Unused labels are empty.
 type Series struct {
@@ -102,18 +102,18 @@ type Counts map[Series]uint64
 func NewCounts(begin []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.RecordKinds {
-		c[SeriesOf(RecordsTotal, string(kind))] = 0
+		c[SeriesOf(MetricRecords, string(kind))] = 0
 	}
 	for _, reason := range RefusalReasons {
-		c[SeriesOf(RefusalsTotal, string(reason))] = 0
+		c[SeriesOf(MetricRefusals, string(reason))] = 0
 	}
 	for _, rule := range rules.VerdictRules {
-		c[SeriesOf(InconsistentVerdictsTotal, rule)] = 0
+		c[SeriesOf(MetricInconsistentVerdicts, rule)] = 0
 	}
 	for _, s := range begin {
 		c[s] = 0
 	}
-	for m := CitationConflictsTotal; m < metricCount; m++ {
+	for m := MetricCitationConflicts; m < metricCount; m++ {
 		if len(Metrics[m].Labels) == 0 {
 			c[SeriesOf(m)] = 0
 		}
@@ -145,31 +145,31 @@ func (c *Counters) CountEvent(e *event.Event) {
 		return
 	}
 	if e.Kind == record.KindRecordRefused {
-		c.Add(SeriesOf(RefusalsTotal, Label([]byte(e.Refusal().Reason), RefusalReasons[:])), 1)
+		c.Add(SeriesOf(MetricRefusals, LabelOrOther([]byte(e.Refusal().Reason), RefusalReasons[:])), 1)
 		return
 	}
-	kind := Label([]byte(e.Kind), record.RecordKinds[:])
-	if kind == OtherLabel && Label([]byte(e.Kind), ledgerKinds[:]) != OtherLabel {
+	kind := LabelOrOther([]byte(e.Kind), record.RecordKinds[:])
+	if kind == OtherLabel && LabelOrOther([]byte(e.Kind), ledgerKinds[:]) != OtherLabel {
 		return
 	}
 	c.FlushPending()
 	a := &c.pending
 	a.kind, a.events = e.Kind, 1
 	a.checks = append(a.checks[:0], e.Checks.Raw()...)
-	a.places = append(a.places[:0], c.place(SeriesOf(RecordsTotal, kind)))
+	a.places = append(a.places[:0], c.place(SeriesOf(MetricRecords, kind)))
 	for name, check := range e.Checks.Members() {
 		if rule, broken := brokenRule(name, check); broken {
-			a.places = append(a.places, c.place(SeriesOf(InconsistentVerdictsTotal, Label(rule, rules.VerdictRules[:]))))
+			a.places = append(a.places, c.place(SeriesOf(MetricInconsistentVerdicts, LabelOrOther(rule, rules.VerdictRules[:]))))
 			continue
 		}
 		field := FieldLabel(name.Text())
 		// When a field first occurs, the counters for all of its results start at 0, so that
 		// Prometheus's rate function sees the first mismatch.
 		for _, r := range HashCheckResults {
-			c.place(SeriesOf(HashChecksTotal, kind, field, string(r)))
+			c.place(SeriesOf(MetricHashChecks, kind, field, string(r)))
 		}
-		result := Label(check.Member("result").Text(), HashCheckResults[:])
-		a.places = append(a.places, c.place(SeriesOf(HashChecksTotal, kind, field, result)))
+		result := LabelOrOther(check.Member("result").Text(), HashCheckResults[:])
+		a.places = append(a.places, c.place(SeriesOf(MetricHashChecks, kind, field, result)))
 	}
 }
 
@@ -206,13 +206,13 @@ var ledgerKinds = [...]record.Kind{
 var HashCheckResults = [...]record.CheckResult{record.ResultMatch, record.ResultMismatch, record.ResultComputed, record.ResultClaimed}
 
 // RefusalReasons lists the known reasons for refusals. Any other reason is counted as OtherLabel.
-var RefusalReasons = [...]record.Refusal{record.RefusalMismatch, record.RefusalKeyConflict}
+var RefusalReasons = [...]record.RefusalReason{record.RefusalMismatch, record.RefusalKeyConflict}
 
 // StagePrefix begins the name of each checked field that is a stage.
 const StagePrefix = "stage:"
 
 // CheckedFields lists the checked fields that are not stages, under the names that
-// record.Check.MetricField returns.
+// record.Check.MetricLabel returns.
 var CheckedFields = [...]string{
 	"input_hash", "system_prompt_hash", "output_hash", "ipc_id", "ipc_id_advanced",
 	"chunk_hash",
@@ -224,8 +224,8 @@ var CheckedFields = [...]string{
 	"cache_dimensions.governance_policy_hash", "cache_dimensions.verifier_policy_hash",
 }
 
-// Label returns text if it is one of the known values, and OtherLabel otherwise.
-func Label[S ~string](text []byte, known []S) string {
+// LabelOrOther returns text if it is one of the known values, and OtherLabel otherwise.
+func LabelOrOther[S ~string](text []byte, known []S) string {
 	for _, k := range known {
 		if string(text) == string(k) {
 			return string(k)
@@ -237,12 +237,12 @@ func Label[S ~string](text []byte, known []S) string {
 // FieldLabel returns the label value for the name of a checked field. The number of possible label
 // values is bounded.
 func FieldLabel(name []byte) string {
-	if known := Label(name, CheckedFields[:]); known != OtherLabel {
+	if known := LabelOrOther(name, CheckedFields[:]); known != OtherLabel {
 		return known
 	}
-	bounded := record.Check{Field: string(name)}.MetricField()
+	bounded := record.Check{Field: string(name)}.MetricLabel()
 	if strings.HasPrefix(bounded, StagePrefix) {
 		return bounded
 	}
-	return Label([]byte(bounded), CheckedFields[:])
+	return LabelOrOther([]byte(bounded), CheckedFields[:])
 }

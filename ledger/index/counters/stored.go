@@ -41,7 +41,7 @@ func decodeSeries(name []byte) (Series, error) {
 // stored are 0.
 func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
 	prefix := from.Keyspace.AppendPrefix(nil, counterDimension)
-	it, err := from.Iterate(prefix, from.Keyspace.AppendPrefix(nil, counterDimension+1))
+	it, err := from.NewIterator(prefix, from.Keyspace.AppendPrefix(nil, counterDimension+1))
 	if err != nil {
 		return nil, err
 	}

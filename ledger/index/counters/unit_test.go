@@ -9,8 +9,8 @@ import (
 )
 
 func FuzzDecodeSeries(f *testing.F) {
-	f.Add(SeriesOf(HashChecksTotal, "ipc_record", "ipc_id", "match").appendName(nil))
-	f.Add(SeriesOf(CitationConflictsTotal).appendName(nil))
+	f.Add(SeriesOf(MetricHashChecks, "ipc_record", "ipc_id", "match").appendName(nil))
+	f.Add(SeriesOf(MetricCitationConflicts).appendName(nil))
 	f.Add([]byte("nonsense"))
 	f.Fuzz(func(t *testing.T, name []byte) {
 		decoded, err := decodeSeries(name)

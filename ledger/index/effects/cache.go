@@ -28,14 +28,14 @@ type totalsKey struct {
 // size, Totals counts only the difference. A nil Cache counts everything.
 func (c *Cache) Totals(ctx context.Context, ledger string, v *index.View, query Query) (Totals, error) {
 	if c == nil {
-		return Count(ctx, v, query, nil)
+		return CountPairs(ctx, v, query, nil)
 	}
 	key := totalsKey{ledger, query}
 	known := c.find(key)
 	if known != nil && known.TreeSize == v.Size() {
 		return *known, nil
 	}
-	totals, err := Count(ctx, v, query, known)
+	totals, err := CountPairs(ctx, v, query, known)
 	if err == nil {
 		c.keep(key, totals)
 	}

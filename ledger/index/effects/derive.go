@@ -51,7 +51,7 @@ func (f *deriver) writeCombinations(seq uint64, ipc *event.IPC) {
 		}
 		f.addCombination(valueCombinations, id, seq)
 	}
-	if f.groups.IsFirstOfCombination(groups.ByMembers) {
+	if f.groups.IsFirstOfCombination(groups.InputModeMembers) {
 		for _, digest := range ipc.MemberDigests.All() {
 			f.addCombination(memberCombinations, memberID(digest), seq)
 		}

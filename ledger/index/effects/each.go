@@ -7,22 +7,22 @@ import (
 	"colophon/ledger/index"
 )
 
-// PairPage holds the pairs on the first page of List.
+// PairPage holds the pairs on the first page of ListPairs.
 type PairPage struct {
-	Totals             // totals of the pairs on this page only
-	Seqs   [][2]uint64 // seqs of the two runs of each pair
-	More   bool        // whether there are further pages
+	Totals              // totals of the pairs on this page only
+	Seqs    [][2]uint64 // seqs of the two runs of each pair
+	HasMore bool        // whether there are further pages
 }
 
-// FirstPage returns the pairs on the first page of List, without reading their events.
+// FirstPage returns the pairs on the first page of ListPairs, without reading their events.
 func FirstPage(ctx context.Context, v *index.View, q Query, limit int) (b PairPage, err error) {
 	b.TreeSize = v.Size()
-	next, err := page(ctx, v, q, index.Page{Limit: limit}, func(_ *walk, one *runPair) error {
+	next, err := page(ctx, v, q, index.PageRequest{Limit: limit}, func(_ *walk, one *runPair) error {
 		b.add(one)
 		b.Seqs = append(b.Seqs, [2]uint64{one.cursors[0].seq, one.cursors[1].seq})
 		return nil
 	})
-	b.More = next != nil
+	b.HasMore = next != nil
 	return b, err
 }
 

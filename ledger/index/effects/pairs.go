@@ -82,19 +82,20 @@ func (e *walk) isLabel() bool { return strings.HasPrefix(e.query.Variable, recor
 
 // isOutsideCombination reports whether the variable is not part of combinations.
 func (e *walk) isOutsideCombination() bool {
-	return e.isLabel() || e.query.Variable == records.OllamaBuildHashName
+	return e.isLabel() || e.query.Variable == records.NameOllamaBuildHash
 }
 
 // inputIn returns how combinations compare the input if they differ in the given variable. For the
-// seed, it returns ByInput, because input_hash covers the seed if the payload contains it.
+// seed, it returns InputModeSeedless, because input_hash covers the seed if the payload contains
+// it.
 func inputIn(variable string) groups.InputMode {
 	switch {
-	case variable == seedName || variable == records.InputName:
-		return groups.ByInput
+	case variable == seedName || variable == records.NameInput:
+		return groups.InputModeSeedless
 	case isMember(variable):
-		return groups.ByMembers
+		return groups.InputModeMembers
 	}
-	return groups.ByInputHash
+	return groups.InputModeHash
 }
 
 // isMember reports whether a variable is the JSON pointer of a payload member.
@@ -103,7 +104,7 @@ func isMember(variable string) bool { return strings.HasPrefix(variable, "/") }
 // valueOf returns the value of the variable in a run.
 func (e *walk) valueOf(r *event.IPC) []byte {
 	switch {
-	case e.query.Variable == records.InputName:
+	case e.query.Variable == records.NameInput:
 		return r.InputIdentity()
 	case isMember(e.query.Variable):
 		return r.MemberDigests.Find(e.name)
@@ -114,7 +115,7 @@ func (e *walk) valueOf(r *event.IPC) []byte {
 // setValue sets the variable of a run to value. The run must have the variable.
 func (e *walk) setValue(r *event.IPC, value []byte) {
 	switch {
-	case e.query.Variable == records.InputName:
+	case e.query.Variable == records.NameInput:
 		r.SeedlessInputHash = nil
 	case isMember(e.query.Variable):
 		r.MemberDigests = r.MemberDigests.Replace(e.name, value)
@@ -127,17 +128,17 @@ func (e *walk) setValue(r *event.IPC, value []byte) {
 // input, r must not have a seedless hash.
 func fieldOf(r *event.IPC, variable string) *[]byte {
 	switch variable {
-	case records.InputName, records.InputHashName:
+	case records.NameInput, records.NameInputHash:
 		return &r.InputHash
-	case records.SystemPromptHashName:
+	case records.NameSystemPromptHash:
 		return &r.SystemPromptHash
-	case records.ModelName:
+	case records.NameModel:
 		return &r.Model
 	case temperatureName:
 		return &r.Temperature
 	case maxTokensName:
 		return &r.MaxTokens
-	case records.OllamaBuildHashName:
+	case records.NameOllamaBuildHash:
 		return &r.OllamaBuildHash
 	}
 	return &r.Seed

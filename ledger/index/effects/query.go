@@ -16,7 +16,7 @@ import (
 
 // Variables are the possible values of Query.Variable, in addition to labels and payload
 // members.
-var Variables = [...]string{records.InputName, records.InputHashName, records.SystemPromptHashName, records.ModelName, temperatureName, maxTokensName, seedName, records.OllamaBuildHashName}
+var Variables = [...]string{records.NameInput, records.NameInputHash, records.NameSystemPromptHash, records.NameModel, temperatureName, maxTokensName, seedName, records.NameOllamaBuildHash}
 
 // IsVariable reports whether name is a valid Query.Variable.
 func IsVariable(name string) bool {
@@ -43,9 +43,9 @@ type Pair struct {
 	OutputChanged bool // whether the outputs differ
 }
 
-// List returns a page of pairs and the position of the next page, or nil if there is none. If few
-// combinations have a partner, a page can have fewer rows than its limit, or none.
-func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pair, next []byte, err error) {
+// ListPairs returns a page of pairs and the position of the next page, or nil if there is none. If
+// few combinations have a partner, a page can have fewer rows than its limit, or none.
+func ListPairs(ctx context.Context, v *index.View, q Query, p index.PageRequest) (rows []Pair, next []byte, err error) {
 	next, err = page(ctx, v, q, p, func(e *walk, one *runPair) error {
 		rows, err = e.appendPair(ctx, rows, one)
 		return err
@@ -58,7 +58,7 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Pai
 
 // page calls add for each pair on a page and returns the position of the next page, or nil if there
 // is none.
-func page(ctx context.Context, v *index.View, q Query, p index.Page, add func(*walk, *runPair) error) (next []byte, err error) {
+func page(ctx context.Context, v *index.View, q Query, p index.PageRequest, add func(*walk, *runPair) error) (next []byte, err error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func newWalk(v *index.View, q Query) (e *walk, at position, err error) {
 func (e *walk) newest(of int) (combination uint64, err error) {
 	if records.FormsRunGroups(e.query.Variable) {
 		g, err := groups.NewestVersion(e.view, e.lists[of].id)
-		return g.LastNewCombination(), err
+		return g.LastNewCombinationSeq(), err
 	}
 	combination, _, _, err = e.view.NewestVersion(e.rows(), e.lists[of].id[:])
 	return combination, err
@@ -204,7 +204,7 @@ func (e *walk) after(at position) (next position, err error) {
 	return next, err
 }
 
-const positionBytes = 4*rowstore.SeqBytes + 1
+const positionBytes = 4*rowstore.SeqSize + 1
 
 func (p *position) append(dst []byte) []byte {
 	for _, seq := range [...]uint64{p.next[0], p.next[1], p.runs[0], p.runs[1]} {
@@ -221,7 +221,7 @@ func (e *walk) decodePosition(after []byte) (position, error) {
 	}
 	var seqs [4]uint64
 	for i := range seqs {
-		seqs[i] = binary.BigEndian.Uint64(after[i*rowstore.SeqBytes:])
+		seqs[i] = binary.BigEndian.Uint64(after[i*rowstore.SeqSize:])
 	}
 	p := position{next: [2]uint64(seqs[:2]), turn: int(after[positionBytes-1]), runs: [2]uint64(seqs[2:])}
 	for of, combination := range p.next {

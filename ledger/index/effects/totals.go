@@ -14,15 +14,16 @@ import (
 
 // Totals counts the pairs of a query as of a tree size.
 type Totals struct {
-	Pairs, Changed, Unchanged uint64
-	TreeSize                  uint64
+	Pairs, ChangedPairs, UnchangedPairs uint64
+	TreeSize                            uint64
 }
 
-// Count counts all pairs of a query. It reads about as many keys as List reads for all pages
-// together, but no events. known holds the query's totals at another size, or is nil. If there are
-// fewer events between the two sizes than combinations, Count counts only the combinations that
-// these events affect. It counts them at both sizes and adds the difference to known.
-func Count(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
+// CountPairs counts all pairs of a query. It reads about as many keys as ListPairs reads for all
+// pages together, but no events. known holds the query's totals at another size, or is nil. If
+// there are fewer events between the two sizes than combinations, CountPairs counts only the
+// combinations that these events affect. It counts them at both sizes and adds the difference to
+// known.
+func CountPairs(ctx context.Context, v *index.View, q Query, known *Totals) (Totals, error) {
 	e, at, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
@@ -51,9 +52,9 @@ func (e *walk) hasMore(ctx context.Context, at position, combinations uint64) (m
 	return at.more(), err
 }
 
-// CountFrom is like Count, but always starts from known, however many events lie between the two
-// sizes.
-func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
+// CountPairsFrom is like CountPairs, but always starts from known, however many events lie between
+// the two sizes.
+func CountPairsFrom(ctx context.Context, v *index.View, q Query, known Totals) (Totals, error) {
 	e, _, err := newWalk(v, q)
 	if err != nil {
 		return Totals{}, err
@@ -65,9 +66,9 @@ func CountFrom(ctx context.Context, v *index.View, q Query, known Totals) (Total
 func (t *Totals) add(pair *runPair) {
 	t.Pairs++
 	if pair.changed() {
-		t.Changed++
+		t.ChangedPairs++
 	} else {
-		t.Unchanged++
+		t.UnchangedPairs++
 	}
 }
 
@@ -84,8 +85,8 @@ func (e *walk) countFrom(ctx context.Context, known Totals) (Totals, error) {
 		}
 	}
 	now.Pairs += known.Pairs - then.Pairs
-	now.Changed += known.Changed - then.Changed
-	now.Unchanged += known.Unchanged - then.Unchanged
+	now.ChangedPairs += known.ChangedPairs - then.ChangedPairs
+	now.UnchangedPairs += known.UnchangedPairs - then.UnchangedPairs
 	return now, nil
 }
 
@@ -153,7 +154,7 @@ func (e *walk) isValue(value []byte) bool {
 	return string(value) == e.query.A || string(value) == e.query.B
 }
 
-// countThese counts the pairs of the given combinations at the size t.AsOf.
+// countThese counts the pairs of the given combinations at the size t.TreeSize.
 func (e *walk) countThese(ctx context.Context, these map[combinations]bool, t *Totals) error {
 	view := e.view
 	defer view.SetSize(view.Size())

@@ -13,13 +13,13 @@ import (
 type InputMode int
 
 const (
-	ByInputHash InputMode = iota // compare input_hash
-	ByInput                      // compare the variable input, which does not cover the seed
-	ByMembers                    // compare the digests of the payload's members; only for runs that have such digests
-	byCount
+	InputModeHash     InputMode = iota // compare input_hash
+	InputModeSeedless                  // compare the variable input, which does not cover the seed
+	InputModeMembers                   // compare the digests of the payload's members; only for runs that have such digests
+	inputModeCount
 )
 
-var combinationNames = [byCount][]byte{ByInputHash: []byte("input_hash"), ByInput: []byte("input"), ByMembers: []byte("members")}
+var combinationNames = [inputModeCount][]byte{InputModeHash: []byte("input_hash"), InputModeSeedless: []byte("input"), InputModeMembers: []byte("members")}
 
 // CombinationID returns the identity of a run's input, system prompt, model, temperature, max_tokens,
 // and seed. It returns zero if the input mode does not apply to the run. An absent value is encoded
@@ -29,11 +29,11 @@ func CombinationID(ipc *event.IPC, by InputMode) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestSize]byte
 	switch {
-	case by == ByInput:
+	case by == InputModeSeedless:
 		of = ipc.InputIdentity()
-	case by == ByMembers && !ipc.MemberDigests.HasDigests():
+	case by == InputModeMembers && !ipc.MemberDigests.HasDigests():
 		return rowstore.Identity{}
-	case by == ByMembers:
+	case by == InputModeMembers:
 		of = ipc.MemberDigests.AppendBytes(digests[:0])
 	}
 	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
@@ -56,8 +56,8 @@ func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
 		switch {
 		case id == (rowstore.Identity{}):
 			r.first[by] = false
-		case InputMode(by) == ByMembers:
-			r.first[by] = r.first[ByInput] || !isKnown(f, id) // a new input means new members
+		case InputMode(by) == InputModeMembers:
+			r.first[by] = r.first[InputModeSeedless] || !isKnown(f, id) // a new input means new members
 			addTo(f, id, seq, r.first[by])
 		default:
 			r.first[by] = addFiltered(f, id, seq)
@@ -97,8 +97,8 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputSeqOf returns the output of the run that wrote the version v of a row in Combinations. The
-// output is identified by the first run in the ledger that has it.
+// OutputSeqOf returns the output of the run that wrote the version v of a row in
+// CombinationsDimension. The output is identified by the first run in the ledger that has it.
 func OutputSeqOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {

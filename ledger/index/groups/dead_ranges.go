@@ -31,15 +31,15 @@ type groupRuns struct {
 func (f *Deriver) groupRuns(id rowstore.Identity) (*groupRuns, error) {
 	keys := f.Rows.Keyspace
 	r := &groupRuns{
-		versionsOf: append(keys.AppendPrefix(nil, records.Postings), id[:]...), rangesOf: append(keys.AppendPrefix(nil, deadRuns), id[:]...),
+		versionsOf: append(keys.AppendPrefix(nil, records.PostingsDimension), id[:]...), rangesOf: append(keys.AppendPrefix(nil, deadRuns), id[:]...),
 		touched: &f.KeysRead,
 	}
 	var err error
-	r.versions, err = f.Rows.Iterate(r.versionsOf, rowstore.UpperBound(r.versionsOf, rowstore.VersionBytes))
+	r.versions, err = f.Rows.NewIterator(r.versionsOf, rowstore.UpperBound(r.versionsOf, rowstore.VersionSize))
 	if err != nil {
 		return nil, err
 	}
-	r.ranges, err = f.Rows.Iterate(r.rangesOf, rowstore.UpperBound(r.rangesOf, rowstore.SeqBytes))
+	r.ranges, err = f.Rows.NewIterator(r.rangesOf, rowstore.UpperBound(r.rangesOf, rowstore.SeqSize))
 	if err != nil {
 		return nil, errors.Join(err, r.versions.Close())
 	}
@@ -57,7 +57,7 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
 		return Version{}, r.versions.Error()
 	}
-	newest, err := r.versions.NewestUpTo(seq)
+	newest, err := r.versions.NewestVersionUpTo(seq)
 	if err != nil {
 		return Version{}, err
 	}
@@ -67,7 +67,7 @@ func (r *groupRuns) version(seq uint64) (Version, error) {
 // before returns the last run before seq, in any state, or 0 if there is none.
 func (r *groupRuns) before(seq uint64) (uint64, error) {
 	g, err := r.version(seq - 1)
-	return g.All.LastSeq, err
+	return g.AllTally.LastSeq, err
 }
 
 // after returns the first run after seq, in any state, or 0 if there is none. Changes of state also
@@ -81,11 +81,11 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		return next.Seq, nil
 	}
 	newest, err := r.version(math.MaxUint64)
-	if err != nil || newest.All.LastSeq <= seq {
+	if err != nil || newest.AllTally.LastSeq <= seq {
 		return 0, err
 	}
 	// The wanted run is in (low, high], and high is a run.
-	low, high := next.Seq, newest.All.LastSeq
+	low, high := next.Seq, newest.AllTally.LastSeq
 	for step, found := uint64(1), false; low+1 < high; step *= 2 {
 		middle := low + (high-low)/2
 		if !found {
@@ -95,8 +95,8 @@ func (r *groupRuns) after(seq uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if g.All.LastSeq > seq {
-			high, found = g.All.LastSeq, true
+		if g.AllTally.LastSeq > seq {
+			high, found = g.AllTally.LastSeq, true
 		} else {
 			low = middle
 		}

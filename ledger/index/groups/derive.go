@@ -20,7 +20,7 @@ type run struct {
 	// repeats is true if an earlier run in the ledger has the same output.
 	repeats bool
 	// first says, for each value of InputMode, whether this is the first run of its combination.
-	first [byCount]bool
+	first [inputModeCount]bool
 	// firstWith lists the label groups and build groups in which the run is the first of its
 	// combination.
 	firstWith []rowstore.Identity
@@ -67,7 +67,7 @@ func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) {
 
 // preparedRun holds the values that can be computed from the run's event alone.
 type preparedRun struct {
-	combinations [byCount]rowstore.Identity
+	combinations [inputModeCount]rowstore.Identity
 	outside      []combinedWith // combinations with each label and with the build
 	facts        []byte
 }
@@ -78,24 +78,24 @@ func (f *Deriver) Prepare(e *index.Event) {
 		return
 	}
 	p := index.PreparedValue[preparedRun](e)
-	for by := range byCount {
+	for by := range inputModeCount {
 		p.combinations[by] = CombinationID(&e.IPC, by)
 	}
 	p.outside = p.outside[:0]
 	for one := range index.PreparedValue[records.ValueCollector](e).GroupPostings() { // prepared by records.Deriver
 		if one.IsOutsideCombination() {
-			p.outside = append(p.outside, combinedWith{one.ID, CombinationGroupID(p.combinations[ByInputHash], one.ID)})
+			p.outside = append(p.outside, combinedWith{one.ID, CombinationGroupID(p.combinations[InputModeHash], one.ID)})
 		}
 	}
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
-// Derive implements Deriver. It does nothing, because records.Deriver calls Begin, Group, and
-// StateChanged instead.
+// Derive implements Deriver. It does nothing, because records.Deriver calls BeginRecord,
+// WriteGroup, and BeforeStateChange instead.
 func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 
-// Begin implements records.Grouper.
-func (f *Deriver) Begin(ctx context.Context, e *index.Event) error {
+// BeginRecord implements records.Grouper.
+func (f *Deriver) BeginRecord(ctx context.Context, e *index.Event) error {
 	f.current, f.cause = nil, ""
 	if e.Kind != record.KindIPCRecord || !e.IPC.IsRun() {
 		return nil
@@ -109,8 +109,8 @@ func (f *Deriver) IsFirstOfCombination(by InputMode) bool {
 	return f.current != nil && f.current.first[by]
 }
 
-// StateChanged implements records.StateObserver.
-func (f *Deriver) StateChanged(ctx context.Context, c records.StateChange) error {
+// BeforeStateChange implements records.StateObserver.
+func (f *Deriver) BeforeStateChange(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.KindIPCRecord {
 		return nil
 	}
@@ -122,9 +122,9 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 	all, own := index.PreparedValue[records.ValueCollector](e), index.PreparedValue[preparedRun](e)
 	r.sameOutput = f.newestGroup(all.PostingOf(records.OutputHashGrouping).ID)
 	same := &r.sameOutput
-	r.output, r.repeats = e.Seq, same.All.Runs > 0
+	r.output, r.repeats = e.Seq, same.AllTally.Runs > 0
 	if r.repeats {
-		r.output = same.All.first
+		r.output = same.AllTally.first
 	}
 	if r.repeats && same.flags&hasLevelsOrRows == 0 {
 		if err := f.backfillOutput(ctx, r.output); err != nil {
@@ -148,10 +148,10 @@ func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowsto
 		return false, nil
 	}
 	g := f.newestGroup(input)
-	if g.Live.Runs == 0 {
+	if g.LiveTally.Runs == 0 {
 		return false, nil
 	}
-	before, err := f.ReadEvent(ctx, g.Live.LastSeq)
+	before, err := f.ReadEvent(ctx, g.LiveTally.LastSeq)
 	if err != nil {
 		return false, err
 	}
@@ -165,7 +165,7 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	if !f.Filter().MayContain(id) {
 		return Version{}
 	}
-	seq, value, found := f.Rows.NewestVersion(records.Postings, id[:])
+	seq, value, found := f.Rows.NewestVersion(records.PostingsDimension, id[:])
 	if !found {
 		return Version{}
 	}
@@ -176,8 +176,8 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	return g
 }
 
-// Group implements records.Grouper.
-func (f *Deriver) Group(e *index.Event, p records.Posting) {
+// WriteGroup implements records.Grouper.
+func (f *Deriver) WriteGroup(e *index.Event, p records.Posting) {
 	r := f.current // nil if the record is not a run
 	var g Version
 	switch {
@@ -187,10 +187,10 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 		g = f.newestGroup(p.ID)
 	}
 	f.runs.noteChange(p, &g, r != nil)
-	g.follow(e.Seq, records.RecordFlag)
+	g.follow(e.Seq, records.FlagRecord)
 	if r != nil {
 		f.join(&g, p, r)
-		if g.All.first == e.Seq && p.IsLabel() {
+		if g.AllTally.first == e.Seq && p.IsLabel() {
 			noteLabel(f, e, p)
 		}
 	}
@@ -201,22 +201,22 @@ func (f *Deriver) Group(e *index.Event, p records.Posting) {
 // also adds the group to the filter and to the list of its family.
 func (f *Deriver) putGroup(p records.Posting, g *Version) {
 	f.value = g.append(f.value[:0])
-	if g.All.Runs == 0 { // newestGroup never needs to find a version without runs
-		f.Rows.PutSeparately(records.Postings, p.ID[:], g.seq, f.value)
+	if g.AllTally.Runs == 0 { // newestGroup never needs to find a version without runs
+		f.Rows.PutSeparately(records.PostingsDimension, p.ID[:], g.seq, f.value)
 		return
 	}
-	if g.All.first != g.seq {
-		f.Rows.Put(records.Postings, p.ID[:], g.seq, f.value)
+	if g.AllTally.first != g.seq {
+		f.Rows.Put(records.PostingsDimension, p.ID[:], g.seq, f.value)
 		return
 	}
 	f.Filter().Add(p.ID)
-	f.Rows.PutFirst(records.Postings, p.ID[:], g.seq, f.value)
+	f.Rows.PutFirst(records.PostingsDimension, p.ID[:], g.seq, f.value)
 	f.Rows.Put(families, p.Grouping[:], g.seq, p.ID[:])
 }
 
 // join adds a new run to the new version of one of its groups.
 func (f *Deriver) join(g *Version, p records.Posting, r *run) {
-	g.flags |= records.RunFlag
+	g.flags |= records.FlagRun
 	g.OutputSeq = r.output
 	same := f.joinOutput(g, p, r)
 	if same.all == 0 {
@@ -225,10 +225,10 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 	switch p.Grouping {
 	case records.InputGrouping:
 		f.countDrift(g, r)
-		g.Facts = r.facts
-		g.markCombination(r.first[ByInput])
+		g.LastRunFacts = r.facts
+		g.markCombination(r.first[InputModeSeedless])
 	case records.InputHashGrouping, records.SystemPromptHashGrouping, records.ModelGrouping:
-		g.markCombination(r.first[ByInputHash])
+		g.markCombination(r.first[InputModeHash])
 	case records.OutputHashGrouping:
 		if r.repeats {
 			g.flags |= hasLevelsOrRows
@@ -237,11 +237,11 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 		g.markCombination(slices.Contains(r.firstWith, p.ID)) // false for the group of an ipc_id, which firstWith does not contain
 	}
 	dead := g.HasDeadRuns()
-	g.Live.add(g.seq, r.output, same.live)
+	g.LiveTally.add(g.seq, r.output, same.live)
 	if dead {
-		g.All.add(g.seq, r.output, same.all)
+		g.AllTally.add(g.seq, r.output, same.all)
 	} else {
-		g.All = g.Live
+		g.AllTally = g.LiveTally
 	}
 }
 
@@ -256,15 +256,16 @@ func (g *Version) markCombination(isFirst bool) {
 // countDrift compares a run with the previous live run that has the same input, if there is one,
 // and counts the cause of the change (spec: Metrics derived from the log).
 func (f *Deriver) countDrift(g *Version, r *run) {
-	if g.Live.Runs == 0 {
+	if g.LiveTally.Runs == 0 {
 		return
 	}
-	before, after := DecodeFacts(g.Facts), DecodeFacts(r.facts)
-	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.Live.LastOutputSeq), rowstore.AppendSeq(nil, r.output)
+	before, after := DecodeRunFacts(g.LastRunFacts), DecodeRunFacts(r.facts)
+	before.OutputHash, after.OutputHash = rowstore.AppendSeq(nil, g.LiveTally.LastOutputSeq), rowstore.AppendSeq(nil, r.output)
 	f.cause = drift.CauseOf(&before, &after, r.otherEvidence)
-	f.Counters.Add(counters.SeriesOf(counters.DriftTotal, string(f.cause)), 1)
+	f.Counters.Add(counters.SeriesOf(counters.MetricDrift, string(f.cause)), 1)
 }
 
-// CauseOf returns the cause of the change between the previous live run with the same input and the
-// record that f is folding. It returns "" if the record is not a run or there is no such previous run.
-func CauseOf(f *Deriver) drift.Cause { return f.cause }
+// DriftCauseOf returns the cause of the change between the previous live run with the same input
+// and the record that f is folding. It returns "" if the record is not a run or there is no such
+// previous run.
+func DriftCauseOf(f *Deriver) drift.Cause { return f.cause }

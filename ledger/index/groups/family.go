@@ -2,8 +2,8 @@
 // outputs, and about rankings of groups (spec: Groups).
 //
 // Deriver.Derive does nothing, because versions of groups are postings, which records.Deriver
-// writes. For each record, records.Deriver calls Deriver.Begin, and then Deriver.Group for each
-// value that forms a group. When a state changes, it calls Deriver.StateChanged.
+// writes. For each record, records.Deriver calls Deriver.BeginRecord, and then Deriver.WriteGroup
+// for each value that forms a group. When a state changes, it calls Deriver.BeforeStateChange.
 // Deriver.FlushPending writes the rankings later.
 package groups
 
@@ -34,9 +34,10 @@ const (
 	// outputLevels maps a group and a number n (8 bytes) to the number of the group's outputs that
 	// have exactly n live runs.
 	outputLevels rowstore.Dimension = 0x84
-	// The key of a row in Combinations is a combination, alone or together with a label or a build. The
-	// row has one version for each run of the combination. The version's value is the run's output,
-	// encoded as the distance from the run back to the first run in the ledger with that output.
+	// CombinationsDimension has one row for each combination, alone or together with a label or a
+	// build. The row has one version for each run of the combination. The version's value is the
+	// run's output, encoded as the distance from the run back to the first run in the ledger with
+	// that output.
 	CombinationsDimension rowstore.Dimension = 0x85
 )
 
@@ -45,12 +46,12 @@ const (
 func Family() index.Family {
 	var causes []counters.Series
 	for _, cause := range drift.Causes {
-		causes = append(causes, counters.SeriesOf(counters.DriftTotal, string(cause)))
+		causes = append(causes, counters.SeriesOf(counters.MetricDrift, string(cause)))
 	}
 	return index.Family{
 		RowBytes: map[rowstore.Dimension]int{families: len(rowstore.Identity{}), outputs: len(outputRow{}), outputLevels: len(levelRow{}),
 			CombinationsDimension: len(rowstore.Identity{}), values: len(rowstore.Identity{})},
-		Counters: causes,
+		InitialSeries: causes,
 		New: func(f *index.Fold) index.Deriver {
 			d := &Deriver{Fold: f, evidence: index.DeriverOf[evidence](f)}
 			records := index.DeriverOf[*records.Deriver](f)

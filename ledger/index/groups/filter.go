@@ -11,7 +11,7 @@ import (
 // seeds are new, and the filter saves looking them up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
-		f.runs.filter = bloom.New(bloom.SharedReserve(f.FilterBytesLeft))
+		f.runs.filter = bloom.New(bloom.SharedReserveFunc(f.FilterBytesLeft))
 		f.runs.filterHasOutputs = true // stays true only if there is no group yet
 		if err := f.load(); err != nil {
 			f.Rows.Failf("%w", err)
@@ -47,7 +47,7 @@ func (f *Deriver) load() error {
 		var last rowstore.Identity
 		if err := f.Rows.ForEachKey(d, func(it *rowstore.Iterator) error {
 			key := it.Key()
-			if id := rowstore.Identity(key[len(key)-rowstore.VersionBytes-len(last) : len(key)-rowstore.VersionBytes]); id != last {
+			if id := rowstore.Identity(key[len(key)-rowstore.VersionSize-len(last) : len(key)-rowstore.VersionSize]); id != last {
 				f.runs.filter.Add(id)
 				last = id
 			}

@@ -35,7 +35,7 @@ func decodeOutputCount(value []byte) (outputCount, error) {
 
 // outputRow is the key of the row for an output in a group. The output is identified by the first
 // run in the ledger that has it.
-type outputRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
+type outputRow [len(rowstore.Identity{}) + rowstore.SeqSize]byte
 
 func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], output)
@@ -47,14 +47,14 @@ func outputRowOf(group rowstore.Identity, output uint64) (row outputRow) {
 // in the group of its own output_hash.
 func (f *Deriver) joinOutput(g *Version, p records.Posting, r *run) outputCount {
 	if p.Grouping == records.OutputHashGrouping {
-		return outputCount{g.Live.Runs, g.All.Runs}
+		return outputCount{g.LiveTally.Runs, g.AllTally.Runs}
 	}
 	if !r.repeats {
 		return outputCount{}
 	}
 	row := outputRowOf(p.ID, r.output)
 	var same outputCount
-	found := g.All.Runs > 0 && (g.All.outputs > 1 || g.All.LastOutputSeq == r.output) // in all other cases there is no row
+	found := g.AllTally.Runs > 0 && (g.AllTally.outputs > 1 || g.AllTally.LastOutputSeq == r.output) // in all other cases there is no row
 	if found {
 		same, found = f.countOutput(row)
 	}

@@ -15,7 +15,7 @@ import (
 // runs.
 
 // levelRow is the key of the row for one level of a group.
-type levelRow [len(rowstore.Identity{}) + rowstore.SeqBytes]byte
+type levelRow [len(rowstore.Identity{}) + rowstore.SeqSize]byte
 
 func levelRowOf(group rowstore.Identity, live uint64) (row levelRow) {
 	binary.BigEndian.PutUint64(row[copy(row[:], group[:]):], live)
@@ -30,7 +30,7 @@ func (f *Deriver) level(id rowstore.Identity, live uint64) uint64 {
 	if !found {
 		return 0
 	}
-	return rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
+	return rowstore.DecodeOrFail(&f.Rows, value, rowstore.DecodeNumber)
 }
 
 func (f *Deriver) putLevel(seq uint64, id rowstore.Identity, live, outputs uint64) {
@@ -78,7 +78,7 @@ func (f *Deriver) tied(ctx context.Context, g *Version, id rowstore.Identity, ex
 // two runs has a row.
 func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except uint64) (levels map[uint64]uint64, err error) {
 	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, outputs), id[:]...)
-	it, err := f.Rows.Iterate(prefix, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	it, err := f.Rows.NewIterator(prefix, rowstore.UpperBound(prefix, rowstore.SeqSize+rowstore.VersionSize))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except 
 			return nil, err
 		}
 		f.KeysRead++
-		row := append([]byte(nil), it.Key()[:len(it.Key())-rowstore.VersionBytes]...)
-		newest, err := it.NewestUpTo(math.MaxUint64)
+		row := append([]byte(nil), it.Key()[:len(it.Key())-rowstore.VersionSize]...)
+		newest, err := it.NewestVersionUpTo(math.MaxUint64)
 		if err != nil {
 			return nil, err
 		}
@@ -98,10 +98,10 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except 
 		if err != nil {
 			return nil, err
 		}
-		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqBytes:]) != except {
+		if c.live > 1 && binary.BigEndian.Uint64(row[len(row)-rowstore.SeqSize:]) != except {
 			levels[c.live]++
 		}
-		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionBytes))
+		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionSize))
 	}
 	return levels, it.Error()
 }

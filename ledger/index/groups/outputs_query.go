@@ -18,7 +18,7 @@ type Output struct {
 
 // ListOutputs returns the distinct outputs of a group's runs, newest first. A page can have fewer
 // rows than its limit, or none, if few outputs have live runs.
-func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (rows []Output, next []byte, err error) {
+func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.PageRequest) (rows []Output, next []byte, err error) {
 	id := q.ID()
 	g, err := NewestVersion(v, id)
 	if err != nil {
@@ -30,9 +30,9 @@ func ListOutputs(ctx context.Context, v *index.View, q RunQuery, p index.Page) (
 			return nil, nil, index.ErrInvalidPosition
 		}
 	}
-	versions := v.NewVersionSeeker(records.Postings, id[:])
+	versions := v.NewVersionSeeker(records.PostingsDimension, id[:])
 	defer func() { err = errors.Join(err, versions.Close()) }()
-	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.All.Runs - g.All.outputs}
+	counts := outputCounts{view: v, by: q.Name, id: id, group: &g, repeats: g.AllTally.Runs - g.AllTally.outputs}
 	for b := v.Budget(p); at != 0; {
 		if b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, at), nil
@@ -74,7 +74,7 @@ func groupAtVersion(w *rowstore.VersionSeeker, seq uint64, flags byte) (Version,
 // VersionAt returns the version of a group that the event at seq wrote, or ErrInvalidPosition if it wrote
 // no version with these flags.
 func VersionAt(v *index.View, id rowstore.Identity, seq uint64, flags byte) (Version, error) {
-	at, value, found, err := v.NewestVersionBelow(records.Postings, id[:], seq+1)
+	at, value, found, err := v.NewestVersionBelow(records.PostingsDimension, id[:], seq+1)
 	if err != nil {
 		return Version{}, err
 	}
@@ -109,8 +109,8 @@ type outputCounts struct {
 // for each output.
 func (c *outputCounts) of(output uint64) (outputCount, error) {
 	switch {
-	case c.by == records.OutputHashName:
-		return outputCount{c.group.Live.Runs, c.group.All.Runs}, nil
+	case c.by == records.NameOutputHash:
+		return outputCount{c.group.LiveTally.Runs, c.group.AllTally.Runs}, nil
 	case c.repeats == 0 && !c.group.HasDeadRuns():
 		return onlyOne, nil
 	}

@@ -59,9 +59,9 @@ func resolve(v *index.View, q Query) (resolvedQuery, error) {
 // of returns the tally that the query uses for a group: the live runs, or the runs in any state. It
 // returns nil if the query does not select the group.
 func (c *resolvedQuery) of(g *Version) *Tally {
-	t := &g.Live
+	t := &g.LiveTally
 	if c.AnyState {
-		t = &g.All
+		t = &g.AllTally
 	}
 	if t.Runs == 0 || t.Runs < c.MinRuns || t.outputs < c.MinOutputs || t.LastSeq < c.from || t.LastSeq >= c.below {
 		return nil
@@ -78,7 +78,7 @@ func NewestVersion(v *index.View, id rowstore.Identity) (Version, error) {
 // NewestVersionBelow is like NewestVersion, but as of a smaller size. The version's facts are valid
 // until the view reads another row.
 func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
-	seq, value, found, err := v.NewestVersionBelow(records.Postings, id[:], size)
+	seq, value, found, err := v.NewestVersionBelow(records.PostingsDimension, id[:], size)
 	if err != nil || !found {
 		return Version{}, err
 	}
@@ -146,17 +146,17 @@ func ValueOf(ctx context.Context, v *index.View, seq uint64, by string) (string,
 	}
 	r, err := records.ReadIPCRecordUncached(ctx, v, seq) // not cached, because few groups have the same last run
 	switch by {
-	case records.IPCIDName:
+	case records.NameIPCID:
 		return string(r.IPCID), err
-	case records.InputName:
+	case records.NameInput:
 		return string(r.InputIdentity()), err
-	case records.InputHashName:
+	case records.NameInputHash:
 		return string(r.InputHash), err
-	case records.SystemPromptHashName:
+	case records.NameSystemPromptHash:
 		return string(r.SystemPromptHash), err
-	case records.OutputHashName:
+	case records.NameOutputHash:
 		return string(r.OutputHash), err
-	case records.OllamaBuildHashName:
+	case records.NameOllamaBuildHash:
 		return string(r.OllamaBuildHash), err
 	default:
 		return string(r.Model), err
@@ -180,7 +180,7 @@ func labelOf(ctx context.Context, v *index.View, seq uint64, name string) (strin
 
 // List returns groups ordered by their first run in any state, newest first. A page can have fewer
 // rows than its limit, or none, if few groups match the query.
-func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Group, next []byte, err error) {
+func List(ctx context.Context, v *index.View, q Query, p index.PageRequest) (rows []Group, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
@@ -212,9 +212,9 @@ func List(ctx context.Context, v *index.View, q Query, p index.Page) (rows []Gro
 	return rows, nil, nil
 }
 
-// FirstRuns yields the seq of the first run, in any state, of each group that is formed by the
+// FirstRunSeqs yields the seq of the first run, in any state, of each group that is formed by the
 // given name, newest first.
-func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
+func FirstRunSeqs(v *index.View, by string) iter.Seq2[uint64, error] {
 	family := rowstore.IdentityOf([]byte(by))
 	return rowstore.VersionSeqs(v.VersionsNewestFirst(families, family[:], v.Size()))
 }
@@ -223,7 +223,7 @@ func FirstRuns(v *index.View, by string) iter.Seq2[uint64, error] {
 func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.Identity, error) {
 	at, value, found, err := v.NewestVersionBelow(families, family[:], first+1)
 	if err == nil && (!found || at != first) {
-		err = fmt.Errorf("%w: a ranked group is missing from the list of its family", rowstore.ErrDamaged)
+		err = fmt.Errorf("%w: a group of runs is in a ranking, but missing from the list of groups", rowstore.ErrDamaged)
 	}
 	if err != nil {
 		return rowstore.Identity{}, err
@@ -234,7 +234,7 @@ func memberAt(v *index.View, family rowstore.Identity, first uint64) (rowstore.I
 // memberOf decodes a group in the list of a family.
 func memberOf(value []byte) (rowstore.Identity, error) {
 	if len(value) != len(rowstore.Identity{}) {
-		return rowstore.Identity{}, fmt.Errorf("%w: cannot decode a listed group from %x", rowstore.ErrDamaged, value)
+		return rowstore.Identity{}, fmt.Errorf("%w: cannot decode the ID of a group of runs from %x", rowstore.ErrDamaged, value)
 	}
 	return rowstore.Identity(value), nil
 }
@@ -243,7 +243,7 @@ func memberOf(value []byte) (rowstore.Identity, error) {
 type RunQuery struct {
 	records.Value
 	AnyState   bool // include runs in any state, not only live ones
-	SeededOnly bool // make List and Timeline leave out runs without a seed; does not affect a group's counts
+	SeededOnly bool // make runs.List and runs.Timeline leave out runs without a seed; does not affect a group's counts
 }
 
 // ID returns the identity of the group.

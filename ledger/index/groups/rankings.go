@@ -39,8 +39,8 @@ const notRanked = math.MaxUint64
 // scores computes the scores from the tally of live runs.
 func (g *Version) scores() scores {
 	s := scores{notRanked, notRanked, notRanked, notRanked}
-	t := &g.Live
-	if g.All.Runs > 1 && t.Runs > 0 {
+	t := &g.LiveTally
+	if g.AllTally.Runs > 1 && t.Runs > 0 {
 		s[RankingByLastRun] = notRanked - t.LastSeq
 	}
 	if t.Runs > 1 {
@@ -81,8 +81,8 @@ type change struct {
 // ranking.
 func (r *rankState) noteChange(p records.Posting, g *Version, joins bool) {
 	switch {
-	case g.All.Runs == 0:
-	case g.seq < r.since, joins && g.All.Runs == 1 && g.All.first >= r.since:
+	case g.AllTally.Runs == 0:
+	case g.seq < r.since, joins && g.AllTally.Runs == 1 && g.AllTally.first >= r.since:
 		r.changed = append(r.changed, change{p, g.scores()})
 	}
 }
@@ -90,12 +90,12 @@ func (r *rankState) noteChange(p records.Posting, g *Version, joins bool) {
 // BeginBatch implements Deferrer.
 func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 
-// Pending implements Deferrer. It returns the number of groups that must be ranked.
-func (f *Deriver) Pending() int { return len(f.runs.changed) }
+// PendingCount implements Deferrer. It returns the number of groups that must be ranked.
+func (f *Deriver) PendingCount() int { return len(f.runs.changed) }
 
-// ChangedGroups returns the groups that have yet to be ranked, without duplicates. Only tests use
+// UnrankedGroups returns the groups that have yet to be ranked, without duplicates. Only tests use
 // it.
-func (f *Deriver) ChangedGroups() (groups []rowstore.Identity) {
+func (f *Deriver) UnrankedGroups() (groups []rowstore.Identity) {
 	for _, c := range f.runs.changed {
 		groups = append(groups, c.ID)
 	}
@@ -119,11 +119,11 @@ func (f *Deriver) FlushPending(count int) {
 				continue
 			}
 			if c.before[i] != notRanked {
-				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), c.before[i], g.All.first)
+				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), c.before[i], g.AllTally.first)
 				f.Rows.SingleDelete(f.value)
 			}
 			if score != notRanked {
-				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), score, g.All.first)
+				f.value = rankKey(f.Rows.Keyspace, f.value[:0], c.Grouping, Ranking(i), score, g.AllTally.first)
 				f.Rows.Set(f.value, nil)
 			}
 		}

@@ -20,7 +20,7 @@ var ErrNotRanked = errors.New("index: rankings exist only for live runs at the l
 // ErrNotRanked unless the view is the latest and the query counts only live runs. If few groups
 // match the query, a page can have fewer rows than its limit, or none. Groups can move to another
 // page between two requests.
-func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.Page) (rows []Group, next []byte, err error) {
+func ListRanked(ctx context.Context, v *index.View, r Ranking, q Query, p index.PageRequest) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotRanked
 	}
@@ -84,7 +84,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 	if w.lists[at] == singles {
 		return w.members(ctx, at, after)
 	}
-	const placeBytes = rowstore.SeqBytes + rowstore.VersionBytes
+	const placeBytes = rowstore.SeqSize + rowstore.VersionSize
 	family := rowstore.IdentityOf([]byte(w.query.GroupBy))
 	prefix := rankingKey(w.view.Keyspace, nil, family, w.lists[at])
 	lower := prefix
@@ -94,7 +94,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 		}
 		lower = append(slices.Concat(prefix, after), 0)
 	}
-	it, err := w.view.Iterate(lower, rowstore.UpperBound(prefix, placeBytes))
+	it, err := w.view.NewIterator(lower, rowstore.UpperBound(prefix, placeBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (w *rankedWalk) take(ctx context.Context, at int, id rowstore.Identity) err
 // listRecent returns groups ordered by their last live runs, latest first. It reads the ranking,
 // which contains the groups with several runs. If the query also selects groups with one run, it
 // merges the ranking with the list of all groups.
-func listRecent(ctx context.Context, v *index.View, q *resolvedQuery, p index.Page) (rows []Group, next []byte, err error) {
+func listRecent(ctx context.Context, v *index.View, q *resolvedQuery, p index.PageRequest) (rows []Group, next []byte, err error) {
 	b := v.Budget(p)
 	below := q.below
 	if p.After != nil {
@@ -213,7 +213,7 @@ func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
 	keys, family := v.Keyspace, rowstore.IdentityOf([]byte(q.GroupBy))
 	prefix := rankingKey(keys, nil, family, RankingByLastRun)
 	lower := rowstore.AppendVersion(bytes.Clone(prefix), max(below, 1)-1) // the score is the last run, encoded as a version
-	ranked, err := v.Iterate(lower, rowstore.UpperBound(prefix, rowstore.SeqBytes+rowstore.VersionBytes))
+	ranked, err := v.NewIterator(lower, rowstore.UpperBound(prefix, rowstore.SeqSize+rowstore.VersionSize))
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func newRecent(v *index.View, q *resolvedQuery, below uint64) (*recent, error) {
 func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // 0 if there is none; event 0 is never a run
 	if r.ranked.Valid() {
-		rankedSeq = rowstore.DecodeVersion(r.ranked.Key()[:r.rankedBytes+rowstore.VersionBytes])
+		rankedSeq = rowstore.DecodeVersion(r.ranked.Key()[:r.rankedBytes+rowstore.VersionSize])
 	} else if err := r.ranked.Error(); err != nil {
 		return 0, id, false, err
 	}
@@ -251,7 +251,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	}
 	r.membersBelow = member.Seq
 	g, err := NewestVersion(r.view, id)
-	if g.All.Runs != 1 {
+	if g.AllTally.Runs != 1 {
 		id = rowstore.Identity{}
 	}
 	return member.Seq, id, true, err

@@ -20,8 +20,8 @@ func (f *Deriver) runStateChanged(ctx context.Context, e, target *event.Event, f
 	if err := f.RequireEmptyBatch(); err != nil {
 		return err
 	}
-	same := f.newestGroup(rowstore.IdentityOf([]byte(records.OutputHashName), ipc.OutputHash))
-	r := runChange{seq: e.Seq, run: target.Seq, output: same.All.first, becomesLive: to == live}
+	same := f.newestGroup(rowstore.IdentityOf([]byte(records.NameOutputHash), ipc.OutputHash))
+	r := runChange{seq: e.Seq, run: target.Seq, output: same.AllTally.first, becomesLive: to == live}
 	f.others.CollectIPC(&f.othersIdentities, target, &ipc)
 	for p := range f.others.GroupPostings() {
 		if err := f.changeGroup(ctx, p, r); err != nil {
@@ -49,10 +49,10 @@ func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChang
 		return err
 	}
 	same := f.changeOutput(&g, p, r)
-	last := g.Live.LastSeq
+	last := g.LiveTally.LastSeq
 	if r.becomesLive {
-		g.Live.insert(r.run, r.output, before, after, same)
-	} else if err := g.Live.remove(r.output, before, after, same, func() (uint64, error) {
+		g.LiveTally.insert(r.run, r.output, before, after, same)
+	} else if err := g.LiveTally.remove(r.output, before, after, same, func() (uint64, error) {
 		if p.Grouping == records.OutputHashGrouping {
 			return 0, nil
 		}
@@ -60,8 +60,8 @@ func (f *Deriver) changeGroup(ctx context.Context, p records.Posting, r runChang
 	}); err != nil {
 		return err
 	}
-	if p.Grouping == records.InputGrouping && g.Live.LastSeq != last {
-		if g.Facts, err = f.factsOf(ctx, &g.Live); err != nil {
+	if p.Grouping == records.InputGrouping && g.LiveTally.LastSeq != last {
+		if g.LastRunFacts, err = f.factsOf(ctx, &g.LiveTally); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (f *Deriver) liveNeighbours(id rowstore.Identity, r runChange) (before, aft
 func (f *Deriver) changeOutput(g *Version, p records.Posting, r runChange) (live uint64) {
 	if p.Grouping == records.OutputHashGrouping {
 		g.flags |= hasLevelsOrRows
-		return g.Live.Runs
+		return g.LiveTally.Runs
 	}
 	row := outputRowOf(p.ID, r.output)
 	same, found := f.countOutput(row)

@@ -10,8 +10,8 @@ type Tally struct {
 	tied       uint64 // number of outputs tied for the most runs; 0 if unknown
 	flips      uint64 // number of runs whose output differs from that of the previous run
 	spread     uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
-	// first and Last are the seqs of the first and the last run. Output is the output of the
-	// last run. They are 0 if there are no runs.
+	// first and LastSeq are the seqs of the first and the last run. LastOutputSeq is the output of
+	// the last run. They are 0 if there are no runs.
 	first, LastSeq, LastOutputSeq uint64
 }
 

@@ -32,26 +32,26 @@ func TestGroupEncoding(t *testing.T) {
 				rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name), rapid.Uint64Range(1, seq).Draw(t, name)}
 			return c
 		}
-		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.RecordFlag, records.RecordFlag | records.RunFlag, records.RecordFlag | records.RunFlag | addsOutput, hasLevelsOrRows}).Draw(t, "flags")),
-			Live: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
+		g := Version{seq: seq, flags: byte(rapid.SampledFrom([]int{0, records.FlagRecord, records.FlagRecord | records.FlagRun, records.FlagRecord | records.FlagRun | addsOutput, hasLevelsOrRows}).Draw(t, "flags")),
+			LiveTally: drawTally("live"), outputBefore: rapid.Uint64Range(0, seq-1).Draw(t, "output"),
 			PrevCombinationSeq: rapid.Uint64Range(0, seq-1).Draw(t, "condition"),
-			Facts:              rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
-		if g.flags&records.RunFlag != 0 {
-			if g.OutputSeq = g.Live.LastOutputSeq; g.Live.LastSeq != seq {
+			LastRunFacts:       rapid.SliceOf(rapid.Byte()).Draw(t, "facts")}
+		if g.flags&records.FlagRun != 0 {
+			if g.OutputSeq = g.LiveTally.LastOutputSeq; g.LiveTally.LastSeq != seq {
 				g.OutputSeq = rapid.Uint64Range(1, seq).Draw(t, "output")
 			}
 		}
 		if rapid.Bool().Draw(t, "gone") {
-			g.Live = Tally{}
+			g.LiveTally = Tally{}
 		}
-		if g.All = g.Live; rapid.Bool().Draw(t, "parted") || g.Live.Runs == 0 {
-			g.All = drawTally("all")
-			g.All.Runs += g.Live.Runs
-			if g.All.outputs == 1 && g.Live.Runs > 0 {
-				g.All.mostCommon = g.All.Runs
+		if g.AllTally = g.LiveTally; rapid.Bool().Draw(t, "parted") || g.LiveTally.Runs == 0 {
+			g.AllTally = drawTally("all")
+			g.AllTally.Runs += g.LiveTally.Runs
+			if g.AllTally.outputs == 1 && g.LiveTally.Runs > 0 {
+				g.AllTally.mostCommon = g.AllTally.Runs
 			}
-			if g.All.LastSeq == seq && g.flags&records.RunFlag != 0 {
-				g.All.LastOutputSeq = g.OutputSeq
+			if g.AllTally.LastSeq == seq && g.flags&records.FlagRun != 0 {
+				g.AllTally.LastOutputSeq = g.OutputSeq
 			}
 		}
 		if g.lone() {
@@ -61,18 +61,18 @@ func TestGroupEncoding(t *testing.T) {
 		got, err := DecodeVersion(seq, value)
 		require.NoError(t, err)
 		require.Equal(t, g, got)
-		_, err = DecodeVersion(seq, value[:rapid.IntRange(0, len(value)-len(g.Facts)-1).Draw(t, "cut")])
+		_, err = DecodeVersion(seq, value[:rapid.IntRange(0, len(value)-len(g.LastRunFacts)-1).Draw(t, "cut")])
 		require.ErrorIs(t, err, rowstore.ErrDamaged)
 	})
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	g := Version{seq: 7, flags: records.RecordFlag | records.RunFlag, OutputSeq: 5}
-	g.All.add(7, 5, 0)
-	g.Live = g.All
+	g := Version{seq: 7, flags: records.FlagRecord | records.FlagRun, OutputSeq: 5}
+	g.AllTally.add(7, 5, 0)
+	g.LiveTally = g.AllTally
 	f.Add(uint64(7), g.append(nil))
-	g.follow(9, records.RecordFlag)
-	g.Live = Tally{}
+	g.follow(9, records.FlagRecord)
+	g.LiveTally = Tally{}
 	f.Add(uint64(9), g.append(nil))
 	f.Fuzz(func(t *testing.T, seq uint64, value []byte) {
 		g, err := DecodeVersion(seq, value)
@@ -80,10 +80,10 @@ func FuzzDecodeGroup(f *testing.F) {
 			require.ErrorIs(t, err, rowstore.ErrDamaged)
 			return
 		}
-		DecodeFacts(g.Facts) // must not panic
+		DecodeRunFacts(g.LastRunFacts) // must not panic
 		again, err := DecodeVersion(seq, g.append(nil))
 		require.NoError(t, err)
-		require.Equal(t, g.Live.Runs, again.Live.Runs)
+		require.Equal(t, g.LiveTally.Runs, again.LiveTally.Runs)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestFactsCompareAsTheirTexts(t *testing.T) {
 			if r.HasPayload && rapid.Bool().Draw(t, name+" has a seed in it") {
 				r.InputHash, r.SeedlessInputHash = []byte("with the seed"), input
 			}
-			r.decoded = DecodeFacts(appendFacts(nil, &r.IPC))
+			r.decoded = DecodeRunFacts(appendFacts(nil, &r.IPC))
 			return r
 		}
 		a, b := draw("a"), draw("b")
@@ -119,7 +119,7 @@ type drawnFacts struct {
 	decoded event.IPC
 }
 
-// A group that is waiting to be ranked uses no more memory than index.Settings assumes.
+// A group that is waiting to be ranked uses no more memory than index.ResolvedConfig assumes.
 func TestChangesAreSmall(t *testing.T) {
 	require.LessOrEqual(t, int(unsafe.Sizeof(change{})), 72)
 }

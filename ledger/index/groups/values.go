@@ -11,11 +11,11 @@ import (
 
 // The key of a row in values is the identity of a name. The row has one version for each run that
 // adds new values for the name. The version holds these values, each preceded by its length. The
-// names are LabelNamesList and those passed to AddValue.
+// names are LabelListName and those passed to AddValue.
 const values rowstore.Dimension = 0x87
 
-// LabelNamesList is the name under which ListValues lists the names of the labels that runs have.
-const LabelNamesList = "label"
+// LabelListName is the name under which ListValues lists the names of the labels that runs have.
+const LabelListName = "label"
 
 // AddValue adds a new value to the list for a name. The caller must make sure that the value is
 // new.
@@ -29,15 +29,15 @@ func AddValue(f *Deriver, name string, seq uint64, value []byte) {
 	f.Rows.Put(values, id[:], seq, f.value)
 }
 
-// noteLabel adds the name of a label to the list for LabelNamesList if no earlier run has a label with
-// that name. p is the posting of the label's value.
+// noteLabel adds the name of a label to the list for LabelListName if no earlier run has a label
+// with that name. p is the posting of the label's value.
 func noteLabel(f *Deriver, e *index.Event, p records.Posting) {
 	if _, _, known := f.Rows.NewestVersion(families, p.Grouping[:]); known {
 		return
 	}
 	for name := range e.Labels() {
 		if records.GroupingOf(records.LabelPrefix+string(name)) == p.Grouping {
-			AddValue(f, LabelNamesList, e.Seq, name)
+			AddValue(f, LabelListName, e.Seq, name)
 			return
 		}
 	}
@@ -51,7 +51,7 @@ type Value struct {
 
 // ListValues lists the values that AddValue has added for a name, newest first. It includes the values
 // of runs in any state.
-func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []byte, err error) {
+func ListValues(v *index.View, name string, p index.PageRequest) (rows []Value, next []byte, err error) {
 	below, skip := v.Size(), uint64(0)
 	if p.After != nil {
 		if below, skip, err = decodeValuePosition(p.After, v.Size()); err != nil {
@@ -88,10 +88,10 @@ func ListValues(v *index.View, name string, p index.Page) (rows []Value, next []
 // decodeValuePosition decodes the position of a page. The page begins with the newest version whose
 // seq is less than below, and skips the first skip values of that version.
 func decodeValuePosition(after []byte, size uint64) (below, skip uint64, err error) {
-	if len(after) != 2*rowstore.SeqBytes {
+	if len(after) != 2*rowstore.SeqSize {
 		return 0, 0, index.ErrInvalidPosition
 	}
-	below, skip = binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqBytes:])
+	below, skip = binary.BigEndian.Uint64(after), binary.BigEndian.Uint64(after[rowstore.SeqSize:])
 	if below == 0 || below > size {
 		return 0, 0, index.ErrInvalidPosition
 	}

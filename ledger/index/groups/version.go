@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Flags of a version of a group, in addition to records.RecordFlag and records.RunFlag.
+// Flags of a version of a group, in addition to records.FlagRecord and records.FlagRun.
 const (
 	// hasRuns means that the group has runs. Unless isLone is set, the encoding contains their counts.
 	hasRuns = 4 << iota
@@ -30,23 +30,23 @@ const (
 // (spec: Groups).
 type Version struct {
 	seq   uint64 // seq of the event
-	flags byte   // a set of records.RecordFlag, records.RunFlag, addsOutput, FlagNewCombination, and hasLevelsOrRows
+	flags byte   // a set of records.FlagRecord, records.FlagRun, addsOutput, FlagNewCombination, and hasLevelsOrRows
 	// OutputSeq is the output of the event's run, identified by the first run in the ledger with that
 	// output. It is 0 if the event is not a run.
 	OutputSeq uint64
-	// Live counts the live runs, and All counts the runs in any state.
-	Live, All Tally
+	// LiveTally counts the live runs, and AllTally counts the runs in any state.
+	LiveTally, AllTally Tally
 	// outputBefore and PrevCombinationSeq are the seqs of the newest earlier events with addsOutput
 	// and FlagNewCombination, or 0 if there are none. They link the versions into two lists, newest
 	// first. The list of combinations exists only in groups of an input, an input_hash, a system
 	// prompt, a model, a build, or a label.
 	outputBefore, PrevCombinationSeq uint64
-	// Facts holds the facts of the last live run. It is set only in groups of an input.
-	Facts []byte
+	// LastRunFacts holds the facts of the last live run. It is set only in groups of an input.
+	LastRunFacts []byte
 }
 
 // HasDeadRuns reports whether some runs are not live.
-func (g *Version) HasDeadRuns() bool { return g.Live.Runs != g.All.Runs }
+func (g *Version) HasDeadRuns() bool { return g.LiveTally.Runs != g.AllTally.Runs }
 
 // lastOutput returns the newest event with addsOutput, up to and including the event of this
 // version, or 0 if there is none.
@@ -57,9 +57,9 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastNewCombination returns the newest event with FlagNewCombination, up to and including the event of
-// this version, or 0 if there is none.
-func (g *Version) LastNewCombination() uint64 {
+// LastNewCombinationSeq returns the newest event with FlagNewCombination, up to and including the
+// event of this version, or 0 if there is none.
+func (g *Version) LastNewCombinationSeq() uint64 {
 	if g.flags&FlagNewCombination != 0 {
 		return g.seq
 	}
@@ -68,41 +68,41 @@ func (g *Version) LastNewCombination() uint64 {
 
 // follow turns g into the version of a later event, without changing the counts.
 func (g *Version) follow(seq uint64, flags byte) {
-	g.outputBefore, g.PrevCombinationSeq = g.lastOutput(), g.LastNewCombination()
+	g.outputBefore, g.PrevCombinationSeq = g.lastOutput(), g.LastNewCombinationSeq()
 	g.seq, g.flags, g.OutputSeq = seq, flags|g.flags&hasLevelsOrRows, 0
 }
 
 // lone reports whether the version's run is live, and is the only run of the group.
 func (g *Version) lone() bool {
-	return g.flags&records.RunFlag != 0 && g.All.Runs == 1 && g.Live.Runs == 1 && g.All.first == g.seq
+	return g.flags&records.FlagRun != 0 && g.AllTally.Runs == 1 && g.LiveTally.Runs == 1 && g.AllTally.first == g.seq
 }
 
 // append appends the encoded version to dst. Seqs are encoded as distances from the version's own
 // seq.
 func (g *Version) append(dst []byte) []byte {
 	flags := g.flags
-	if g.All.Runs == 0 {
+	if g.AllTally.Runs == 0 {
 		return append(dst, flags)
 	}
 	flags |= hasRuns
 	if g.lone() {
 		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.OutputSeq)
-		return append(dst, g.Facts...)
+		return append(dst, g.LastRunFacts...)
 	}
 	if g.HasDeadRuns() {
 		flags |= hasDeadRuns
 	}
 	dst = append(dst, flags)
-	if flags&records.RunFlag != 0 {
+	if flags&records.FlagRun != 0 {
 		dst = binary.AppendUvarint(dst, g.seq-g.OutputSeq)
 	}
-	dst = g.appendTally(dst, &g.Live)
+	dst = g.appendTally(dst, &g.LiveTally)
 	if g.HasDeadRuns() {
-		dst = g.appendTally(dst, &g.All)
+		dst = g.appendTally(dst, &g.AllTally)
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.PrevCombinationSeq))
-	return append(dst, g.Facts...)
+	return append(dst, g.LastRunFacts...)
 }
 
 // distance returns seq minus before, or 0 if before is 0.
@@ -123,7 +123,7 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	for _, n := range [...]uint64{t.Runs - t.outputs, t.mostCommon, t.outputs - t.tied, t.Runs - t.flips, t.spread, g.seq - t.first, g.seq - t.LastSeq} {
 		dst = binary.AppendUvarint(dst, n)
 	}
-	if g.flags&records.RunFlag != 0 && t.LastSeq == g.seq {
+	if g.flags&records.FlagRun != 0 && t.LastSeq == g.seq {
 		return dst
 	}
 	return binary.AppendUvarint(dst, g.seq-t.LastOutputSeq)
@@ -139,22 +139,22 @@ func DecodeVersion(seq uint64, value []byte) (Version, error) {
 	if flags&hasRuns == 0 {
 		return g, d.err()
 	}
-	if flags&records.RunFlag != 0 {
+	if flags&records.FlagRun != 0 {
 		g.OutputSeq = seq - d.uvarint()
 	}
 	if flags&isLone != 0 {
-		g.Live.add(seq, g.OutputSeq, 0)
-		g.All = g.Live
-		g.Facts = d.rest
+		g.LiveTally.add(seq, g.OutputSeq, 0)
+		g.AllTally = g.LiveTally
+		g.LastRunFacts = d.rest
 		return g, d.err()
 	}
-	d.tally(&g.Live, &g)
-	if g.All = g.Live; flags&hasDeadRuns != 0 {
-		d.tally(&g.All, &g)
+	d.tally(&g.LiveTally, &g)
+	if g.AllTally = g.LiveTally; flags&hasDeadRuns != 0 {
+		d.tally(&g.AllTally, &g)
 	}
 	g.outputBefore, g.PrevCombinationSeq = d.before(), d.before()
-	g.Facts = d.rest
-	d.bad = d.bad || g.All.Runs < max(1, g.Live.Runs) || !g.Live.isConsistent() || !g.All.isConsistent()
+	g.LastRunFacts = d.rest
+	d.bad = d.bad || g.AllTally.Runs < max(1, g.LiveTally.Runs) || !g.LiveTally.isConsistent() || !g.AllTally.isConsistent()
 	return g, d.err()
 }
 
@@ -212,13 +212,13 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 	t.tied = t.outputs - t.tied
 	t.flips = t.Runs - t.flips
 	t.first, t.LastSeq = g.seq-t.first, g.seq-t.LastSeq
-	if t.LastOutputSeq = g.OutputSeq; g.flags&records.RunFlag == 0 || t.LastSeq != g.seq {
+	if t.LastOutputSeq = g.OutputSeq; g.flags&records.FlagRun == 0 || t.LastSeq != g.seq {
 		t.LastOutputSeq = g.seq - d.uvarint()
 	}
 }
 
 // IsRunVersion reports whether a run wrote a version of a group.
-func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.RunFlag) }
+func IsRunVersion(r rowstore.Version) bool { return HasFlag(r, records.FlagRun) }
 
 // HasFlag reports whether a version of a group has the given flag.
 func HasFlag(r rowstore.Version, flag byte) bool {

@@ -42,7 +42,7 @@ func TestSeedsInPayloads(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, drift.CauseSeed, drift.CompareRuns(&a.IPC, &b.IPC, drift.CitationSetPair{}).Cause)
 
-			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.InputName, Text: string(a.InputIdentity())}})
+			group, found, err := groups.Get(t.Context(), v, groups.RunQuery{Value: records.Value{Name: records.NameInput, Text: string(a.InputIdentity())}})
 			require.NoError(t, err)
 			require.True(t, found)
 			require.Equal(t, uint64(3), group.Runs)
@@ -53,13 +53,15 @@ func TestSeedsInPayloads(t *testing.T) {
 		require.Equal(t, drift.CauseSeed, d.Cause)
 	}
 	q := effects.Query{Variable: "seed", A: "0", B: "2"}
-	totals, err := effects.Count(t.Context(), v, q, nil)
+	totals, err := effects.CountPairs(t.Context(), v, q, nil)
 	require.NoError(t, err)
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: v.Size()}, totals)
-	pairs := pages(t, 3, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) })
+	require.Equal(t, effects.Totals{Pairs: 8, ChangedPairs: 8, TreeSize: v.Size()}, totals)
+	pairs := pages(t, 3, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+		return effects.ListPairs(t.Context(), v, q, p)
+	})
 	require.Len(t, pairs, 8)
 	for _, pair := range pairs {
 		require.Equal(t, uint64(2), pair.B.Seq-pair.A.Seq)
 	}
-	require.Equal(t, uint64(16), countsOf(f)[counters.SeriesOf(counters.DriftTotal, "seed")])
+	require.Equal(t, uint64(16), countsOf(f)[counters.SeriesOf(counters.MetricDrift, "seed")])
 }

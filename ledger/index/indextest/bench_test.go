@@ -48,7 +48,7 @@ func BenchmarkFold(b *testing.B) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		require.NoError(b, s.Close())

@@ -31,8 +31,8 @@ func TestCitationsEqualModel(t *testing.T) {
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		log.append(rapid.SliceOfN(rapid.Custom(drawCitationEvent), 1, 25).Draw(t, "events")...)
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
-		c.BatchEffects = rapid.IntRange(1, 3).Draw(t, "steps")
+		c.MaxBatchEvents = rapid.IntRange(1, 30).Draw(t, "batch")
+		c.MaxBatchEffects = rapid.IntRange(1, 3).Draw(t, "steps")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -46,8 +46,8 @@ func TestCitationsEqualModel(t *testing.T) {
 			require.NoError(t, v.Close())
 		}
 		events, counted := log.citedEvents(log.head.Size), countsOf(f)
-		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.CitationConflictsTotal)])
-		require.Equal(t, naiveStale(events).count, counted[counters.SeriesOf(counters.StaleChunksTotal)])
+		require.Equal(t, uint64(len(naiveConflicts(events))), counted[counters.SeriesOf(counters.MetricCitationConflicts)])
+		require.Equal(t, naiveStale(events).count, counted[counters.SeriesOf(counters.MetricStaleChunks)])
 	})
 }
 
@@ -71,7 +71,7 @@ func requireSetsOfRuns(t *rapid.T, v *index.View, events []citationEvent) {
 		return
 	}
 	differ := !maps.Equal(naivePairs(a), naivePairs(b))
-	require.Equal(t, drift.CitationSetPair{SeqA: a.Seq, SeqB: b.Seq, Differ: differ}, sets)
+	require.Equal(t, drift.CitationSetPair{SeqA: a.Seq, SeqB: b.Seq, CitationsDiffer: differ}, sets)
 	change := citations.Compare(a, b)
 	require.Equal(t, differ, change.HasDifferences())
 	lost, err := citations.FindLostChunks(v, a)
@@ -86,24 +86,24 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 	requireSetsOfRuns(t, v, events)
 	for _, chunk := range someChunks {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.ChunkHash == chunk }),
-			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
+			pages(t, limit, func(p index.PageRequest) ([]citations.Set, []byte, error) {
 				return citations.SetsCitingChunk(background, v, chunk, p)
 			}))
 	}
 	for _, subject := range someSubjects {
 		require.Equal(t, naiveDrifts(events, subject),
-			pages(t, limit, func(p index.Page) ([]citations.Drift, []byte, error) {
+			pages(t, limit, func(p index.PageRequest) ([]citations.Drift, []byte, error) {
 				return citations.ListDrift(background, v, subject, p)
 			}))
 	}
 	conflicts := naiveConflicts(events)
 	slices.SortStableFunc(conflicts, func(a, b citations.Conflict) int { return int(b.Seq) - int(a.Seq) })
-	require.Equal(t, conflicts, pages(t, limit, func(p index.Page) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) }))
+	require.Equal(t, conflicts, pages(t, limit, func(p index.PageRequest) ([]citations.Conflict, []byte, error) { return citations.ListConflicts(v, p) }))
 	listed := naiveSources(events)
 	stale := naiveStale(events)
 	for _, source := range someSources {
 		require.Equal(t, naiveSets(events, func(c citations.Citation) bool { return c.SourceID == source }),
-			pages(t, limit, func(p index.Page) ([]citations.Set, []byte, error) {
+			pages(t, limit, func(p index.PageRequest) ([]citations.Set, []byte, error) {
 				return citations.SetsCitingSource(background, v, source, p)
 			}))
 		i := slices.IndexFunc(listed, func(s citations.SourceDetail) bool { return s.ID == source })
@@ -114,11 +114,11 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 			require.NoError(t, err)
 			require.Equal(t, listed[i], detail)
 		}
-		requireStale(t, stale.stale[source], pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+		requireStale(t, stale.stale[source], pages(t, limit, func(p index.PageRequest) ([]citations.StaleCitation, []byte, error) {
 			return citations.ListStaleCitationsOfSource(background, v, source, p)
 		}))
 	}
-	all := pages(t, limit, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+	all := pages(t, limit, func(p index.PageRequest) ([]citations.StaleCitation, []byte, error) {
 		return citations.ListStaleCitations(background, v, p)
 	})
 	bySource := make(map[string][]citations.StaleCitation)
@@ -136,7 +136,7 @@ func requireCitations(t *rapid.T, v *index.View, events []citationEvent, limit i
 		listed[i].ChunkHashes = nil
 	}
 	slices.Reverse(listed)
-	require.Equal(t, listed, pages(t, limit, func(p index.Page) ([]citations.SourceDetail, []byte, error) {
+	require.Equal(t, listed, pages(t, limit, func(p index.PageRequest) ([]citations.SourceDetail, []byte, error) {
 		return citations.ListSources(background, v, p)
 	}))
 	requireDerived(t, v, events)
@@ -182,7 +182,7 @@ func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 		require.Equal(t, naiveUnregistered(events, seq), unregistered)
 		flag := rowstore.IdentityOf([]byte("flag"), []byte("unregistered_source"))
 		flagged := false
-		for r, err := range v.VersionsNewestFirst(records.Postings, flag[:], v.Size()) {
+		for r, err := range v.VersionsNewestFirst(records.PostingsDimension, flag[:], v.Size()) {
 			require.NoError(t, err)
 			flagged = flagged || r.Seq == seq
 		}
@@ -211,7 +211,7 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	)
 	v := viewOf(t, f, 8)
 	stale := func(v *index.View) []citations.StaleCitation {
-		return pages(t, 2, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+		return pages(t, 2, func(p index.PageRequest) ([]citations.StaleCitation, []byte, error) {
 			return citations.ListStaleCitationsOfSource(t.Context(), v, "s", p)
 		})
 	}
@@ -225,9 +225,9 @@ func TestRecitedChunksAreStale(t *testing.T) {
 	require.Equal(t, []citations.StaleCitation{row(2, "y", one, 4), row(1, "x", one, 4)}, stale(viewOf(t, f, 6)))
 	require.Empty(t, stale(viewOf(t, f, 4)))
 	require.Empty(t, stale(viewOf(t, f, 0)))
-	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.StaleChunksTotal)])
+	require.Equal(t, uint64(3), countsOf(f)[counters.SeriesOf(counters.MetricStaleChunks)])
 	for _, position := range []string{"", "0123456789", "01234567890123456789"} {
-		_, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.Page{Limit: 1, After: []byte(position)})
+		_, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.PageRequest{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 }
@@ -248,7 +248,7 @@ func TestUnlistedChunksAreStale(t *testing.T) {
 	)
 	run := "r"
 	require.Equal(t, []citations.StaleCitation{{Seq: 4, RunID: &run, Subject: "y", SourceID: "s", ChunkHash: one, SupersededBy: 4, SupersessionKind: "not_listed"}, {Seq: 1, RunID: &run, Subject: "x", SourceID: "s", ChunkHash: one, SupersededBy: 3, SupersessionKind: "registered"}},
-		pages(t, 1, func(p index.Page) ([]citations.StaleCitation, []byte, error) {
+		pages(t, 1, func(p index.PageRequest) ([]citations.StaleCitation, []byte, error) {
 			return citations.ListStaleCitationsOfSource(t.Context(), viewOf(t, f, 8), "s", p)
 		}))
 	unregistered := func(seq uint64) []string {
@@ -273,12 +273,12 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 	}
 	log.append(citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`), citationSet("y", citation("s", chunkOf("0"), noSection)))
 	c := testConfig(vfs.NewMem())
-	c.BatchEffects = 7
+	c.MaxBatchEffects = 7
 	s := openTest(t, c)
 	stale := func(f *index.Follower) int {
 		v, err := f.LatestView()
 		require.NoError(t, err)
-		rows, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.Page{Limit: 2 * chunks})
+		rows, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", index.PageRequest{Limit: 2 * chunks})
 		require.NoError(t, err)
 		require.NoError(t, v.Close())
 		return len(rows)
@@ -290,7 +290,7 @@ func TestAnEventIsStoredInParts(t *testing.T) {
 		require.NoError(t, err)
 		if f.Size() == log.head.Size {
 			require.Equal(t, chunks+1, stale(f))
-			require.Equal(t, chunks/c.BatchEffects, part-1)
+			require.Equal(t, chunks/c.MaxBatchEffects, part-1)
 			f.Close()
 			break
 		}
@@ -312,12 +312,12 @@ func TestRegistrationsCostWhatIsNew(t *testing.T) {
 	}
 	list := fmt.Sprintf(`,"chunk_hashes":[%q,%q]`, chunkOf("1"), chunkOf("2"))
 	f, log := foldBodies(t, append(bodies, registration("s", list))...)
-	before := f.Fold().KeysRead
+	before := f.CurrentFold().KeysRead
 	for range 100 {
 		log.append(registration("s", list))
 	}
 	log.catchUp(f)
-	require.LessOrEqual(t, f.Fold().KeysRead-before, 100*3)
+	require.LessOrEqual(t, f.CurrentFold().KeysRead-before, 100*3)
 }
 
 // Listing citations reads at most 20 keys per row, even if many sets cite the same chunk of one
@@ -330,31 +330,31 @@ func TestCitationsAreReadWithFewKeys(t *testing.T) {
 	f, log := foldBodies(t, bodies...)
 	v := viewOf(t, f, log.head.Size)
 	const limit = 10
-	touched := func(name string, query func(index.Page) (int, error)) {
+	touched := func(name string, query func(index.PageRequest) (int, error)) {
 		before := v.KeysRead()
-		rows, err := query(index.Page{Limit: limit})
+		rows, err := query(index.PageRequest{Limit: limit})
 		require.NoError(t, err)
 		require.Equal(t, limit, rows, name)
 		require.LessOrEqual(t, v.KeysRead()-before, 20*rows, name)
 	}
-	touched("stale", func(p index.Page) (int, error) {
+	touched("stale", func(p index.PageRequest) (int, error) {
 		r, _, err := citations.ListStaleCitationsOfSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
-	touched("chunk", func(p index.Page) (int, error) {
+	touched("chunk", func(p index.PageRequest) (int, error) {
 		r, _, err := citations.SetsCitingChunk(t.Context(), v, chunkOf("all"), p)
 		return len(r), err
 	})
-	touched("source", func(p index.Page) (int, error) {
+	touched("source", func(p index.PageRequest) (int, error) {
 		r, _, err := citations.SetsCitingSource(t.Context(), v, "s", p)
 		return len(r), err
 	})
-	touched("drift", func(p index.Page) (int, error) {
+	touched("drift", func(p index.PageRequest) (int, error) {
 		r, _, err := citations.ListDrift(t.Context(), v, "x", p)
 		return len(r), err
 	})
 	before := v.KeysRead()
-	conflicts, _, err := citations.ListConflicts(v, index.Page{Limit: limit})
+	conflicts, _, err := citations.ListConflicts(v, index.PageRequest{Limit: limit})
 	require.NoError(t, err)
 	require.Len(t, conflicts, 1)
 	require.Equal(t, uint64(300), conflicts[0].SourceCount)
@@ -366,9 +366,9 @@ func TestCitationPositionsAreChecked(t *testing.T) {
 	f, _ := foldBodies(t, citationSet("x"), registration("s", ""), citationSet("x"))
 	v := viewOf(t, f, 3)
 	for _, position := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 3), rowstore.AppendSeq(nil, 9)} {
-		_, _, err := citations.ListDrift(t.Context(), v, "x", index.Page{Limit: 1, After: position})
+		_, _, err := citations.ListDrift(t.Context(), v, "x", index.PageRequest{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
-		_, _, err = citations.ListConflicts(v, index.Page{Limit: 1, After: position})
+		_, _, err = citations.ListConflicts(v, index.PageRequest{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 	_, err := citations.Get(t.Context(), v, 2)

@@ -107,7 +107,7 @@ func benchmarkFold(b *testing.B, log *journal, events int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		begin := cpuTime(b)
-		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		log.catchUp(follow(b, s, log))
 		cost.cpu -= begin
@@ -126,7 +126,7 @@ func BenchmarkFollowDistinct(b *testing.B) {
 	for b.Loop() {
 		log := newJournal(b, "default")
 		log.forgetful = true
-		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(b, err)
 		f := follow(b, s, log)
 		begin := cpuTime(b)

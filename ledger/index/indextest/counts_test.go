@@ -50,7 +50,7 @@ func TestFieldLabels(t *testing.T) {
 		for _, c := range r.Checks {
 			bounded := counters.FieldLabel([]byte(c.Field))
 			require.NotEqual(t, counters.OtherLabel, bounded, c.Field)
-			require.Equal(t, c.MetricField(), bounded)
+			require.Equal(t, c.MetricLabel(), bounded)
 			seen[bounded] = true
 		}
 		r.Release()
@@ -99,7 +99,7 @@ func TestRealInputTampered(t *testing.T) {
 	for lines.Scan() {
 		line, err := record.ParseBatchLine(lines.Bytes())
 		require.NoError(t, err)
-		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
+		bodies = append(bodies, string(line.Record.AppendBodyPrefix(nil, poster)))
 		line.Record.Release()
 	}
 	require.NoError(t, lines.Err())

@@ -30,7 +30,7 @@ func TestPowerCutInTheMiddleOfAFold(t *testing.T) {
 		cuts = append(cuts, cut)
 	})
 	c := testConfig(files.FS())
-	c.BatchEvents = 2
+	c.MaxBatchEvents = 2
 	s := openTest(t, c)
 	growing := newJournal(t, "default") // grows in parts, so that the fold writes many times
 	f := follow(t, s, growing)

@@ -75,7 +75,7 @@ func TestRandomLedgersHaveEverything(t *testing.T) {
 			d, err := strconv.ParseUint(key[:2], 16, 8)
 			require.NoError(t, err)
 			dimensions[rowstore.Dimension(d)] = true
-			if rowstore.Dimension(d) == records.Postings {
+			if rowstore.Dimension(d) == records.PostingsDimension {
 				postings[key[2:2+2*len(rowstore.Identity{})]] = true
 			}
 		}

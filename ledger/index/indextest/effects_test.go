@@ -37,14 +37,14 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	)...)
 	q := effects.Query{Variable: "model", A: "m", B: "n"}
 	counted := func(size uint64, known *effects.Totals) effects.Totals {
-		totals, err := effects.Count(t.Context(), viewOf(t, f, size), q, known)
+		totals, err := effects.CountPairs(t.Context(), viewOf(t, f, size), q, known)
 		require.NoError(t, err, "as of %d", size)
 		return totals
 	}
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, TreeSize: 19}, counted(19, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 23}, counted(23, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 25}, counted(25, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 26}, counted(26, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, ChangedPairs: 9, TreeSize: 19}, counted(19, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, ChangedPairs: 8, TreeSize: 23}, counted(23, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, ChangedPairs: 8, UnchangedPairs: 1, TreeSize: 25}, counted(25, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, ChangedPairs: 8, TreeSize: 26}, counted(26, nil))
 	for size := uint64(19); size <= log.head.Size; size++ {
 		for from := uint64(19); from <= log.head.Size; from++ {
 			known := counted(from, nil)
@@ -53,7 +53,7 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 	}
 }
 
-// For a label, CountFrom returns the same totals as Count. The events between the two sizes include
+// For a label, CountPairsFrom returns the same totals as Count. The events between the two sizes include
 // state changes of runs with and without the label.
 func TestEffectTotalsOfLabels(t *testing.T) {
 	labelled := func(label, output string, tokens int) string {
@@ -79,19 +79,19 @@ func TestEffectTotalsOfLabels(t *testing.T) {
 	counted := func(size uint64, known *effects.Totals) effects.Totals {
 		view := viewOf(t, f, size)
 		if known != nil {
-			totals, err := effects.CountFrom(t.Context(), view, q, *known)
+			totals, err := effects.CountPairsFrom(t.Context(), view, q, *known)
 			require.NoError(t, err)
 			return totals
 		}
-		totals, err := effects.Count(t.Context(), view, q, nil)
+		totals, err := effects.CountPairs(t.Context(), view, q, nil)
 		require.NoError(t, err)
 		return totals
 	}
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 9, TreeSize: 19}, counted(19, nil))
-	require.Equal(t, effects.Totals{Pairs: 8, Changed: 8, TreeSize: 22}, counted(22, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 23}, counted(23, nil))
-	require.Equal(t, effects.Totals{Pairs: 10, Changed: 10, TreeSize: 25}, counted(25, nil))
-	require.Equal(t, effects.Totals{Pairs: 9, Changed: 8, Unchanged: 1, TreeSize: 26}, counted(26, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, ChangedPairs: 9, TreeSize: 19}, counted(19, nil))
+	require.Equal(t, effects.Totals{Pairs: 8, ChangedPairs: 8, TreeSize: 22}, counted(22, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, ChangedPairs: 8, UnchangedPairs: 1, TreeSize: 23}, counted(23, nil))
+	require.Equal(t, effects.Totals{Pairs: 10, ChangedPairs: 10, TreeSize: 25}, counted(25, nil))
+	require.Equal(t, effects.Totals{Pairs: 9, ChangedPairs: 8, UnchangedPairs: 1, TreeSize: 26}, counted(26, nil))
 	for size := uint64(1); size <= log.head.Size; size++ {
 		for from := uint64(1); from <= log.head.Size; from++ {
 			known := counted(from, nil)
@@ -138,19 +138,21 @@ func TestEffectsOfPayloadMembers(t *testing.T) {
 		}
 		view := viewOf(t, f, log.head.Size)
 		got := make(map[[2]uint64]bool)
-		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), view, q, p) }) {
+		for _, pair := range pages(t, 1, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+			return effects.ListPairs(t.Context(), view, q, p)
+		}) {
 			got[[2]uint64{pair.A.Seq, pair.B.Seq}] = pair.OutputChanged
 		}
 		require.Equal(t, want, got)
-		totals, err := effects.Count(t.Context(), view, q, nil)
+		totals, err := effects.CountPairs(t.Context(), view, q, nil)
 		require.NoError(t, err)
-		require.Equal(t, effects.Totals{Pairs: 4, Changed: 2, Unchanged: 2, TreeSize: view.Size()}, totals)
+		require.Equal(t, effects.Totals{Pairs: 4, ChangedPairs: 2, UnchangedPairs: 2, TreeSize: view.Size()}, totals)
 	}
 	view := viewOf(t, f, log.head.Size)
 	for _, none := range []effects.Query{
 		{Variable: "/a", A: digest("1"), B: digest("3")}, {Variable: "/z", A: digest("1"), B: digest("2")}, {Variable: "/seed", A: digest("1"), B: digest("2")},
 	} {
-		totals, err := effects.Count(t.Context(), view, none, nil)
+		totals, err := effects.CountPairs(t.Context(), view, none, nil)
 		require.NoError(t, err)
 		require.Equal(t, effects.Totals{TreeSize: view.Size()}, totals)
 	}
@@ -174,9 +176,9 @@ func TestEffectsOfMembersReadFewKeys(t *testing.T) {
 		return string(new(members.Secret).AppendDigest(nil, []byte("/a"), []byte(value)))
 	}
 	rows := 0
-	for page := (index.Page{Limit: 10}); ; {
+	for page := (index.PageRequest{Limit: 10}); ; {
 		before := view.KeysRead()
-		pairs, next, err := effects.List(t.Context(), view, effects.Query{Variable: "/a", A: digest("0"), B: digest("1")}, page)
+		pairs, next, err := effects.ListPairs(t.Context(), view, effects.Query{Variable: "/a", A: digest("0"), B: digest("1")}, page)
 		require.NoError(t, err)
 		require.LessOrEqual(t, view.KeysRead()-before, 20*page.Limit)
 		rows += len(pairs)

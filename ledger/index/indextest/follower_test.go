@@ -224,7 +224,7 @@ func TestBatchesAreBounded(t *testing.T) {
 		{100, 1, []uint64{1, 2, 3, 4, 5, 6, 7}},
 	} {
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents, c.BatchBytes, c.RowCacheBytes = bounds.events, bounds.bytes, 1<<20
+		c.MaxBatchEvents, c.MaxBatchBytes, c.RowCacheBytes = bounds.events, bounds.bytes, 1<<20
 		s := openTest(t, c)
 		w := &watched{Reader: log.store}
 		f, err := s.AddStoppedFollower(t.Context(), log.name, w)
@@ -270,7 +270,7 @@ func TestWaitEnds(t *testing.T) {
 func TestWaitersAndWakers(t *testing.T) {
 	const events, waiters = 400, 8
 	c := testConfig(vfs.NewMem())
-	c.BatchEvents = 3
+	c.MaxBatchEvents = 3
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)
@@ -285,7 +285,7 @@ func TestWaitersAndWakers(t *testing.T) {
 				if found, err := f.FindByHash(context.Background(), hashes[seq], 0); err != nil || found != uint64(seq) {
 					t.Errorf("event %d found at %d: %v", seq, found, err)
 				}
-				if counted, size := f.Counts(); counted[counters.SeriesOf(counters.RecordsTotal, string(record.KindIPCRecord))] != size {
+				if counted, size := f.Counts(); counted[counters.SeriesOf(counters.MetricRecords, string(record.KindIPCRecord))] != size {
 					t.Errorf("the counters are %v at size %d", counted, size)
 				}
 			}
@@ -340,7 +340,7 @@ func TestCloseInTheMiddleOfAFold(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 2000)...)
 	c := testConfig(vfs.NewMem())
-	c.BatchEvents = 10
+	c.MaxBatchEvents = 10
 	s := openTest(t, c)
 	for size := uint64(1); size < log.head.Size; size += 300 {
 		f := follow(t, s, log)
@@ -364,7 +364,7 @@ func TestLedgersAreSeparate(t *testing.T) {
 	database := memory.New()
 	var logs []*journal
 	for i, name := range []string{"a", "aa", "ab", "b"} {
-		store, err := database.Create(t.Context(), storage.LedgerInfo{Name: name})
+		store, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: name})
 		require.NoError(t, err)
 		log := &journal{t: t, name: name, database: database, store: store}
 		log.append(plains(t, 10*i, 10*i+5+i)...)

@@ -58,7 +58,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add(rawBody("source_registered", `{}`, `{"source_id":"s","chunk_hashes":["sha256:`+zeros+`"]}`))
 	f.Add(rawBody("source_revoked", `{}`, `{"source_id":"s"}`))
 	f.Add(rawBody("ipc_record", `{}`, `{"producer":{"id":"p","seq":18446744073709551615},"labels":{"":""},"timestamp":"0000-01-01T00:00:00Z"}`))
-	s, err := index.OpenWith(testConfig(vfs.NewMem()))
+	s, err := index.OpenResolved(testConfig(vfs.NewMem()))
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, s.Close()) })
 	log, known := newJournal(f, "default"), knownLabels()
@@ -66,13 +66,13 @@ func FuzzEvent(f *testing.F) {
 		folded, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 		require.NoError(t, err)
 		defer folded.Close()
-		folded.Fold().BatchEffects = 1
-		err = folded.Fold().FoldEntry(t.Context(), append(make([]byte, 32), body...))
+		folded.CurrentFold().MaxBatchEffects = 1
+		err = folded.CurrentFold().FoldEntry(t.Context(), append(make([]byte, 32), body...))
 		if errors.Is(err, index.ErrNotEvent) {
 			return
 		}
 		require.NoError(t, err)
-		for series := range folded.Fold().Counters.Counts() {
+		for series := range folded.CurrentFold().Counters.Counts() {
 			for _, l := range series.Labels {
 				require.True(t, known[l] || naiveField(l) == l || naiveField("stage:"+l) == "stage:"+l, l)
 			}

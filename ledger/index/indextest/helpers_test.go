@@ -28,27 +28,27 @@ type tester interface {
 	Helper()
 }
 
-func testConfig(files vfs.FS) index.Settings {
-	return index.Settings{
+func testConfig(files vfs.FS) index.ResolvedConfig {
+	return index.ResolvedConfig{
 		Families: query.Families(),
 		RowStore: rowstore.Config{
 			FS: files, Dir: "index", Layout: index.Layout, CacheBytes: 8 << 20, MemTableBytes: 1 << 20,
 			Logger: slog.New(slog.DiscardHandler), Exit: os.Exit,
 		},
-		BatchEvents:       8192,
-		BatchEffects:      100,
-		BatchBytes:        1 << 20,
+		MaxBatchEvents:    8192,
+		MaxBatchEffects:   100,
+		MaxBatchBytes:     1 << 20,
 		RowCacheBytes:     8 << 10,
 		FilterBytes:       1 << 20,
 		EventCacheBytes:   index.MinEventCacheBytes,
 		MaxDeferredGroups: 20,
-		PartBytes:         1 << 10,
+		SnapshotPartBytes: 1 << 10,
 	}
 }
 
-func openTest(t tester, c index.Settings) *index.Store {
+func openTest(t tester, c index.ResolvedConfig) *index.Store {
 	t.Helper()
-	s, err := index.OpenWith(c)
+	s, err := index.OpenResolved(c)
 	require.NoError(t, err)
 	return s
 }
@@ -88,7 +88,7 @@ type journal struct {
 func newJournal(t tester, name string) *journal {
 	t.Helper()
 	database := memory.New()
-	store, err := database.Create(context.Background(), storage.LedgerInfo{Name: name})
+	store, err := database.CreateLedger(context.Background(), storage.LedgerInfo{Name: name})
 	require.NoError(t, err)
 	return &journal{t: t, name: name, database: database, store: store}
 }
@@ -196,27 +196,27 @@ func requireEvents(t tester, s *index.Store, events uint64) {
 
 var poster = record.EventContext{Actor: "tester", Ledger: "default"}
 
-// ledgerLimits holds the record limits of a ledger that has a secret for payload members. The
+// ledgerLimits holds the record limits of a ledger that has a payload-member secret. The
 // secret is fixed so that the rows are the same in every run.
-var ledgerLimits = record.DefaultLimits().WithMemberSecret(new(members.Secret))
+var ledgerLimits = record.DefaultLimits().WithPayloadMemberSecret(new(members.Secret))
 
 // posted returns the event body for a record with the given kind and text.
 func posted(t tester, kind record.Kind, text string) string {
 	t.Helper()
-	r, err := ledgerLimits.Parse(kind, []byte(text))
+	r, err := ledgerLimits.ParseRecord(kind, []byte(text))
 	require.NoError(t, err, text)
 	defer r.Release()
-	return string(r.AppendBody(nil, poster))
+	return string(r.AppendBodyPrefix(nil, poster))
 }
 
 // refused returns the body of the event that records the refusal of a record.
-func refused(t tester, kind record.Kind, text string, why record.Refusal) string {
+func refused(t tester, kind record.Kind, text string, why record.RefusalReason) string {
 	t.Helper()
-	r, err := ledgerLimits.Parse(kind, []byte(text))
+	r, err := ledgerLimits.ParseRecord(kind, []byte(text))
 	require.NoError(t, err, text)
 	defer r.Release()
 	e := poster
-	e.KeyDigest = &storage.Hash{1}
+	e.IdempotencyKeyDigest = &storage.Hash{1}
 	return string(r.AppendRefusal(nil, e, why, 0))
 }
 

@@ -65,7 +65,7 @@ func realBodies(t *testing.T, name string) []string {
 	for lines.Scan() {
 		line, err := record.ParseBatchLine(lines.Bytes())
 		require.NoError(t, err)
-		bodies = append(bodies, string(line.Record.AppendBody(nil, poster)))
+		bodies = append(bodies, string(line.Record.AppendBodyPrefix(nil, poster)))
 		line.Record.Release()
 	}
 	require.NoError(t, lines.Err())

@@ -23,7 +23,7 @@ func TestFollowsALiveLedger(t *testing.T) {
 	const writers, each = 6, 40
 	signer, err := proofs.GenerateKey().Signer("example.org/log")
 	require.NoError(t, err)
-	store, err := memory.New().Create(t.Context(), storage.LedgerInfo{Name: "default", Origin: "example.org/log"})
+	store, err := memory.New().CreateLedger(t.Context(), storage.LedgerInfo{Name: "default", Origin: "example.org/log"})
 	require.NoError(t, err)
 	l, err := ledger.Open(t.Context(), store, ledger.Config{Signer: signer})
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestFollowsALiveLedger(t *testing.T) {
 	}
 	group.Wait()
 	require.Equal(t, l.Head().Size, f.Size())
-	require.Equal(t, uint64(writers*each), countsOf(f)[counters.SeriesOf(counters.RecordsTotal, string(record.KindIPCRecord))])
+	require.Equal(t, uint64(writers*each), countsOf(f)[counters.SeriesOf(counters.MetricRecords, string(record.KindIPCRecord))])
 	require.NoError(t, l.Close())
 	require.NoError(t, s.Close())
 }

@@ -43,7 +43,7 @@ func TestLogDamageIsNotIndexDamage(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, f.WaitForSize(t.Context(), 50), engine.ErrCorruption)
 	require.ErrorContains(t, f.Err(), "reading the log")
-	require.Zero(t, s.Rebuilds())
+	require.Zero(t, s.RebuildCount())
 	require.NoError(t, s.RowStore().CheckAvailable())
 	require.Equal(t, uint64(30), f.Size())
 	log.check(f)

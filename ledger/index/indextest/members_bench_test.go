@@ -25,11 +25,11 @@ func BenchmarkFoldMembers(b *testing.B) {
 			for n := 0; n < events; n += 1000 {
 				var bodies []string
 				for i := n; i < n+1000; i++ {
-					r, err := limits.Parse(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run-%d","payload":{"instruction":"why %d?","dataset":"d","world":"w%d",
+					r, err := limits.ParseRecord(record.KindIPCRecord, fmt.Appendf(nil, `{"run_id":"run-%d","payload":{"instruction":"why %d?","dataset":"d","world":"w%d",
 						"axes":{"tone":%d,"style":%d},"seed":%d},"system_prompt":"Be kind %d.","output":"because %d","model":"m%d","temperature":0.%d,"max_tokens":2048}`,
 						i, i, i%64, i*7%101, i*11%97, i, i%12, i, i%5, i%7))
 					require.NoError(b, err)
-					bodies = append(bodies, string(r.AppendBody(nil, poster)))
+					bodies = append(bodies, string(r.AppendBodyPrefix(nil, poster)))
 					r.Release()
 				}
 				log.append(bodies...)

@@ -79,7 +79,7 @@ func naiveField(name string) string {
 func named(c counters.Counts) map[string]uint64 {
 	counted := make(map[string]uint64)
 	for s, n := range c {
-		if n > 0 && (s.Metric <= counters.RefusalsTotal || s.Metric == counters.InconsistentVerdictsTotal) {
+		if n > 0 && (s.Metric <= counters.MetricRefusals || s.Metric == counters.MetricInconsistentVerdicts) {
 			counted[strings.TrimSpace(counters.Metrics[s.Metric].Name+" "+strings.Join(s.Labels[:], " "))] = n
 		}
 	}
@@ -172,8 +172,8 @@ func TestFoldEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files := vfs.NewCrashableMem()
 		c := testConfig(files)
-		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
-		c.BatchBytes = rapid.IntRange(1, 4000).Draw(t, "bytes")
+		c.MaxBatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.MaxBatchBytes = rapid.IntRange(1, 4000).Draw(t, "bytes")
 		log := newJournal(t, "default")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()

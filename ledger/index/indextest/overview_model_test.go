@@ -21,7 +21,7 @@ import (
 func TestValuesEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
-			of := rapid.SampledFrom([]string{"temperature", "max_tokens", groups.LabelNamesList}).Draw(t, "of")
+			of := rapid.SampledFrom([]string{"temperature", "max_tokens", groups.LabelListName}).Draw(t, "of")
 			var want []groups.Value
 			seen := make(map[string]bool)
 			for _, r := range u.naive.records {
@@ -29,7 +29,7 @@ func TestValuesEqualModel(t *testing.T) {
 					continue
 				}
 				values := slices.Sorted(maps.Keys(r.labels))
-				if of != groups.LabelNamesList {
+				if of != groups.LabelListName {
 					values = nil
 					if value, given := r.values[of]; given {
 						values = []string{value}
@@ -44,7 +44,7 @@ func TestValuesEqualModel(t *testing.T) {
 				}
 				want = append(added, want...)
 			}
-			got := pages(t, u.limit, func(p index.Page) ([]groups.Value, []byte, error) { return groups.ListValues(u.view, of, p) })
+			got := pages(t, u.limit, func(p index.PageRequest) ([]groups.Value, []byte, error) { return groups.ListValues(u.view, of, p) })
 			require.Equal(t, want, got)
 		})
 	})
@@ -52,7 +52,7 @@ func TestValuesEqualModel(t *testing.T) {
 
 // naiveRate counts the events whose seq is at least from and less than below.
 func (u *runsUnderTest) naiveRate(from, below uint64) rates.Period {
-	rate := rates.Period{FirstSeq: from, EndSeq: below, Drift: make(map[drift.Cause]uint64)}
+	rate := rates.Period{FirstSeq: from, EndSeq: below, DriftCounts: make(map[drift.Cause]uint64)}
 	for seq := from; seq < below; seq++ {
 		var body struct {
 			Kind   record.Kind
@@ -71,10 +71,10 @@ func (u *runsUnderTest) naiveRate(from, below uint64) rates.Period {
 			continue
 		}
 		if !r.isRun() {
-			rate.NoOutput++
+			rate.RecordsWithoutOutput++
 		} else if before := u.naive.before(r, r.seq); before != nil {
 			cause, _ := u.naive.cause(before, &r, r.seq)
-			rate.Drift[drift.Cause(cause)]++
+			rate.DriftCounts[drift.Cause(cause)]++
 		}
 	}
 	return rate

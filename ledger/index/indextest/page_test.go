@@ -24,16 +24,16 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 			`{"subject":"x","citations":[{"chunk_hash":%q,"source_id":"s","section":%q,"weight":1}]}`, chunkOf(fmt.Sprint(n)), padding)))
 	}
 	f, log := foldBodies(t, bodies...)
-	lists := map[string]func(v *index.View, p index.Page) (int, []byte, error){
-		"records": func(v *index.View, p index.Page) (int, []byte, error) {
+	lists := map[string]func(v *index.View, p index.PageRequest) (int, []byte, error){
+		"records": func(v *index.View, p index.PageRequest) (int, []byte, error) {
 			rows, next, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: "source_id", Text: "s"}}}, p)
 			return len(rows), next, err
 		},
-		"by source": func(v *index.View, p index.Page) (int, []byte, error) {
+		"by source": func(v *index.View, p index.PageRequest) (int, []byte, error) {
 			rows, next, err := citations.SetsCitingSource(t.Context(), v, "s", p)
 			return len(rows), next, err
 		},
-		"drift": func(v *index.View, p index.Page) (int, []byte, error) {
+		"drift": func(v *index.View, p index.PageRequest) (int, []byte, error) {
 			rows, next, err := citations.ListDrift(t.Context(), v, "x", p)
 			return len(rows), next, err
 		},
@@ -41,11 +41,11 @@ func TestAPageIsBoundedInBytes(t *testing.T) {
 	for name, list := range lists {
 		v := viewOf(t, f, log.head.Size)
 		all := 0
-		for p := (index.Page{Limit: 1000}); ; {
-			before := v.EventBytes()
+		for p := (index.PageRequest{Limit: 1000}); ; {
+			before := v.EventBytesRead()
 			rows, next, err := list(v, p)
 			require.NoError(t, err)
-			require.LessOrEqual(t, v.EventBytes()-before, rowstore.MaxPageBytes+3*len(padding), name)
+			require.LessOrEqual(t, v.EventBytesRead()-before, rowstore.MaxPageBytes+3*len(padding), name)
 			if all += rows; next == nil {
 				break
 			}

@@ -40,7 +40,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 	case 0:
 		return plain(t, 1)
 	case 1, 2, 3:
-		path := record.CurrentPath{Project: project, PathID: drawPathID.Draw(t, "path_id"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "record")}
+		path := record.LatestPathRecord{Project: project, PathID: drawPathID.Draw(t, "path_id"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "record")}
 		path.ContentFingerprint = strings.Trim(strings.TrimPrefix(drawDigits.Draw(t, "validated content"), "null"), `"`)
 		if build := drawBuild.Draw(t, "validated build"); build != "null" {
 			name := strings.Trim(build, `"`)
@@ -72,7 +72,7 @@ func drawPathEvent(t *rapid.T, size uint64) string {
 func TestPathsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
@@ -99,37 +99,39 @@ func TestPathsEqualModel(t *testing.T) {
 
 func comparePaths(t *rapid.T, v *index.View, all []*naiveProject, limit int) {
 	ctx := context.Background()
-	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.Page) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) }))
+	require.Equal(t, naiveProjectList(all), pages(t, limit, func(p index.PageRequest) ([]paths.Project, []byte, error) { return paths.ListProjects(v, p) }))
 	for _, p := range all {
 		filter := drawFilter(t, p)
 		require.Equal(t, p.current(filter),
-			pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
+			pages(t, limit, func(page index.PageRequest) ([]paths.ListedPath, []byte, error) {
 				return paths.List(ctx, v, p.name, filter, page)
 			}))
 		require.Equal(t, p.buildList(),
-			pages(t, limit, func(page index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(ctx, v, p.name, page) }))
+			pages(t, limit, func(page index.PageRequest) ([]paths.Build, []byte, error) {
+				return paths.ListBuilds(ctx, v, p.name, page)
+			}))
 		require.Equal(t, p.collisions(),
-			pages(t, limit, func(page index.Page) ([]paths.Collision, []byte, error) {
+			pages(t, limit, func(page index.PageRequest) ([]paths.Collision, []byte, error) {
 				return paths.ListCollisions(ctx, v, p.name, page)
 			}))
 		for _, build := range p.builds {
 			require.Equal(t, p.gone(build),
-				pages(t, limit, func(page index.Page) ([]paths.Row, []byte, error) {
-					return paths.GonePaths(ctx, v, p.name, build.name, page)
+				pages(t, limit, func(page index.PageRequest) ([]paths.ListedPath, []byte, error) {
+					return paths.ListGonePaths(ctx, v, p.name, build.name, page)
 				}))
 		}
 		if len(p.builds) > 0 {
 			a, b := rapid.SampledFrom(p.builds).Draw(t, "a"), rapid.SampledFrom(p.builds).Draw(t, "b")
 			category := rapid.SampledFrom([]paths.Category{"", "", "", paths.CategoryNew, paths.CategoryModified, paths.CategoryUnchanged, paths.CategoryIncomparable, paths.CategoryGone}).Draw(t, "difference")
 			require.Equal(t, p.compare(a, b, category),
-				pages(t, limit, func(page index.Page) ([]paths.Difference, []byte, error) {
+				pages(t, limit, func(page index.PageRequest) ([]paths.Difference, []byte, error) {
 					return paths.Compare(ctx, v, paths.ComparisonQuery{Project: p.name, BuildA: a.name, BuildB: b.name, Category: category}, page)
 				}))
 		}
 		for _, path := range p.paths {
 			history := path.history()
 			require.Equal(t, history,
-				pages(t, limit, func(page index.Page) ([]paths.Version, []byte, error) {
+				pages(t, limit, func(page index.PageRequest) ([]paths.Version, []byte, error) {
 					return paths.History(ctx, v, p.name, path.id, page)
 				}))
 			now, found, err := paths.Get(v, p.name, path.id, nil)
@@ -181,9 +183,9 @@ func comparePathCounts(t *rapid.T, f *index.Follower, all []*naiveProject) {
 	}
 	counted := countsOf(f)
 	for _, category := range paths.Categories {
-		require.Equal(t, want[category], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))], category)
+		require.Equal(t, want[category], counted[counters.SeriesOf(counters.MetricPathChanges, string(category))], category)
 	}
-	require.Equal(t, collisions, counted[counters.SeriesOf(counters.PathIDCollisionsTotal)])
+	require.Equal(t, collisions, counted[counters.SeriesOf(counters.MetricPathIDCollisions)])
 }
 
 func TestRealPathsByBuild(t *testing.T) {
@@ -201,7 +203,7 @@ func TestRealPathsByBuild(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &want))
 	f, log := foldBodies(t, realBodies(t, "story-paths")...)
 	var got []build
-	for _, b := range pages(t, 3, func(p index.Page) ([]paths.Build, []byte, error) {
+	for _, b := range pages(t, 3, func(p index.PageRequest) ([]paths.Build, []byte, error) {
 		return paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "NaNoWriMo2025", p)
 	}) {
 		got = append(got, build{b.Name, b.NewRecords, b.ModifiedRecords, b.UnchangedRecords})

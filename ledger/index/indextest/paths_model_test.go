@@ -138,7 +138,7 @@ func (p *naivePath) history() []paths.Version {
 			continue
 		}
 		v := p.at(e.of, e.EventSeq+1)
-		list = append(list, paths.Version{Row: paths.Row{Path: v.Path, Time: e.Time}, EventSeq: e.EventSeq, Kind: e.Kind, Reason: e.Reason})
+		list = append(list, paths.Version{ListedPath: paths.ListedPath{Path: v.Path, Time: e.Time}, EventSeq: e.EventSeq, Kind: e.Kind, Reason: e.Reason})
 	}
 	return list
 }
@@ -296,7 +296,7 @@ func (p *naiveProject) record(seq uint64, e *naiveEvent) {
 			v.repeated = before
 		}
 	}
-	v.Category, v.LinksChanged = v.compare(v.compared)
+	v.Category, v.OnlyLinksChanged = v.compare(v.compared)
 	v.PathID = path.id
 	path.events, path.records = append(path.events, v), append(path.records, v)
 }
@@ -320,7 +320,7 @@ func (p *naiveProject) validate(seq uint64, e *naiveEvent) {
 		return
 	}
 	path.events = append(path.events, &naiveVersion{of: of, validated: e.Record.Validated,
-		Version: paths.Version{Row: paths.Row{Time: e.Time}, EventSeq: seq, Kind: e.Kind, Reason: e.Record.Reason}})
+		Version: paths.Version{ListedPath: paths.ListedPath{Time: e.Time}, EventSeq: seq, Kind: e.Kind, Reason: e.Record.Reason}})
 }
 
 func orEmpty(text *string) string {
@@ -334,15 +334,15 @@ const atHead = 1 << 62
 
 // current returns the latest row of each path in a project, or in one of its builds, if the row
 // matches the filter.
-func (p *naiveProject) current(f paths.Filter) []paths.Row {
+func (p *naiveProject) current(f paths.Filter) []paths.ListedPath {
 	of := anyBuild
 	if f.Build != nil {
 		b := p.build(*f.Build)
 		of = func(v *naiveVersion) bool { return v.build == b }
 	}
-	var rows []paths.Row
+	var rows []paths.ListedPath
 	for _, path := range p.newestFirst(of) {
-		row := path.at(path.latest(of), atHead).Row
+		row := path.at(path.latest(of), atHead).ListedPath
 		if (f.Category == "" || f.Category == row.Category) && (f.Validated == nil || *f.Validated == row.Validated) {
 			rows = append(rows, row)
 		}
@@ -372,11 +372,11 @@ func (p *naiveProject) in(b *naiveBuild) []*naivePath {
 	return p.newestFirst(func(v *naiveVersion) bool { return v.build == b })
 }
 
-func (p *naiveProject) gone(b *naiveBuild) []paths.Row {
-	var rows []paths.Row
+func (p *naiveProject) gone(b *naiveBuild) []paths.ListedPath {
+	var rows []paths.ListedPath
 	for _, path := range p.in(b.base) {
 		if path.inBuild(b) == nil {
-			rows = append(rows, path.at(path.inBuild(b.base), atHead).Row)
+			rows = append(rows, path.at(path.inBuild(b.base), atHead).ListedPath)
 		}
 	}
 	return rows
@@ -438,7 +438,7 @@ func (p *naiveProject) compare(a, b *naiveBuild, category paths.Category) []path
 		case d.B == nil:
 			d.Category = paths.CategoryGone
 		default:
-			d.Category, d.LinksChanged = path.inBuild(b).compare(path.inBuild(a))
+			d.Category, d.OnlyLinksChanged = path.inBuild(b).compare(path.inBuild(a))
 		}
 		shown, in, notIn := path.inBuild(b), a, b
 		if d.B == nil {

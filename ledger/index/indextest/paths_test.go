@@ -44,17 +44,17 @@ func fingerprintOf(t tester, project, build, more, route, content, raw string) s
 // validation. If content is empty, the content fingerprint is null.
 func validation(t tester, project, pathID, content string, validated bool) string {
 	t.Helper()
-	return validationOf(t, record.CurrentPath{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)
+	return validationOf(t, record.LatestPathRecord{Project: project, PathID: pathID, ContentFingerprint: content, RecordSeq: 1}, validated)
 }
 
-func validationOf(t tester, path record.CurrentPath, validated bool) string {
+func validationOf(t tester, path record.LatestPathRecord, validated bool) string {
 	t.Helper()
 	r, err := record.ParseValidationRequest(fmt.Appendf(nil, `{"validated":%t,"reason":"because"}`, validated))
 	require.NoError(t, err)
-	return string(r.VerbFor(path).AppendBody(nil, poster))
+	return string(r.ActionFor(path).AppendBodyPrefix(nil, poster))
 }
 
-type currentPath = record.CurrentPath
+type currentPath = record.LatestPathRecord
 
 // foldBodies returns a follower that has folded the event that creates the ledger and then the
 // given bodies. It also returns the journal that contains them.
@@ -82,10 +82,10 @@ func viewOf(t *testing.T, f *index.Follower, size uint64) *index.View {
 
 // pages runs query for one page after another and returns the rows of all pages. It fails the test
 // if a page has more than limit rows.
-func pages[R any](t tester, limit int, query func(index.Page) ([]R, []byte, error)) []R {
+func pages[R any](t tester, limit int, query func(index.PageRequest) ([]R, []byte, error)) []R {
 	t.Helper()
 	var all []R
-	p := index.Page{Limit: limit}
+	p := index.PageRequest{Limit: limit}
 	for {
 		rows, next, err := query(p)
 		require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 		validation(t, "p", "a6122a66", "", true),                       // event 11: there is no such path
 	)
 	change := func(category paths.Category, validated, links bool) paths.Status {
-		return paths.Status{PathID: id, Category: category, Validated: validated, LinksChanged: links}
+		return paths.Status{PathID: id, Category: category, Validated: validated, OnlyLinksChanged: links}
 	}
 	for seq, want := range map[uint64]paths.Status{
 		1: change(paths.CategoryNew, false, false), 3: change(paths.CategoryUnchanged, true, true), 4: change(paths.CategoryNew, false, false),
@@ -144,7 +144,7 @@ func TestPathsAreComparedWithTheirBase(t *testing.T) {
 
 	counted := countsOf(f)
 	for i, category := range paths.Categories {
-		require.Equal(t, [...]uint64{2, 3, 1, 0}[i], counted[counters.SeriesOf(counters.PathChangesTotal, string(category))])
+		require.Equal(t, [...]uint64{2, 3, 1, 0}[i], counted[counters.SeriesOf(counters.MetricPathChanges, string(category))])
 	}
 }
 
@@ -203,7 +203,7 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Join(validated, " "), "size %d", size)
 	}
-	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.Page{Limit: 10})
+	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.PageRequest{Limit: 10})
 	require.NoError(t, err)
 	var bases []string
 	for _, b := range builds {
@@ -260,11 +260,11 @@ func TestHashVersionChanges(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got, "event %d", seq)
 	}
-	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.Page{Limit: 10})
+	builds, _, err := paths.ListBuilds(t.Context(), v, "p", index.PageRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []string{"adr-004", "adr-005", "adr-006"}, []string{builds[0].HashVersion, builds[1].HashVersion, builds[4].HashVersion})
 	require.Equal(t, uint64(1), builds[6].IncomparableRecords)
-	differences, _, err := paths.Compare(t.Context(), v, paths.ComparisonQuery{Project: "p", BuildA: "1", BuildB: "6"}, index.Page{Limit: 10})
+	differences, _, err := paths.Compare(t.Context(), v, paths.ComparisonQuery{Project: "p", BuildA: "1", BuildB: "6"}, index.PageRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, paths.CategoryIncomparable, differences[0].Category)
 }
@@ -280,18 +280,18 @@ func TestPathIDsCollide(t *testing.T) {
 		fingerprint(t, "p", `null`, strings.ToUpper(colliding2), `null`, `null`), // event 5: another route
 	)
 	v := viewOf(t, f, log.head.Size)
-	collisions := pages(t, 1, func(p index.Page) ([]paths.Collision, []byte, error) {
+	collisions := pages(t, 1, func(p index.PageRequest) ([]paths.Collision, []byte, error) {
 		return paths.ListCollisions(t.Context(), v, "p", p)
 	})
 	require.Equal(t, []paths.Collision{{
 		Seq: 2, PathID: "d2f2e1184115c4dd", Route: []string{"Start", "Day 42885"},
 		HolderPathID: "d2f2e118", HolderSeq: 1, HolderRoute: []string{"Start", "Day 18555"},
 	}}, collisions)
-	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.PathIDCollisionsTotal)])
+	require.Equal(t, uint64(1), countsOf(f)[counters.SeriesOf(counters.MetricPathIDCollisions)])
 	for id, want := range map[string][]uint64{"d2f2e118": {4, 3, 2, 1}, "d2f2e1184115c4dd": {4, 2}} {
 		var found []uint64
 		posting := rowstore.IdentityOf([]byte("path_id"), []byte(id))
-		for r, err := range v.VersionsNewestFirst(records.Postings, posting[:], v.Size()) {
+		for r, err := range v.VersionsNewestFirst(records.PostingsDimension, posting[:], v.Size()) {
 			require.NoError(t, err)
 			found = append(found, r.Seq)
 		}
@@ -316,16 +316,18 @@ func TestBuildsKeepAndLose(t *testing.T) {
 	for size, want := range map[uint64][]uint64{5: {0, 1}, 7: {0, 1, 1}, 8: {0, 1, 1}, 9: {0, 1, 1}} {
 		v := viewOf(t, f, size)
 		var gone []uint64
-		for _, build := range pages(t, 1, func(p index.Page) ([]paths.Build, []byte, error) { return paths.ListBuilds(t.Context(), v, "p", p) }) {
+		for _, build := range pages(t, 1, func(p index.PageRequest) ([]paths.Build, []byte, error) {
+			return paths.ListBuilds(t.Context(), v, "p", p)
+		}) {
 			gone = append(gone, build.GonePaths)
-			lost := pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
-				return paths.GonePaths(t.Context(), v, "p", build.Name, p)
+			lost := pages(t, 1, func(p index.PageRequest) ([]paths.ListedPath, []byte, error) {
+				return paths.ListGonePaths(t.Context(), v, "p", build.Name, p)
 			})
 			require.Len(t, lost, int(build.GonePaths))
 		}
 		require.Equal(t, want, gone, "size %d", size)
 	}
-	builds, next, err := paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "p", index.Page{Limit: 3})
+	builds, next, err := paths.ListBuilds(t.Context(), viewOf(t, f, log.head.Size), "p", index.PageRequest{Limit: 3})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Equal(t, []uint64{3, 2, 1}, []uint64{builds[0].Paths, builds[1].Paths, builds[2].Paths})
@@ -334,7 +336,7 @@ func TestBuildsKeepAndLose(t *testing.T) {
 
 func TestUnknownPaths(t *testing.T) {
 	f, _ := foldBodies(t, fingerprint(t, "p", `"1"`, `["a"]`, `null`, `null`), fingerprint(t, "q", `"2"`, `["a"]`, `null`, `null`))
-	v, ctx, p := viewOf(t, f, 2), t.Context(), index.Page{Limit: 1}
+	v, ctx, p := viewOf(t, f, 2), t.Context(), index.PageRequest{Limit: 1}
 	other := "2"
 	for name, query := range map[string]func() error{
 		"project": func() error { _, _, err := paths.List(ctx, v, "q", paths.Filter{}, p); return err },
@@ -344,13 +346,13 @@ func TestUnknownPaths(t *testing.T) {
 		},
 		"project's builds":    func() error { _, _, err := paths.ListBuilds(ctx, v, "q", p); return err },
 		"project's conflicts": func() error { _, _, err := paths.ListCollisions(ctx, v, "q", p); return err },
-		"build's":             func() error { _, _, err := paths.GonePaths(ctx, v, "p", "2", p); return err },
+		"build's":             func() error { _, _, err := paths.ListGonePaths(ctx, v, "p", "2", p); return err },
 		"history":             func() error { _, _, err := paths.History(ctx, v, "p", "00000000", p); return err },
 	} {
 		require.ErrorIs(t, query(), paths.ErrNotFound, name)
 	}
 	for _, after := range [][]byte{{}, {1}, rowstore.AppendSeq(nil, 2), rowstore.AppendSeq(nil, 1<<63)} {
-		p := index.Page{Limit: 1, After: after}
+		p := index.PageRequest{Limit: 1, After: after}
 		_, _, err := paths.List(ctx, v, "p", paths.Filter{}, p)
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
 		_, _, err = paths.ListBuilds(ctx, v, "p", p)
@@ -368,16 +370,16 @@ func TestPagesOfPathsAreBounded(t *testing.T) {
 	}
 	f, log := foldBodies(t, bodies...)
 	v := viewOf(t, f, log.head.Size)
-	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.CategoryModified}, index.Page{Limit: 1})
+	rows, next, err := paths.List(t.Context(), v, "p", paths.Filter{Category: paths.CategoryModified}, index.PageRequest{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, rows)
 	require.NotNil(t, next)
 	require.Less(t, v.KeysRead(), 30)
-	require.Empty(t, pages(t, 1, func(p index.Page) ([]paths.Row, []byte, error) {
+	require.Empty(t, pages(t, 1, func(p index.PageRequest) ([]paths.ListedPath, []byte, error) {
 		return paths.List(t.Context(), v, "p", paths.Filter{Category: paths.CategoryModified}, p)
 	}))
 	v = viewOf(t, f, log.head.Size)
-	rows, next, err = paths.List(t.Context(), v, "p", paths.Filter{}, index.Page{Limit: 400})
+	rows, next, err = paths.List(t.Context(), v, "p", paths.Filter{}, index.PageRequest{Limit: 400})
 	require.NoError(t, err)
 	require.Len(t, rows, 400)
 	require.Nil(t, next)

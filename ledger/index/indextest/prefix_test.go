@@ -30,7 +30,7 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		bodies = append(bodies, stateOf(1, "stale"), stateOf(1, "live"))
 	}
 	f, log := foldBodies(t, bodies...)
-	large, small := prefix.Bounds{Events: 1000, Bytes: 1 << 20}, prefix.Bounds{Events: 5, Bytes: 1 << 20}
+	large, small := prefix.Bounds{MaxEvents: 1000, MaxBytes: 1 << 20}, prefix.Bounds{MaxEvents: 5, MaxBytes: 1 << 20}
 	for _, c := range []struct {
 		name, digits string
 		size         uint64
@@ -64,16 +64,16 @@ func TestHashesAreFoundByFirstDigits(t *testing.T) {
 		keys         int // maximum number of keys that Find may read before it refuses the search
 	}{
 		{"root", "bbbbbbbb", small, 0},
-		{"output_hash", "bbbbbbbb", prefix.Bounds{Events: 3, Bytes: 1 << 20}, 4},
-		{"stage:answer", "dddddddd", prefix.Bounds{Events: 1, Bytes: 1 << 20}, 2},
+		{"output_hash", "bbbbbbbb", prefix.Bounds{MaxEvents: 3, MaxBytes: 1 << 20}, 4},
+		{"stage:answer", "dddddddd", prefix.Bounds{MaxEvents: 1, MaxBytes: 1 << 20}, 2},
 	} {
-		keys, bytes := v.KeysRead(), v.EventBytes()
+		keys, bytes := v.KeysRead(), v.EventBytesRead()
 		_, err := c.bounds.Find(t.Context(), v, c.name, c.digits)
 		require.ErrorIs(t, err, prefix.ErrTooManyHashes, c.name)
 		require.LessOrEqual(t, v.KeysRead()-keys, c.keys)
-		require.Equal(t, bytes, v.EventBytes(), "no event is read")
+		require.Equal(t, bytes, v.EventBytesRead(), "no event is read")
 	}
-	for _, bounds := range []prefix.Bounds{{Events: 1000, Bytes: 100}, {Events: 5, Bytes: 100}} {
+	for _, bounds := range []prefix.Bounds{{MaxEvents: 1000, MaxBytes: 100}, {MaxEvents: 5, MaxBytes: 100}} {
 		_, err := bounds.Find(t.Context(), v, "output_hash", "bbbbbbbb")
 		require.ErrorIs(t, err, prefix.ErrTooManyHashes)
 	}

@@ -35,7 +35,7 @@ type delivery struct {
 func delivered(t tester, v *index.View, id string, limit int) delivery {
 	t.Helper()
 	var d delivery
-	for p := (index.Page{Limit: limit}); ; {
+	for p := (index.PageRequest{Limit: limit}); ; {
 		producer, gaps, duplicates, next, err := producers.Get(v, id, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(gaps), limit)
@@ -103,11 +103,11 @@ func (d *delivery) count(numbers map[uint64]uint64) {
 	for _, n := range sorted {
 		if n != last+1 {
 			d.gaps = append(d.gaps, producers.Gap{From: last + 1, To: n - 1})
-			d.Missing += n - last - 1
+			d.MissingCount += n - last - 1
 		}
 		last = n
 	}
-	d.Highest, d.CompleteTo = last, last
+	d.HighestNumber, d.CompleteTo = last, last
 	if len(d.gaps) > 0 {
 		d.CompleteTo = d.gaps[0].From - 1
 	}
@@ -135,7 +135,7 @@ func TestProducersEqualModel(t *testing.T) {
 			log.append(produced(few(t, "id", "a", "b", ""), drawNumber(t)))
 		}
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -150,13 +150,13 @@ func TestProducersEqualModel(t *testing.T) {
 			for _, d := range want {
 				require.Equal(t, d, delivered(t, v, d.ID, limit))
 				list = append(list, d.Producer)
-				missing, repeated = addTo(missing, d.Missing), repeated+d.Duplicates
+				missing, repeated = addTo(missing, d.MissingCount), repeated+d.Duplicates
 			}
 			slices.Reverse(list)
-			require.Equal(t, list, pages(t, limit, func(p index.Page) ([]producers.Producer, []byte, error) { return producers.List(v, p) }))
+			require.Equal(t, list, pages(t, limit, func(p index.PageRequest) ([]producers.Producer, []byte, error) { return producers.List(v, p) }))
 			if size == log.head.Size {
-				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.MissingProducerSeqs)])
-				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.ProducerDuplicatesTotal)])
+				require.Equal(t, missing, countsOf(f)[counters.SeriesOf(counters.MetricMissingProducerSeqs)])
+				require.Equal(t, repeated, countsOf(f)[counters.SeriesOf(counters.MetricProducerDuplicates)])
 			}
 			require.NoError(t, v.Close())
 		}
@@ -226,7 +226,7 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 	f := follow(t, s, log)
 	gauge := func() uint64 {
 		log.catchUp(f)
-		return countsOf(f)[counters.SeriesOf(counters.MissingProducerSeqs)]
+		return countsOf(f)[counters.SeriesOf(counters.MetricMissingProducerSeqs)]
 	}
 	for i, want := range []uint64{math.MaxInt64 - 1, math.MaxUint64 - 3, math.MaxUint64, math.MaxUint64} {
 		log.append(produced(fmt.Sprint("p", i), math.MaxInt64))
@@ -255,15 +255,15 @@ func TestMissingNumbersDoNotOverflow(t *testing.T) {
 func TestUnknownProducers(t *testing.T) {
 	f, _ := foldBodies(t, produced("a", 1), produced("a", 2), produced("a", 2))
 	v := viewOf(t, f, 1)
-	_, _, _, _, err := producers.Get(v, "a", index.Page{Limit: 1})
+	_, _, _, _, err := producers.Get(v, "a", index.PageRequest{Limit: 1})
 	require.ErrorIs(t, err, storage.ErrNotFound, "the event is not in the view")
-	list, next, err := producers.List(v, index.Page{Limit: 1})
+	list, next, err := producers.List(v, index.PageRequest{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, list)
 	require.Nil(t, next)
 	v = viewOf(t, f, 4)
 	for _, position := range []string{"", "0123456789"} {
-		_, _, _, _, err = producers.Get(v, "a", index.Page{Limit: 1, After: []byte(position)})
+		_, _, _, _, err = producers.Get(v, "a", index.PageRequest{Limit: 1, After: []byte(position)})
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 }

@@ -103,10 +103,10 @@ func drawAnyPath(t *rapid.T) string {
 		fmt.Sprintf(`"project":%q,"route":%s}`, few(t, "project", "p", "p", "q"), few(t, "route", `["a"]`, `["a","b"]`, `["Start","Day 18555"]`, `["Start","Day 42885"]`))
 }
 
-// drawVerb returns the body of an event for a random verb, whose target may be missing from the log.
-// size is the length of the log before the event.
-func drawVerb(t *rapid.T, size uint64) string {
-	var v *record.Verb
+// drawAction returns the body of an event for a random action, whose target may be missing from the
+// log. size is the length of the log before the event.
+func drawAction(t *rapid.T, size uint64) string {
+	var v *record.Action
 	var err error
 	id := few(t, "source", "s1", "s2")
 	switch few(t, "verb", "state", "state", "state", "validation", "validation", "validation", "register", "register", "revoke", "note", "redaction", "rotation") {
@@ -120,7 +120,7 @@ func drawVerb(t *rapid.T, size uint64) string {
 	case "rotation":
 		return rawBody(string(record.KindKeyRotated), `{}`, `{"verifier_key":"key"}`)
 	case "validation":
-		path := record.CurrentPath{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "3661ef9c", "d2f2e118"),
+		path := record.LatestPathRecord{Project: few(t, "project", "p", "q"), PathID: few(t, "path_id", "0cc175b9", "3661ef9c", "d2f2e118"),
 			ContentFingerprint: few(t, "fingerprint", "", "1cb251ec"), RecordSeq: rapid.Uint64Range(0, size).Draw(t, "path record")}
 		if rapid.Bool().Draw(t, "has build") {
 			build := few(t, "validated build", "b1", "b2", "b3")
@@ -128,15 +128,15 @@ func drawVerb(t *rapid.T, size uint64) string {
 		}
 		var request *record.ValidationRequest
 		request, err = record.ParseValidationRequest([]byte(`{"validated":` + strconv.FormatBool(rapid.Bool().Draw(t, "validated")) + `}`))
-		v = request.VerbFor(path)
+		v = request.ActionFor(path)
 	case "register":
-		v, err = record.ParseRegistration(id, []byte(few(t, "chunks", `{}`, `{"chunk_hashes":[]}`,
+		v, err = record.ParseSourceRegistration(id, []byte(few(t, "chunks", `{}`, `{"chunk_hashes":[]}`,
 			`{"chunk_hashes":["sha256:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"]}`)))
 	case "revoke":
-		v, err = record.ParseRevocation(id, nil)
+		v, err = record.ParseSourceRevocation(id, nil)
 	}
 	require.NoError(t, err)
-	return string(v.AppendBody(nil, poster))
+	return string(v.AppendBodyPrefix(nil, poster))
 }
 
 func drawState(t *rapid.T) string {
@@ -150,7 +150,7 @@ func drawStates(t *rapid.T, size uint64) (bodies []string) {
 	request, err := record.ParseStateChangeRequest([]byte(text))
 	require.NoError(t, err)
 	for target := size - min(size, rapid.Uint64Range(1, 12).Draw(t, "targets")); target < size; target++ {
-		bodies = append(bodies, string(request.VerbFor(target).AppendBody(nil, poster)))
+		bodies = append(bodies, string(request.ActionFor(target).AppendBodyPrefix(nil, poster)))
 	}
 	return bodies
 }
@@ -182,7 +182,7 @@ func drawEvent(t *rapid.T, size uint64) string {
 	case "path":
 		return posted(t, record.KindPathFingerprint, drawAnyPath(t))
 	case "verb":
-		return drawVerb(t, size)
+		return drawAction(t, size)
 	}
 	return drawBody(t)
 }

@@ -16,8 +16,8 @@ import (
 // garble overwrites every posting with a value that no fold would write.
 func garble(t *testing.T, s *index.Store) {
 	t.Helper()
-	first := testKeys.AppendPrefix(nil, records.Postings)
-	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.AppendPrefix(nil, records.Postings+1)})
+	first := testKeys.AppendPrefix(nil, records.PostingsDimension)
+	it, err := s.RowStore().DB().NewIter(&engine.IterOptions{LowerBound: first, UpperBound: testKeys.AppendPrefix(nil, records.PostingsDimension+1)})
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		require.NoError(t, s.RowStore().DB().Set(append([]byte(nil), it.Key()...), []byte{4}, engine.NoSync))
@@ -58,7 +58,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	require.NoError(t, v.Close())
 
 	s.RowStore().WaitForRebuild()
-	require.Equal(t, 1, s.Rebuilds())
+	require.Equal(t, 1, s.RebuildCount())
 	log.catchUp(f)
 	beside.catchUp(other)
 	log.check(f)
@@ -87,7 +87,7 @@ func TestSecondDamageStopsTheFollower(t *testing.T) {
 	f = follow(t, s, log)
 	require.ErrorIs(t, f.WaitForSize(t.Context(), log.head.Size), rowstore.ErrDamaged)
 	require.ErrorIs(t, f.Err(), rowstore.ErrDamaged)
-	require.Equal(t, 1, s.Rebuilds())
+	require.Equal(t, 1, s.RebuildCount())
 	require.True(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 0), "the damage was in the previous index")
 	require.NoError(t, s.RowStore().CheckAvailable())
 	require.False(t, s.RowStore().ReportDamage(rowstore.ErrDamaged, 1))

@@ -19,7 +19,7 @@ func TestRecordedAt(t *testing.T) {
 		log.sameTime = rapid.Uint64Range(1, 3).Draw(t, "same time")
 		for range rapid.IntRange(1, 6).Draw(t, "starts") {
 			c := testConfig(files)
-			c.BatchEvents = rapid.IntRange(1, 2*timeBlockEvents).Draw(t, "events of a batch")
+			c.MaxBatchEvents = rapid.IntRange(1, 2*timeBlockEvents).Draw(t, "events of a batch")
 			s := openTest(t, c)
 			f := follow(t, s, log)
 			for range rapid.IntRange(1, 3).Draw(t, "commits") {

@@ -52,7 +52,7 @@ func TestRecordsAreCached(t *testing.T) {
 		if a.IPCRecord, err = records.ReadIPCRecord(t.Context(), v, seq); err == nil {
 			a.listed, err = records.Read(t.Context(), v, new(records.Filter), seq)
 		}
-		a.touched, a.bytes = v.KeysRead(), v.EventBytes()
+		a.touched, a.bytes = v.KeysRead(), v.EventBytesRead()
 		return a, err
 	}
 	plainly := openTest(t, none)

@@ -126,7 +126,7 @@ func (e *listedEvent) values() []records.Value {
 	}
 	for field, check := range e.Checks {
 		if check.Result == string(record.ResultMismatch) {
-			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricField()})
+			values = append(values, records.Value{Name: "flag", Text: "mismatch"}, records.Value{Name: "mismatch", Text: record.Check{Field: field}.MetricLabel()})
 		}
 		if rule, is := strings.CutPrefix(field, "verdict:"); is {
 			values = append(values, records.Value{Name: "flag", Text: "inconsistent"}, records.Value{Name: "inconsistent", Text: rule})

@@ -17,7 +17,7 @@ import (
 )
 
 // lister is the type of records.List and records.ListByOccurrence.
-type lister func(ctx context.Context, v *index.View, q records.Filter, p index.Page) ([]records.Record, []byte, error)
+type lister func(ctx context.Context, v *index.View, q records.Filter, p index.PageRequest) ([]records.Record, []byte, error)
 
 var listers = map[bool]lister{false: records.List, true: records.ListByOccurrence}
 
@@ -25,14 +25,14 @@ var listers = map[bool]lister{false: records.List, true: records.ListByOccurrenc
 func allRecords(t tester, v *index.View, list lister, q records.Filter, limit int) []records.Record {
 	t.Helper()
 	var all []records.Record
-	for p := (index.Page{Limit: limit}); ; {
+	for p := (index.PageRequest{Limit: limit}); ; {
 		before := v.KeysRead()
 		rows, next, err := list(context.Background(), v, q, p)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(rows), limit)
 		// A page may exceed its budget by the cost of one record plus the cost of the initial
 		// search by time.
-		require.LessOrEqual(t, v.KeysRead()-before, rowstore.MaxKeysPerRow*p.Limit+2*records.MaxFilterValues+20)
+		require.LessOrEqual(t, v.KeysRead()-before, rowstore.MaxKeysReadPerRow*p.Limit+2*records.MaxFilterValues+20)
 		all = append(all, rows...)
 		if next == nil {
 			return all
@@ -84,7 +84,7 @@ func TestListsEqualModel(t *testing.T) {
 			log.append(note(t, rapid.Uint64Range(0, log.head.Size-1).Draw(t, "noted"), few(t, "topic", "review", "step")))
 		}
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -103,14 +103,14 @@ func TestListsEqualModel(t *testing.T) {
 				seqs = append(seqs, row.Seq)
 			}
 			require.Equal(t, naiveRecords(events, q, byOccurrence), seqs)
-			before := v.EventBytes()
+			before := v.EventBytesRead()
 			for most := range int(size) + 1 {
 				exceeds, err := records.ListExceeds(v, q, most)
 				require.NoError(t, err)
 				require.False(t, !exceeds && !byOccurrence && len(seqs) > most, "%d are more than %d", len(seqs), most)
 				require.False(t, exceeds && most == int(size), "there are no more")
 			}
-			require.Equal(t, before, v.EventBytes(), "no event is read")
+			require.Equal(t, before, v.EventBytesRead(), "no event is read")
 			require.NoError(t, v.Close())
 		}
 	})
@@ -160,7 +160,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 		for _, limit := range []int{1, 3, 100} {
 			v, err := f.LatestView()
 			require.NoError(t, err)
-			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, index.Page{Limit: limit})
+			rows, _, err := listers[test.byOccurrence](t.Context(), v, test.filter, index.PageRequest{Limit: limit})
 			require.NoError(t, err)
 			require.Len(t, rows, min(limit, test.rows), name)
 			require.LessOrEqual(t, v.KeysRead(), 20*max(1, len(rows)), "%s, limit %d", name, limit)
@@ -170,7 +170,7 @@ func TestListsTouchFewKeys(t *testing.T) {
 	// A query at an early log size reads almost no keys of later records.
 	v, err := f.View(100)
 	require.NoError(t, err)
-	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 3})
+	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.PageRequest{Limit: 3})
 	require.NoError(t, err)
 	require.Len(t, rows, 3)
 	require.LessOrEqual(t, v.KeysRead(), 20*len(rows))
@@ -194,7 +194,7 @@ func TestLaterRecordsDoNotEndPages(t *testing.T) {
 	log.catchUp(f)
 	v, err := f.View(2)
 	require.NoError(t, err)
-	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.Page{Limit: 1})
+	rows, _, err := records.ListByOccurrence(t.Context(), v, records.Filter{}, index.PageRequest{Limit: 1})
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	require.NoError(t, v.Close())

@@ -19,9 +19,9 @@ func redacting(t tester, numbers ...uint64) string {
 	t.Helper()
 	list := new(seqs.List)
 	for _, seq := range numbers {
-		require.True(t, list.Add(seq))
+		require.True(t, list.Append(seq))
 	}
-	return string(record.NewRedaction("asked for", list).AppendBody(nil, poster))
+	return string(record.NewRedaction("asked for", list).AppendBodyPrefix(nil, poster))
 }
 
 // note returns the body of a note on a record.
@@ -29,7 +29,7 @@ func note(t tester, seq uint64, topic string) string {
 	t.Helper()
 	v, err := record.ParseNote(seq, fmt.Appendf(nil, `{"topic":%q,"timestamp":"2024-01-01T00:00:00Z"}`, topic))
 	require.NoError(t, err)
-	return string(v.AppendBody(nil, poster))
+	return string(v.AppendBodyPrefix(nil, poster))
 }
 
 // Notes can be found by kind, record, and topic, and appear in no other list.
@@ -104,7 +104,7 @@ func TestRedactionsAreListed(t *testing.T) {
 	state, err := records.StateOf(v, 1)
 	require.NoError(t, err)
 	require.Equal(t, string(record.StateLive), state, "a redaction does not change the record's state")
-	_, _, err = records.List(context.Background(), v, redactions, index.Page{Limit: 1, After: []byte("x")})
+	_, _, err = records.List(context.Background(), v, redactions, index.PageRequest{Limit: 1, After: []byte("x")})
 	require.ErrorIs(t, err, index.ErrInvalidPosition)
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())

@@ -64,7 +64,7 @@ func TestRefold(t *testing.T) {
 		neighbour := newJournal(t, "neighbour")
 		neighbour.append(plains(t, 0, 3)...)
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 9).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -93,7 +93,7 @@ func TestRefoldAfterPowerCuts(t *testing.T) {
 	}
 	files := pebbletest.NewCrashFS()
 	c := testConfig(files.FS())
-	c.BatchEvents = 7
+	c.MaxBatchEvents = 7
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
 	poison(t, s)
@@ -144,7 +144,7 @@ func TestRefoldReplacesAtOnce(t *testing.T) {
 	c := testConfig(files.FS())
 	s := openTest(t, c)
 	log.catchUp(follow(t, s, log))
-	row := append(testKeys.AppendPrefix(nil, records.Postings), make([]byte, index.SchemaOf(query.Families())[records.Postings])...)
+	row := append(testKeys.AppendPrefix(nil, records.PostingsDimension), make([]byte, index.SchemaOf(query.Families())[records.PostingsDimension])...)
 	require.NoError(t, s.RowStore().DB().Set(rowstore.AppendVersion(row, 3), []byte("poison"), engine.NoSync))
 	require.NoError(t, s.Close())
 
@@ -177,14 +177,14 @@ func TestGroupsAreRankedOnce(t *testing.T) {
 	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
 	defer f.Close()
-	f.Fold().DeferWork()
+	f.CurrentFold().DeferWork()
 	for f.Size() < log.head.Size { // state changes end a batch
 		more, err := f.FoldBatch(t.Context())
 		require.NoError(t, err)
 		require.True(t, more)
 	}
 	changed := make(map[rowstore.Identity]int)
-	waiting := index.DeriverOf[*groups.Deriver](f.Fold()).ChangedGroups()
+	waiting := index.DeriverOf[*groups.Deriver](f.CurrentFold()).UnrankedGroups()
 	for _, id := range waiting {
 		changed[id]++
 	}
@@ -198,7 +198,7 @@ func TestRefoldUpToASize(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 100)...)
 	c := testConfig(vfs.NewMem())
-	c.BatchEvents = 8
+	c.MaxBatchEvents = 8
 	s := openTest(t, c)
 	for _, size := range []uint64{0, 1, 7, 8, 9, 64, 65, 99, 100} {
 		first := newJournal(t, "default")
@@ -227,7 +227,7 @@ func TestRefoldFails(t *testing.T) {
 	log.append(plains(t, 0, 100)...)
 	files := vfs.NewMem()
 	c := testConfig(files)
-	c.BatchEvents, c.RowCacheBytes = 8, 1<<20 // no batch ends before its eighth event
+	c.MaxBatchEvents, c.RowCacheBytes = 8, 1<<20 // no batch ends before its eighth event
 	s := openTest(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.Refold(ctx, log.name, log.store, 100, func(done uint64) {

@@ -178,7 +178,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 				answers[answer] = true
 			}
 		}
-		g.DistinctAnswers, g.Verdicts = uint64(len(answers)), naiveFailures(alone, index.TimeRange{}, true)
+		g.DistinctAnswers, g.OutcomeCounts = uint64(len(answers)), naiveFailures(alone, index.TimeRange{}, true)
 		list = append(list, g)
 	}
 	return list

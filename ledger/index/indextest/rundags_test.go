@@ -30,7 +30,7 @@ func TestRunDAGsEqualModel(t *testing.T) {
 			log.append(drawDAGEvent(t, log.head.Size))
 		}
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
 		s := openTest(t, c)
 		defer func() { require.NoError(t, s.Close()) }()
 		f := follow(t, s, log)
@@ -48,14 +48,14 @@ func TestRunDAGsEqualModel(t *testing.T) {
 }
 
 // The lists of groups of run-DAGs agree with the naive model, even after state changes. ListGroups
-// sorts the groups by their first run-DAG, at any log size. ListRecentGroups sorts them by their
+// sorts the groups by their first run-DAG, at any log size. ListGroupsByLastRun sorts them by their
 // last run-DAG, at the head.
 func TestRunGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := newJournal(t, "default")
 		log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
 		c := testConfig(vfs.NewMem())
-		c.BatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
+		c.MaxBatchEvents = rapid.IntRange(1, 40).Draw(t, "batch")
 		c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 		for range 2 { // the second time, the index already has rows
 			for range rapid.IntRange(1, 25).Draw(t, "events") {
@@ -80,16 +80,18 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 	for _, by := range rundags.GroupFields {
 		q := rundags.GroupQuery{Field: by, AnyState: rapid.Bool().Draw(t, "any"), TimeRange: index.TimeRange{Since: drawMoment(t, log, "since"), Until: drawMoment(t, log, "until")}, MinRuns: rapid.Uint64Range(0, 3).Draw(t, "min_runs")}
 		want := naiveRunGroups(log.ranEvents(size), q)
-		got := pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) { return rundags.ListGroups(background, v, q, p) })
+		got := pages(t, limit, func(p index.PageRequest) ([]rundags.Group, []byte, error) {
+			return rundags.ListGroups(background, v, q, p)
+		})
 		require.Equal(t, want, inUTC(got))
 		if q.AnyState || size < log.head.Size {
-			_, _, err := rundags.ListRecentGroups(background, v, q, index.Page{Limit: 1})
+			_, _, err := rundags.ListGroupsByLastRun(background, v, q, index.PageRequest{Limit: 1})
 			require.ErrorIs(t, err, rundags.ErrNotLatest)
 			continue
 		}
 		slices.SortFunc(want, func(a, b rundags.Group) int { return cmp.Compare(b.LastSeq, a.LastSeq) })
-		got = pages(t, limit, func(p index.Page) ([]rundags.Group, []byte, error) {
-			return rundags.ListRecentGroups(background, v, q, p)
+		got = pages(t, limit, func(p index.PageRequest) ([]rundags.Group, []byte, error) {
+			return rundags.ListGroupsByLastRun(background, v, q, p)
 		})
 		require.Equal(t, want, inUTC(got))
 	}
@@ -106,7 +108,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 	for _, any := range []bool{false, true} {
 		for _, question := range someQuestions {
 			var got []naiveRun
-			for _, r := range pages(t, limit, func(p index.Page) ([]rundags.QuestionRun, []byte, error) {
+			for _, r := range pages(t, limit, func(p index.PageRequest) ([]rundags.QuestionRunDAG, []byte, error) {
 				return rundags.ListByQuestion(background, v, question, any, p)
 			}) {
 				got = append(got, naiveRun{r.Seq, r.State, r.Comparison})
@@ -142,7 +144,7 @@ func requireRuns(t *rapid.T, v *index.View, events []dagEvent, limit int) {
 		require.Equal(t, others, more)
 	}
 	for i, e := range events {
-		d, err := rundags.DivergenceOf(background, v, e.seq)
+		d, err := rundags.CompareWithPrevious(background, v, e.seq)
 		if e.Kind != "run_dag" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue
@@ -182,9 +184,9 @@ func requireRunCounts(t *rapid.T, counted counters.Counts, events []dagEvent) {
 	got := make(map[string]uint64)
 	for s, n := range counted {
 		switch {
-		case s.Metric == counters.DAGDivergenceTotal && n > 0:
+		case s.Metric == counters.MetricDAGDivergence && n > 0:
 			got["diverged "+s.Labels[0]] = n
-		case s.Metric == counters.DAGFailuresTotal && n > 0:
+		case s.Metric == counters.MetricDAGFailures && n > 0:
 			got["failed "+s.Labels[0]+" "+s.Labels[1]] = n
 		}
 	}
@@ -203,7 +205,7 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 		dagBody("why", node("question", "1"), node("mine", "1")),   // event 6
 	)
 	v := viewOf(t, f, 7)
-	rows, next, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 9})
+	rows, next, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.PageRequest{Limit: 9})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 3)
@@ -211,15 +213,15 @@ func TestDivergenceOfAQuestion(t *testing.T) {
 	require.Equal(t, rundags.Divergence{OtherSeq: 1}, rows[1].Divergence, "no stage differs")
 	answer, mine := "answer", "mine"
 	require.Equal(t, rundags.Divergence{OtherSeq: 4, Stage: &mine}, rows[2].Divergence)
-	d, err := rundags.DivergenceOf(t.Context(), v, 4)
+	d, err := rundags.CompareWithPrevious(t.Context(), v, 4)
 	require.NoError(t, err)
 	require.Equal(t, rundags.Divergence{OtherSeq: 3, Stage: &answer}, d.Divergence, "the divergence as of event 4")
 	counted := countsOf(f)
-	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.DAGDivergenceTotal, "answer")])
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DAGDivergenceTotal, counters.OtherLabel)])
-	require.Zero(t, counted[counters.SeriesOf(counters.DAGDivergenceTotal, "none")])
+	require.Equal(t, uint64(2), counted[counters.SeriesOf(counters.MetricDAGDivergence, "answer")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.MetricDAGDivergence, counters.OtherLabel)])
+	require.Zero(t, counted[counters.SeriesOf(counters.MetricDAGDivergence, "none")])
 	for _, position := range [][]byte{{}, {1}, append(rowstore.AppendSeq(nil, 7), rowstore.AppendSeq(nil, 0)...), append(rowstore.AppendSeq(nil, 5), rowstore.AppendSeq(nil, 5)...)} {
-		_, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 1, After: position})
+		_, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.PageRequest{Limit: 1, After: position})
 		require.ErrorIs(t, err, index.ErrInvalidPosition)
 	}
 	for _, seq := range []uint64{0, 5, 7} {
@@ -277,7 +279,7 @@ func TestRunsAreReadWithFewKeys(t *testing.T) {
 	require.Equal(t, []rundags.OutcomeCount{{FailureStage: "unknown", Count: 1100}}, failures)
 	require.LessOrEqual(t, v.KeysRead(), 25, "the search for each time reads only the events between two time marks")
 	before := v.KeysRead()
-	rows, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.Page{Limit: 10})
+	rows, _, err := rundags.ListByQuestion(t.Context(), v, "why", false, index.PageRequest{Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, rows, 10)
 	require.LessOrEqual(t, v.KeysRead()-before, 50)
@@ -293,7 +295,7 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	f, log := foldBodies(t, append(bodies, stateOf(2000, "failed"))...)
 	q := rundags.GroupQuery{Field: "question_hash", TimeRange: index.TimeRange{Since: new(time.UnixMicro(1991))}}
 	v := viewOf(t, f, log.head.Size)
-	rows, next, err := rundags.ListRecentGroups(t.Context(), v, q, index.Page{Limit: 100})
+	rows, next, err := rundags.ListGroupsByLastRun(t.Context(), v, q, index.PageRequest{Limit: 100})
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
@@ -301,7 +303,7 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.LessOrEqual(t, v.KeysRead(), 60)
 	q.AnyState = true
 	v = viewOf(t, f, log.head.Size)
-	rows, next, err = rundags.ListGroups(t.Context(), v, q, index.Page{Limit: 5})
+	rows, next, err = rundags.ListGroups(t.Context(), v, q, index.PageRequest{Limit: 5})
 	require.NoError(t, err)
 	require.NotNil(t, next)
 	require.Len(t, rows, 5)
@@ -325,7 +327,7 @@ func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 	)
 	type counted struct{ runs, answers, first, last uint64 }
 	for size, want := range map[uint64]counted{2: {1, 1, 1, 1}, 3: {}, 4: {1, 1, 3, 3}, 5: {2, 2, 3, 4}, 6: {3, 2, 3, 5}, 7: {4, 2, 1, 5}, 8: {3, 2, 1, 5}, 9: {2, 2, 1, 4}, 10: {1, 1, 4, 4}, 11: {}} {
-		rows, _, err := rundags.ListGroups(t.Context(), viewOf(t, f, size), rundags.GroupQuery{Field: "question_hash"}, index.Page{Limit: 5})
+		rows, _, err := rundags.ListGroups(t.Context(), viewOf(t, f, size), rundags.GroupQuery{Field: "question_hash"}, index.PageRequest{Limit: 5})
 		require.NoError(t, err)
 		var got counted
 		for _, r := range rows {
@@ -351,7 +353,7 @@ func TestFailuresOfStagesAloneAreUnknown(t *testing.T) {
 		{Shape: "quote", AuditMode: "STRICT", Count: 1}, {Shape: "reject", Count: 1}, {FailureStage: "unknown", Shape: "unrecognised", Count: 1},
 	}, failures)
 	counted := countsOf(f)
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.DAGFailuresTotal, "unknown", "none")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.MetricDAGFailures, "unknown", "none")])
 }
 
 // Run-DAGs with an inconsistent verdict can be found by the flag "inconsistent" and by the broken
@@ -365,16 +367,16 @@ func TestInconsistentVerdicts(t *testing.T) {
 	)
 	v := viewOf(t, f, log.head.Size)
 	for name, text := range map[string]string{"flag": "inconsistent", "inconsistent": "strict_without_sources"} {
-		rows, _, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, index.Page{Limit: 9})
+		rows, _, err := records.List(t.Context(), v, records.Filter{Values: []records.Value{{Name: name, Text: text}}}, index.PageRequest{Limit: 9})
 		require.NoError(t, err)
 		require.Len(t, rows, 1, name)
 		require.Equal(t, []string{"strict_without_sources", "strict_without_verified_quotes"}, rows[0].BrokenRules)
 		require.Empty(t, rows[0].Mismatches)
 	}
 	counted := countsOf(f)
-	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.InconsistentVerdictsTotal, "strict_without_sources")])
-	require.Zero(t, counted[counters.SeriesOf(counters.InconsistentVerdictsTotal, "strict_rejected")])
+	require.Equal(t, uint64(1), counted[counters.SeriesOf(counters.MetricInconsistentVerdicts, "strict_without_sources")])
+	require.Zero(t, counted[counters.SeriesOf(counters.MetricInconsistentVerdicts, "strict_rejected")])
 	for series := range counted {
-		require.False(t, series.Metric == counters.HashChecksTotal && series.Labels[1] == counters.OtherLabel, series)
+		require.False(t, series.Metric == counters.MetricHashChecks && series.Labels[1] == counters.OtherLabel, series)
 	}
 }

@@ -25,7 +25,7 @@ func deadRangesOf(t tester, s *index.Store, id rowstore.Identity) (found []naive
 	t.Helper()
 	const deadRuns = 0x12
 	lower := append(testKeys.AppendPrefix(nil, deadRuns), id[:]...)
-	it, err := s.RowStore().Iterate(lower, rowstore.UpperBound(lower, rowstore.SeqBytes))
+	it, err := s.RowStore().NewIterator(lower, rowstore.UpperBound(lower, rowstore.SeqSize))
 	require.NoError(t, err)
 	for ok := it.First(); ok; ok = it.Next() {
 		last, err := it.Value()
@@ -151,8 +151,8 @@ func TestCostOfDeadRunsIsBounded(t *testing.T) {
 						continue
 					}
 					log.catchUp(f)
-					require.LessOrEqual(t, f.Fold().KeysRead-before, 500*groups*10, "%s, run %d", state, n)
-					before = f.Fold().KeysRead
+					require.LessOrEqual(t, f.CurrentFold().KeysRead-before, 500*groups*10, "%s, run %d", state, n)
+					before = f.CurrentFold().KeysRead
 				}
 			}
 			require.Equal(t, uint64(runs), groupOfModel(t, viewOf(t, f, log.head.Size), "m").Runs)
@@ -170,7 +170,7 @@ func TestNeighboursBeyondOtherRecords(t *testing.T) {
 		bodies = append(bodies, posted(t, record.KindIPCRecord, incomplete))
 	}
 	f, log := foldBodies(t, append(bodies, runBody(t, "m", "yes", ""), stateOf(2, "failed"))...) // events 1003, 1004
-	require.Less(t, f.Fold().KeysRead, 200)
+	require.Less(t, f.CurrentFold().KeysRead, 200)
 	g := groupOfModel(t, viewOf(t, f, log.head.Size), "m")
 	require.Equal(t, []uint64{2, 0, 1, 1003}, []uint64{g.Runs, g.Flips, g.FirstRun.Seq, g.LastRun.Seq})
 }

@@ -50,7 +50,7 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 	t.Helper()
 	database, err := pebble.Open(t.Context(), pebble.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	store, err := database.Create(t.Context(), storage.LedgerInfo{Name: "default"})
+	store, err := database.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
 	var head storage.Head
 	bodies := []string{string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil))}
@@ -75,47 +75,47 @@ func makeLongLog(t *testing.T, dir string, runs int) {
 // number of rows.
 type longQuery struct {
 	name string
-	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (rows int, err error)
+	page func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (rows int, err error)
 }
 
 // rowsOf converts the results of a query that returns a page to the number of rows in the page.
 func rowsOf[R any](rows []R, _ []byte, err error) (int, error) { return len(rows), err }
 
 var longQueries = []longQuery{
-	{"groups", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+	{"groups", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.List(ctx, v, groups.Query{GroupBy: "input_hash"}, p))
 	}},
-	{"groups since", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"groups since", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByLastRun, groups.Query{GroupBy: "input_hash", TimeRange: index.TimeRange{Since: &about.Time}}, p))
 	}},
-	{"groups by runs", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+	{"groups by runs", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByRuns, groups.Query{GroupBy: "input_hash"}, p))
 	}},
-	{"groups by flips", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+	{"groups by flips", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByFlips, groups.Query{GroupBy: "ipc_id"}, p))
 	}},
-	{"groups by stability", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.Page) (int, error) {
+	{"groups by stability", func(ctx context.Context, v *index.View, _ *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.ListRanked(ctx, v, groups.RankingByStability, groups.Query{GroupBy: "input_hash"}, p))
 	}},
-	{"group", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"group", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		_, _, err := groups.Get(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false})
 		return 1, err
 	}},
-	{"runs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"runs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(runs.List(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false}, p))
 	}},
-	{"outputs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"outputs", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(groups.ListOutputs(ctx, v, groups.RunQuery{Value: records.Value{Name: "model", Text: string(about.Model)}, AnyState: false}, p))
 	}},
-	{"timeline", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"timeline", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		return rowsOf(runs.Timeline(ctx, v, groups.RunQuery{Value: records.Value{Name: "input_hash", Text: string(about.InputHash)}, AnyState: false}, p))
 	}},
-	{"drift", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
+	{"drift", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
 		_, _, err := runs.DriftOf(ctx, v, about.Seq)
 		return 1, err
 	}},
-	{"effects", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.Page) (int, error) {
-		return rowsOf(effects.List(ctx, v, effects.Query{Variable: "temperature", A: "0.7", B: "0.2"}, p))
+	{"effects", func(ctx context.Context, v *index.View, about *records.IPCRecord, p index.PageRequest) (int, error) {
+		return rowsOf(effects.ListPairs(ctx, v, effects.Query{Variable: "temperature", A: "0.7", B: "0.2"}, p))
 	}},
 }
 
@@ -171,7 +171,7 @@ func (s *longSide) logDir() string { return filepath.Join(s.dir, "log") }
 func (s *longSide) open(t *testing.T, cached bool) {
 	t.Helper()
 	log := pebble.Config{Dir: s.logDir(), Logger: slog.New(slog.DiscardHandler)}
-	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Families: query.Families(), Log: log.Logger}.Settings()
+	folded, err := index.Config{Dir: filepath.Join(s.dir, "index"), Families: query.Families(), Logger: log.Logger}.Resolve()
 	require.NoError(t, err)
 	if !cached {
 		log.CacheBytes, log.MemTableBytes, folded.RowStore.CacheBytes = 1, 64<<10, 1
@@ -215,7 +215,7 @@ func (q longQuery) compare(t *testing.T, sides []longSide) {
 		}
 		middle, slow = append(middle, halves), append(slow, hundredths)
 	}
-	require.LessOrEqual(t, most, float64(rowstore.MaxKeysPerRow), q.name)
+	require.LessOrEqual(t, most, float64(rowstore.MaxKeysReadPerRow), q.name)
 	t.Logf("%-20s p50 %s  p99 %s  at most %.1f keys per row", q.name, ratioOf(middle), ratioOf(slow), most)
 }
 
@@ -231,7 +231,7 @@ func (q longQuery) ask(t *testing.T, side longSide, part float64) (took time.Dur
 	begin := time.Now()
 	v, err = side.LatestView()
 	require.NoError(t, err)
-	rows, err := q.page(t.Context(), v, &about, index.Page{Limit: longPage})
+	rows, err := q.page(t.Context(), v, &about, index.PageRequest{Limit: longPage})
 	require.NoError(t, err)
 	require.NoError(t, v.Close())
 	took = time.Since(begin)

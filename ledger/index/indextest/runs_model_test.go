@@ -140,7 +140,7 @@ type runsUnderTest struct {
 func drawRunsUnderTest(t *rapid.T, check func(*runsUnderTest)) {
 	u := &runsUnderTest{generations: newGenerations(t)}
 	c := testConfig(vfs.NewMem())
-	c.BatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
+	c.MaxBatchEvents = rapid.IntRange(1, 50).Draw(t, "batch")
 	c.RowCacheBytes = rapid.IntRange(0, 2000).Draw(t, "kept")
 	u.append(25)
 	s := openTest(t, c)
@@ -184,7 +184,9 @@ func TestGroupsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			q, want := u.query()
-			requireGroups(t, want, pages(t, u.limit, func(p index.Page) ([]groups.Group, []byte, error) { return groups.List(t.Context(), u.view, q, p) }))
+			requireGroups(t, want, pages(t, u.limit, func(p index.PageRequest) ([]groups.Group, []byte, error) {
+				return groups.List(t.Context(), u.view, q, p)
+			}))
 		})
 	})
 }
@@ -194,11 +196,11 @@ func TestRankedGroupsEqualModel(t *testing.T) {
 		drawRunsUnderTest(t, func(u *runsUnderTest) {
 			ranking := rapid.SampledFrom([]groups.Ranking{groups.RankingByLastRun, groups.RankingByRuns, groups.RankingByFlips, groups.RankingByStability}).Draw(t, "ranking")
 			q, want := u.query()
-			list := func(p index.Page) ([]groups.Group, []byte, error) {
+			list := func(p index.PageRequest) ([]groups.Group, []byte, error) {
 				return groups.ListRanked(t.Context(), u.view, ranking, q, p)
 			}
 			if q.AnyState || u.size < u.log.head.Size {
-				_, _, err := list(index.Page{Limit: 1})
+				_, _, err := list(index.PageRequest{Limit: 1})
 				require.ErrorIs(t, err, groups.ErrNotRanked)
 				return
 			}
@@ -241,7 +243,9 @@ func TestOneGroupEqualsModel(t *testing.T) {
 func (u *runsUnderTest) isExcluded(r naiveGeneration) bool { return u.seeded && r.values["seed"] == "" }
 
 func (u *runsUnderTest) checkRuns(q groups.RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p index.Page) ([]questions.Run, []byte, error) { return questions.List(u.Context(), u.view, q, p) })
+	got := pages(u.T, u.limit, func(p index.PageRequest) ([]questions.Run, []byte, error) {
+		return questions.List(u.Context(), u.view, q, p)
+	})
 	require.Len(u.T, got, len(runs))
 	slices.Reverse(got)
 	for i, r := range runs {
@@ -276,13 +280,13 @@ func (u *runsUnderTest) checkOutputs(q groups.RunQuery, runs, all []naiveGenerat
 			want = append([]groups.Output{o}, want...)
 		}
 	}
-	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.Page) ([]groups.Output, []byte, error) {
+	require.Equal(u.T, want, pages(u.T, u.limit, func(p index.PageRequest) ([]groups.Output, []byte, error) {
 		return groups.ListOutputs(u.Context(), u.view, q, p)
 	}))
 }
 
 func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration) {
-	got := pages(u.T, u.limit, func(p index.Page) ([]questions.TimelineStep, []byte, error) {
+	got := pages(u.T, u.limit, func(p index.PageRequest) ([]questions.TimelineStep, []byte, error) {
 		return questions.Timeline(u.Context(), u.view, q, p)
 	})
 	require.Len(u.T, got, len(runs))
@@ -293,8 +297,8 @@ func (u *runsUnderTest) checkTimeline(q groups.RunQuery, runs []naiveGeneration)
 			continue
 		}
 		require.Equal(u.T, runs[i-1].seq, *got[i].PreviousSeq)
-		u.checkAttribution(&runs[i-1], &runs[i], u.size, got[i].Attribution.Cause, namesOf(got[i]))
-		u.checkMembers(&runs[i-1], &runs[i], got[i].Attribution.Differences)
+		u.checkAttribution(&runs[i-1], &runs[i], u.size, got[i].RunChange.Cause, namesOf(got[i]))
+		u.checkMembers(&runs[i-1], &runs[i], got[i].RunChange.Differences)
 	}
 }
 
@@ -322,7 +326,7 @@ func (u *runsUnderTest) checkMembers(before, after *naiveGeneration, differences
 	for _, d := range differences {
 		for _, m := range d.Members {
 			require.Equal(u.T, "input", d.Variable)
-			got = append(got, fmt.Sprintf("%s %s %s", m.Pointer, m.A, m.B))
+			got = append(got, fmt.Sprintf("%s %s %s", m.Pointer, m.DigestA, m.DigestB))
 		}
 	}
 	require.Equal(u.T, want, got)
@@ -354,12 +358,12 @@ func TestDriftEqualsModel(t *testing.T) {
 				require.Equal(t, before != nil && r.isRun(), found)
 				if found {
 					require.Equal(t, before.seq, d.PreviousSeq)
-					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.TimelineStep{Attribution: d.Attribution}))
+					u.checkAttribution(before, &r, r.seq, d.Cause, namesOf(questions.TimelineStep{RunChange: d.RunChange}))
 				}
 			}
 			got := make(map[string]uint64)
 			for s, n := range countsOf(u.follower) {
-				if s.Metric == counters.DriftTotal && n > 0 {
+				if s.Metric == counters.MetricDrift && n > 0 {
 					got[s.Labels[0]] = n
 				}
 			}
@@ -397,8 +401,8 @@ func TestEffectsEqualModel(t *testing.T) {
 			q := effects.Query{Variable: variable, AnyState: u.any, SeededOnly: u.seeded, A: values[0], B: values[1]}
 			want := u.effects(name, q)
 			got := make(map[[2]uint64]bool)
-			for _, pair := range pages(t, u.limit, func(p index.Page) ([]effects.Pair, []byte, error) {
-				return effects.List(t.Context(), u.view, q, p)
+			for _, pair := range pages(t, u.limit, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+				return effects.ListPairs(t.Context(), u.view, q, p)
 			}) {
 				key := [2]uint64{pair.A.Seq, pair.B.Seq}
 				require.NotContains(t, got, key)
@@ -410,18 +414,18 @@ func TestEffectsEqualModel(t *testing.T) {
 			for _, changed := range want {
 				totals.Pairs++
 				if changed {
-					totals.Changed++
+					totals.ChangedPairs++
 				} else {
-					totals.Unchanged++
+					totals.UnchangedPairs++
 				}
 			}
-			gotTotals, err := effects.Count(t.Context(), u.view, q, nil)
+			gotTotals, err := effects.CountPairs(t.Context(), u.view, q, nil)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
 			first, err := effects.FirstPage(t.Context(), u.view, q, 1000)
 			require.NoError(t, err)
 			require.Equal(t, totals, first.Totals)
-			require.False(t, first.More)
+			require.False(t, first.HasMore)
 			for _, pair := range first.Seqs {
 				require.Contains(t, want, pair)
 			}
@@ -429,9 +433,9 @@ func TestEffectsEqualModel(t *testing.T) {
 			other, err := u.follower.View(drawSize(t, u.log))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, other.Close()) }()
-			known, err := effects.Count(t.Context(), other, q, nil)
+			known, err := effects.CountPairs(t.Context(), other, q, nil)
 			require.NoError(t, err)
-			gotTotals, err = effects.CountFrom(t.Context(), u.view, q, known)
+			gotTotals, err = effects.CountPairsFrom(t.Context(), u.view, q, known)
 			require.NoError(t, err)
 			require.Equal(t, totals, gotTotals)
 			require.Equal(t, u.size, u.view.Size())

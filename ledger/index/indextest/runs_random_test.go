@@ -106,7 +106,7 @@ func (g *generations) append(most int) {
 			change, err := record.ParseStateChange(target, []byte(fmt.Sprintf(`{"state":%q,"reason":"r"}`,
 				few(g.T, "state", "live", "live", "failed", "stale", "quarantined"))))
 			require.NoError(g.T, err)
-			g.log.append(string(change.AppendBody(nil, poster)))
+			g.log.append(string(change.AppendBodyPrefix(nil, poster)))
 		default:
 			g.log.append(posted(g.T, record.KindIPCRecord, g.generation()))
 		}

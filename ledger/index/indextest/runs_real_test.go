@@ -37,17 +37,17 @@ func TestRealInputEffects(t *testing.T) {
 		{effects.Query{Variable: "system_prompt_hash", A: prompt("gpt4_1106_preview"), B: prompt("gpt4_1106_preview_concise")}, 805, 797},
 		{effects.Query{Variable: "model", A: "claude-2", B: "./alpaca_7b"}, 0, 0},
 	} {
-		totals, err := effects.Count(t.Context(), view, c.query, nil)
+		totals, err := effects.CountPairs(t.Context(), view, c.query, nil)
 		require.NoError(t, err)
-		require.Equal(t, effects.Totals{Pairs: c.pairs, Changed: c.changed, Unchanged: c.pairs - c.changed, TreeSize: view.Size()}, totals, c.query)
+		require.Equal(t, effects.Totals{Pairs: c.pairs, ChangedPairs: c.changed, UnchangedPairs: c.pairs - c.changed, TreeSize: view.Size()}, totals, c.query)
 		c.query.A, c.query.B = c.query.B, c.query.A
-		pairs := pages(t, 100, func(p index.Page) ([]effects.Pair, []byte, error) {
-			return effects.List(t.Context(), view, c.query, p)
+		pairs := pages(t, 100, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+			return effects.ListPairs(t.Context(), view, c.query, p)
 		})
 		require.Len(t, pairs, int(c.pairs))
 	}
 	alpaca, claude := first["alpaca-7b"], first["claude-2"]
 	r := drift.CompareRuns(&alpaca.IPC, &claude.IPC, drift.CitationSetPair{})
 	require.Equal(t, drift.CauseConfounded, r.Cause)
-	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.TimelineStep{Attribution: r})))
+	require.Equal(t, "[system_prompt model max_tokens]", fmt.Sprint(namesOf(runs.TimelineStep{RunChange: r})))
 }

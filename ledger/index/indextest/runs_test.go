@@ -120,14 +120,14 @@ func TestDriftIsCountedByCause(t *testing.T) {
 	)
 	got := make(map[string]uint64)
 	for s, n := range countsOf(f) {
-		if s.Metric == counters.DriftTotal && n > 0 {
+		if s.Metric == counters.MetricDrift && n > 0 {
 			got[s.Labels[0]] = n
 		}
 	}
 	require.Equal(t, map[string]uint64{"identical": 1, "no_effect": 1, "model": 2, "stochastic": 1, "model_internal": 1,
 		"stochastic_or_model_internal": 1}, got)
 	for _, cause := range drift.Causes {
-		require.Contains(t, countsOf(f), counters.SeriesOf(counters.DriftTotal, string(cause)))
+		require.Contains(t, countsOf(f), counters.SeriesOf(counters.MetricDrift, string(cause)))
 	}
 }
 
@@ -153,8 +153,8 @@ func TestEffectsOfClaimedIDs(t *testing.T) {
 		claim(idOf("m"), "late"),    // event 6
 	)
 	effect := func(size uint64, a, b string) (found [][2]uint64) {
-		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) {
-			return effects.List(t.Context(), viewOf(t, f, size), effects.Query{Variable: "model", A: a, B: b}, p)
+		for _, pair := range pages(t, 1, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+			return effects.ListPairs(t.Context(), viewOf(t, f, size), effects.Query{Variable: "model", A: a, B: b}, p)
 		}) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
@@ -180,15 +180,17 @@ func TestEffectsSkipClaimedIDs(t *testing.T) {
 	v := viewOf(t, f, log.head.Size)
 	q := effects.Query{Variable: "model", A: "m1", B: "m2"}
 	pairs := func() (found [][2]uint64) {
-		for _, pair := range pages(t, 1, func(p index.Page) ([]effects.Pair, []byte, error) { return effects.List(t.Context(), v, q, p) }) {
+		for _, pair := range pages(t, 1, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+			return effects.ListPairs(t.Context(), v, q, p)
+		}) {
 			found = append(found, [2]uint64{pair.A.Seq, pair.B.Seq})
 		}
 		return found
 	}
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 8}}, pairs())
-	totals, err := effects.Count(t.Context(), v, q, nil)
+	totals, err := effects.CountPairs(t.Context(), v, q, nil)
 	require.NoError(t, err)
-	require.Equal(t, effects.Totals{Pairs: 2, Changed: 1, Unchanged: 1, TreeSize: v.Size()}, totals)
+	require.Equal(t, effects.Totals{Pairs: 2, ChangedPairs: 1, UnchangedPairs: 1, TreeSize: v.Size()}, totals)
 	q.AnyState = true
 	require.Equal(t, [][2]uint64{{2, 3}, {5, 6}}, pairs())
 }
@@ -213,7 +215,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 		"recent":  {groups.RankingByLastRun, groups.Query{GroupBy: "model", MinRuns: 2, TimeRange: index.TimeRange{Until: new(time.UnixMicro(504))}}, []string{"steady"}},
 	} {
 		v := viewOf(t, f, log.head.Size)
-		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.Page{Limit: 5})
+		rows, next, err := groups.ListRanked(t.Context(), v, c.ranking, c.query, index.PageRequest{Limit: 5})
 		require.NoError(t, err, name)
 		require.Nil(t, next, name)
 		var got []string
@@ -225,7 +227,7 @@ func TestGroupsOfSeveralRunsAmongMany(t *testing.T) {
 	}
 	v := viewOf(t, f, log.head.Size)
 	for _, ranking := range []groups.Ranking{groups.RankingByLastRun, groups.RankingByRuns, groups.RankingByFlips, groups.RankingByStability} {
-		all := pages(t, 7, func(p index.Page) ([]groups.Group, []byte, error) {
+		all := pages(t, 7, func(p index.PageRequest) ([]groups.Group, []byte, error) {
 			before := v.KeysRead()
 			rows, next, err := groups.ListRanked(t.Context(), v, ranking, groups.Query{GroupBy: "model"}, p)
 			require.LessOrEqual(t, v.KeysRead()-before, 7*20+10)
@@ -241,45 +243,45 @@ func TestPositionsOfOtherQueries(t *testing.T) {
 	f, _ := foldBodies(t, runBody(t, "m", "yes", ""), runBody(t, "n", "no", ""), runBody(t, "m", "no", ""))
 	v := viewOf(t, f, 4)
 	one := groups.RunQuery{Value: records.Value{Name: "model", Text: "m"}, AnyState: false}
-	for name, list := range map[string]func(index.Page) error{
-		"groups": func(p index.Page) error {
+	for name, list := range map[string]func(index.PageRequest) error{
+		"groups": func(p index.PageRequest) error {
 			_, _, err := groups.List(t.Context(), v, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
-		"ranked": func(p index.Page) error {
+		"ranked": func(p index.PageRequest) error {
 			_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByRuns, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
-		"recent": func(p index.Page) error {
+		"recent": func(p index.PageRequest) error {
 			_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByLastRun, groups.Query{GroupBy: "model"}, p)
 			return err
 		},
-		"runs":     func(p index.Page) error { _, _, err := runs.List(t.Context(), v, one, p); return err },
-		"outputs":  func(p index.Page) error { _, _, err := groups.ListOutputs(t.Context(), v, one, p); return err },
-		"timeline": func(p index.Page) error { _, _, err := runs.Timeline(t.Context(), v, one, p); return err },
-		"effects": func(p index.Page) error {
-			_, _, err := effects.List(t.Context(), v, effects.Query{Variable: "model", A: "m", B: "n"}, p)
+		"runs":     func(p index.PageRequest) error { _, _, err := runs.List(t.Context(), v, one, p); return err },
+		"outputs":  func(p index.PageRequest) error { _, _, err := groups.ListOutputs(t.Context(), v, one, p); return err },
+		"timeline": func(p index.PageRequest) error { _, _, err := runs.Timeline(t.Context(), v, one, p); return err },
+		"effects": func(p index.PageRequest) error {
+			_, _, err := effects.ListPairs(t.Context(), v, effects.Query{Variable: "model", A: "m", B: "n"}, p)
 			return err
 		},
-		"effects of a number": func(p index.Page) error {
-			_, _, err := effects.List(t.Context(), v, effects.Query{Variable: "seed", A: "1", B: "2"}, p)
+		"effects of a number": func(p index.PageRequest) error {
+			_, _, err := effects.ListPairs(t.Context(), v, effects.Query{Variable: "seed", A: "1", B: "2"}, p)
 			return err
 		},
 	} {
-		require.NoError(t, list(index.Page{Limit: 9}), name)
-		require.ErrorIs(t, list(index.Page{Limit: 9, After: []byte("x")}), index.ErrInvalidPosition, name)
+		require.NoError(t, list(index.PageRequest{Limit: 9}), name)
+		require.ErrorIs(t, list(index.PageRequest{Limit: 9, After: []byte("x")}), index.ErrInvalidPosition, name)
 	}
 	for name, position := range map[string][]byte{"none": {}, "an unknown list": {3}, "half a position": {0, 1}} {
-		_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByFlips, groups.Query{GroupBy: "model"}, index.Page{Limit: 9, After: position})
+		_, _, err := groups.ListRanked(t.Context(), v, groups.RankingByFlips, groups.Query{GroupBy: "model"}, index.PageRequest{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrInvalidPosition, name)
 	}
 	for name, position := range map[string][]byte{"beyond": rowstore.AppendSeq(nil, 9), "of another group": rowstore.AppendSeq(nil, 2)} {
-		_, _, err := groups.ListOutputs(t.Context(), v, one, index.Page{Limit: 9, After: position})
+		_, _, err := groups.ListOutputs(t.Context(), v, one, index.PageRequest{Limit: 9, After: position})
 		require.ErrorIs(t, err, index.ErrInvalidPosition, name)
 	}
 	at := rowstore.AppendSeq(rowstore.AppendSeq(rowstore.AppendSeq(nil, 3), 0), 0)
 	for _, variable := range []string{"model", "seed"} {
-		_, _, err := effects.List(t.Context(), v, effects.Query{Variable: variable, A: "m", B: "n"}, index.Page{Limit: 9, After: at})
+		_, _, err := effects.ListPairs(t.Context(), v, effects.Query{Variable: variable, A: "m", B: "n"}, index.PageRequest{Limit: 9, After: at})
 		require.ErrorIs(t, err, index.ErrInvalidPosition, "run 3 is not the first of its ipc_id")
 	}
 }

@@ -39,8 +39,8 @@ func partsOf(t tester, f *index.Follower, size uint64) (parts []*index.SnapshotP
 	return parts
 }
 
-// fetchOf returns a FetchFunc that yields the given parts.
-func fetchOf(parts []*index.SnapshotPart) index.FetchFunc {
+// fetchOf returns a SnapshotFetchFunc that yields the given parts.
+func fetchOf(parts []*index.SnapshotPart) index.SnapshotFetchFunc {
 	return func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 		return func(yield func(*index.SnapshotPart, error) bool) {
 			for _, p := range parts {
@@ -69,7 +69,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 		log := newJournal(t, "default")
 		log.drawEvents(t, 40)
 		c := testConfig(vfs.NewMem())
-		c.PartBytes = rapid.SampledFrom([]int{1, 300, 1 << 20}).Draw(t, "part")
+		c.SnapshotPartBytes = rapid.SampledFrom([]int{1, 300, 1 << 20}).Draw(t, "part")
 		source := openTest(t, c)
 		defer func() { require.NoError(t, source.Close()) }()
 		from := follow(t, source, log)
@@ -92,7 +92,7 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 			require.NoError(t, err)
 			f.Close()
 		}
-		s.SetFetchFunc(fetchOf(parts))
+		s.SetSnapshotFetchFunc(fetchOf(parts))
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
@@ -113,19 +113,19 @@ func TestInstalledSnapshotIsTheFold(t *testing.T) {
 }
 
 // snapshotRows returns copies of all rows in parts, which a test can then change.
-func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.Row) {
+func snapshotRows(t tester, parts []*index.SnapshotPart) (rows []rowstore.SnapshotRow) {
 	t.Helper()
 	for _, p := range parts {
 		for row, err := range rowstore.DecodeSnapshotPart(p.Rows) {
 			require.NoError(t, err)
-			rows = append(rows, rowstore.Row{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value)})
+			rows = append(rows, rowstore.SnapshotRow{Key: slices.Clone(row.Key), Value: slices.Clone(row.Value)})
 		}
 	}
 	return rows
 }
 
 // partOf returns a snapshot that consists of a single part with the given rows.
-func partOf(size uint64, rows []rowstore.Row) []*index.SnapshotPart {
+func partOf(size uint64, rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 	p := &index.SnapshotPart{Size: size}
 	for _, row := range rows {
 		for _, text := range [][]byte{row.Key, row.Value} {
@@ -148,60 +148,60 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	fromOther := follow(t, foreign, other)
 	other.catchUp(fromOther)
 	first := snapshotRows(t, partsOf(t, from, 0))
-	hashes := slices.IndexFunc(first, func(r rowstore.Row) bool { return r.Key[0] == 0x03 })
-	versioned := slices.IndexFunc(first, func(r rowstore.Row) bool { return r.Key[0] >= 0x80 })
+	hashes := slices.IndexFunc(first, func(r rowstore.SnapshotRow) bool { return r.Key[0] == 0x03 })
+	versioned := slices.IndexFunc(first, func(r rowstore.SnapshotRow) bool { return r.Key[0] >= 0x80 })
 	broken := errors.New("the connection broke")
 
 	for _, lie := range []struct {
 		name string
-		do   func(rows []rowstore.Row) []*index.SnapshotPart
+		do   func(rows []rowstore.SnapshotRow) []*index.SnapshotPart
 		want string
 	}{
-		{"missing row", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"missing row", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			return partOf(60, slices.Delete(rows, hashes, hashes+1))
 		}, "the snapshot has the hashes of 59 events, but its size is 60"},
-		{"doubled row", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"doubled row", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			return partOf(60, slices.Insert(rows, hashes, rows[hashes]))
 		}, "occurs twice"},
-		{"wrong order", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"wrong order", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			rows[hashes], rows[hashes+1] = rows[hashes+1], rows[hashes]
 			return partOf(60, rows)
 		}, "comes after the larger key"},
-		{"changed length", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"changed length", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			rows[versioned].Key = append(rows[versioned].Key, 0)
 			return partOf(60, rows)
 		}, "bytes, but must have"},
-		{"later version", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"later version", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			key := rows[len(rows)-1].Key
 			copy(key[len(key)-8:], rowstore.AppendVersion(nil, 60))
 			return partOf(60, rows)
 		}, "is from event 60, but the snapshot's size is 60"},
-		{"number of a ledger", func(rows []rowstore.Row) []*index.SnapshotPart {
-			return partOf(60, append([]rowstore.Row{{Key: []byte{0, 'x'}}}, rows...))
+		{"number of a ledger", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
+			return partOf(60, append([]rowstore.SnapshotRow{{Key: []byte{0, 'x'}}}, rows...))
 		}, "does not belong to a ledger"},
-		{"wrong size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(59, rows) }, "the snapshot's size is 59, but its rows cover 60 events"},
-		{"no size", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(0, rows) }, "the snapshot covers no events"},
-		{"changing size", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"wrong size", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart { return partOf(59, rows) }, "the snapshot's size is 59, but its rows cover 60 events"},
+		{"no size", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart { return partOf(0, rows) }, "the snapshot covers no events"},
+		{"changing size", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			return append(partOf(60, rows[:9]), partOf(61, rows[9:])...)
 		}, "the snapshot's size changed from 60 to 61"},
-		{"no rows", func([]rowstore.Row) []*index.SnapshotPart { return partOf(60, nil) }, "the snapshot has no cursor"},
-		{"no cursor", func(rows []rowstore.Row) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "the snapshot has no cursor"},
-		{"unfinished", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"no rows", func([]rowstore.SnapshotRow) []*index.SnapshotPart { return partOf(60, nil) }, "the snapshot has no cursor"},
+		{"no cursor", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart { return partOf(60, rows[1:]) }, "the snapshot has no cursor"},
+		{"unfinished", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 1)
 			return partOf(60, rows)
 		}, "decoding the snapshot's cursor: a rebuild of the index was interrupted"},
-		{"partial", func(rows []rowstore.Row) []*index.SnapshotPart {
+		{"partial", func(rows []rowstore.SnapshotRow) []*index.SnapshotPart {
 			rows[0].Value = append(rows[0].Value, 2)
 			return partOf(60, rows)
 		}, "the snapshot ends within event 60"},
-		{"garbled", func([]rowstore.Row) []*index.SnapshotPart {
+		{"garbled", func([]rowstore.SnapshotRow) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{200, 1}}}
 		}, "invalid rows in a snapshot part"},
-		{"empty key", func([]rowstore.Row) []*index.SnapshotPart {
+		{"empty key", func([]rowstore.SnapshotRow) []*index.SnapshotPart {
 			return []*index.SnapshotPart{{Size: 60, Rows: []byte{0, 0}}}
 		}, "invalid rows in a snapshot part"},
-		{"other log", func([]rowstore.Row) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "the snapshot belongs to another log: the hash of event 59"},
-		{"nothing", func([]rowstore.Row) []*index.SnapshotPart { return nil }, "the snapshot has no cursor"},
+		{"other log", func([]rowstore.SnapshotRow) []*index.SnapshotPart { return partsOf(t, fromOther, 0) }, "the snapshot belongs to another log: the hash of event 59"},
+		{"nothing", func([]rowstore.SnapshotRow) []*index.SnapshotPart { return nil }, "the snapshot has no cursor"},
 	} {
 		t.Run(lie.name, func(t *testing.T) {
 			rows := snapshotRows(t, partsOf(t, from, 0))
@@ -227,7 +227,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 				_ = yield(partOf(60, first[:1])[0], nil)
 				for n := range uint64(1 << 40) {
 					key := rowstore.AppendVersion(append([]byte{0x80}, rowstore.AppendSeq(make([]byte, 8), n)...), 1)
-					if !yield(partOf(60, []rowstore.Row{{Key: key, Value: value}})[0], nil) {
+					if !yield(partOf(60, []rowstore.SnapshotRow{{Key: key, Value: value}})[0], nil) {
 						return
 					}
 				}
@@ -240,13 +240,13 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 
 // requireRefused fails unless a snapshot is refused for the given reason, the events are folded,
 // and nothing from the snapshot remains.
-func requireRefused(t *testing.T, log *journal, fetch index.FetchFunc, want string) {
+func requireRefused(t *testing.T, log *journal, fetch index.SnapshotFetchFunc, want string) {
 	t.Helper()
 	files, lines := vfs.NewMem(), new(locked.Buffer)
 	c := testConfig(files)
 	c.RowStore.Logger = slog.New(slog.NewTextHandler(lines, nil))
 	s := openTest(t, c)
-	s.SetFetchFunc(fetch)
+	s.SetSnapshotFetchFunc(fetch)
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.Contains(t, lines.String(), "folding the log's events instead")
@@ -368,7 +368,7 @@ func TestSnapshotAtALaterSize(t *testing.T) {
 	c := testConfig(vfs.NewMem())
 	one := openTest(t, c)
 	c = testConfig(vfs.NewMem())
-	c.BatchEvents = 7
+	c.MaxBatchEvents = 7
 	two := openTest(t, c)
 	a, b := follow(t, one, log), follow(t, two, log)
 	log.catchUp(a)
@@ -413,7 +413,7 @@ func TestNoSnapshotInTheMiddleOfAnEvent(t *testing.T) {
 	}
 	log.append(plain(t, 0), citationSet("x", cited...), registration("s", `,"chunk_hashes":[]`))
 	c := testConfig(vfs.NewMem())
-	c.BatchEffects = 7
+	c.MaxBatchEffects = 7
 	s := openTest(t, c)
 	f, err := s.AddStoppedFollower(t.Context(), log.name, log.store)
 	require.NoError(t, err)
@@ -472,13 +472,13 @@ func TestIndexThatLacksFewEventsIsNotFetched(t *testing.T) {
 		fetched   bool
 	}{{0, 100, true}, {0, 101, false}, {75, 1, true}, {76, 1, false}, {100, 1, false}} {
 		c := testConfig(vfs.NewMem())
-		c.FetchLag = own.lag
+		c.MinFetchLag = own.lag
 		s := openTest(t, c)
 		f, err := s.Refold(t.Context(), log.name, log.store, own.size, func(uint64) {})
 		require.NoError(t, err)
 		f.Close()
 		var fetched atomic.Bool
-		s.SetFetchFunc(func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
+		s.SetSnapshotFetchFunc(func(context.Context, string) iter.Seq2[*index.SnapshotPart, error] {
 			fetched.Store(true)
 			return func(func(*index.SnapshotPart, error) bool) {}
 		})
@@ -504,7 +504,7 @@ func TestReadsDuringAnInstall(t *testing.T) {
 		f, err := s.Refold(t.Context(), log.name, log.store, 100, func(uint64) {})
 		require.NoError(t, err)
 		f.Close()
-		s.SetFetchFunc(fetchOf(parts))
+		s.SetSnapshotFetchFunc(fetchOf(parts))
 		f = follow(t, s, log)
 		for f.Size() < log.head.Size {
 			seq, err := f.FindByHash(t.Context(), log.hashes[50], 51)

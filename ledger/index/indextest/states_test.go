@@ -17,7 +17,7 @@ func stateChange(t tester, seq uint64, state record.State) string {
 	t.Helper()
 	v, err := record.ParseStateChange(seq, fmt.Appendf(nil, `{"state":%q,"reason":"so"}`, state))
 	require.NoError(t, err)
-	return string(v.AppendBody(nil, poster))
+	return string(v.AppendBodyPrefix(nil, poster))
 }
 
 const smallDAG = `{"dag":{"root":"` + zeros + `","nodes":[{"stage":"question","hash":"` + zeros + `"}]}}`
@@ -58,9 +58,9 @@ func TestStates(t *testing.T) {
 		require.NoError(t, v.Close())
 	}
 	counts := countsOf(f)
-	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.StateChangesTotal, "failed")], "a repeated change to the same state is counted too")
-	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "live")])
-	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.StateChangesTotal, "quarantined")])
+	require.Equal(t, uint64(3), counts[counters.SeriesOf(counters.MetricStateChanges, "failed")], "a repeated change to the same state is counted too")
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.MetricStateChanges, "live")])
+	require.Equal(t, uint64(1), counts[counters.SeriesOf(counters.MetricStateChanges, "quarantined")])
 	require.NoError(t, s.Close())
 }
 
@@ -88,7 +88,7 @@ func TestInvalidStateChangesAreIgnored(t *testing.T) {
 		require.Equal(t, "live", state)
 	}
 	for series, n := range countsOf(f) {
-		require.False(t, series.Metric == counters.StateChangesTotal && n > 0, series)
+		require.False(t, series.Metric == counters.MetricStateChanges && n > 0, series)
 	}
 	require.NoError(t, v.Close())
 	require.NoError(t, s.Close())

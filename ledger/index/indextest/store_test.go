@@ -38,12 +38,12 @@ func TestOpenOnDisk(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 10)...)
 	for range 2 {
-		s, err := query.OpenIndex(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		s, err := query.OpenIndex(index.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		f := follow(t, s, log)
 		log.catchUp(f)
 		log.check(f)
-		_, err = query.OpenIndex(index.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
+		_, err = query.OpenIndex(index.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 		require.Error(t, err, "the index is in use")
 		require.NoError(t, s.Close())
 	}
@@ -98,7 +98,7 @@ func TestAnotherLayoutIsEmptied(t *testing.T) {
 // holds reports whether a key is stored.
 func holds(t *testing.T, s *index.Store, key []byte) bool {
 	t.Helper()
-	it, err := s.RowStore().Iterate(key, append(key[:len(key):len(key)], 0))
+	it, err := s.RowStore().NewIterator(key, append(key[:len(key):len(key)], 0))
 	require.NoError(t, err)
 	found := it.First()
 	require.NoError(t, errors.Join(it.Error(), it.Close()))
@@ -116,7 +116,7 @@ func TestForeignFolderIsRefused(t *testing.T) {
 	before, err := files.List("index")
 	require.NoError(t, err)
 
-	_, err = index.OpenWith(c)
+	_, err = index.OpenResolved(c)
 	require.ErrorContains(t, err, "contains no index")
 	after, err := files.List("index")
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestOpenFailsWithoutDamage(t *testing.T) {
 	log := newJournal(t, "default")
 	log.append(plains(t, 0, 20)...)
 	files := closedIndex(t, log)
-	_, err := index.OpenWith(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	_, err := index.OpenResolved(testConfig(errorfs.Wrap(files, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind == errorfs.OpOpen && strings.Contains(op.Path, "MANIFEST") {
 			return &fs.PathError{Op: "open", Path: op.Path, Err: syscall.EMFILE}
 		}
@@ -196,7 +196,7 @@ func requireSound(t *testing.T, files *vfs.MemFS, log *journal) {
 		found, err := f.FindByHash(t.Context(), hash, 0)
 		if err != nil {
 			require.True(t, engine.IsCorruptionError(err), "%v", err)
-			require.Equal(t, 1, s.Rebuilds())
+			require.Equal(t, 1, s.RebuildCount())
 			break
 		}
 		require.Equal(t, uint64(seq), found)

@@ -13,9 +13,9 @@ import (
 // are synced, one at a time, when they are written.
 func TestFoldsDoNotSync(t *testing.T) {
 	// The plan adds a pause of zero length to each sync, only to count the syncs.
-	syncs := faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: []string{faulty.CallSync}, Count: -1})
+	syncs := faulty.New(faulty.Plan{Mode: faulty.ModeSlow, Calls: []string{faulty.CallSync}, FailCount: -1})
 	c := testConfig(faulty.NewFS(vfs.NewMem(), syncs))
-	c.RowStore.MemTableBytes, c.BatchEvents = 8<<20, 10
+	c.RowStore.MemTableBytes, c.MaxBatchEvents = 8<<20, 10
 	s := openTest(t, c)
 	log := newJournal(t, "default")
 	f := follow(t, s, log)

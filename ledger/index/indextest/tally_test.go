@@ -20,11 +20,11 @@ func TestTally(t *testing.T) {
 	f := follow(t, s, log)
 	log.catchUp(f)
 	require.Equal(t, counters.Tally{
-		Size:              2,
-		Records:           map[string]uint64{"citation_set": 0, "ipc_record": 0, "path_fingerprint": 1, "run_dag": 0},
-		Refusals:          map[string]uint64{"idempotency_key_conflict": 1, "mismatch": 0},
-		IncompleteRecords: map[string]uint64{"max_tokens": 0, "output": 0, "seed": 0, "system_prompt": 0, "temperature": 0},
-		Checks: []counters.CheckCount{
+		Size:             2,
+		RecordsByKind:    map[string]uint64{"citation_set": 0, "ipc_record": 0, "path_fingerprint": 1, "run_dag": 0},
+		RefusalsByReason: map[string]uint64{"idempotency_key_conflict": 1, "mismatch": 0},
+		IncompleteByPart: map[string]uint64{"max_tokens": 0, "output": 0, "seed": 0, "system_prompt": 0, "temperature": 0},
+		CheckCounts: []counters.CheckCount{
 			{Kind: "path_fingerprint", Field: "path_id", Result: "claimed", Count: 0},
 			{Kind: "path_fingerprint", Field: "path_id", Result: "computed", Count: 0},
 			{Kind: "path_fingerprint", Field: "path_id", Result: "match", Count: 1},

@@ -80,7 +80,7 @@ func TestUnavailableLog(t *testing.T) {
 	away.away.Store(false)
 	require.NoError(t, f.WaitForSize(t.Context(), 200))
 	log.check(f)
-	require.Zero(t, s.Rebuilds())
+	require.Zero(t, s.RebuildCount())
 
 	away.away.Store(true) // the log is unavailable before the follower starts
 	f.Close()

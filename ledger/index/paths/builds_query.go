@@ -19,7 +19,7 @@ type Project struct {
 }
 
 // ListProjects returns the projects of the ledger, sorted by first record, newest first.
-func ListProjects(v *index.View, page index.Page) ([]Project, []byte, error) {
+func ListProjects(v *index.View, page index.PageRequest) ([]Project, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, projects, []byte{0}, page, func(r rowstore.Version) (*Project, error) {
 		p := &Project{Seq: r.Seq, Name: string(r.Value)}
 		id := rowstore.IdentityOf(r.Value)
@@ -44,7 +44,7 @@ type Collision struct {
 	PathID       string // the longer path_id that was assigned to the path
 	Route        []string
 	HolderPathID string // the eight-digit path_id that was already taken
-	// HolderSeq is the seq of the first record of the path that already had the path_id in Held.
+	// HolderSeq is the seq of the first record of the path that already had HolderPathID.
 	// HolderRoute is the route of that path.
 	HolderSeq   uint64
 	HolderRoute []string
@@ -52,7 +52,7 @@ type Collision struct {
 
 // ListCollisions returns the collisions of a project, newest first. It returns ErrNotFound if
 // there is no such project.
-func ListCollisions(ctx context.Context, v *index.View, project string, page index.Page) ([]Collision, []byte, error) {
+func ListCollisions(ctx context.Context, v *index.View, project string, page index.PageRequest) ([]Collision, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,8 @@ type Build struct {
 	// UnknownBase is the base that the build's first record names, if the project had no such build
 	// at that time. Otherwise it is nil.
 	UnknownBase *string
-	// Number of the build's records in each category.
+	// NewRecords, ModifiedRecords, UnchangedRecords, and IncomparableRecords are the numbers of the
+	// build's records in each category.
 	NewRecords, ModifiedRecords, UnchangedRecords, IncomparableRecords uint64
 	OtherBaseRecords                                                   uint64 // number of records that name a base or branch other than the build's
 	Paths                                                              uint64 // number of distinct paths
@@ -95,7 +96,7 @@ type Build struct {
 
 // ListBuilds returns the builds of a project sorted by first record, oldest first. It returns
 // ErrNotFound if there is no such project.
-func ListBuilds(ctx context.Context, v *index.View, project string, page index.Page) ([]Build, []byte, error) {
+func ListBuilds(ctx context.Context, v *index.View, project string, page index.PageRequest) ([]Build, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +145,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 	c := state.categories
 	b := &Build{
 		Seq: state.first, Time: e.Time, Name: string(of.name), Branch: textOf(of.branch),
-		HashVersion: string(e.Path().HashVersion), NewRecords: c[0], ModifiedRecords: c[1], UnchangedRecords: c[2], IncomparableRecords: c[3], OtherBaseRecords: state.otherBases, Paths: state.paths,
+		HashVersion: string(e.PathFingerprint().HashVersion), NewRecords: c[0], ModifiedRecords: c[1], UnchangedRecords: c[2], IncomparableRecords: c[3], OtherBaseRecords: state.otherBases, Paths: state.paths,
 	}
 	if of.base == 0 {
 		b.UnknownBase = textOf(of.baseName)
@@ -165,11 +166,11 @@ func textOf(text []byte) *string {
 	return &s
 }
 
-// GonePaths returns the paths that a build's base has but the build lacks. Each path is shown as of
-// its latest record in the base. The paths are sorted by their first record in the base, newest
-// first. A page may have fewer rows than its limit, or none, because it ends after reading 20 keys
-// for each requested row. GonePaths returns ErrNotFound if there is no such build.
-func GonePaths(ctx context.Context, v *index.View, project, build string, page index.Page) ([]Row, []byte, error) {
+// ListGonePaths returns the paths that a build's base has but the build lacks. Each path is shown
+// as of its latest record in the base. The paths are sorted by their first record in the base,
+// newest first. A page may have fewer rows than its limit, or none, because it ends after reading
+// 20 keys for each requested row. ListGonePaths returns ErrNotFound if there is no such build.
+func ListGonePaths(ctx context.Context, v *index.View, project, build string, page index.PageRequest) ([]ListedPath, []byte, error) {
 	number, err := buildNumberOf(v, project, build)
 	if err != nil {
 		return nil, nil, err
@@ -180,7 +181,7 @@ func GonePaths(ctx context.Context, v *index.View, project, build string, page i
 		return nil, nil, err
 	}
 	// If the build has no base, of.base is 0 and the page is empty.
-	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*Row, error) {
+	return r.inBuild(of.base, page, func(path rowstore.Identity, state *pathState) (*ListedPath, error) {
 		kept, err := findState(v, path, number, v.Size())
 		if err != nil || kept != nil {
 			return nil, err
@@ -240,6 +241,6 @@ func routeOf(ctx context.Context, v *index.View, seq uint64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := e.Path()
+	p := e.PathFingerprint()
 	return passages(&p), nil
 }

@@ -14,11 +14,11 @@ const CategoryGone Category = "gone"
 // Difference describes how a path differs between two builds, A and B (spec: Comparing
 // builds).
 type Difference struct {
-	PathID       string
-	Route        []string
-	Category     Category // category of the path in B, compared with A
-	LinksChanged bool
-	A, B         *Path // nil in the build that lacks the path
+	PathID           string
+	Route            []string
+	Category         Category // category of the path in B, compared with A
+	OnlyLinksChanged bool
+	A, B             *Path // nil in the build that lacks the path
 	// RenameCandidates is set only if exactly one build has the path. It lists at most maxRenames paths that
 	// have the same content but exist only in the other build. The path may have been renamed to or
 	// from one of them.
@@ -41,7 +41,7 @@ const (
 // ComparisonQuery selects the two builds of a project to compare.
 type ComparisonQuery struct {
 	Project, BuildA, BuildB string
-	Category                Category // one of Categories, or Gone; empty means all
+	Category                Category // one of Categories, or CategoryGone; empty means all
 }
 
 // onlyInA is the first byte of a page position that lies among the paths that only A has. Compare
@@ -51,7 +51,7 @@ const onlyInA = 1
 // Compare compares the paths of two builds. It returns first the paths of B and then those that
 // only A has, both sorted by first record, newest first. As with List, a page may have fewer rows
 // than its limit, or none. Compare returns ErrNotFound if there is no such project or build.
-func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.Page) ([]Difference, []byte, error) {
+func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.PageRequest) ([]Difference, []byte, error) {
 	if err := requireProject(v, q.Project); err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +65,7 @@ func Compare(ctx context.Context, v *index.View, q ComparisonQuery, page index.P
 	}
 	c := comparison{reader: newReader(v, q.Project), ctx: ctx, name: q.Project, a: a, b: b, category: q.Category}
 	rest, gone := bytes.CutPrefix(page.After, []byte{onlyInA})
-	if len(page.After) == rowstore.SeqBytes { // a position among the paths of B
+	if len(page.After) == rowstore.SeqSize { // a position among the paths of B
 		rest, gone = page.After, false
 	}
 	if gone || q.Category == CategoryGone {
@@ -96,7 +96,7 @@ type comparison struct {
 
 // page returns a page of the paths of B or, if gone is true, of the paths of A that B lacks. of is
 // the number of the build whose paths are read.
-func (c *comparison) page(of uint64, gone bool, page index.Page) ([]Difference, []byte, error) {
+func (c *comparison) page(of uint64, gone bool, page index.PageRequest) ([]Difference, []byte, error) {
 	return rowstore.PageNewestFirst(c.v.Reader, builds, numbered(c.project, of), page, func(version rowstore.Version) (*Difference, error) {
 		counts, err := decodeBuildState(version.Value)
 		if err != nil || !counts.addsPath {
@@ -124,9 +124,9 @@ func (c *comparison) difference(path rowstore.Identity, wantGone bool) (*Differe
 		d.Category, shown = CategoryGone, before
 	default:
 		compared := *after
-		compared.linksChanged = false
+		compared.onlyLinksChanged = false
 		compared.compare(before, nil)
-		d.Category, d.LinksChanged = Categories[compared.category], compared.linksChanged
+		d.Category, d.OnlyLinksChanged = Categories[compared.category], compared.onlyLinksChanged
 	}
 	if c.category != "" && c.category != d.Category {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// pathIDName is the name under which path_ids are stored in records.Postings.
+// pathIDName is the name under which path_ids are stored in records.PostingsDimension.
 const pathIDName = "path_id"
 
 // otherBase is the flag of a record that names a base or branch other than its build's (spec:
@@ -39,7 +39,7 @@ func (f *deriver) Derive(_ context.Context, e *index.Event) error {
 // pathFingerprint folds a path fingerprint (spec: Path categories; Path id collisions;
 // Builds).
 func (f *deriver) pathFingerprint(e *index.Event) {
-	p := &e.Path
+	p := &e.PathFingerprint
 	project, path := rowstore.IdentityOf(p.Project), rowstore.IdentityOf(p.Project, p.Route)
 	next := pathState{record: e.Seq, content: p.ContentFingerprint, raw: p.RawContentFingerprint, version: p.HashVersion, digest: p.ContentDigest}
 	compared := f.latest(path)
@@ -78,9 +78,9 @@ func (f *deriver) write(e *index.Event, path rowstore.Identity, next *pathState)
 	// The path_id in the event is computed from the route alone, and can differ from next.id.
 	records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(pathIDName), next.id), e.Seq)
 	if next.otherBase {
-		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.FlagName), []byte(otherBase)), e.Seq)
+		records.WritePosting(f.Fold, rowstore.IdentityOf([]byte(records.NameFlag), []byte(otherBase)), e.Seq)
 	}
-	f.Counters.Add(counters.SeriesOf(counters.PathChangesTotal, string(Categories[next.category])), 1)
+	f.Counters.Add(counters.SeriesOf(counters.MetricPathChanges, string(Categories[next.category])), 1)
 }
 
 // latest returns the state of a path after its latest record in any build, or nil for a new
@@ -110,16 +110,16 @@ const (
 	incomparable
 )
 
-// compare sets the category, span, and linksChanged of s. It compares s with the state in with.
-// before is the path's previous state in the same build. Either argument can be nil. linksChanged
-// is set only if all fingerprints are known.
+// compare sets the category, span, and onlyLinksChanged of s. It compares s with the state in with.
+// before is the path's previous state in the same build. Either argument can be nil.
+// onlyLinksChanged is set only if all fingerprints are known.
 func (s *pathState) compare(with, before *pathState) {
 	s.category, s.span = isNew, s.record
 	switch {
 	case with == nil:
 	case s.sameContent(with):
 		s.category, s.span = unchanged, with.span
-		s.linksChanged = s.sameFingerprint(with) && s.content != nil && s.raw != nil && with.raw != nil && !bytes.Equal(s.raw, with.raw)
+		s.onlyLinksChanged = s.sameFingerprint(with) && s.content != nil && s.raw != nil && with.raw != nil && !bytes.Equal(s.raw, with.raw)
 		return
 	case !bytes.Equal(s.version, with.version) && (s.digest == nil || with.digest == nil):
 		s.category = incomparable
@@ -145,7 +145,7 @@ func (s *pathState) sameFingerprint(other *pathState) bool {
 func sameText(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // newPath adds a path to its project and returns the path_id that it assigns to the path.
-func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.Identity) []byte {
+func (f *deriver) newPath(e *event.Event, p *event.PathFingerprint, project, path rowstore.Identity) []byte {
 	id := assignPathID(p.Route, func(id []byte) bool {
 		_, _, held := f.pathHolder(p.Project, id)
 		return held
@@ -161,7 +161,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 		first, _, _ := f.pathHolder(p.Project, id[:pathIDStep])
 		f.value = rowstore.AppendNumbers(f.value[:0], first)
 		f.Rows.PutSeparately(projectCollisions, project[:], e.Seq, rowstore.AppendTexts(f.value, id))
-		f.Counters.Add(counters.SeriesOf(counters.PathIDCollisionsTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.MetricPathIDCollisions), 1)
 	}
 	holder := rowstore.IdentityOf(p.Project, id)
 	f.Rows.Put(pathHolders, holder[:], e.Seq, path[:])
@@ -172,7 +172,7 @@ func (f *deriver) newPath(e *event.Event, p *event.Path, project, path rowstore.
 
 // joinBuild returns the number and the line of the build that a record names. If the build is new,
 // joinBuild adds it.
-func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity) (number uint64, of line) {
+func (f *deriver) joinBuild(seq uint64, p *event.PathFingerprint, project rowstore.Identity) (number uint64, of line) {
 	build := rowstore.IdentityOf(p.Project, p.Build)
 	if number = f.number(buildNumbers, build[:]); number > 0 {
 		return number, f.line(project, number)
@@ -195,7 +195,7 @@ func (f *deriver) joinBuild(seq uint64, p *event.Path, project rowstore.Identity
 // newLine returns the line of a new build. last is the number of the project's previous build. If
 // the build's first record names a base, that is the base of the build. Otherwise, the base is the
 // last build of its branch or, without a branch, the last build of the project.
-func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64) line {
+func (f *deriver) newLine(p *event.PathFingerprint, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
 	case p.Base != nil:
@@ -218,7 +218,7 @@ func (f *deriver) newLine(p *event.Path, project rowstore.Identity, last uint64)
 }
 
 // contradicts reports whether a record names a base or branch other than its build's.
-func (l *line) contradicts(p *event.Path) bool {
+func (l *line) contradicts(p *event.PathFingerprint) bool {
 	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
 }
 

@@ -58,10 +58,10 @@ const (
 // Family returns the index family for paths, projects, and builds: its dimensions and its deriver.
 func Family() index.Family {
 	const identity = len(rowstore.Identity{})
-	const numbered = identity + rowstore.SeqBytes
+	const numbered = identity + rowstore.SeqSize
 	var categories []counters.Series
 	for _, category := range Categories {
-		categories = append(categories, counters.SeriesOf(counters.PathChangesTotal, string(category)))
+		categories = append(categories, counters.SeriesOf(counters.MetricPathChanges, string(category)))
 	}
 	return index.Family{
 		RowBytes: map[rowstore.Dimension]int{
@@ -69,7 +69,7 @@ func Family() index.Family {
 			buildNumbers: identity, builds: numbered, pathStates: numbered, projects: 1, lines: numbered, branches: identity,
 			waiting: numbered, waitingBefore: numbered, contents: numbered, validations: numbered, contentValidations: identity,
 		},
-		Counters: categories,
-		New:      func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
+		InitialSeries: categories,
+		New:           func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },
 	}
 }

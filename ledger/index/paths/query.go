@@ -13,14 +13,14 @@ import (
 )
 
 // ErrNotFound means that there is no such project, build, or path.
-var ErrNotFound = errors.New("index: not found")
+var ErrNotFound = errors.New("index: no such project, build, or path exists")
 
 // Path is the state of a path after its latest record, either across all builds or in a single
 // build (spec: Path categories).
 type Path struct {
 	Status
 	Seq uint64 // seq of the record
-	// An empty fingerprint means null.
+	// ContentFingerprint and RawContentFingerprint are empty if the fingerprint is null.
 	ContentFingerprint, RawContentFingerprint string
 	HashVersion                               string  // hash_version of the fingerprints
 	Build                                     *string // nil if the record names no build
@@ -35,14 +35,14 @@ type Status struct {
 	// EarlierValidationSeq is the seq of an earlier validation of the same content that does not apply
 	// to the record, or 0 if there is none.
 	EarlierValidationSeq uint64
-	// LinksChanged is true if the content differs from the compared record's only in its links.
-	LinksChanged bool
+	// OnlyLinksChanged is true if the content differs from the compared record's only in its links.
+	OnlyLinksChanged bool
 	// HasOtherBase is true if the record names a base or branch other than its build's.
 	HasOtherBase bool
 }
 
-// Row is a path with the time and route of its record's event.
-type Row struct {
+// ListedPath is a path with the time and route of its record's event.
+type ListedPath struct {
 	Path
 	Time  time.Time // time of the record's event
 	Route []string
@@ -51,7 +51,7 @@ type Row struct {
 // Version is the state of a path after one of its records, or after a validation of its fingerprint
 // in a build.
 type Version struct {
-	Row // for a validation, Route is nil and Time is the time of the validation
+	ListedPath // for a validation, Route is nil and Time is the time of the validation
 	// EventSeq is the seq of the record or validation, and Kind is its kind.
 	EventSeq uint64
 	Kind     record.Kind
@@ -99,7 +99,7 @@ func StatusOf(ctx context.Context, v *index.View, seq uint64) (Status, error) {
 	if seq >= v.Size() || e.Kind != record.KindPathFingerprint {
 		return Status{}, fmt.Errorf("reading event %d as a path fingerprint: %w", seq, ErrNotFound)
 	}
-	p := e.Path()
+	p := e.PathFingerprint()
 	path := rowstore.IdentityOf(p.Project, p.Route)
 	state, err := latestAt(v, path, seq+1)
 	if err != nil {
@@ -113,12 +113,12 @@ func StatusOf(ctx context.Context, v *index.View, seq uint64) (Status, error) {
 // project or build, newest first. A page may have fewer rows than its limit, or none, because it
 // ends after reading 20 keys for each requested row. List returns ErrNotFound if there is no such
 // project or build.
-func List(ctx context.Context, v *index.View, project string, filter Filter, page index.Page) ([]Row, []byte, error) {
+func List(ctx context.Context, v *index.View, project string, filter Filter, page index.PageRequest) ([]ListedPath, []byte, error) {
 	if err := requireProject(v, project); err != nil {
 		return nil, nil, err
 	}
 	r := newReader(v, project)
-	take := func(path rowstore.Identity, state *pathState) (*Row, error) {
+	take := func(path rowstore.Identity, state *pathState) (*ListedPath, error) {
 		if filter.Category != "" && filter.Category != Categories[state.category] {
 			return nil, nil
 		}
@@ -135,7 +135,7 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 		}
 		return r.inBuild(build, page, take)
 	}
-	return rowstore.PageNewestFirst(v.Reader, projectPaths, r.project[:], page, func(version rowstore.Version) (*Row, error) {
+	return rowstore.PageNewestFirst(v.Reader, projectPaths, r.project[:], page, func(version rowstore.Version) (*ListedPath, error) {
 		paths, err := decodeProjectState(version.Value)
 		if err != nil {
 			return nil, err
@@ -151,8 +151,8 @@ func List(ctx context.Context, v *index.View, project string, filter Filter, pag
 // inBuild returns a page of the paths of a build, each as of its latest record in the build. The
 // paths are sorted by their first record in the build, newest first. take converts a path to a row,
 // or returns nil to leave it out.
-func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Identity, *pathState) (*Row, error)) ([]Row, []byte, error) {
-	return rowstore.PageNewestFirst(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*Row, error) {
+func (r *reader) inBuild(build uint64, page index.PageRequest, take func(rowstore.Identity, *pathState) (*ListedPath, error)) ([]ListedPath, []byte, error) {
+	return rowstore.PageNewestFirst(r.v.Reader, builds, numbered(r.project, build), page, func(version rowstore.Version) (*ListedPath, error) {
 		counts, err := decodeBuildState(version.Value)
 		if err != nil || !counts.addsPath {
 			return nil, err
@@ -167,7 +167,7 @@ func (r *reader) inBuild(build uint64, page index.Page, take func(rowstore.Ident
 
 // History returns the records and validations of a path, oldest first. It returns ErrNotFound
 // if no path of the project has the path_id.
-func History(ctx context.Context, v *index.View, project, pathID string, page index.Page) ([]Version, []byte, error) {
+func History(ctx context.Context, v *index.View, project, pathID string, page index.PageRequest) ([]Version, []byte, error) {
 	path, found, err := pathByID(v, project, pathID)
 	if err != nil {
 		return nil, nil, err
@@ -198,13 +198,13 @@ func History(ctx context.Context, v *index.View, project, pathID string, page in
 			if err != nil {
 				return nil, err
 			}
-			return &Version{Row: *recorded, EventSeq: at.Seq, Kind: kind}, nil
+			return &Version{ListedPath: *recorded, EventSeq: at.Seq, Kind: kind}, nil
 		}
 		e, err := v.Event(ctx, at.Seq)
 		if err != nil {
 			return nil, err
 		}
-		version := &Version{Row: Row{Path: row, Time: e.Time}, EventSeq: at.Seq, Kind: kind}
+		version := &Version{ListedPath: ListedPath{Path: row, Time: e.Time}, EventSeq: at.Seq, Kind: kind}
 		version.Reason = string(e.PathValidation().Reason)
 		return version, nil
 	})
@@ -298,23 +298,23 @@ func (r *reader) buildName(number uint64) (*string, error) {
 func changeAt(v *index.View, project, path rowstore.Identity, s *pathState, size uint64) (Status, error) {
 	validations, err := validationStatusOf(v, project, path, s, size)
 	return Status{
-		PathID: string(s.id), Category: Categories[s.category], LinksChanged: s.linksChanged, HasOtherBase: s.otherBase,
+		PathID: string(s.id), Category: Categories[s.category], OnlyLinksChanged: s.onlyLinksChanged, HasOtherBase: s.otherBase,
 		Validated: validations.validated, EarlierValidationSeq: validations.before,
 	}, err
 }
 
 // complete returns the row of a path, with the time and route from its record's event.
-func (r *reader) complete(ctx context.Context, p Path) (*Row, error) {
+func (r *reader) complete(ctx context.Context, p Path) (*ListedPath, error) {
 	e, err := r.v.Event(ctx, p.Seq)
 	if err != nil {
 		return nil, err
 	}
-	of := e.Path()
-	return &Row{Path: p, Time: e.Time, Route: passages(&of)}, nil
+	of := e.PathFingerprint()
+	return &ListedPath{Path: p, Time: e.Time, Route: passages(&of)}, nil
 }
 
 // passages returns the names of a route's passages. The list is never nil.
-func passages(p *event.Path) []string {
+func passages(p *event.PathFingerprint) []string {
 	names := make([]string, len(p.Passages))
 	for i, name := range p.Passages {
 		names[i] = string(name)

@@ -58,13 +58,13 @@ type pathState struct {
 	build, line uint64
 	// span identifies the record's span by the seq of its first record. All records in a span have
 	// equal content and share validations.
-	span         uint64
-	linksChanged bool
-	otherBase    bool   // the record names a base or branch other than its build's
-	id           []byte // the assigned path_id
-	content, raw []byte // fingerprints; nil for null
-	version      []byte // hash_version of the fingerprints
-	digest       []byte // SHA-256 of the content; nil if the record had none
+	span             uint64
+	onlyLinksChanged bool
+	otherBase        bool   // the record names a base or branch other than its build's
+	id               []byte // the assigned path_id
+	content, raw     []byte // fingerprints; nil for null
+	version          []byte // hash_version of the fingerprints
+	digest           []byte // SHA-256 of the content; nil if the record had none
 }
 
 // Flags of a pathState.
@@ -75,7 +75,7 @@ const (
 
 func (s *pathState) append(dst []byte) []byte {
 	var flags uint64
-	if s.linksChanged {
+	if s.onlyLinksChanged {
 		flags |= hasLinksChanged
 	}
 	if s.otherBase {
@@ -92,7 +92,7 @@ func decodePathState(value []byte) (pathState, error) {
 	r := rowstore.ValueReader{Rest: value}
 	r.ReadNumbers(&s.record, &s.category, &s.build, &s.line, &s.span, &flags)
 	r.ReadTexts(&s.id, &s.content, &s.raw, &s.version, &s.digest)
-	s.linksChanged, s.otherBase = flags&hasLinksChanged != 0, flags&hasOtherBase != 0
+	s.onlyLinksChanged, s.otherBase = flags&hasLinksChanged != 0, flags&hasOtherBase != 0
 	if s.category >= uint64(len(Categories)) {
 		r.Malformed = true
 	}
@@ -202,7 +202,7 @@ func decodeBuildState(value []byte) (buildState, error) {
 
 // numbered returns the row that consists of an identity and a number.
 func numbered(of rowstore.Identity, number uint64) []byte {
-	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqBytes), of[:]...), number)
+	return rowstore.AppendSeq(append(make([]byte, 0, len(of)+rowstore.SeqSize), of[:]...), number)
 }
 
 // contentRow returns the row in the dimension contents for a state, which must have a fingerprint.
@@ -228,7 +228,7 @@ func (f *deriver) pathVersion(path rowstore.Identity) (pathVersion, bool) {
 	if !found {
 		return pathVersion{}, false
 	}
-	return rowstore.Decode(&f.Rows, value, decodePathVersion), true
+	return rowstore.DecodeOrFail(&f.Rows, value, decodePathVersion), true
 }
 
 // pathState returns the current state of a path in the given build, or nil if the build lacks the
@@ -238,7 +238,7 @@ func (f *deriver) pathState(path rowstore.Identity, build uint64) *pathState {
 	if !found {
 		return nil
 	}
-	s := rowstore.Decode(&f.Rows, value, decodePathState)
+	s := rowstore.DecodeOrFail(&f.Rows, value, decodePathState)
 	return &s
 }
 
@@ -248,7 +248,7 @@ func (f *deriver) line(project rowstore.Identity, build uint64) line {
 	if !found {
 		return line{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeLine)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeLine)
 }
 
 // pathHolder returns the path that has the given path_id, and the seq of the path's first record.
@@ -264,7 +264,7 @@ func (f *deriver) projectState(project rowstore.Identity) projectState {
 	if !found {
 		return projectState{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeProjectState)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeProjectState)
 }
 
 // buildState returns the current state of the given build, or the zero state for a new build.
@@ -273,7 +273,7 @@ func (f *deriver) buildState(project rowstore.Identity, number uint64) buildStat
 	if !found {
 		return buildState{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeBuildState)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeBuildState)
 }
 
 // number returns the number that is stored in the given row, or 0 if there is no such row.
@@ -282,5 +282,5 @@ func (f *deriver) number(d rowstore.Dimension, row []byte) uint64 {
 	if !found {
 		return 0
 	}
-	return rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
+	return rowstore.DecodeOrFail(&f.Rows, value, rowstore.DecodeNumber)
 }

@@ -13,7 +13,7 @@ import (
 // FuzzPathRows checks that decoding a damaged value either fails or yields a value whose encoding
 // is no longer than the input.
 func FuzzPathRows(f *testing.F) {
-	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, linksChanged: true, id: []byte("d2f2e118"), content: []byte{}, version: []byte("adr-004"), digest: make([]byte, 32)}
+	state := pathState{record: 9, build: 2, line: 2, span: 3, category: unchanged, otherBase: true, onlyLinksChanged: true, id: []byte("d2f2e118"), content: []byte{}, version: []byte("adr-004"), digest: make([]byte, 32)}
 	f.Add(state.append(nil))
 	of := line{base: 3, depth: 4, skip: 1, name: []byte("b"), branch: []byte("main"), baseName: []byte("a")}
 	f.Add(of.append(nil))
@@ -51,7 +51,7 @@ func TestPathRowsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := pathState{
 			record: number.Draw(t, "record"), build: number.Draw(t, "build"), category: rapid.Uint64Range(0, 3).Draw(t, "category"),
-			line: number.Draw(t, "line"), span: number.Draw(t, "span"), otherBase: flag.Draw(t, "other base"), linksChanged: flag.Draw(t, "links"),
+			line: number.Draw(t, "line"), span: number.Draw(t, "span"), otherBase: flag.Draw(t, "other base"), onlyLinksChanged: flag.Draw(t, "links"),
 			id: text.Draw(t, "id"), content: text.Draw(t, "content"), raw: text.Draw(t, "raw"),
 			version: text.Draw(t, "version"), digest: text.Draw(t, "digest"),
 		}

@@ -34,7 +34,7 @@ func (f *deriver) producer(e *event.Event) {
 	producer := rowstore.IdentityOf(id)
 	state := producerState{next: 1}
 	if _, value, found := f.Rows.NewestVersion(producerStates, producer[:]); found {
-		state = rowstore.Decode(&f.Rows, value, decodeProducerState)
+		state = rowstore.DecodeOrFail(&f.Rows, value, decodeProducerState)
 	} else {
 		f.Rows.PutSeparately(producerList, onlyRow, e.Seq, id)
 	}
@@ -43,7 +43,7 @@ func (f *deriver) producer(e *event.Event) {
 		state.repeats++
 		f.value = rowstore.AppendNumbers(f.value[:0], number)
 		f.Rows.PutSeparately(producerRepeats, producer[:], e.Seq, f.value)
-		f.Counters.Add(counters.SeriesOf(counters.ProducerDuplicatesTotal), 1)
+		f.Counters.Add(counters.SeriesOf(counters.MetricProducerDuplicates), 1)
 	}
 	f.value = state.append(f.value[:0])
 	f.Rows.Put(producerStates, producer[:], e.Seq, f.value)
@@ -76,7 +76,7 @@ func (f *deriver) deliver(seq uint64, producer rowstore.Identity, s *producerSta
 
 // addNumber adds a number to a producer's stored set, and reports whether it is new.
 func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint64) bool {
-	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
+	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqSize]byte
 	return addNumber(number, func(level byte, n uint64) block {
 		return f.numberBlock(blockRow(row[:0], producer, level, n))
 	}, func(level byte, n uint64, b *block) {
@@ -88,7 +88,7 @@ func (f *deriver) addNumber(seq uint64, producer rowstore.Identity, number uint6
 // missingFrom returns the lowest number at or above the given one that is not in a producer's
 // stored set.
 func (f *deriver) missingFrom(producer rowstore.Identity, number uint64) uint64 {
-	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqBytes]byte
+	var row [len(rowstore.Identity{}) + 1 + rowstore.SeqSize]byte
 	number, _, _ = seekNumber(number, true, func(level byte, n uint64) (block, error) {
 		return f.numberBlock(blockRow(row[:0], producer, level, n)), nil
 	})
@@ -100,7 +100,7 @@ func (f *deriver) numberBlock(row []byte) block {
 	if !found {
 		return block{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeBlock)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeBlock)
 }
 
 // updateMissing updates the total count of missing numbers after one producer's count has changed from
@@ -114,7 +114,7 @@ func (f *deriver) updateMissing(seq, before, after uint64) {
 	if _, value, found := f.Rows.NewestVersion(producersMissing, onlyRow); found {
 		r := rowstore.ValueReader{Rest: value}
 		r.ReadNumbers(&high, &low)
-		if err := r.Finish("the count of missing numbers", value); err != nil {
+		if err := r.Finish("the count of missing sequence numbers", value); err != nil {
 			f.Rows.Failf("%w", err)
 		}
 	}
@@ -126,5 +126,5 @@ func (f *deriver) updateMissing(seq, before, after uint64) {
 	if high > 0 {
 		low = math.MaxUint64
 	}
-	f.Counters.Set(counters.SeriesOf(counters.MissingProducerSeqs), low)
+	f.Counters.Set(counters.SeriesOf(counters.MetricMissingProducerSeqs), low)
 }

@@ -32,7 +32,7 @@ func Family() index.Family {
 	const identity = len(rowstore.Identity{})
 	return index.Family{
 		RowBytes: map[rowstore.Dimension]int{
-			producerStates: identity, producerNumbers: identity + 1 + rowstore.SeqBytes, producerRepeats: identity,
+			producerStates: identity, producerNumbers: identity + 1 + rowstore.SeqSize, producerRepeats: identity,
 			producerList: 1, producersMissing: 1,
 		},
 		New: func(f *index.Fold) index.Deriver { return &deriver{Fold: f} },

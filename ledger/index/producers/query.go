@@ -11,13 +11,13 @@ import (
 
 // Producer describes a client that numbers its records, and counts what it has delivered.
 type Producer struct {
-	ID         string
-	LatestSeq  uint64 // seq of its latest record
-	Records    uint64
-	CompleteTo uint64 // all numbers from 1 up to this one were delivered
-	Highest    uint64 // the highest delivered number; 0 if there is none above 0
-	Missing    uint64 // count of numbers below the highest that were not delivered
-	Duplicates uint64 // number of records that repeat a number
+	ID            string
+	LatestSeq     uint64 // seq of its latest record
+	Records       uint64
+	CompleteTo    uint64 // all numbers from 1 up to this one were delivered
+	HighestNumber uint64 // the highest delivered number; 0 if there is none above 0
+	MissingCount  uint64 // count of numbers below the highest that were not delivered
+	Duplicates    uint64 // number of records that repeat a number
 }
 
 // Gap is a range of numbers that a producer has not delivered. Both ends are included.
@@ -31,7 +31,7 @@ type Duplicate struct {
 }
 
 // List returns the producers, sorted by first record, newest first.
-func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
+func List(v *index.View, page index.PageRequest) ([]Producer, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, producerList, onlyRow, page, func(r rowstore.Version) (*Producer, error) {
 		p, _, err := readProducer(v, string(r.Value))
 		return &p, err
@@ -41,20 +41,20 @@ func List(v *index.View, page index.Page) ([]Producer, []byte, error) {
 // Get returns a producer, its gaps in ascending order, and its duplicates newest first. The
 // page's limit applies separately to the gaps and to the duplicates. It returns
 // storage.ErrNotFound if no record names the producer.
-func Get(v *index.View, id string, page index.Page) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
+func Get(v *index.View, id string, page index.PageRequest) (p Producer, gaps []Gap, duplicates []Duplicate, next []byte, err error) {
 	p, first, err := readProducer(v, id)
 	if err != nil {
 		return p, nil, nil, nil, err
 	}
 	below := v.Size()
 	if page.After != nil {
-		if len(page.After) != 2*rowstore.SeqBytes {
+		if len(page.After) != 2*rowstore.SeqSize {
 			return p, nil, nil, nil, index.ErrInvalidPosition
 		}
 		// 0 means the end of a list. It is unambiguous because number 0 is never missing and event
 		// 0 is not a record.
-		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
-		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
+		first, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqSize])
+		below, _ = rowstore.DecodeSeq(page.After[rowstore.SeqSize:])
 	}
 	gaps, first, err = gapsOf(v, &p, first, page.Limit)
 	if err != nil {
@@ -79,8 +79,8 @@ func readProducer(v *index.View, id string) (Producer, uint64, error) {
 	}
 	s, err := decodeProducerState(value)
 	return Producer{
-		ID: id, LatestSeq: seq, Records: s.delivered + s.zero + s.repeats, CompleteTo: s.next - 1, Highest: s.highest,
-		Missing: s.missing(), Duplicates: s.repeats,
+		ID: id, LatestSeq: seq, Records: s.delivered + s.zero + s.repeats, CompleteTo: s.next - 1, HighestNumber: s.highest,
+		MissingCount: s.missing(), Duplicates: s.repeats,
 	}, s.next, err
 }
 
@@ -91,7 +91,7 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 		return nil, 0, nil
 	}
 	read := numberBlocks(v, rowstore.IdentityOf([]byte(p.ID)))
-	for from = max(from, p.CompleteTo+1); from < p.Highest; {
+	for from = max(from, p.CompleteTo+1); from < p.HighestNumber; {
 		if len(gaps) == limit {
 			return gaps, from, nil
 		}
@@ -99,7 +99,7 @@ func gapsOf(v *index.View, p *Producer, from uint64, limit int) (gaps []Gap, nex
 		if err != nil {
 			return nil, 0, err
 		}
-		if start > p.Highest {
+		if start > p.HighestNumber {
 			break
 		}
 		delivered, found, err := seekNumber(start, false, read)
@@ -160,7 +160,7 @@ func duplicatesOf(v *index.View, id string, below uint64, limit int) (duplicates
 // firstOf returns the seq of the first event that has the given value, or 0 if there is none.
 func firstOf(v *index.View, value records.Value) (uint64, error) {
 	id := rowstore.IdentityOf([]byte(value.Name), []byte(value.Text))
-	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], 0) {
+	for r, err := range v.VersionsOldestFirst(records.PostingsDimension, id[:], 0) {
 		return r.Seq, err
 	}
 	return 0, nil

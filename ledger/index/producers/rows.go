@@ -76,7 +76,7 @@ func decodeBlock(value []byte) (block, error) {
 	var b block
 	const size = len(b.all) * 8
 	if len(value) != size && len(value) != 2*size {
-		return block{}, fmt.Errorf("%w: cannot decode a block of numbers from %x", rowstore.ErrDamaged, value)
+		return block{}, fmt.Errorf("%w: cannot decode a block of sequence numbers from %x", rowstore.ErrDamaged, value)
 	}
 	for i := range b.all {
 		b.all[i] = binary.BigEndian.Uint64(value[i*8:])

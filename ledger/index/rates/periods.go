@@ -21,7 +21,7 @@ const (
 )
 
 // ErrTooManyPeriods means that the query has more than MaxPeriods periods.
-var ErrTooManyPeriods = errors.New("too many periods")
+var ErrTooManyPeriods = errors.New("the time range has too many periods")
 
 // steps holds the period lengths, in seconds, from which List chooses. With the longest one,
 // fewPeriods periods cover all years from 0 to 9999.

@@ -11,8 +11,8 @@ import (
 	"colophon/ledger/index/rates"
 )
 
-// If the query has no step, Periods divides any time range into at most 60 periods. Every boundary is
-// a time that a timestamp can express.
+// If the query has no step, PeriodBoundaries divides any time range into at most 60 periods. Every
+// boundary is a time that a timestamp can express.
 func TestPeriodsOfAnyRange(t *testing.T) {
 	at := func(text string) *time.Time {
 		parsed, err := time.Parse(time.RFC3339Nano, text)

@@ -66,7 +66,7 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 	}
 	if !e.IPC.IsRun() {
 		d.count(d.noOutput, e.Seq)
-	} else if cause := groups.CauseOf(d.groups); cause != "" {
+	} else if cause := groups.DriftCauseOf(d.groups); cause != "" {
 		d.count(d.causes[cause], e.Seq)
 	}
 	return nil
@@ -105,12 +105,12 @@ func decode(value []byte) (uint64, error) {
 // Period counts the records of one period.
 type Period struct {
 	Since, Until time.Time
-	// FirstSeq is the seq of the first event of the period, and End is one more than the seq of the
-	// last.
-	FirstSeq, EndSeq uint64
-	Mismatches       uint64 // number of records with a wrong claim
-	NoOutput         uint64 // number of IPC records that are not runs
-	Drift            map[drift.Cause]uint64
+	// FirstSeq is the seq of the first event of the period, and EndSeq is one more than the seq of
+	// the last.
+	FirstSeq, EndSeq     uint64
+	Mismatches           uint64 // number of records with a wrong claim
+	RecordsWithoutOutput uint64 // number of IPC records that are not runs
+	DriftCounts          map[drift.Cause]uint64
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends
@@ -123,7 +123,7 @@ func CountPeriods(v *index.View, times []time.Time) ([]Period, error) {
 		return nil, err
 	}
 	for i, until := range times[1:] {
-		rate := Period{Since: times[i], Until: until, FirstSeq: before.seq, Drift: make(map[drift.Cause]uint64)}
+		rate := Period{Since: times[i], Until: until, FirstSeq: before.seq, DriftCounts: make(map[drift.Cause]uint64)}
 		if rate.EndSeq, err = seqAt(v, until); err != nil {
 			return nil, err
 		}
@@ -132,10 +132,10 @@ func CountPeriods(v *index.View, times []time.Time) ([]Period, error) {
 			if err != nil {
 				return nil, err
 			}
-			rate.Mismatches, rate.NoOutput = after.of[mismatches]-before.of[mismatches], after.of[noOutput]-before.of[noOutput]
+			rate.Mismatches, rate.RecordsWithoutOutput = after.of[mismatches]-before.of[mismatches], after.of[noOutput]-before.of[noOutput]
 			for _, cause := range drift.Causes {
 				if n := after.of[string(cause)] - before.of[string(cause)]; n > 0 {
-					rate.Drift[cause] = n
+					rate.DriftCounts[cause] = n
 				}
 			}
 			before = after

@@ -82,8 +82,8 @@ func (r *IPCRecord) usualHashes() []byte {
 	for i, hash := range []struct {
 		name string
 		text []byte
-	}{{InputHashName, r.InputHash}, {IPCIDName, r.IPCID}, {OutputHashName, r.OutputHash},
-		{seedlessHash, r.SeedlessInputHash}, {SystemPromptHashName, r.SystemPromptHash}} {
+	}{{NameInputHash, r.InputHash}, {NameIPCID, r.IPCID}, {NameOutputHash, r.OutputHash},
+		{seedlessHash, r.SeedlessInputHash}, {NameSystemPromptHash, r.SystemPromptHash}} {
 		if hash.name == seedlessHash && hash.text == nil {
 			continue
 		}

@@ -27,16 +27,16 @@ type Deriver struct {
 // Grouper writes the postings of the values by which runs are grouped. These postings are also the
 // versions of the groups.
 type Grouper interface {
-	// Begin is called before any posting of the record is written.
-	Begin(ctx context.Context, e *index.Event) error
-	// Group writes the new version of one group, which includes the event's record.
-	Group(e *index.Event, p Posting)
+	// BeginRecord is called before any posting of the record is written.
+	BeginRecord(ctx context.Context, e *index.Event) error
+	// WriteGroup writes the new version of one group, which includes the event's record.
+	WriteGroup(e *index.Event, p Posting)
 }
 
 // StateObserver updates rows that depend on the state of records.
 type StateObserver interface {
-	// StateChanged is called before the new state is written.
-	StateChanged(ctx context.Context, c StateChange) error
+	// BeforeStateChange is called before the new state is written.
+	BeforeStateChange(ctx context.Context, c StateChange) error
 }
 
 // StateChange describes a change of a record's state. From and To differ.
@@ -66,11 +66,11 @@ func (f *Deriver) Prepare(e *index.Event) {
 		v.addRun(&e.DAG)
 	case record.KindCitationSet:
 		v.collect(&f.identities, &e.Event)
-		v.Add(SubjectName, e.Set.Subject)
+		v.Add(NameSubject, e.CitationSet.Subject)
 	case record.KindPathFingerprint:
 		v.collect(&f.identities, &e.Event)
-		v.AddRecurring(projectName, e.Path.Project)
-		v.AddRecurring(buildName, e.Path.Build)
+		v.AddRecurring(projectName, e.PathFingerprint.Project)
+		v.AddRecurring(buildName, e.PathFingerprint.Build)
 	default: // the event is not a record
 		return
 	}
@@ -123,26 +123,26 @@ func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 // writePostings writes one posting for each distinct value of a record, and the time at which
 // the record occurred.
 func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
-	if err := f.grouping.Begin(ctx, e); err != nil {
+	if err := f.grouping.BeginRecord(ctx, e); err != nil {
 		return err
 	}
 	f.occurred(&e.Event)
 	if e.Kind == record.KindIPCRecord {
 		for part := range e.IPC.MissingParts() {
-			f.Counters.Add(counters.SeriesOf(counters.IncompleteRecordsTotal, part), 1)
+			f.Counters.Add(counters.SeriesOf(counters.MetricIncompleteRecords, part), 1)
 		}
 	}
-	flags := []byte{RecordFlag}
+	flags := []byte{FlagRecord}
 	all := index.PreparedValue[ValueCollector](e).list
 	for i, p := range all {
 		switch {
 		case slices.Contains(all[:i], p):
 		case p.Grouping != (rowstore.Identity{}):
-			f.grouping.Group(e, p)
+			f.grouping.WriteGroup(e, p)
 		case p.recurs:
-			f.Rows.Put(Postings, p.ID[:], e.Seq, flags)
+			f.Rows.Put(PostingsDimension, p.ID[:], e.Seq, flags)
 		default:
-			f.Rows.PutSeparately(Postings, p.ID[:], e.Seq, flags)
+			f.Rows.PutSeparately(PostingsDimension, p.ID[:], e.Seq, flags)
 		}
 	}
 	return nil
@@ -151,17 +151,17 @@ func (f *Deriver) writePostings(ctx context.Context, e *index.Event) error {
 // WritePosting writes a posting for a value that Prepare cannot collect, because the value follows
 // from other events or the event is not a record.
 func WritePosting(f *index.Fold, id rowstore.Identity, seq uint64) {
-	f.Rows.PutSeparately(Postings, id[:], seq, []byte{RecordFlag})
+	f.Rows.PutSeparately(PostingsDimension, id[:], seq, []byte{FlagRecord})
 }
 
 // noted folds a note. It writes a posting for each value by which lists can find the note.
 func (f *Deriver) noted(e *event.Event) {
 	WritePosting(f.Fold, rowstore.IdentityOf([]byte(kindName), []byte(e.Kind)), e.Seq)
-	if topic := e.Record.Member(TopicName); topic.Kind() == pyjson.String {
-		WritePosting(f.Fold, rowstore.IdentityOf([]byte(TopicName), topic.Text()), e.Seq)
+	if topic := e.Record.Member(NameTopic); topic.Kind() == pyjson.String {
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(NameTopic), topic.Text()), e.Seq)
 	}
-	if seq := e.Record.Member(RecordSeqName); seq.Kind() == pyjson.Integer {
-		WritePosting(f.Fold, rowstore.IdentityOf([]byte(RecordSeqName), seq.Raw()), e.Seq)
+	if seq := e.Record.Member(NameRecordSeq); seq.Kind() == pyjson.Integer {
+		WritePosting(f.Fold, rowstore.IdentityOf([]byte(NameRecordSeq), seq.Raw()), e.Seq)
 	}
 }
 

@@ -16,9 +16,9 @@ const (
 	// time at which the record occurred, and the record's seq. The time and the seq are inverted,
 	// so that the latest records come first.
 	occurrences rowstore.Dimension = 0x21
-	// Postings has one row for each identity of a name and a value, with one version for each event
-	// that has that value.
-	Postings rowstore.Dimension = 0x80
+	// PostingsDimension has one row for each identity of a name and a value, with one version for
+	// each event that has that value.
+	PostingsDimension rowstore.Dimension = 0x80
 	// recordStates maps a record's seq (8 bytes) to its state, with one version for each state
 	// change.
 	recordStates rowstore.Dimension = 0x90
@@ -32,14 +32,14 @@ const (
 func Family() index.Family {
 	var series []counters.Series
 	for _, state := range record.States {
-		series = append(series, counters.SeriesOf(counters.StateChangesTotal, string(state)))
+		series = append(series, counters.SeriesOf(counters.MetricStateChanges, string(state)))
 	}
 	for _, part := range fields.IPCParts[1:] { // skip the first part, the input, because every IPC record has one
-		series = append(series, counters.SeriesOf(counters.IncompleteRecordsTotal, part))
+		series = append(series, counters.SeriesOf(counters.MetricIncompleteRecords, part))
 	}
 	return index.Family{
-		RowBytes: map[rowstore.Dimension]int{Postings: len(rowstore.Identity{}), recordStates: rowstore.SeqBytes, occurredUntil: 1},
-		Counters: series,
-		New:      func(f *index.Fold) index.Deriver { return &Deriver{Fold: f} },
+		RowBytes:      map[rowstore.Dimension]int{PostingsDimension: len(rowstore.Identity{}), recordStates: rowstore.SeqSize, occurredUntil: 1},
+		InitialSeries: series,
+		New:           func(f *index.Fold) index.Deriver { return &Deriver{Fold: f} },
 	}
 }

@@ -77,7 +77,7 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 	state := index.ViewState[viewState](v)
 	state.encoded = decoded.appendEncoded(state.encoded[:0], len(entry))
 	r, _, _ := decodeRecord(seq, state.encoded) // a copy that owns its memory
-	if v.Cache().Enabled() {
+	if v.EventCache().Enabled() {
 		listed := recordOf(&e)
 		cacheRecord(v, seq, len(entry), &decoded, &listed)
 	}
@@ -88,8 +88,8 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 // key for each part.
 func MissingParts(v *index.View) (parts []string, err error) {
 	for _, part := range fields.IPCParts {
-		id := rowstore.IdentityOf([]byte(IncompleteName), []byte(part))
-		_, _, found, err := v.NewestVersion(Postings, id[:])
+		id := rowstore.IdentityOf([]byte(NameIncomplete), []byte(part))
+		_, _, found, err := v.NewestVersion(PostingsDimension, id[:])
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +104,7 @@ func MissingParts(v *index.View) (parts []string, err error) {
 // lists, and is valid until the next call. The record counts as one event read.
 func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, found bool) {
 	state := index.ViewState[viewState](v)
-	state.encoded, found = v.Cache().Find(state.encoded[:0], seq)
+	state.encoded, found = v.EventCache().Find(state.encoded[:0], seq)
 	if found {
 		var size int
 		r, size, rest = decodeRecord(seq, state.encoded)
@@ -117,7 +117,7 @@ func cachedRecord(v *index.View, seq uint64) (r IPCRecord, rest encodedRecord, f
 func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Record) {
 	state := index.ViewState[viewState](v)
 	state.encoded = listed.appendEncoded(r.appendEncoded(state.encoded[:0], size), r)
-	v.Cache().Add(seq, state.encoded)
+	v.EventCache().Add(seq, state.encoded)
 }
 
 // PayloadSchema returns the schema of an axis payload (spec: Axis payload), or nil if the

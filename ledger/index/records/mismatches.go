@@ -49,11 +49,11 @@ func (v *ValueCollector) addMismatches(e *event.Event) {
 		switch record.CheckResult(check.Member("result").Text()) {
 		case record.ResultMismatch:
 			add(mismatchName, []byte(counters.FieldLabel(name.Text())))
-			add(FlagName, []byte(mismatched))
+			add(NameFlag, []byte(mismatched))
 		case record.ResultInconsistent:
 			if rule, is := bytes.CutPrefix(name.Text(), []byte(rules.VerdictCheckPrefix)); is {
 				add(inconsistentName, rule)
-				add(FlagName, []byte(inconsistent))
+				add(NameFlag, []byte(inconsistent))
 			}
 		}
 	}

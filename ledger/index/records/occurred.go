@@ -23,7 +23,7 @@ func kindNumber(kind record.Kind) byte {
 // occurrenceKey appends the key of a record that occurred at the given time. Later times come
 // first. Among records with the same time, the newest comes first.
 func occurrenceKey(k rowstore.Keyspace, dst []byte, kind byte, at time.Time, seq uint64) []byte {
-	var scratch [index.TimeBytes + rowstore.SeqBytes]byte
+	var scratch [index.TimeBytes + rowstore.SeqSize]byte
 	return appendInverted(append(k.AppendPrefix(dst, occurrences), kind), rowstore.AppendSeq(index.AppendTime(scratch[:0], at), seq))
 }
 

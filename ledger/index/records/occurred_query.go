@@ -14,12 +14,12 @@ import (
 // ListByOccurrence returns records, sorted by the time at which they occurred, latest first. It
 // leaves out records without a timestamp. A page may have fewer rows than its limit, or none,
 // because the records that the filter rejects also count toward the page's budget.
-func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
+func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.PageRequest) (rows []Record, next []byte, err error) {
 	lower, upper, err := occurrenceBounds(v, &q, p)
 	if err != nil || upper == nil {
 		return nil, nil, err
 	}
-	it, err := v.Iterate(lower, upper)
+	it, err := v.NewIterator(lower, upper)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,7 +56,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 
 // occurrenceBounds returns the range of keys for a page, or nil bounds if there can be no records
 // on the page.
-func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []byte, err error) {
+func occurrenceBounds(v *index.View, q *Filter, p index.PageRequest) (first, behind []byte, err error) {
 	_, until, found, err := v.NewestVersion(occurredUntil, horizonRow[:])
 	if err != nil || !found {
 		return nil, nil, err
@@ -74,7 +74,7 @@ func occurrenceBounds(v *index.View, q *Filter, p index.Page) (first, behind []b
 		lower = append(lower, occurrencesEnd(keys, kind, *q.Until))
 	}
 	if p.After != nil {
-		if len(p.After) != index.TimeBytes+rowstore.SeqBytes {
+		if len(p.After) != index.TimeBytes+rowstore.SeqSize {
 			return nil, nil, index.ErrInvalidPosition
 		}
 		lower = append(lower, append(slices.Concat(rows, p.After), 0))
@@ -93,7 +93,7 @@ func hasPostings(v *index.View, seq uint64, ids []rowstore.Identity) (bool, erro
 		return false, nil
 	}
 	for _, id := range ids {
-		at, _, found, err := v.NewestVersionBelow(Postings, id[:], seq+1)
+		at, _, found, err := v.NewestVersionBelow(PostingsDimension, id[:], seq+1)
 		if err != nil || !found || at != seq {
 			return false, err
 		}

@@ -40,11 +40,11 @@ const (
 	kindName        = "kind"
 	projectName     = "project"
 	buildName       = "build"
-	SubjectName     = "subject"
-	TopicName       = "topic"      // topic of a note
-	RecordSeqName   = "record_seq" // seq of the record that a note refers to, in decimal
-	FlagName        = "flag"
-	IncompleteName  = "incomplete" // a part that an IPC record lacks
+	NameSubject     = "subject"
+	NameTopic       = "topic"      // topic of a note
+	NameRecordSeq   = "record_seq" // seq of the record that a note refers to, in decimal
+	NameFlag        = "flag"
+	NameIncomplete  = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
 	LabelPrefix     = "label:"
 	producerName    = "producer"     // the producer's id
@@ -59,7 +59,7 @@ func producerSeqText(producer []byte, seq uint64) []byte {
 // FormsRunGroups reports whether IPC runs are grouped by values with the given name.
 func FormsRunGroups(name string) bool {
 	switch name {
-	case IPCIDName, InputName, InputHashName, SystemPromptHashName, OutputHashName, ModelName, OllamaBuildHashName:
+	case NameIPCID, NameInput, NameInputHash, NameSystemPromptHash, NameOutputHash, NameModel, NameOllamaBuildHash:
 		return true
 	}
 	return strings.HasPrefix(name, LabelPrefix)
@@ -70,13 +70,14 @@ func postingOf(name string, value []byte) Posting {
 	return Posting{ID: rowstore.IdentityOf([]byte(name), value), Grouping: GroupingOf(name)}
 }
 
-// Flags in the first byte of a version in Postings. Only versions of groups have more bytes.
+// Flags in the first byte of a version in PostingsDimension. Only versions of groups have more
+// bytes.
 const (
-	// RecordFlag means that the record itself wrote the version. If it is not set, a state change
+	// FlagRecord means that the record itself wrote the version. If it is not set, a state change
 	// wrote the version, and lists of records leave it out.
-	RecordFlag = 1 << iota
-	// RunFlag means that the record is an IPC run.
-	RunFlag
+	FlagRecord = 1 << iota
+	// FlagRun means that the record is an IPC run.
+	FlagRun
 )
 
 // ValueCollector collects the values of one record. They are valid until the values of the next record
@@ -92,13 +93,13 @@ func (v *ValueCollector) collect(identities *PostingCache, e *event.Event) {
 	v.list, v.identities = v.list[:0], identities
 	v.AddRecurring(kindName, []byte(e.Kind))
 	v.Add(runIDName, e.RunID())
-	// These loops repeat the code of e.Labels and e.Hashes, because calling those would
+	// These loops repeat the code of e.Labels and e.EffectiveHashes, because calling those would
 	// allocate.
 	for name, value := range e.Record.Member("labels").Members() {
 		v.Add(LabelPrefix+string(name.Text()), value.Text())
 	}
 	for name, value := range e.Record.Member("hashes").Members() {
-		if string(name.Text()) != seedlessHash { // records with this hash are found under Input instead
+		if string(name.Text()) != seedlessHash { // records with this hash are found under NameInput instead
 			v.Add(string(name.Text()), value.Text())
 		}
 	}
@@ -122,11 +123,11 @@ func (v *ValueCollector) AddRecurring(name string, value []byte) {
 	}
 }
 
-// PostingOf returns the posting that has the given Family, or the zero Posting if the record has
-// none. The record must have at most one posting with that Family.
-func (v *ValueCollector) PostingOf(family rowstore.Identity) Posting {
+// PostingOf returns the posting that has the given Grouping, or the zero Posting if the record has
+// none. The record must have at most one posting with that Grouping.
+func (v *ValueCollector) PostingOf(grouping rowstore.Identity) Posting {
 	for _, p := range v.list {
-		if p.Grouping == family {
+		if p.Grouping == grouping {
 			return p
 		}
 	}
@@ -178,11 +179,11 @@ func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 // CollectIPC drops the values of the previous record, and adds those of an IPC record.
 func (v *ValueCollector) CollectIPC(identities *PostingCache, e *event.Event, ipc *event.IPC) {
 	v.collect(identities, e)
-	v.Add(ModelName, ipc.Model)
-	v.Add(InputName, ipc.InputIdentity())
-	v.Add(OllamaBuildHashName, ipc.OllamaBuildHash)
+	v.Add(NameModel, ipc.Model)
+	v.Add(NameInput, ipc.InputIdentity())
+	v.Add(NameOllamaBuildHash, ipc.OllamaBuildHash)
 	for part := range ipc.MissingParts() {
-		v.AddRecurring(IncompleteName, []byte(part))
+		v.AddRecurring(NameIncomplete, []byte(part))
 	}
 }
 
@@ -198,43 +199,43 @@ func (v *ValueCollector) addProducer(e *event.Event) {
 // Runs are grouped by the values with these names (spec: Runs), except seedlessHash, and by
 // the values of each label.
 const (
-	IPCIDName            = "ipc_id"
-	InputName            = "input"
-	InputHashName        = "input_hash"
-	SystemPromptHashName = "system_prompt_hash"
+	NameIPCID            = "ipc_id"
+	NameInput            = "input"
+	NameInputHash        = "input_hash"
+	NameSystemPromptHash = "system_prompt_hash"
 	seedlessHash         = "seedless_input_hash"
-	OutputHashName       = "output_hash"
-	ModelName            = "model"
-	OllamaBuildHashName  = "ollama_build_hash"
+	NameOutputHash       = "output_hash"
+	NameModel            = "model"
+	NameOllamaBuildHash  = "ollama_build_hash"
 )
 
 var (
-	IPCIDGrouping            = rowstore.IdentityOf([]byte(IPCIDName))
-	InputGrouping            = rowstore.IdentityOf([]byte(InputName))
-	InputHashGrouping        = rowstore.IdentityOf([]byte(InputHashName))
-	SystemPromptHashGrouping = rowstore.IdentityOf([]byte(SystemPromptHashName))
-	OutputHashGrouping       = rowstore.IdentityOf([]byte(OutputHashName))
-	ModelGrouping            = rowstore.IdentityOf([]byte(ModelName))
-	OllamaBuildHashGrouping  = rowstore.IdentityOf([]byte(OllamaBuildHashName))
+	IPCIDGrouping            = rowstore.IdentityOf([]byte(NameIPCID))
+	InputGrouping            = rowstore.IdentityOf([]byte(NameInput))
+	InputHashGrouping        = rowstore.IdentityOf([]byte(NameInputHash))
+	SystemPromptHashGrouping = rowstore.IdentityOf([]byte(NameSystemPromptHash))
+	OutputHashGrouping       = rowstore.IdentityOf([]byte(NameOutputHash))
+	ModelGrouping            = rowstore.IdentityOf([]byte(NameModel))
+	OllamaBuildHashGrouping  = rowstore.IdentityOf([]byte(NameOllamaBuildHash))
 )
 
 // GroupingOf returns the identity of a name by which runs are grouped, or the zero Identity for any
 // other name.
 func GroupingOf(name string) rowstore.Identity {
 	switch name {
-	case IPCIDName:
+	case NameIPCID:
 		return IPCIDGrouping
-	case InputName:
+	case NameInput:
 		return InputGrouping
-	case InputHashName:
+	case NameInputHash:
 		return InputHashGrouping
-	case SystemPromptHashName:
+	case NameSystemPromptHash:
 		return SystemPromptHashGrouping
-	case OutputHashName:
+	case NameOutputHash:
 		return OutputHashGrouping
-	case ModelName:
+	case NameModel:
 		return ModelGrouping
-	case OllamaBuildHashName:
+	case NameOllamaBuildHash:
 		return OllamaBuildHashGrouping
 	}
 	if FormsRunGroups(name) {

@@ -40,7 +40,8 @@ func ProducerSeqValue(producer string, seq uint64) Value {
 	return Value{producerSeqName, string(producerSeqText([]byte(producer), seq))}
 }
 
-// valueIDs returns the Identity of each value in the filter. Each Identity is a row in Postings.
+// valueIDs returns the Identity of each value in the filter. Each Identity is a row in
+// PostingsDimension.
 func (q *Filter) valueIDs() []rowstore.Identity {
 	var ids []rowstore.Identity
 	for _, value := range q.Values {
@@ -69,7 +70,7 @@ type Record struct {
 // List returns a page of records, newest first. A page ends when its budget is spent. If few events
 // match the filter, a page can therefore have fewer rows than its limit, or none. next is nil only
 // on the last page.
-func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Record, next []byte, err error) {
+func List(ctx context.Context, v *index.View, q Filter, p index.PageRequest) (rows []Record, next []byte, err error) {
 	from, below, err := v.SeqRange(q.TimeRange)
 	if err != nil {
 		return nil, nil, err
@@ -100,8 +101,8 @@ func List(ctx context.Context, v *index.View, q Filter, p index.Page) (rows []Re
 	return rows, nil, nil
 }
 
-// searched returns the identities of the rows in Postings that a search for the filter must
-// intersect.
+// searched returns the identities of the rows in PostingsDimension that a search for the filter
+// must intersect.
 func (q *Filter) searched() []rowstore.Identity {
 	ids := q.valueIDs()
 	if q.Kind != "" {
@@ -140,7 +141,7 @@ func ListExceeds(v *index.View, q Filter, limit int) (more bool, err error) {
 // SeqsOfKind yields the seqs of the records of the given kind, newest first.
 func SeqsOfKind(v *index.View, kind record.Kind) iter.Seq2[uint64, error] {
 	id := rowstore.IdentityOf([]byte(kindName), []byte(kind))
-	return rowstore.VersionSeqs(v.VersionsNewestFirst(Postings, id[:], v.Size()))
+	return rowstore.VersionSeqs(v.VersionsNewestFirst(PostingsDimension, id[:], v.Size()))
 }
 
 // appendRecord appends the record at seq if it has the kind and state that the filter selects.
@@ -180,7 +181,7 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 	switch {
 	case q.IncludeBodies:
 		one.Body = entry[len(e.PrevHash):]
-	case e.Kind == record.KindIPCRecord && v.Cache().Enabled():
+	case e.Kind == record.KindIPCRecord && v.EventCache().Enabled():
 		decoded := ipcRecordOf(&e, e.IPC())
 		cacheRecord(v, seq, len(entry), &decoded, &one)
 	}

@@ -17,12 +17,12 @@ const (
 // ErrTooManyRecords means that a run has too many records to search for a live one.
 var ErrTooManyRecords = errors.New("the run has too many records to search for a live record")
 
-// LatestOfRun returns the seq of the latest live record with the given kind and run_id. If any is
-// true, the record can be in any state. seq is nil if there is no such record. more reports whether
-// the run might have other records of that kind.
-func LatestOfRun(ctx context.Context, v *index.View, run string, kind record.Kind, any bool) (seq *uint64, more bool, err error) {
+// LatestSeqOfRun returns the seq of the latest live record with the given kind and run_id. If any
+// is true, the record can be in any state. seq is nil if there is no such record. more reports
+// whether the run might have other records of that kind.
+func LatestSeqOfRun(ctx context.Context, v *index.View, run string, kind record.Kind, any bool) (seq *uint64, more bool, err error) {
 	filter := Filter{Kind: kind, Values: []Value{{Name: "run_id", Text: run}}}
-	page := index.Page{Limit: searchedRows}
+	page := index.PageRequest{Limit: searchedRows}
 	for range searchedPages {
 		rows, next, err := List(ctx, v, filter, page)
 		if err != nil {

@@ -18,7 +18,7 @@ type search struct {
 func newSearch(v *index.View, ids []rowstore.Identity) *search {
 	s := new(search)
 	for _, id := range ids {
-		s.postings = append(s.postings, v.NewVersionSeeker(Postings, id[:]))
+		s.postings = append(s.postings, v.NewVersionSeeker(PostingsDimension, id[:]))
 	}
 	return s
 }

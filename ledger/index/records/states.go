@@ -11,9 +11,9 @@ import (
 	"colophon/ledger/record"
 )
 
-// stateName is the name under which Postings lists the records whose state has changed to a given
-// state. The version of such a posting is the record's seq, not the seq of the state change. The
-// posting remains when the state changes again.
+// stateName is the name under which PostingsDimension lists the records whose state has changed to
+// a given state. The version of such a posting is the record's seq, not the seq of the state
+// change. The posting remains when the state changes again.
 const stateName = "state"
 
 // stateOf returns the state of an IPC record or run-DAG after the events folded so far. A
@@ -41,7 +41,7 @@ func StateOf(v *index.View, seq uint64) (string, error) {
 func anyStateChanged(v *index.View) (bool, error) {
 	state := index.ViewState[viewState](v)
 	if state.statesChanged == nil {
-		found, err := v.HasPrefix(v.Keyspace.AppendPrefix(nil, recordStates))
+		found, err := v.HasKeyWithPrefix(v.Keyspace.AppendPrefix(nil, recordStates))
 		if err != nil {
 			return false, err
 		}
@@ -54,14 +54,14 @@ func stateText(value []byte, found bool) string {
 	if !found {
 		return string(record.StateLive)
 	}
-	return counters.Label(value, record.States[:])
+	return counters.LabelOrOther(value, record.States[:])
 }
 
 // stateChanged folds a state change. It ignores a target that has no state, and a state that this
 // build does not know.
 func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	change := e.StateChange()
-	to := counters.Label(change.State, record.States[:])
+	to := counters.LabelOrOther(change.State, record.States[:])
 	target, err := f.target(ctx, e.Seq, change.RecordSeq)
 	if err != nil || target == nil || to == counters.OtherLabel {
 		return err
@@ -69,16 +69,16 @@ func (f *Deriver) stateChanged(ctx context.Context, e *event.Event) error {
 	from := f.stateOf(target.Seq)
 	if from != to {
 		for _, r := range f.observers {
-			if err := r.StateChanged(ctx, StateChange{e, target, from, to}); err != nil {
+			if err := r.BeforeStateChange(ctx, StateChange{e, target, from, to}); err != nil {
 				return err
 			}
 		}
 		row := rowstore.AppendSeq(nil, target.Seq)
 		f.Rows.Put(recordStates, row, e.Seq, []byte(to))
 		id := rowstore.IdentityOf([]byte(stateName), []byte(to))
-		f.Rows.PutSeparately(Postings, id[:], target.Seq, []byte{RecordFlag})
+		f.Rows.PutSeparately(PostingsDimension, id[:], target.Seq, []byte{FlagRecord})
 	}
-	f.Counters.Add(counters.SeriesOf(counters.StateChangesTotal, to), 1)
+	f.Counters.Add(counters.SeriesOf(counters.MetricStateChanges, to), 1)
 	return nil
 }
 

@@ -65,7 +65,7 @@ func TestUsualHashes(t *testing.T) {
 	} {
 		r, err := record.Parse(record.KindIPCRecord, []byte(text))
 		require.NoError(t, err)
-		entry := append(make([]byte, 32), r.AppendBody(nil, record.EventContext{Actor: "tester", Ledger: "default"})...)
+		entry := append(make([]byte, 32), r.AppendBodyPrefix(nil, record.EventContext{Actor: "tester", Ledger: "default"})...)
 		e, err := new(event.Decoder).Decode(record.AppendBodySuffix(entry, 0, time.UnixMicro(0)))
 		require.NoError(t, err)
 		decoded := ipcRecordOf(&e, e.IPC())

@@ -152,7 +152,7 @@ func (g *generation) runOf(e *entry) []byte {
 
 // writtenBytes returns the approximate number of bytes that the version run will take in a batch.
 func (e *entry) writtenBytes() int {
-	return writeBytes + int(e.name) + VersionBytes + int(e.size)
+	return writeBytes + int(e.name) + VersionSize + int(e.size)
 }
 
 // newest returns the newest version of a row. The value is valid until the row changes.

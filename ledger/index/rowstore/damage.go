@@ -57,8 +57,8 @@ func (s *Store) refuse(err error) {
 	s.usage.refused = err
 }
 
-// Rebuilds returns how often the index was found damaged and replaced since it was opened.
-func (s *Store) Rebuilds() int {
+// RebuildCount returns how often the index was found damaged and replaced since it was opened.
+func (s *Store) RebuildCount() int {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	return s.usage.rebuilds
@@ -111,7 +111,7 @@ func (s *Store) rebuild() {
 	if err != nil {
 		s.config.Logger.Error("cannot replace the damaged index; restart the server", "dir", s.config.Dir, "error", err)
 	}
-	s.config.OnReplaced(func() { s.refuse(err) })
+	s.config.OnReplaceAttempt(func() { s.refuse(err) })
 }
 
 // reopen empties the folder and opens the engine again. The engine must have no users.

@@ -10,7 +10,7 @@ import (
 // their numbers, so that stores with the same rows have the same lines. It is for tests. The
 // store must be acquired.
 func (s *Store) Dump() (lines []string, err error) {
-	it, err := s.Iterate(nil, nil)
+	it, err := s.NewIterator(nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 		o.Levels[i].Compression = func() *blocks.CompressionProfile { return blocks.NoCompression }
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	if c.Rebuild {
+	if c.DiscardExisting {
 		o.L0CompactionThreshold = rebuildCompactAt
 		// The engine must not rewrite tables merely because many of their keys were deleted,
 		// since rankings delete many keys.

@@ -5,11 +5,12 @@ import (
 	"iter"
 )
 
-// ErrInvalidPosition means that Page.After is not a position that a page of the same query returned.
+// ErrInvalidPosition means that PageRequest.After is not a position that a page of the same query
+// returned.
 var ErrInvalidPosition = errors.New("index: the position was not returned by this query")
 
 // Position returns the seq at which the previous page ended, or false on the first page.
-func (p Page) Position() (uint64, bool, error) {
+func (p PageRequest) Position() (uint64, bool, error) {
 	if p.After == nil {
 		return 0, false, nil
 	}
@@ -23,7 +24,7 @@ func (p Page) Position() (uint64, bool, error) {
 // PageNewestFirst returns a page of a row's versions, newest first, and the position of the next
 // page, or nil on the last page. take converts a version to a row of the page, or returns nil to
 // leave it out.
-func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
+func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p PageRequest, take func(Version) (*R, error)) ([]R, []byte, error) {
 	below, given, err := p.Position()
 	if err != nil {
 		return nil, nil, err
@@ -37,7 +38,7 @@ func PageNewestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 }
 
 // PageOldestFirst is like PageNewestFirst, but returns the oldest version first.
-func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func(Version) (*R, error)) ([]R, []byte, error) {
+func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p PageRequest, take func(Version) (*R, error)) ([]R, []byte, error) {
 	last, given, err := p.Position()
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +54,7 @@ func PageOldestFirst[R any](r *Reader, d Dimension, id []byte, p Page, take func
 
 // fill converts versions with take until the page is full or its budget is spent. next is the
 // seq of the last version read, or nil at the end.
-func fill[R any](r *Reader, versions iter.Seq2[Version, error], p Page, take func(Version) (*R, error)) (rows []R, next []byte, err error) {
+func fill[R any](r *Reader, versions iter.Seq2[Version, error], p PageRequest, take func(Version) (*R, error)) (rows []R, next []byte, err error) {
 	b, last := r.Budget(p), uint64(0)
 	for one, err := range versions {
 		if err != nil {

@@ -16,7 +16,7 @@ const (
 	testOnly  Dimension = 0x91
 )
 
-var testSchema = Schema{testPlain: len(Identity{}), testSeq: SeqBytes, testOnly: 1}
+var testSchema = Schema{testPlain: len(Identity{}), testSeq: SeqSize, testOnly: 1}
 
 func testRows(files vfs.FS) Config {
 	return Config{

@@ -16,10 +16,10 @@ import (
 // incomingDir is the subfolder of the index for tables that have not been installed yet.
 const incomingDir = "incoming"
 
-// Installer replaces all rows of a named keyspace. It collects the new rows in tables that the
-// engine does not know about, and then adds all tables to the engine at once. Until then, the store
-// does not change. An Installer is not safe for concurrent use, and must be closed.
-type Installer struct {
+// SnapshotInstaller replaces all rows of a named keyspace. It collects the new rows in tables that
+// the engine does not know about, and then adds all tables to the engine at once. Until then, the
+// store does not change. A SnapshotInstaller is not safe for concurrent use, and must be closed.
+type SnapshotInstaller struct {
 	store   *Store
 	name    string
 	keys    Keyspace
@@ -31,16 +31,16 @@ type Installer struct {
 	key     []byte          // scratch
 }
 
-// NewInstaller returns an Installer that replaces the rows of the named keyspace. The store must be
-// acquired. The call must not overlap with other calls that assign keyspaces.
-func (s *Store) NewInstaller(name string) (*Installer, error) {
+// NewSnapshotInstaller returns a SnapshotInstaller that replaces the rows of the named keyspace.
+// The store must be acquired. The call must not overlap with other calls that assign keyspaces.
+func (s *Store) NewSnapshotInstaller(name string) (*SnapshotInstaller, error) {
 	keys, err := s.nextKeyspace()
 	if err != nil {
 		return nil, err
 	}
 	options := s.config.engineOptions(func(error) {})
 	options.EnsureDefaults()
-	i := &Installer{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
+	i := &SnapshotInstaller{store: s, name: name, keys: keys, dir: s.incoming(fmt.Sprintf("%x", keys)),
 		options: options.MakeWriterOptions(lastLevel, engineFormat.MaxTableFormat())}
 	// As engineOptions explains, the engine must not treat version runs as versions of one value.
 	i.options.DisableValueBlocks = true
@@ -58,10 +58,10 @@ func (s *Store) incoming(name string) string {
 // removeIncoming removes the tables that interrupted installs left behind.
 func (f folder) removeIncoming() error { return f.files.RemoveAll(f.path(incomingDir)) }
 
-// Add adds a row. Rows must be added in the order of their keys. Add returns ErrInvalidSnapshotPart if a row is
-// out of order, or if no fold can have written it. After an error, the Installer can only be
-// closed.
-func (i *Installer) Add(row Row) error {
+// Add adds a row. Rows must be added in the order of their keys. Add returns ErrInvalidSnapshotPart
+// if a row is out of order, or if no fold can have written it. After an error, the
+// SnapshotInstaller can only be closed.
+func (i *SnapshotInstaller) Add(row SnapshotRow) error {
 	if err := i.store.config.Schema.checkKey(row.Key); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (i *Installer) Add(row Row) error {
 	return i.endTable()
 }
 
-func (i *Installer) beginTable() error {
+func (i *SnapshotInstaller) beginTable() error {
 	path := i.store.config.FS.PathJoin(i.dir, fmt.Sprintf("%06d.sst", len(i.paths)))
 	file, err := i.store.config.FS.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
@@ -99,7 +99,7 @@ func (i *Installer) beginTable() error {
 }
 
 // endTable completes the current table and syncs it.
-func (i *Installer) endTable() error {
+func (i *SnapshotInstaller) endTable() error {
 	if i.table == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (i *Installer) endTable() error {
 
 // Commit replaces the rows of the keyspace with the added ones, atomically and durably. The store
 // must be acquired. The call must not overlap with other calls that assign keyspaces.
-func (i *Installer) Commit(ctx context.Context) error {
+func (i *SnapshotInstaller) Commit(ctx context.Context) error {
 	old, found, err := get(i.store.engine, numberKey(i.name))
 	if err != nil {
 		return wrapRead(err)
@@ -138,7 +138,7 @@ func (i *Installer) Commit(ctx context.Context) error {
 }
 
 // Close removes all tables that Commit has not installed.
-func (i *Installer) Close() error {
+func (i *SnapshotInstaller) Close() error {
 	err := i.endTable()
 	return errors.Join(err, i.store.config.FS.RemoveAll(i.dir))
 }

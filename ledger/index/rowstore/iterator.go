@@ -54,9 +54,9 @@ func (it *Iterator) Value() ([]byte, error) {
 	return value, wrapRead(err)
 }
 
-// NewestUpTo returns the newest version in the current version run whose seq is at most seq. Its
-// value is valid until the next move.
-func (it *Iterator) NewestUpTo(seq uint64) (Version, error) { return newestAt(it.engine, seq) }
+// NewestVersionUpTo returns the newest version in the current version run whose seq is at most seq.
+// Its value is valid until the next move.
+func (it *Iterator) NewestVersionUpTo(seq uint64) (Version, error) { return newestAt(it.engine, seq) }
 
 // Versions yields the versions of the current version run, oldest first. Their values are
 // valid until the next move.

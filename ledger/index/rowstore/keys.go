@@ -28,8 +28,8 @@ type Schema [256]int
 
 // Lengths of the parts of a key, in bytes.
 const (
-	VersionBytes = 8
-	SeqBytes     = 8
+	VersionSize = 8
+	SeqSize     = 8
 )
 
 // Keyspace identifies the part of the index that belongs to one ledger. All keys in that part begin
@@ -63,7 +63,7 @@ func AppendVersion(dst []byte, seq uint64) []byte {
 
 // DecodeVersion decodes the seq from the version at the end of a key.
 func DecodeVersion(key []byte) uint64 {
-	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionBytes:])
+	return math.MaxUint64 - binary.BigEndian.Uint64(key[len(key)-VersionSize:])
 }
 
 // AppendSeq appends a seq, encoded so that later seqs sort last.
@@ -97,8 +97,8 @@ func IdentityOf(parts ...[]byte) Identity {
 // split returns the length of a key without its version.
 func (s *Schema) split(key []byte) int {
 	const head = len(Keyspace{}) + 1
-	if len(key) > head+VersionBytes && len(key) == head+s[key[head-1]]+VersionBytes {
-		return len(key) - VersionBytes
+	if len(key) > head+VersionSize && len(key) == head+s[key[head-1]]+VersionSize {
+		return len(key) - VersionSize
 	}
 	return len(key)
 }

@@ -40,7 +40,7 @@ func TestComparer(t *testing.T) {
 		}
 		rowA, rowB := a[:c.Split(a)], b[:c.Split(b)]
 		if a[len(Keyspace{})]&VersionedBit > 0 {
-			require.Len(t, rowA, len(a)-VersionBytes)
+			require.Len(t, rowA, len(a)-VersionSize)
 			require.Negative(t, c.Compare(rowA, a))
 		} else {
 			require.Equal(t, a, rowA)

@@ -8,13 +8,13 @@ import (
 	"slices"
 )
 
-// Row is one key of a keyspace with its value. The key does not include the keyspace, so that rows
-// of two stores can be compared.
-type Row struct{ Key, Value []byte }
+// SnapshotRow is one key of a keyspace with its value. The key does not include the keyspace, so
+// that rows of two stores can be compared.
+type SnapshotRow struct{ Key, Value []byte }
 
 // append encodes a row: the length of its key, the key, the length of its value, and the
 // value.
-func (r Row) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
+func (r SnapshotRow) append(dst []byte) []byte { return appendValue(appendValue(dst, r.Key), r.Value) }
 
 // EncodeSnapshotPart encodes rows of the reader's keyspace in key order. It starts with the first row whose
 // key is greater than after, or with the first row of the keyspace if after is nil. The part ends
@@ -27,7 +27,7 @@ func (r *Reader) EncodeSnapshotPart(after []byte, bytes int) (rows, last []byte,
 		return nil, nil, false, ErrInvalidPosition
 	}
 	from := append(slices.Clone(r.Keyspace[:]), after...)
-	it, err := r.Iterate(from, r.Keyspace.UpperBound())
+	it, err := r.NewIterator(from, r.Keyspace.UpperBound())
 	if err != nil {
 		return nil, nil, false, err
 	}
@@ -41,7 +41,7 @@ func (r *Reader) EncodeSnapshotPart(after []byte, bytes int) (rows, last []byte,
 			return nil, nil, false, err
 		}
 		key := it.Key()[len(Keyspace{}):]
-		rows = Row{key, value}.append(withRoom(rows, len(key)+len(value)+2*binary.MaxVarintLen64))
+		rows = SnapshotRow{key, value}.append(withRoom(rows, len(key)+len(value)+2*binary.MaxVarintLen64))
 		last = append(last[:0], key...)
 	}
 	return rows, last, more, it.Error()
@@ -52,12 +52,12 @@ var ErrInvalidSnapshotPart = errors.New("index: invalid rows in a snapshot part"
 
 // DecodeSnapshotPart yields the rows of a part. It yields ErrInvalidSnapshotPart if the bytes are not a list of rows. The
 // rows alias part.
-func DecodeSnapshotPart(part []byte) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
+func DecodeSnapshotPart(part []byte) iter.Seq2[SnapshotRow, error] {
+	return func(yield func(SnapshotRow, error) bool) {
 		for len(part) > 0 {
-			var row Row
+			var row SnapshotRow
 			if !cut(&part, &row.Key) || !cut(&part, &row.Value) || len(row.Key) == 0 {
-				yield(Row{}, ErrInvalidSnapshotPart)
+				yield(SnapshotRow{}, ErrInvalidSnapshotPart)
 				return
 			}
 			if !yield(row, nil) {
@@ -86,8 +86,8 @@ func (s *Schema) checkKey(key []byte) error {
 	if d == numberDimension {
 		return fmt.Errorf("%w: key %x does not belong to a ledger", ErrInvalidSnapshotPart, key)
 	}
-	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionBytes {
-		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrInvalidSnapshotPart, key, len(key), 1+s[d]+VersionBytes)
+	if d&VersionedBit != 0 && len(key) != 1+s[d]+VersionSize {
+		return fmt.Errorf("%w: key %x has %d bytes, but must have %d", ErrInvalidSnapshotPart, key, len(key), 1+s[d]+VersionSize)
 	}
 	return nil
 }

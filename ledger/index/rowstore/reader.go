@@ -29,8 +29,8 @@ func (r *Reader) Size() uint64 { return r.size }
 // KeysRead returns the number of keys that have been read so far from the index and from the log.
 func (r *Reader) KeysRead() int { return r.touched }
 
-// EventBytes returns the number of bytes of events that have been read so far.
-func (r *Reader) EventBytes() int { return r.bytes }
+// EventBytesRead returns the number of bytes of events that have been read so far.
+func (r *Reader) EventBytesRead() int { return r.bytes }
 
 // AddReads adds the caller's own reads to the Reader's counts of keys and bytes of events.
 func (r *Reader) AddReads(keys, bytes int) {
@@ -99,8 +99,8 @@ func (r *Reader) Get(key []byte) (value []byte, found bool, err error) {
 	return value, err == nil, wrapRead(err)
 }
 
-// HasPrefix reports whether any key begins with prefix.
-func (r *Reader) HasPrefix(prefix []byte) (bool, error) {
+// HasKeyWithPrefix reports whether any key begins with prefix.
+func (r *Reader) HasKeyWithPrefix(prefix []byte) (bool, error) {
 	if err := r.point(); err != nil {
 		return false, err
 	}
@@ -115,9 +115,9 @@ func (r *Reader) GetStored(key []byte) (value []byte, found bool, err error) {
 	return value, found, wrapRead(err)
 }
 
-// Iterate returns an iterator over the keys from lower up to but not including upper. The
+// NewIterator returns an iterator over the keys from lower up to but not including upper. The
 // caller must close it.
-func (r *Reader) Iterate(lower, upper []byte) (*Iterator, error) {
+func (r *Reader) NewIterator(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.snapshot, lower, upper)
 }
 

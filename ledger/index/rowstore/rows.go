@@ -78,16 +78,16 @@ func (r *Writer) GetStored(key []byte) (value []byte, found bool, err error) {
 	return value, found, wrapRead(err)
 }
 
-// Iterate returns an iterator over the keys from lower up to but not including upper, as they
+// NewIterator returns an iterator over the keys from lower up to but not including upper, as they
 // were before the batch. The caller must close it.
-func (r *Writer) Iterate(lower, upper []byte) (*Iterator, error) {
+func (r *Writer) NewIterator(lower, upper []byte) (*Iterator, error) {
 	return iterate(r.engine, lower, upper)
 }
 
 // ForEachKey calls do for each key of a dimension, in order. It sees the keys as they were before
 // the batch.
 func (r *Writer) ForEachKey(d Dimension, do func(it *Iterator) error) (err error) {
-	it, err := r.Iterate(r.Keyspace.AppendPrefix(nil, d), r.Keyspace.AppendPrefix(nil, d+1))
+	it, err := r.NewIterator(r.Keyspace.AppendPrefix(nil, d), r.Keyspace.AppendPrefix(nil, d+1))
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (r *Writer) read(name []byte) (s span, run []byte, err error) {
 			return span{}, nil, err
 		}
 	}
-	if !r.newestStored.SeekPrefixGE(append(name, make([]byte, VersionBytes)...)) {
+	if !r.newestStored.SeekPrefixGE(append(name, make([]byte, VersionSize)...)) {
 		return span{}, nil, r.newestStored.Error()
 	}
 	if run, err = r.newestStored.ValueAndErr(); err != nil {

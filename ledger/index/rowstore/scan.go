@@ -9,19 +9,19 @@ import (
 
 // RowVersion is a row and one of its versions. It is valid until the next step of the iteration.
 type RowVersion struct {
-	Row []byte // the key without keyspace, dimension, and version
+	RowKey []byte // the key without keyspace, dimension, and version
 	Version
 }
 
-// NewestInRange yields the rows from first through last, in order. With each row, it yields the
-// newest version whose seq is less than below. It skips rows without such a version. below must be
-// at most the reader's size. NewestInRange reads one or two keys per row.
-func (r *Reader) NewestInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[RowVersion, error] {
+// NewestVersionsInRange yields the rows from first through last, in order. With each row, it yields
+// the newest version whose seq is less than below. It skips rows without such a version. below must
+// be at most the reader's size. NewestVersionsInRange reads one or two keys per row.
+func (r *Reader) NewestVersionsInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[RowVersion, error] {
 	return func(yield func(RowVersion, error) bool) {
 		keys := r.Keyspace
 		// The upper bound is exclusive. It would exclude only a version from event 0, and no row
 		// has such a version.
-		it, err := r.Iterate(append(keys.AppendPrefix(nil, d), first...), AppendVersion(append(keys.AppendPrefix(nil, d), last...), 0))
+		it, err := r.NewIterator(append(keys.AppendPrefix(nil, d), first...), AppendVersion(append(keys.AppendPrefix(nil, d), last...), 0))
 		if err != nil {
 			yield(RowVersion{}, err)
 			return
@@ -39,7 +39,7 @@ func (r *Reader) eachNewest(it *engine.Iterator, below uint64, yield func(RowVer
 	for valid := it.First(); valid; {
 		r.touched++
 		key := it.Key()
-		name = append(name[:0], key[:len(key)-VersionBytes]...)
+		name = append(name[:0], key[:len(key)-VersionSize]...)
 		if DecodeVersion(key) >= below {
 			if below <= 1 {
 				return true, nil
@@ -67,7 +67,7 @@ type KeyValue struct{ Key, Value []byte }
 // Scan yields, in order, the keys without a version that are at least from and less than below.
 func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 	return func(yield func(KeyValue, error) bool) {
-		it, err := r.Iterate(from, below)
+		it, err := r.NewIterator(from, below)
 		if err != nil {
 			yield(KeyValue{}, err)
 			return

@@ -23,18 +23,18 @@ type Config struct {
 	Schema *Schema
 	// ReadOnly means that the store writes nothing.
 	ReadOnly bool
-	// Rebuild makes Open empty an existing store. Tables are then merged late, because the
+	// DiscardExisting makes Open empty an existing store. Tables are then merged late, because the
 	// store has few readers while it is filled.
-	Rebuild bool
+	DiscardExisting bool
 	// CacheBytes limits the total memory of the engine's block cache, its memtables, and the
 	// batches that are not yet written. MemTableBytes is the size of each memtable.
 	CacheBytes, MemTableBytes int
 	Logger                    *slog.Logger
 	// Exit exits the process with a status. The store calls it when a write fails.
 	Exit func(status int)
-	// OnReplaced is called after an attempt to replace a damaged store with an empty one, whether
-	// or not the attempt succeeded. It must call resume. Until then, Acquire fails.
-	OnReplaced func(resume func())
+	// OnReplaceAttempt is called after an attempt to replace a damaged store with an empty one,
+	// whether or not the attempt succeeded. It must call resume. Until then, Acquire fails.
+	OnReplaceAttempt func(resume func())
 }
 
 func (c *Config) folder() folder { return folder{c.FS, c.Dir, c.Layout} }
@@ -76,7 +76,7 @@ func (s *Store) open() error {
 		return err
 	}
 	emptied, err := folder.prepare()
-	if err == nil && s.config.Rebuild {
+	if err == nil && s.config.DiscardExisting {
 		err = folder.empty()
 	}
 	if err == nil {
@@ -138,7 +138,7 @@ func (s *Store) tryReadOnly() error {
 
 // openEngine opens the engine. The folder must be locked.
 func (s *Store) openEngine() (err error) {
-	replaced := s.Rebuilds()
+	replaced := s.RebuildCount()
 	options := s.config.engineOptions(func(damage error) { s.onDamage(damage, replaced) })
 	options.Lock = s.lock
 	options.ReadOnly = s.config.ReadOnly
@@ -149,7 +149,7 @@ func (s *Store) openEngine() (err error) {
 // onDamage handles damage that an engine reports. It makes the store empty the index now or at the
 // next start. replaced is the number of replacements before that engine was opened.
 func (s *Store) onDamage(damage error, replaced int) {
-	if s.Rebuilds() == replaced && !s.config.ReadOnly {
+	if s.RebuildCount() == replaced && !s.config.ReadOnly {
 		s.config.markDamaged(damage)
 		s.ReportDamage(damage, replaced)
 	}
@@ -176,9 +176,9 @@ func (s *Store) NewReader(keys Keyspace) *Reader {
 	return &Reader{Keyspace: keys, snapshot: s.engine.NewSnapshot(), schema: s.config.Schema}
 }
 
-// Iterate returns an iterator over all keys from lower up to but not including upper. The
+// NewIterator returns an iterator over all keys from lower up to but not including upper. The
 // caller must close it, and the store must stay acquired until then.
-func (s *Store) Iterate(lower, upper []byte) (*Iterator, error) {
+func (s *Store) NewIterator(lower, upper []byte) (*Iterator, error) {
 	return iterate(s.engine, lower, upper)
 }
 
@@ -215,10 +215,10 @@ func (s *Store) newKeyspace(name string) (Keyspace, error) {
 	return next, s.engine.Set(numberKey(name), next[:], engine.NoSync)
 }
 
-// Clear deletes the rows in the old keyspace of a name and assigns a new keyspace to the name.
-// Keyspaces are not reused, because a seek by prefix is unreliable if a deleted range lies below
-// new versions of the same row.
-func (s *Store) Clear(name string, old Keyspace) (Keyspace, error) {
+// ClearKeyspace deletes the rows in the old keyspace of a name and assigns a new keyspace to the
+// name. Keyspaces are not reused, because a seek by prefix is unreliable if a deleted range lies
+// below new versions of the same row.
+func (s *Store) ClearKeyspace(name string, old Keyspace) (Keyspace, error) {
 	next, err := s.newKeyspace(name)
 	if err != nil {
 		return old, err

@@ -26,7 +26,7 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 }
 
 // ValueReader decodes a row's value from its beginning. When it reaches bytes that it cannot
-// decode, it sets Bad and leaves the arguments that it has not yet set unchanged.
+// decode, it sets Malformed and leaves the arguments that it has not yet set unchanged.
 type ValueReader struct {
 	Rest      []byte
 	Malformed bool
@@ -81,9 +81,9 @@ func DecodeNumber(value []byte) (uint64, error) {
 	return n, r.Finish("a number", value)
 }
 
-// Decode decodes a value for a fold. If decode fails, Decode calls r.Failf, so that the batch is
-// not stored.
-func Decode[S any](r *Writer, value []byte, decode func([]byte) (S, error)) S {
+// DecodeOrFail decodes a value for a fold. If decode fails, DecodeOrFail calls r.Failf, so that the
+// batch is not stored.
+func DecodeOrFail[S any](r *Writer, value []byte, decode func([]byte) (S, error)) S {
 	s, err := decode(value)
 	if err != nil {
 		r.Failf("%w", err)

@@ -148,7 +148,7 @@ func (r *Reader) VersionsOldestFirst(d Dimension, id []byte, from uint64) iter.S
 // reader's size, oldest first. more is false if yield returned false.
 func (r *Reader) eachBackwards(d Dimension, id []byte, from uint64, yield func(Version, error) bool) (more bool, err error) {
 	lower := append([]byte(nil), r.seekKey(d, id, r.size)...)
-	it, err := r.Iterate(lower, UpperBound(lower[:len(lower)-VersionBytes], VersionBytes))
+	it, err := r.NewIterator(lower, UpperBound(lower[:len(lower)-VersionSize], VersionSize))
 	if err != nil {
 		return true, err
 	}

@@ -35,8 +35,8 @@ func (f *deriver) Derive(ctx context.Context, e *index.Event) error {
 	return f.runDAG(ctx, e)
 }
 
-// StateChanged implements records.StateObserver.
-func (f *deriver) StateChanged(ctx context.Context, c records.StateChange) error {
+// BeforeStateChange implements records.StateObserver.
+func (f *deriver) BeforeStateChange(ctx context.Context, c records.StateChange) error {
 	if c.Target.Kind != record.KindRunDAG {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (f *deriver) diverge(ctx context.Context, seq uint64, dag *event.DAG) error
 			before.stages = shortHashes(earlier.Stages)
 		}
 		change := drift.CompareStages(before.stages, stages)
-		f.Counters.Add(counters.SeriesOf(counters.DAGDivergenceTotal, stageLabel(&change)), 1)
+		f.Counters.Add(counters.SeriesOf(counters.MetricDAGDivergence, stageLabel(&change)), 1)
 	}
 	f.putLatestRun(seq, question, latestRunOf(seq, stages))
 	return nil
@@ -180,7 +180,7 @@ func (f *deriver) changeLive(d rowstore.Dimension, shared []byte, latest, target
 // changes made by the current batch.
 func (f *deriver) liveBefore(d rowstore.Dimension, shared []byte, seq uint64) (uint64, error) {
 	prefix := append(f.Rows.Keyspace.AppendPrefix(nil, d), shared...)
-	return f.findLive(liveDAGKey(f.Rows.Keyspace, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionBytes), (*rowstore.Iterator).First)
+	return f.findLive(liveDAGKey(f.Rows.Keyspace, d, shared, seq-1), rowstore.UpperBound(prefix, rowstore.VersionSize), (*rowstore.Iterator).First)
 }
 
 // liveAfter is like liveBefore, but returns the first live run-DAG after the event at seq.
@@ -192,7 +192,7 @@ func (f *deriver) liveAfter(d rowstore.Dimension, shared []byte, seq uint64) (ui
 // findLive uses move to position an iterator over the given range of keys. It returns the seq of
 // the run-DAG at that position, or 0 if the range is empty.
 func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bool) (seq uint64, err error) {
-	it, err := f.Rows.Iterate(lower, upper)
+	it, err := f.Rows.NewIterator(lower, upper)
 	if err != nil {
 		return 0, err
 	}

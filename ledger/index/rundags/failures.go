@@ -51,10 +51,10 @@ func decodeOutcome(row []byte) (outcome, error) {
 // countRun counts a run-DAG by its outcome. Later changes to its state do not affect the count.
 func (f *deriver) countRun(seq uint64, dag *event.DAG) {
 	o := outcomeOf(dag)
-	f.Counters.Add(counters.SeriesOf(counters.DAGFailuresTotal, failureStages[o[0]], auditModes[o[1]]), 1)
+	f.Counters.Add(counters.SeriesOf(counters.MetricDAGFailures, failureStages[o[0]], auditModes[o[1]]), 1)
 	var before uint64
 	if _, value, found := f.Rows.NewestVersion(failureCounts, o[:]); found {
-		before = rowstore.Decode(&f.Rows, value, rowstore.DecodeNumber)
+		before = rowstore.DecodeOrFail(&f.Rows, value, rowstore.DecodeNumber)
 	}
 	f.value = rowstore.AppendNumbers(f.value[:0], before+1)
 	f.Rows.Put(failureCounts, o[:], seq, f.value)

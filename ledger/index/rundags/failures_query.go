@@ -59,11 +59,11 @@ func countBetween(ctx context.Context, v *index.View, from, below uint64, anySta
 	}
 	counts := make(map[outcome]uint64)
 	first, last := outcome{}, outcome{0xff, 0xff, 0xff}
-	for r, err := range v.NewestInRange(failureCounts, first[:], last[:], below) {
+	for r, err := range v.NewestVersionsInRange(failureCounts, first[:], last[:], below) {
 		if err != nil {
 			return nil, err
 		}
-		o, err := decodeOutcome(r.Row)
+		o, err := decodeOutcome(r.RowKey)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func countBelow(v *index.View, o outcome, below uint64) (uint64, error) {
 // subtractWithdrawn subtracts from counts the run-DAGs that are not live and whose seq is at
 // least from and less than below.
 func subtractWithdrawn(ctx context.Context, v *index.View, counts map[outcome]uint64, from, below uint64) error {
-	for r, err := range v.NewestInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
+	for r, err := range v.NewestVersionsInRange(withdrawnRuns, rowstore.AppendSeq(nil, from), rowstore.AppendSeq(nil, below-1), v.Size()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}

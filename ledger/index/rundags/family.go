@@ -51,13 +51,13 @@ func Family() index.Family {
 	var failures []counters.Series
 	for _, stage := range failureStages {
 		for _, mode := range auditModes {
-			failures = append(failures, counters.SeriesOf(counters.DAGFailuresTotal, stage, mode))
+			failures = append(failures, counters.SeriesOf(counters.MetricDAGFailures, stage, mode))
 		}
 	}
 	return index.Family{
-		RowBytes: map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqBytes,
+		RowBytes: map[rowstore.Dimension]int{questionRuns: identity, cachedRuns: 2 * identity, failureCounts: 3, withdrawnRuns: rowstore.SeqSize,
 			groupVersions: identity, groupLists: 1, groupAnswers: 2 * identity},
-		Counters: failures,
+		InitialSeries: failures,
 		New: func(f *index.Fold) index.Deriver {
 			d := &deriver{Fold: f}
 			index.DeriverOf[*records.Deriver](f).AddStateObserver(d)

@@ -31,8 +31,8 @@ type group struct {
 	// answer is the answer of the group's only run-DAG. It is zero if that run-DAG has no answer, or if
 	// the group contains several run-DAGs, counting those that are not live.
 	answer rowstore.Identity
-	// verdicts counts the run-DAGs by outcome, sorted by outcome.
-	verdicts []verdict
+	// outcomes counts the run-DAGs by outcome, sorted by outcome.
+	outcomes []outcomeTally
 }
 
 // tally counts all run-DAGs of a group, or only the live ones.
@@ -42,8 +42,8 @@ type tally struct {
 	first, last uint64 // seqs of the first and the last run-DAG; 0 if there are none
 }
 
-// verdict is the number of run-DAGs of a group that have one outcome.
-type verdict struct {
+// outcomeTally is the number of run-DAGs of a group that have one outcome.
+type outcomeTally struct {
 	outcome
 	liveAll
 }
@@ -79,7 +79,7 @@ func (g *group) append(dst []byte) []byte {
 	if g.hasOneAnswer() {
 		dst = append(dst, g.answer[:]...)
 	}
-	for _, v := range g.verdicts {
+	for _, v := range g.outcomes {
 		dst = v.liveAll.append(append(dst, v.outcome[:]...))
 	}
 	return dst
@@ -101,14 +101,14 @@ func decodeGroup(value []byte) (group, error) {
 		r.ReadIdentity(&g.answer)
 	}
 	for len(r.Rest) > 0 && !r.Malformed {
-		var v verdict
+		var v outcomeTally
 		o, err := decodeOutcome(r.Rest[:min(len(r.Rest), len(v.outcome))])
 		if err != nil {
 			return g, err
 		}
 		v.outcome, r.Rest = o, r.Rest[len(o):]
 		v.liveAll.take(&r)
-		g.verdicts = append(g.verdicts, v)
+		g.outcomes = append(g.outcomes, v)
 	}
 	r.Malformed = r.Malformed || g.all.runs == 0 || dead > g.all.runs
 	return g, r.Finish("a group of run-DAGs", value)
@@ -127,11 +127,11 @@ func (g *group) recent() uint64 {
 // count updates the counts of one outcome. It adds live to the number of live run-DAGs, and all to
 // the number of run-DAGs in any state. Both arguments can be negative.
 func (g *group) count(o outcome, live, all int) {
-	i, found := slices.BinarySearchFunc(g.verdicts, o, func(v verdict, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
+	i, found := slices.BinarySearchFunc(g.outcomes, o, func(v outcomeTally, o outcome) int { return bytes.Compare(v.outcome[:], o[:]) })
 	if !found {
-		g.verdicts = slices.Insert(g.verdicts, i, verdict{outcome: o})
+		g.outcomes = slices.Insert(g.outcomes, i, outcomeTally{outcome: o})
 	}
-	v := &g.verdicts[i]
+	v := &g.outcomes[i]
 	v.live, v.all = v.live+uint64(live), v.all+uint64(all)
 }
 
@@ -167,7 +167,7 @@ func (f *deriver) group(id rowstore.Identity) group {
 	if !found {
 		return group{}
 	}
-	g := rowstore.Decode(&f.Rows, value, decodeGroup)
+	g := rowstore.DecodeOrFail(&f.Rows, value, decodeGroup)
 	g.seq = seq
 	return g
 }
@@ -241,7 +241,7 @@ func (f *deriver) answer(id, answer rowstore.Identity) liveAll {
 	if !found {
 		return liveAll{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeLiveAll)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeLiveAll)
 }
 
 func (f *deriver) putAnswer(id, answer rowstore.Identity, seq uint64, n liveAll) {
@@ -337,9 +337,9 @@ func (f *deriver) noteChange(k groupKey, g *group, joins bool) {
 // BeginBatch implements Deferrer.
 func (f *deriver) BeginBatch(from uint64) { f.recent.since = from }
 
-// Pending implements Deferrer. It returns the number of groups that must be updated in
+// PendingCount implements Deferrer. It returns the number of groups that must be updated in
 // recentGroups.
-func (f *deriver) Pending() int { return len(f.recent.changed) }
+func (f *deriver) PendingCount() int { return len(f.recent.changed) }
 
 // FlushPending implements Deferrer.
 func (f *deriver) FlushPending(count int) {

@@ -18,7 +18,7 @@ type Group struct {
 	Runs, DistinctAnswers uint64
 	FirstSeq, LastSeq     uint64
 	FirstTime, LastTime   time.Time
-	Verdicts              []OutcomeCount // sorted by shape, audit_mode, and failure_stage
+	OutcomeCounts         []OutcomeCount // sorted by shape, audit_mode, and failure_stage
 }
 
 // GroupQuery selects groups of run-DAGs.
@@ -29,8 +29,8 @@ type GroupQuery struct {
 	MinRuns         uint64 // groups with fewer run-DAGs are left out
 }
 
-// ErrNotLatest means that ListRecentGroups was called with a view that is not the latest, or with a
-// query that counts run-DAGs that are not live.
+// ErrNotLatest means that ListGroupsByLastRun was called with a view that is not the latest, or
+// with a query that counts run-DAGs that are not live.
 var ErrNotLatest = errors.New("index: groups can be sorted by last run-DAG only for live run-DAGs at the latest size")
 
 // groupWalk collects one page of groups.
@@ -43,7 +43,7 @@ type groupWalk struct {
 	rows        []Group
 }
 
-func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error) {
+func newGroupWalk(v *index.View, q GroupQuery, p index.PageRequest) (*groupWalk, error) {
 	by := slices.Index(GroupFields[:], q.Field)
 	if by < 0 {
 		return nil, fmt.Errorf("run-DAGs cannot be grouped by %q", q.Field)
@@ -54,7 +54,7 @@ func newGroupWalk(v *index.View, q GroupQuery, p index.Page) (*groupWalk, error)
 
 // ListGroups returns groups, sorted by each group's first run-DAG in any state, newest first. A
 // page can have fewer rows than its limit, or none, if few groups match the query.
-func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
+func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.PageRequest) (rows []Group, next []byte, err error) {
 	w, err := newGroupWalk(v, q, p)
 	if err != nil {
 		return nil, nil, err
@@ -84,11 +84,11 @@ func ListGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) 
 	return w.rows, nil, nil
 }
 
-// ListRecentGroups returns groups, sorted by each group's last live run-DAG, newest first. It reads
-// no group whose last live run-DAG is outside the time range, except groups whose only run-DAG is
-// not live. It returns ErrNotLatest unless the view is the latest and the query counts only live
-// run-DAGs. A group can move in the list between the requests for two pages.
-func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.Page) (rows []Group, next []byte, err error) {
+// ListGroupsByLastRun returns groups, sorted by each group's last live run-DAG, newest first. It
+// reads no group whose last live run-DAG is outside the time range, except groups whose only
+// run-DAG is not live. It returns ErrNotLatest unless the view is the latest and the query counts
+// only live run-DAGs. A group can move in the list between the requests for two pages.
+func ListGroupsByLastRun(ctx context.Context, v *index.View, q GroupQuery, p index.PageRequest) (rows []Group, next []byte, err error) {
 	if !v.IsLatest() || q.AnyState {
 		return nil, nil, ErrNotLatest
 	}
@@ -105,7 +105,7 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 		below = min(below, after)
 	}
 	prefix := append(v.Keyspace.AppendPrefix(nil, recentGroups), w.by)
-	several, err := v.Iterate(recentKey(v.Keyspace, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionBytes))
+	several, err := v.NewIterator(recentKey(v.Keyspace, w.by, max(below, 1)-1), rowstore.UpperBound(prefix, rowstore.VersionSize))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,14 +158,14 @@ func ListRecentGroups(ctx context.Context, v *index.View, q GroupQuery, p index.
 // read reads the newest version of a listed group.
 func (w *groupWalk) read(id []byte) (group, error) {
 	if len(id) != len(rowstore.Identity{}) {
-		return group{}, fmt.Errorf("%w: cannot decode a listed group of run-DAGs from %x", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: cannot decode the ID of a group of run-DAGs from %x", rowstore.ErrDamaged, id)
 	}
 	_, value, found, err := w.view.NewestVersion(groupVersions, id)
 	if err != nil {
 		return group{}, err
 	}
 	if !found {
-		return group{}, fmt.Errorf("%w: run-DAG group %x is listed but missing", rowstore.ErrDamaged, id)
+		return group{}, fmt.Errorf("%w: run-DAG group %x is in the list of groups, but its values are missing", rowstore.ErrDamaged, id)
 	}
 	return decodeGroup(value)
 }
@@ -188,12 +188,12 @@ func (w *groupWalk) take(ctx context.Context, g *group) error {
 		return err
 	}
 	counts := make(map[outcome]uint64)
-	for _, v := range g.verdicts {
+	for _, v := range g.outcomes {
 		if counts[v.outcome] = v.live; w.query.AnyState {
 			counts[v.outcome] = v.all
 		}
 	}
-	row.Verdicts = sortedFailures(counts)
+	row.OutcomeCounts = sortedFailures(counts)
 	w.rows = append(w.rows, row)
 	return nil
 }

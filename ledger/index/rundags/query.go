@@ -79,15 +79,15 @@ func compare(before, after *RunDAG) (c Comparison) {
 	if len(change.DifferingStages) > 0 {
 		c.Stage = new(change.FirstDivergence())
 	}
-	c.Dimensions, c.DimensionsKnown = drift.CompareDimensions(before.Dimensions, after.Dimensions)
+	c.Dimensions, c.DimensionsKnown = drift.DifferingDimensions(before.CacheDimensions, after.CacheDimensions)
 	c.DivergenceCause.Cause = change.Cause(c.Dimensions, c.DimensionsKnown)
 	return c
 }
 
-// DivergenceOf compares the run-DAG at seq with the latest earlier run-DAG for the same question
-// that was live when the run-DAG at seq was recorded. It returns storage.ErrNotFound if the event
-// is of another kind.
-func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison, err error) {
+// CompareWithPrevious compares the run-DAG at seq with the latest earlier run-DAG for the same
+// question that was live when the run-DAG at seq was recorded. It returns storage.ErrNotFound if
+// the event is of another kind.
+func CompareWithPrevious(ctx context.Context, v *index.View, seq uint64) (c Comparison, err error) {
 	run, err := Get(ctx, v, seq)
 	if err != nil || run.QuestionHash == nil {
 		return c, err
@@ -108,8 +108,8 @@ func DivergenceOf(ctx context.Context, v *index.View, seq uint64) (c Comparison,
 	return compare(&before, &run), nil
 }
 
-// QuestionRun is a run-DAG for a question, compared with the previous live one.
-type QuestionRun struct {
+// QuestionRunDAG is a run-DAG for a question, compared with the previous live one.
+type QuestionRunDAG struct {
 	RunDAG
 	State string
 	Comparison
@@ -118,13 +118,13 @@ type QuestionRun struct {
 // ListByQuestion returns the run-DAGs for a question, oldest first. Unless anyState is true, it
 // returns only live ones. It compares each run-DAG with the previous live one. A page can have
 // fewer rows than its limit, or none, because it ends after reading 20 keys for each requested row.
-func ListByQuestion(ctx context.Context, v *index.View, questionHash string, anyState bool, page index.Page) (rows []QuestionRun, next []byte, err error) {
+func ListByQuestion(ctx context.Context, v *index.View, questionHash string, anyState bool, page index.PageRequest) (rows []QuestionRunDAG, next []byte, err error) {
 	last, before, err := questionPosition(ctx, v, page)
 	if err != nil {
 		return nil, nil, err
 	}
 	id, b := rowstore.IdentityOf([]byte(questionName), []byte(questionHash)), v.Budget(page)
-	for r, err := range v.VersionsOldestFirst(records.Postings, id[:], last+1) {
+	for r, err := range v.VersionsOldestFirst(records.PostingsDimension, id[:], last+1) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -144,7 +144,7 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 		if err != nil {
 			return nil, nil, err
 		}
-		rows = append(rows, QuestionRun{run, state, compare(&before, &run)})
+		rows = append(rows, QuestionRunDAG{run, state, compare(&before, &run)})
 		if live {
 			before = run
 		}
@@ -154,15 +154,15 @@ func ListByQuestion(ctx context.Context, v *index.View, questionHash string, any
 
 // questionPosition decodes a page position: the seq of the last event of the previous page, and the
 // live run-DAG with which the next one is compared.
-func questionPosition(ctx context.Context, v *index.View, page index.Page) (last uint64, before RunDAG, err error) {
+func questionPosition(ctx context.Context, v *index.View, page index.PageRequest) (last uint64, before RunDAG, err error) {
 	if page.After == nil {
 		return 0, RunDAG{}, nil
 	}
-	if len(page.After) != 2*rowstore.SeqBytes {
+	if len(page.After) != 2*rowstore.SeqSize {
 		return 0, RunDAG{}, index.ErrInvalidPosition
 	}
-	last, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqBytes])
-	seq, _ := rowstore.DecodeSeq(page.After[rowstore.SeqBytes:])
+	last, _ = rowstore.DecodeSeq(page.After[:rowstore.SeqSize])
+	seq, _ := rowstore.DecodeSeq(page.After[rowstore.SeqSize:])
 	if last >= v.Size() || seq > last {
 		return 0, RunDAG{}, index.ErrInvalidPosition
 	}
@@ -183,7 +183,7 @@ func FindByCacheKey(ctx context.Context, v *index.View, cacheKey string) (run Ru
 	var found cachedSet
 	key := rowstore.IdentityOf([]byte(cacheKeyName), []byte(cacheKey))
 	last := bytes.Repeat([]byte{0xff}, len(cacheRow{})-len(key))
-	for r, err := range v.NewestInRange(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.Size()) {
+	for r, err := range v.NewestVersionsInRange(cachedRuns, key[:], append(key[:len(key):len(key)], last...), v.Size()) {
 		if err != nil {
 			return RunDAG{}, 0, err
 		}

@@ -76,7 +76,7 @@ func (f *deriver) latestRun(question rowstore.Identity) latestRun {
 	if !found {
 		return latestRun{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeLatestRun)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeLatestRun)
 }
 
 func (f *deriver) putLatestRun(seq uint64, question rowstore.Identity, l latestRun) {
@@ -108,11 +108,11 @@ type cacheRow [2 * len(rowstore.Identity{})]byte
 // cacheRowOf returns the row of a run-DAG. served is false if the run-DAG has no cache key or no
 // dimensions. Without the dimensions, the cache key cannot be checked.
 func cacheRowOf(dag *event.DAG) (row cacheRow, served bool) {
-	if dag.CacheKey == nil || len(dag.Dimensions) == 0 {
+	if dag.CacheKey == nil || len(dag.CacheDimensions) == 0 {
 		return row, false
 	}
-	parts := make([][]byte, 0, 2*len(dag.Dimensions))
-	for _, d := range dag.Dimensions {
+	parts := make([][]byte, 0, 2*len(dag.CacheDimensions))
+	for _, d := range dag.CacheDimensions {
 		if d.Hash != nil {
 			parts = append(parts, d.Name, d.Hash)
 		}
@@ -127,7 +127,7 @@ func (f *deriver) cachedSet(row cacheRow) cachedSet {
 	if !found {
 		return cachedSet{}
 	}
-	return rowstore.Decode(&f.Rows, value, decodeCachedSet)
+	return rowstore.DecodeOrFail(&f.Rows, value, decodeCachedSet)
 }
 
 func (f *deriver) putCachedSet(seq uint64, row cacheRow, s cachedSet) {

@@ -27,7 +27,7 @@ type Run struct {
 // differ, without their values.
 type Drift struct {
 	PreviousSeq uint64 // the previous run
-	drift.Attribution
+	drift.RunChange
 }
 
 // DriftOf compares the run at seq with the latest earlier run that has the same input and was live
@@ -40,25 +40,25 @@ func DriftOf(ctx context.Context, v *index.View, seq uint64) (d Drift, found boo
 	if err != nil || !run.IsRun() {
 		return Drift{}, false, err
 	}
-	id := rowstore.IdentityOf([]byte(records.InputName), run.InputIdentity())
+	id := rowstore.IdentityOf([]byte(records.NameInput), run.InputIdentity())
 	before, err := groups.NewestVersionBelow(v, id, seq)
-	if err != nil || before.Live.Runs == 0 {
+	if err != nil || before.LiveTally.Runs == 0 {
 		return Drift{}, false, err
 	}
-	d.PreviousSeq = before.Live.LastSeq
-	before.Facts = bytes.Clone(before.Facts)
+	d.PreviousSeq = before.LiveTally.LastSeq
+	before.LastRunFacts = bytes.Clone(before.LastRunFacts)
 	sets, err := compareSetsAtRun(ctx, v, d.PreviousSeq, &run)
 	if err != nil {
 		return Drift{}, false, err
 	}
-	own, err := groups.VersionAt(v, id, seq, records.RunFlag)
+	own, err := groups.VersionAt(v, id, seq, records.FlagRun)
 	if err != nil {
 		return Drift{}, false, err
 	}
 	of, and := lastRun(&before), lastRun(&own)
-	d.Attribution = drift.CompareRuns(&of, &and, sets)
+	d.RunChange = drift.CompareRuns(&of, &and, sets)
 	for i := range d.Differences {
-		d.Differences[i].A, d.Differences[i].B = nil, nil
+		d.Differences[i].ValueA, d.Differences[i].ValueB = nil, nil
 	}
 	return d, true, nil
 }
@@ -78,14 +78,14 @@ func compareSetsAtRun(ctx context.Context, v *index.View, before uint64, run *re
 // lastRun returns a stand-in for the last live run of a group. Comparing two stand-ins finds the
 // same differences as comparing the runs themselves.
 func lastRun(g *groups.Version) event.IPC {
-	run := groups.DecodeFacts(g.Facts)
-	run.OutputHash = rowstore.AppendSeq(nil, g.Live.LastOutputSeq)
+	run := groups.DecodeRunFacts(g.LastRunFacts)
+	run.OutputHash = rowstore.AppendSeq(nil, g.LiveTally.LastOutputSeq)
 	return run
 }
 
 // List returns the runs of a group, newest first. A page can have fewer rows than its limit,
 // or none, if few runs are live.
-func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []Run, next []byte, err error) {
+func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.PageRequest) (rows []Run, next []byte, err error) {
 	below := v.Size()
 	if p.After != nil {
 		if below, err = rowstore.DecodeSeq(p.After); err != nil || below > v.Size() {
@@ -97,7 +97,7 @@ func List(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.VersionsNewestFirst(records.Postings, members.id[:], below) {
+	for row, err := range v.VersionsNewestFirst(records.PostingsDimension, members.id[:], below) {
 		if err == nil && b.IsSpent(len(rows)) {
 			return rows, rowstore.AppendSeq(nil, below), nil
 		}
@@ -147,14 +147,14 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // TimelineStep is a run in a timeline, with its change from the previous run.
 type TimelineStep struct {
 	Run
-	// PreviousSeq is the previous run. It is nil for the first run, whose Attribution is empty.
+	// PreviousSeq is the previous run. It is nil for the first run, whose RunChange is empty.
 	PreviousSeq *uint64
-	drift.Attribution
+	drift.RunChange
 }
 
 // Timeline returns the runs of a group, oldest first, each compared with the previous one. A
 // page can have fewer rows than its limit, or none, if few runs are live.
-func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Page) (rows []TimelineStep, next []byte, err error) {
+func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.PageRequest) (rows []TimelineStep, next []byte, err error) {
 	from, before, err := timelinePosition(ctx, v, p.After)
 	if err != nil {
 		return nil, nil, err
@@ -164,7 +164,7 @@ func Timeline(ctx context.Context, v *index.View, q groups.RunQuery, p index.Pag
 	if err != nil {
 		return nil, nil, err
 	}
-	for row, err := range v.VersionsOldestFirst(records.Postings, members.id[:], from) {
+	for row, err := range v.VersionsOldestFirst(records.PostingsDimension, members.id[:], from) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -208,11 +208,11 @@ func timelinePosition(ctx context.Context, v *index.View, after []byte) (from ui
 	switch len(after) {
 	case 0:
 		return 0, nil, nil
-	case rowstore.SeqBytes, 2 * rowstore.SeqBytes:
+	case rowstore.SeqSize, 2 * rowstore.SeqSize:
 	default:
 		return 0, nil, index.ErrInvalidPosition
 	}
-	for part := range slices.Chunk(after, rowstore.SeqBytes) {
+	for part := range slices.Chunk(after, rowstore.SeqSize) {
 		seq, _ := rowstore.DecodeSeq(part)
 		if seq >= v.Size() {
 			return 0, nil, index.ErrInvalidPosition

@@ -22,11 +22,11 @@ func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind recor
 	case record.KindIPCRecord:
 		return runFacts(ctx, view, seq)
 	case record.KindRunDAG:
-		d, err := rundags.DivergenceOf(ctx, view, seq)
+		d, err := rundags.CompareWithPrevious(ctx, view, seq)
 		if err != nil || d.OtherSeq == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.OtherSeq, FirstDivergingStage: d.Stage, Cause: wire.RunDAGCause(d.DivergenceCause.Cause)}
+		facts.Divergence = &wire.DerivedDivergence{Against: d.OtherSeq, FirstDivergingStage: d.Stage, Cause: wire.DivergenceCause(d.DivergenceCause.Cause)}
 		if d.DimensionsKnown {
 			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}
@@ -57,7 +57,7 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 	if err != nil || !ok {
 		return facts, err
 	}
-	facts.Drift = &wire.DerivedDrift{Against: found.PreviousSeq, Cause: wire.Cause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
+	facts.Drift = &wire.DerivedDrift{Against: found.PreviousSeq, Cause: wire.DriftCause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
 	for _, difference := range found.Differences {
 		facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
 	}
@@ -70,13 +70,13 @@ func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wir
 	if err != nil {
 		return facts, err
 	}
-	facts.Conflicts = make([]wire.DerivedConflict, len(found))
+	facts.Conflicts = make([]wire.DerivedChunkConflict, len(found))
 	for i, c := range found {
 		sources := make([]wire.SourceUse, len(c.Sources))
 		for j, s := range c.Sources {
 			sources[j] = wire.SourceUse{SourceID: s.ID, Seq: s.Seq}
 		}
-		facts.Conflicts[i] = wire.DerivedConflict{ChunkHash: c.ChunkHash, SourceCount: c.SourceCount, Sources: sources}
+		facts.Conflicts[i] = wire.DerivedChunkConflict{ChunkHash: c.ChunkHash, SourceCount: c.SourceCount, Sources: sources}
 	}
 	facts.UnregisteredSources, err = citations.UnregisteredSources(ctx, view, seq)
 	return facts, err

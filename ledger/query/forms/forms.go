@@ -40,8 +40,8 @@ var (
 	ruleForm     = choiceForm(rules.VerdictRules[:]...)
 	failedForm   = choiceForm("none", "retrieval", "context", "answer", drift.UnknownFailureStage)
 	shapeForm    = choiceForm(rules.ShapeQuote, rules.ShapePointer, rules.ShapeReject, rules.ShapeUnrecognised)
-	evidenceForm = &Format{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E and 8 lower-case hexadecimal digits"}
-	fieldForm    = &Format{records.IsCheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, like output_hash, chunk_hash or stage:answer"}
+	evidenceForm = &Format{func(value string) bool { return rules.IsEvidenceID([]byte(value)) }, "E followed by 8 lower-case hexadecimal digits"}
+	fieldForm    = &Format{records.IsCheckedField, "a checked field, named as in the metric colophon_ledger_hash_checks_total, such as output_hash, chunk_hash, or stage:answer"}
 	pathForm     = &Format{regexp.MustCompile(`^([0-9a-f]{8})+$`).MatchString, "8 lower-case hexadecimal digits, or 16 or more after a collision"}
 	printForm    = &Format{func(value string) bool { return rules.IsFingerprint([]byte(value)) }, "8 lower-case hexadecimal digits, or up to 64 digits for another hash_version"}
 	partForm     = &Format{func(value string) bool { return slices.Contains(fields.IPCParts[:], value) }, "one of " + strings.Join(fields.IPCParts[:], ", ")}
@@ -52,12 +52,12 @@ func choiceForm(known ...string) *Format {
 	return &Format{func(value string) bool { return slices.Contains(known, value) }, "one of " + strings.Join(known, ", ")}
 }
 
-// ByName contains the format of each value by which records can be found, indexed by the name of
-// the value. It omits names that begin with label: or stage:.
-var ByName = map[string]*Format{
+// FormatsByName contains the format of each value by which records can be found, indexed by the
+// name of the value. It omits names that begin with label: or stage:.
+var FormatsByName = map[string]*Format{
 	"run_id": idForm, "source_id": idForm, "producer": idForm,
 	"subject": Any, "project": Any, "model": Any, "ollama_build_hash": Any,
-	records.RecordSeqName: Seq, records.TopicName: idForm,
+	records.NameRecordSeq: Seq, records.NameTopic: idForm,
 	"failure_stage": failedForm, "shape": shapeForm, "audit_mode": Any, "verifier_method": Any,
 	prefix.DocumentRootName: Hash, "evidence_id": evidenceForm,
 	"flag": flagForm, "incomplete": partForm, "mismatch": fieldForm, "inconsistent": ruleForm,
@@ -74,8 +74,8 @@ func ForName(name string) *Format {
 	switch {
 	case strings.HasPrefix(name, "label:"):
 		return Any
-	case strings.HasPrefix(name, prefix.StagePrefix):
+	case strings.HasPrefix(name, prefix.StageNamePrefix):
 		return Hash
 	}
-	return ByName[name]
+	return FormatsByName[name]
 }

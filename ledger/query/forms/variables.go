@@ -14,8 +14,8 @@ func CanonicalValue(variable, value string) (canonical, expected string) {
 	ok := true
 	switch {
 	case variable[0] == '/':
-		canonical, ok, expected = value, members.IsDigest([]byte(value)), "the digest of the member as in events: 32 lower-case hexadecimal digits"
-	case variable == records.ModelName || variable == records.OllamaBuildHashName || strings.HasPrefix(variable, records.LabelPrefix):
+		canonical, ok, expected = value, members.IsDigest([]byte(value)), "the digest of the member in the form that events use: 32 lower-case hexadecimal digits"
+	case variable == records.NameModel || variable == records.NameOllamaBuildHash || strings.HasPrefix(variable, records.LabelPrefix):
 		canonical = value
 	case variable == "temperature":
 		canonical, ok = canonicalDouble(value)

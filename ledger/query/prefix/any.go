@@ -17,10 +17,11 @@ type NamedHash struct {
 	Seq        uint64
 }
 
-// FindAny returns the record hashes that begin with the given digits, under any name and in log
-// order. It stops after limit hashes. It returns ErrTooManyHashes if the log exceeds the bounds.
-func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
-	if v.Size() > uint64(b.Events) {
+// FindUnderAnyName returns the record hashes that begin with the given digits, under any name and
+// in log order. It stops after limit hashes. It returns ErrTooManyHashes if the log exceeds the
+// bounds.
+func (b Bounds) FindUnderAnyName(ctx context.Context, v *index.View, digits string, limit int) (found []NamedHash, err error) {
+	if v.Size() > uint64(b.MaxEvents) {
 		return nil, ErrTooManyHashes
 	}
 	var decoder event.Decoder
@@ -32,7 +33,7 @@ func (b Bounds) FindAny(ctx context.Context, v *index.View, digits string, limit
 		case entry.Seq >= v.Size():
 			return found, nil
 		}
-		if b.Bytes -= len(entry.Bytes); b.Bytes < 0 {
+		if b.MaxBytes -= len(entry.Bytes); b.MaxBytes < 0 {
 			return nil, ErrTooManyHashes
 		}
 		if !bytes.Contains(entry.Bytes, []byte(digits)) {
@@ -62,7 +63,7 @@ func hashesOf(e *event.Event) (list []NamedHash) {
 		return nil
 	}
 	add := func(name string, hash []byte) { list = append(list, NamedHash{name, string(hash), e.Seq}) }
-	for name, hash := range e.Hashes() {
+	for name, hash := range e.EffectiveHashes() {
 		if string(name) != "seedless_input_hash" { // records are found by the value "input" instead of this hash
 			add(string(name), hash)
 		}
@@ -79,7 +80,7 @@ func hashesOf(e *event.Event) (list []NamedHash) {
 			add(DocumentRootName, root)
 		}
 		for _, stage := range dag.Stages {
-			add(StagePrefix+string(stage.Name), stage.Hash)
+			add(StageNamePrefix+string(stage.Name), stage.Hash)
 		}
 	}
 	return list

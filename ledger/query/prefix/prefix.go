@@ -22,11 +22,11 @@ import (
 const (
 	ChunkHashName    = "chunk_hash"
 	DocumentRootName = "document_root"
-	StagePrefix      = "stage:" // precedes the name of a stage
+	StageNamePrefix  = "stage:" // precedes the name of a stage
 )
 
 // Bounds limits how many events a search reads, and their total size in bytes.
-type Bounds struct{ Events, Bytes int }
+type Bounds struct{ MaxEvents, MaxBytes int }
 
 // DefaultBounds holds the bounds that the function Find uses.
 var DefaultBounds = Bounds{50_000, 128 << 20}
@@ -69,11 +69,11 @@ func (s *search) run(ctx context.Context) error {
 	if kind := kindWith(s.name); kind != "" {
 		return s.events(ctx, records.SeqsOfKind(s.view, kind))
 	}
-	if s.view.Size() <= uint64(s.left.Events) {
+	if s.view.Size() <= uint64(s.left.MaxEvents) {
 		return s.log(ctx)
 	}
 	if groups.IsValidGrouping(s.name) {
-		if err := s.events(ctx, groups.FirstRuns(s.view, s.name)); err != nil || len(s.runs) > 0 {
+		if err := s.events(ctx, groups.FirstRunSeqs(s.view, s.name)); err != nil || len(s.runs) > 0 {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 		if err != nil {
 			return err
 		}
-		if len(seqs) == s.left.Events {
+		if len(seqs) == s.left.MaxEvents {
 			return ErrTooManyHashes
 		}
 		seqs = append(seqs, seq)
@@ -124,7 +124,7 @@ func (s *search) events(ctx context.Context, list iter.Seq2[uint64, error]) erro
 // event searches one event. It decodes the event only if its text contains the digits, which is
 // rare.
 func (s *search) event(ctx context.Context, seq uint64, entry []byte) error {
-	if s.left.Bytes -= len(entry); s.left.Bytes < 0 {
+	if s.left.MaxBytes -= len(entry); s.left.MaxBytes < 0 {
 		return ErrTooManyHashes
 	}
 	if !bytes.Contains(entry, s.text) {
@@ -160,7 +160,7 @@ func kindWith(name string) record.Kind {
 	switch {
 	case name == ChunkHashName:
 		return record.KindCitationSet
-	case name == DocumentRootName, strings.HasPrefix(name, StagePrefix):
+	case name == DocumentRootName, strings.HasPrefix(name, StageNamePrefix):
 		return record.KindRunDAG
 	}
 	return ""
@@ -172,7 +172,7 @@ func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 	switch {
 	case !e.Kind.IsRecord() || kind != "" && e.Kind != kind:
 	case kind == "":
-		for known, hash := range e.Hashes() {
+		for known, hash := range e.EffectiveHashes() {
 			if string(known) == name {
 				hashes = append(hashes, hash)
 			}
@@ -186,7 +186,7 @@ func hashesIn(e *event.Event, name string) (hashes [][]byte) {
 		hashes = e.DAG().DocumentRoots
 	default:
 		for _, stage := range e.DAG().Stages {
-			if StagePrefix+string(stage.Name) == name {
+			if StageNamePrefix+string(stage.Name) == name {
 				hashes = append(hashes, stage.Hash)
 			}
 		}

@@ -34,13 +34,13 @@ const (
 )
 
 // searchedLog is the largest log that is searched for hashes by their first digits.
-var searchedLog = prefix.Bounds{Events: 20_000, Bytes: 64 << 20}
+var searchedLog = prefix.Bounds{MaxEvents: 20_000, MaxBytes: 64 << 20}
 
 // Hit is a value that matches the search text. Seq is the seq of an event that contains the value.
 type Hit struct {
 	Type, Value string
 	Seq         uint64
-	Name        *wire.ReadableName // nil if no display name is known
+	DisplayName *wire.ReadableName // nil if no display name is known
 }
 
 // search holds the state of one call to Find.
@@ -83,11 +83,11 @@ func (s *search) named(find func(*figures.NameFinder) (*wire.ReadableName, error
 }
 
 func (s *search) recordName(seq uint64) *wire.ReadableName {
-	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameRecord(s.ctx, seq) })
+	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.RecordName(s.ctx, seq) })
 }
 
 func (s *search) textName(seq uint64, hash string) *wire.ReadableName {
-	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameText(s.ctx, seq, hash) })
+	return s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.TextName(s.ctx, seq, hash) })
 }
 
 // add adds a hit unless it is already listed. If the list already contains maxHits hits, add sets
@@ -149,7 +149,7 @@ func (s *search) digitsOfHashes() error {
 	if digits == "" {
 		return nil
 	}
-	found, err := searchedLog.FindAny(s.ctx, s.View, digits, maxHits+1)
+	found, err := searchedLog.FindUnderAnyName(s.ctx, s.View, digits, maxHits+1)
 	if errors.Is(err, prefix.ErrTooManyHashes) {
 		s.complete = false
 		return nil
@@ -161,7 +161,7 @@ func (s *search) digitsOfHashes() error {
 }
 
 // searchedValues names the record values that match only if they equal the entire search text.
-var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.TopicName}
+var searchedValues = []string{"run_id", "subject", "project", "source_id", "producer", "model", "path_id", "evidence_id", "content_fingerprint", records.NameTopic}
 
 // values finds the values of records that equal the text.
 func (s *search) values() error {
@@ -176,10 +176,10 @@ func (s *search) values() error {
 // exact adds a hit for the latest record that has the given value, if there is one.
 func (s *search) exact(name, value string) error {
 	filter := records.Filter{Values: []records.Value{{Name: name, Text: value}}}
-	if name == records.TopicName {
+	if name == records.NameTopic {
 		filter.Kind = record.KindNote
 	}
-	found, _, err := records.List(s.ctx, s.View, filter, index.Page{Limit: 1})
+	found, _, err := records.List(s.ctx, s.View, filter, index.PageRequest{Limit: 1})
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *search) labels() error {
 	if name, value, found := strings.Cut(s.text, "="); found && name != "" {
 		return s.exact(records.LabelPrefix+strings.TrimPrefix(name, records.LabelPrefix), value)
 	}
-	names, next, err := groups.ListValues(s.View, groups.LabelNamesList, index.Page{Limit: maxLabelled})
+	names, next, err := groups.ListValues(s.View, groups.LabelListName, index.PageRequest{Limit: maxLabelled})
 	if err != nil {
 		return err
 	}
@@ -224,13 +224,13 @@ func (s *search) more(next []byte) {
 // lists finds models, projects, sources, and producers whose names contain the text, and
 // sources whose titles contain it. It ignores case.
 func (s *search) lists() error {
-	page := index.Page{Limit: maxListed}
+	page := index.PageRequest{Limit: maxListed}
 	take := func(kind, value string, seq uint64) {
 		if strings.Contains(strings.ToLower(value), s.folded) {
 			s.add(kind, value, seq, nil)
 		}
 	}
-	models, next, err := groups.List(s.ctx, s.View, groups.Query{GroupBy: records.ModelName, AnyState: true}, page)
+	models, next, err := groups.List(s.ctx, s.View, groups.Query{GroupBy: records.NameModel, AnyState: true}, page)
 	for i := range models {
 		take("model", models[i].Value, models[i].LastRun.Seq)
 	}
@@ -270,13 +270,13 @@ func (s *search) words() error {
 	if s.names == nil || !s.names.MayReadContent || utf8.RuneCountInString(s.text) < 2 {
 		return nil
 	}
-	page := index.Page{Limit: maxNamed}
+	page := index.PageRequest{Limit: maxNamed}
 	take := func(by, value string, first, last uint64) {
-		if name := s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.NameGroup(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
+		if name := s.named(func(n *figures.NameFinder) (*wire.ReadableName, error) { return n.GroupName(s.ctx, by, first, last) }); figures.ContainsWords(name, s.folded) {
 			s.add(by, value, last, name)
 		}
 	}
-	for _, by := range [...]string{records.SystemPromptHashName, records.InputName} {
+	for _, by := range [...]string{records.NameSystemPromptHash, records.NameInput} {
 		found, next, err := groups.List(s.ctx, s.View, groups.Query{GroupBy: by, AnyState: true}, page)
 		if err != nil {
 			return err

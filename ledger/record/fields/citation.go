@@ -23,14 +23,14 @@ type CitationSet struct {
 // Check implements Fields.
 func (f *CitationSet) Check() error {
 	var c forms
-	c.required("subject", f.Subject, MaxName)
+	c.required("subject", f.Subject, MaxNameBytes)
 	for i, citation := range f.Citations {
 		name := func(member string) string { return fmt.Sprintf("citations/%d/%s", i, member) }
 		if !rules.IsChunkHash(citation.ChunkHash) {
 			c.fail(name("chunk_hash"), citation.ChunkHash, "is not a chunk hash")
 		}
-		c.required("source_id", citation.SourceID, MaxName)
-		c.text("section", citation.Section, MaxName)
+		c.required("source_id", citation.SourceID, MaxNameBytes)
+		c.text("section", citation.Section, MaxNameBytes)
 		if !isWeight(citation.Weight) {
 			c.fail(name("weight"), citation.Weight, "is not a number from 0 to 1 in canonical form")
 		}
@@ -54,24 +54,24 @@ func (f *CitationSet) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginMember("citations")
 	w.Buf = append(w.Buf, '[')
 	for i, c := range f.Citations {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.BeginSortedObject()
-		w.Text("chunk_hash", c.ChunkHash)
-		w.NullableText("section", c.Section)
-		w.Text("source_id", c.SourceID)
-		w.Raw("weight", c.Weight)
+		w.AddText("chunk_hash", c.ChunkHash)
+		w.AddNullableText("section", c.Section)
+		w.AddText("source_id", c.SourceID)
+		w.AddRaw("weight", c.Weight)
 		w.EndObject()
 	}
 	w.Buf = append(w.Buf, ']')
 	c.appendContents(w)
 	c.appendIdentity(w)
-	w.Value("labels", c.Labels)
+	w.AddValue("labels", c.Labels)
 	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Text("subject", f.Subject)
-	w.Text("timestamp", c.Timestamp)
+	w.AddText("run_id", c.RunID)
+	w.AddText("subject", f.Subject)
+	w.AddText("timestamp", c.Timestamp)
 	w.EndObject()
 }
 
-// AppendHashes implements HashedFields.
+// AppendHashes implements FieldsWithHashes.
 func (f *CitationSet) AppendHashes(*pyjson.Builder) {}

@@ -13,17 +13,17 @@ import (
 
 // CommonFields holds the members of an event's record that are common to all kinds.
 type CommonFields struct {
-	Contents  []Content
-	Digest    rules.Hash
-	KeyDigest *rules.Hash  // digest of the idempotency key; nil if there is no key
-	Labels    pyjson.Value // Absent if there are no labels
-	Producer  Producer
-	RunID     []byte // nil if there is none
+	Contents             []Content
+	Digest               rules.Hash
+	IdempotencyKeyDigest *rules.Hash  // digest of the idempotency key; nil if there is no key
+	Labels               pyjson.Value // Absent if there are no labels
+	Producer             Producer
+	RunID                []byte // nil if there is none
 	// Timestamp is an RFC 3339 time exactly as the client sent it, or nil if there is none.
 	Timestamp []byte
 
-	// Hashes contains the effective hashes as canonical JSON. If it is nil, the AppendHashes method of
-	// HashedFields writes them.
+	// Hashes contains the effective hashes as canonical JSON. If it is nil, the AppendHashes method
+	// of FieldsWithHashes writes them.
 	Hashes []byte
 }
 
@@ -51,17 +51,17 @@ func (c *CommonFields) appendContents(w *pyjson.Builder) {
 // appendIdentity writes the record's digest and, if the record has an idempotency key, the digest
 // of that key.
 func (c *CommonFields) appendIdentity(w *pyjson.Builder) {
-	w.Digest("digest", c.Digest)
+	w.AddDigest("digest", c.Digest)
 	c.appendKey(w)
 }
 
 func (c *CommonFields) appendKey(w *pyjson.Builder) {
-	if c.KeyDigest != nil {
-		w.Digest("idempotency_key", *c.KeyDigest)
+	if c.IdempotencyKeyDigest != nil {
+		w.AddDigest("idempotency_key", *c.IdempotencyKeyDigest)
 	}
 }
 
-func (c *CommonFields) appendHashes(w *pyjson.Builder, f HashedFields) {
+func (c *CommonFields) appendHashes(w *pyjson.Builder, f FieldsWithHashes) {
 	w.BeginMember("hashes")
 	if c.Hashes != nil {
 		w.Buf = append(w.Buf, c.Hashes...)
@@ -83,7 +83,7 @@ func (c *CommonFields) Check() error {
 		}
 	}
 	if c.Timestamp != nil {
-		if _, ok := moment.Parse(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestamp {
+		if _, ok := moment.Parse(c.Timestamp); !ok || len(c.Timestamp) > MaxTimestampBytes {
 			return fmt.Errorf("the event's timestamp %.100q is not in RFC 3339 format", c.Timestamp)
 		}
 	}
@@ -94,10 +94,10 @@ func (c *CommonFields) Check() error {
 	}
 	var f forms
 	if c.RunID != nil {
-		f.filled("run_id", c.RunID, MaxName)
+		f.filled("run_id", c.RunID, MaxNameBytes)
 	}
 	if c.Producer.ID != nil || c.Producer.Seq != nil {
-		f.filled("producer's id", c.Producer.ID, MaxProducerID)
+		f.filled("producer's id", c.Producer.ID, MaxProducerIDBytes)
 		f.required("producer's seq", c.Producer.Seq, len(c.Producer.Seq))
 		f.count("producer's seq", c.Producer.Seq)
 		if !IsProducerSeq(c.Producer.Seq) {
@@ -130,10 +130,10 @@ func (p *Producer) append(w *pyjson.Builder) {
 	}
 	w.BeginMember("producer")
 	w.BeginSortedObject()
-	w.Text("id", p.ID)
-	w.Raw("seq", p.Seq)
+	w.AddText("id", p.ID)
+	w.AddRaw("seq", p.Seq)
 	w.EndObject()
 }
 
-// MaxProducerID is the maximum length of a producer's ID, in bytes.
-const MaxProducerID = MaxShortText
+// MaxProducerIDBytes is the maximum length of a producer's ID, in bytes.
+const MaxProducerIDBytes = MaxShortTextBytes

@@ -15,29 +15,29 @@ type Fields interface {
 	Append(w *pyjson.Builder, c *CommonFields)
 }
 
-// HashedFields is implemented by the fields of each kind that has effective hashes (spec: Effective
-// hashes).
-type HashedFields interface {
+// FieldsWithHashes is implemented by the fields of each kind that has effective hashes (spec:
+// Effective hashes).
+type FieldsWithHashes interface {
 	Fields
 	AppendHashes(w *pyjson.Builder) // writes the hashes in the same order as the event
 }
 
-// MaxEntry is the maximum length of a log entry in bytes, as specified by tlog-tiles. An entry is a
-// 32-byte chain link followed by the event body.
-const MaxEntry = 65535
+// MaxEntryBytes is the maximum length of a log entry in bytes, as specified by tlog-tiles. An entry
+// is a 32-byte chain link followed by the event body.
+const MaxEntryBytes = 65535
 
 // These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
 // record.Limits, and content is limited only by the size of the request.
 const (
-	MaxName      = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
-	MaxShortText = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
-	// MaxTimestamp is the maximum length of a timestamp.
-	MaxTimestamp = 64
-	// MaxSourceID is the maximum length of a source's ID, both in its registration and in
+	MaxNameBytes      = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
+	MaxShortTextBytes = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
+	// MaxTimestampBytes is the maximum length of a timestamp.
+	MaxTimestampBytes = 64
+	// MaxSourceIDBytes is the maximum length of a source's ID, both in its registration and in
 	// citations.
-	MaxSourceID = MaxName
-	// MaxTitle is the maximum length of the title of a source.
-	MaxTitle = MaxName
-	// MaxReason is the maximum length of a reason.
-	MaxReason = 4096
+	MaxSourceIDBytes = MaxNameBytes
+	// MaxTitleBytes is the maximum length of the title of a source.
+	MaxTitleBytes = MaxNameBytes
+	// MaxReasonBytes is the maximum length of a reason.
+	MaxReasonBytes = 4096
 )

@@ -66,9 +66,9 @@ func (f *IPC) InputIdentity() []byte {
 // erased (spec: Usage). This data contains only counts and durations, and no texts except member
 // names. All other usage data is stored as content (spec: Content).
 const (
-	MaxUsageBytes = 1024 // maximum length of the compact canonical JSON, in bytes
-	MaxUsageName  = 64   // maximum length of a member's name in bytes
-	MaxUsageDepth = 64   // maximum nesting depth; deeper usage could not be parsed inside a receipt
+	MaxUsageBytes     = 1024 // maximum length of the compact canonical JSON, in bytes
+	MaxUsageNameBytes = 64   // maximum length of a member's name in bytes
+	MaxUsageDepth     = 64   // maximum nesting depth; deeper usage could not be parsed inside a receipt
 )
 
 // isUsage reports whether v, which must be in canonical form, can be written into an event as
@@ -78,7 +78,7 @@ func isUsage(v pyjson.Value) bool {
 }
 
 // HasNoText reports whether v contains only numbers, Booleans, nulls, and member names of at most
-// MaxUsageName bytes, with arrays and objects nested at most MaxUsageDepth levels deep.
+// MaxUsageNameBytes bytes, with arrays and objects nested at most MaxUsageDepth levels deep.
 func HasNoText(v pyjson.Value) bool { return figures(v, MaxUsageDepth) }
 
 func figures(v pyjson.Value, brackets int) bool {
@@ -96,7 +96,7 @@ func figures(v pyjson.Value, brackets int) bool {
 		}
 	}
 	for name, m := range v.Members() {
-		if len(name.Text()) > MaxUsageName || !figures(m, brackets-1) {
+		if len(name.Text()) > MaxUsageNameBytes || !figures(m, brackets-1) {
 			return false
 		}
 	}
@@ -112,11 +112,11 @@ func (f *IPC) Check() error {
 	c.hash("output_hash", f.OutputHash)
 	c.hash("seedless_input_hash", f.SeedlessInputHash)
 	c.hash("system_prompt_hash", f.SystemPromptHash)
-	c.text("host_platform", f.HostPlatform, MaxName)
-	c.text("model_digest", f.ModelDigest, MaxName)
-	c.text("ollama_build_hash", f.OllamaBuildHash, MaxName)
+	c.text("host_platform", f.HostPlatform, MaxNameBytes)
+	c.text("model_digest", f.ModelDigest, MaxNameBytes)
+	c.text("ollama_build_hash", f.OllamaBuildHash, MaxNameBytes)
 	c.count("max_tokens", f.MaxTokens)
-	c.required("model", f.Model, MaxName)
+	c.required("model", f.Model, MaxNameBytes)
 	c.integer("seed", f.Seed)
 	if f.Temperature != nil && !pyjson.IsCanonicalFloat(f.Temperature) {
 		c.fail("temperature", f.Temperature, "is not a double in canonical form")
@@ -137,41 +137,41 @@ func (f *IPC) Check() error {
 func (f *IPC) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginSortedObject()
 	c.appendContents(w)
-	w.Digest("digest", c.Digest)
+	w.AddDigest("digest", c.Digest)
 	if f.OllamaBuildHash != nil || f.ModelDigest != nil || f.HostPlatform != nil {
 		w.BeginMember("environment")
 		w.BeginSortedObject()
-		w.Text("host_platform", f.HostPlatform)
-		w.Text("model_digest", f.ModelDigest)
-		w.Text("ollama_build_hash", f.OllamaBuildHash)
+		w.AddText("host_platform", f.HostPlatform)
+		w.AddText("model_digest", f.ModelDigest)
+		w.AddText("ollama_build_hash", f.OllamaBuildHash)
 		w.EndObject()
 	}
 	c.appendHashes(w, f)
 	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	w.Raw("max_tokens", f.MaxTokens)
-	w.Text("model", f.Model)
-	w.Raw("payload_members", f.MemberDigests)
-	w.Text("payload_schema", f.PayloadSchema)
+	w.AddValue("labels", c.Labels)
+	w.AddRaw("max_tokens", f.MaxTokens)
+	w.AddText("model", f.Model)
+	w.AddRaw("payload_members", f.MemberDigests)
+	w.AddText("payload_schema", f.PayloadSchema)
 	c.Producer.append(w)
-	w.Text("run_id", c.RunID)
-	w.Raw("seed", f.Seed)
-	w.Raw("temperature", f.Temperature)
-	w.Text("timestamp", c.Timestamp)
-	w.Value("usage", f.Usage)
+	w.AddText("run_id", c.RunID)
+	w.AddRaw("seed", f.Seed)
+	w.AddRaw("temperature", f.Temperature)
+	w.AddText("timestamp", c.Timestamp)
+	w.AddValue("usage", f.Usage)
 	w.EndObject()
 }
 
-// AppendHashes implements HashedFields.
+// AppendHashes implements FieldsWithHashes.
 func (f *IPC) AppendHashes(w *pyjson.Builder) {
-	w.UnescapedText("input_hash", f.InputHash)
-	w.UnescapedText("ipc_id", f.IPCID)
+	w.AddUnescapedText("input_hash", f.InputHash)
+	w.AddUnescapedText("ipc_id", f.IPCID)
 	if f.HasIPCIDAdvanced {
-		w.UnescapedText("ipc_id_advanced", f.IPCIDAdvanced)
+		w.AddUnescapedText("ipc_id_advanced", f.IPCIDAdvanced)
 	}
-	w.UnescapedText("output_hash", f.OutputHash)
+	w.AddUnescapedText("output_hash", f.OutputHash)
 	if f.SeedlessInputHash != nil {
-		w.UnescapedText("seedless_input_hash", f.SeedlessInputHash)
+		w.AddUnescapedText("seedless_input_hash", f.SeedlessInputHash)
 	}
-	w.UnescapedText("system_prompt_hash", f.SystemPromptHash)
+	w.AddUnescapedText("system_prompt_hash", f.SystemPromptHash)
 }

@@ -8,20 +8,20 @@ type Note struct {
 	RecordSeq uint64
 	Topic     []byte
 	Text      []byte // nil if there is none
-	OriginalAction
+	ActionOrigin
 }
 
-// MaxTopic and MaxNoteText are the maximum lengths of a note's topic and text, in bytes.
+// MaxTopicBytes and MaxNoteTextBytes are the maximum lengths of a note's topic and text, in bytes.
 const (
-	MaxTopic    = MaxShortText
-	MaxNoteText = MaxReason
+	MaxTopicBytes    = MaxShortTextBytes
+	MaxNoteTextBytes = MaxReasonBytes
 )
 
 func (f *Note) appendRequest(w *pyjson.Builder) {
-	f.OriginalAction.append(w)
-	w.Uint("record_seq", f.RecordSeq)
-	w.Text("text", f.Text)
-	w.Text("topic", f.Topic)
+	f.ActionOrigin.append(w)
+	w.AddUint("record_seq", f.RecordSeq)
+	w.AddText("text", f.Text)
+	w.AddText("topic", f.Topic)
 }
 
 // Append implements Fields.
@@ -35,8 +35,8 @@ func (f *Note) Append(w *pyjson.Builder, c *CommonFields) {
 // Check implements Fields.
 func (f *Note) Check() error {
 	var c forms
-	c.filled("topic", f.Topic, MaxTopic)
-	c.text("text", f.Text, MaxNoteText)
-	f.OriginalAction.check(&c)
+	c.filled("topic", f.Topic, MaxTopicBytes)
+	c.text("text", f.Text, MaxNoteTextBytes)
+	f.ActionOrigin.check(&c)
 	return c.err
 }

@@ -5,14 +5,14 @@ import "colophon/ledger/record/pyjson"
 // KeyRotation holds the fields of a key_rotated event (spec: The log).
 type KeyRotation struct {
 	Step, PreviousKey, VerifierKey []byte
-	Handover                       []byte // nil if this step of the rotation has none
+	HandoverNote                   []byte // nil if this step of the rotation has none
 }
 
 func (f *KeyRotation) appendRequest(w *pyjson.Builder) {
-	w.Text("handover", f.Handover)
-	w.Text("previous_key", f.PreviousKey)
-	w.Text("step", f.Step)
-	w.Text("verifier_key", f.VerifierKey)
+	w.AddText("handover", f.HandoverNote)
+	w.AddText("previous_key", f.PreviousKey)
+	w.AddText("step", f.Step)
+	w.AddText("verifier_key", f.VerifierKey)
 }
 
 // Append implements Fields.
@@ -27,14 +27,14 @@ func (f *KeyRotation) Append(w *pyjson.Builder, c *CommonFields) {
 func (f *KeyRotation) Check() error {
 	var c forms
 	for name, text := range map[string][]byte{"step": f.Step, "previous_key": f.PreviousKey, "verifier_key": f.VerifierKey} {
-		c.required(name, text, MaxEntry)
+		c.required(name, text, MaxEntryBytes)
 	}
 	return c.err
 }
 
 // LedgerCreation holds the fields of a ledger_created event.
 type LedgerCreation struct {
-	// MemberSecretHash is nil if the ledger has no secret for payload members.
+	// MemberSecretHash is nil if the ledger has no payload-member secret.
 	MemberSecretHash    []byte
 	Origin, VerifierKey []byte
 }
@@ -42,9 +42,9 @@ type LedgerCreation struct {
 // Append implements Fields.
 func (f *LedgerCreation) Append(w *pyjson.Builder, _ *CommonFields) {
 	w.BeginSortedObject()
-	w.Text("member_secret_hash", f.MemberSecretHash)
-	w.Text("origin", f.Origin)
-	w.Text("verifier_key", f.VerifierKey)
+	w.AddText("member_secret_hash", f.MemberSecretHash)
+	w.AddText("origin", f.Origin)
+	w.AddText("verifier_key", f.VerifierKey)
 	w.EndObject()
 }
 
@@ -52,7 +52,7 @@ func (f *LedgerCreation) Append(w *pyjson.Builder, _ *CommonFields) {
 func (f *LedgerCreation) Check() error {
 	var c forms
 	c.hash("member_secret_hash", f.MemberSecretHash)
-	c.required("origin", f.Origin, MaxEntry)
-	c.required("verifier_key", f.VerifierKey, MaxEntry)
+	c.required("origin", f.Origin, MaxEntryBytes)
+	c.required("verifier_key", f.VerifierKey, MaxEntryBytes)
 	return c.err
 }

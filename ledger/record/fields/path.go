@@ -17,17 +17,17 @@ type PathFingerprint struct {
 // Check implements Fields.
 func (f *PathFingerprint) Check() error {
 	var c forms
-	c.required("project", f.Project, MaxName)
-	c.text("build", f.Build, MaxName)
-	c.text("branch", f.Branch, MaxName)
-	c.text("base", f.Base, MaxName)
+	c.required("project", f.Project, MaxNameBytes)
+	c.text("build", f.Build, MaxNameBytes)
+	c.text("branch", f.Branch, MaxNameBytes)
+	c.text("base", f.Base, MaxNameBytes)
 	for _, passage := range f.Passages {
-		c.text("route", passage, MaxName)
+		c.text("route", passage, MaxNameBytes)
 	}
 	if !rules.IsPathID(f.PathID) {
 		c.fail("path_id", f.PathID, "is not a valid path_id")
 	}
-	c.filled("hash_version", f.HashVersion, MaxShortText)
+	c.filled("hash_version", f.HashVersion, MaxShortTextBytes)
 	if string(f.HashVersion) != rules.FingerprintVersion {
 		c.required("content_fingerprint", f.ContentFingerprint, len(f.ContentFingerprint))
 	}
@@ -42,26 +42,26 @@ func (f *PathFingerprint) Check() error {
 // Append implements Fields.
 func (f *PathFingerprint) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginSortedObject()
-	w.Text("base", f.Base)
-	w.Text("branch", f.Branch)
-	w.Text("build", f.Build)
+	w.AddText("base", f.Base)
+	w.AddText("branch", f.Branch)
+	w.AddText("build", f.Build)
 	c.appendContents(w)
-	w.Digest("digest", c.Digest)
-	w.Text("hash_version", f.HashVersion)
+	w.AddDigest("digest", c.Digest)
+	w.AddText("hash_version", f.HashVersion)
 	c.appendHashes(w, f)
 	c.appendKey(w)
-	w.Value("labels", c.Labels)
+	w.AddValue("labels", c.Labels)
 	c.Producer.append(w)
-	w.Text("project", f.Project)
-	w.Texts("route", f.Passages)
-	w.Text("run_id", c.RunID)
-	w.Text("timestamp", c.Timestamp)
+	w.AddText("project", f.Project)
+	w.AddTexts("route", f.Passages)
+	w.AddText("run_id", c.RunID)
+	w.AddText("timestamp", c.Timestamp)
 	w.EndObject()
 }
 
-// AppendHashes implements HashedFields.
+// AppendHashes implements FieldsWithHashes.
 func (f *PathFingerprint) AppendHashes(w *pyjson.Builder) {
-	w.NullableText("content_fingerprint", f.ContentFingerprint)
-	w.NullableText("path_id", f.PathID)
-	w.NullableText("raw_content_fingerprint", f.RawContentFingerprint)
+	w.AddNullableText("content_fingerprint", f.ContentFingerprint)
+	w.AddNullableText("path_id", f.PathID)
+	w.AddNullableText("raw_content_fingerprint", f.RawContentFingerprint)
 }

@@ -14,7 +14,7 @@ type Redaction struct {
 // Check implements Fields.
 func (f *Redaction) Check() error {
 	var c forms
-	c.filled("reason", f.Reason, MaxReason)
+	c.filled("reason", f.Reason, MaxReasonBytes)
 	if f.Seqs == nil {
 		c.fail("seqs", nil, "is not a valid list of sequence numbers")
 	}
@@ -22,7 +22,7 @@ func (f *Redaction) Check() error {
 }
 
 func (f *Redaction) appendRequest(w *pyjson.Builder) {
-	w.Text("reason", f.Reason)
+	w.AddText("reason", f.Reason)
 	if f.Seqs != nil {
 		w.BeginMember("seqs")
 		w.Buf = f.Seqs.AppendJSON(w.Buf)

@@ -19,15 +19,15 @@ type RunDAG struct {
 	SourceRoot, ModelProfileHash                                  []byte
 
 	Stages []NamedHash
-	// Dimensions holds the name and the value of each dimension of the cache key.
-	Dimensions []NamedHash
+	// CacheDimensions holds the name and the value of each dimension of the cache key.
+	CacheDimensions []NamedHash
 
 	Shape, FailureStage, PreflightStatus []byte
 	// PreflightGeneration identifies the version of the preflight payload's format. It is nil for
 	// the current version (spec: Preflight payload).
 	PreflightGeneration                               []byte
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	QuoteCount, VerifiedCount, SourceCount            []byte // decimal numbers
+	QuoteCount, VerifiedQuoteCount, SourceCount       []byte // decimal numbers
 	QuestionMode                                      []byte
 
 	// DocumentRoots and EvidenceIDs are sorted and contain no duplicates. Each is nil if it would
@@ -74,10 +74,10 @@ func (f *RunDAG) HashField(name string) *[]byte {
 	return nil
 }
 
-// Dimension returns the value of the cache-key dimension with the given name, or nil if the value
-// is null. given is false if the run-DAG has no cache key or the key lacks that dimension.
-func (f *RunDAG) Dimension(name string) (value []byte, given bool) {
-	for _, d := range f.Dimensions {
+// CacheDimension returns the value of the cache-key dimension with the given name, or nil if the
+// value is null. given is false if the run-DAG has no cache key or the key lacks that dimension.
+func (f *RunDAG) CacheDimension(name string) (value []byte, given bool) {
+	for _, d := range f.CacheDimensions {
 		if string(d.Name) == name {
 			return d.Hash, true
 		}
@@ -102,31 +102,31 @@ func (f *RunDAG) Check() error {
 		c.hash(name, *f.HashField(name))
 	}
 	for _, s := range f.Stages {
-		c.required("stage", s.Name, MaxShortText)
+		c.required("stage", s.Name, MaxShortTextBytes)
 		c.requiredHash("stage hash", s.Hash)
 	}
-	c.text("answer_mode", f.AnswerMode, MaxName)
-	c.text("audit_mode", f.AuditMode, MaxName)
-	c.text("lookup_path", f.LookupPath, MaxName)
-	c.text("verifier_method", f.VerifierMethod, MaxName)
+	c.text("answer_mode", f.AnswerMode, MaxNameBytes)
+	c.text("audit_mode", f.AuditMode, MaxNameBytes)
+	c.text("lookup_path", f.LookupPath, MaxNameBytes)
+	c.text("verifier_method", f.VerifierMethod, MaxNameBytes)
 	c.count("n_quotes", f.QuoteCount)
 	c.count("n_sources", f.SourceCount)
-	c.count("n_verified", f.VerifiedCount)
-	c.required("preflight", f.PreflightStatus, MaxName)
-	c.text("preflight_generation", f.PreflightGeneration, MaxShortText)
-	c.required("shape", f.Shape, MaxName)
+	c.count("n_verified", f.VerifiedQuoteCount)
+	c.required("preflight", f.PreflightStatus, MaxNameBytes)
+	c.text("preflight_generation", f.PreflightGeneration, MaxShortTextBytes)
+	c.required("shape", f.Shape, MaxNameBytes)
 	c.sortedSet("document_roots", f.DocumentRoots, rules.IsDigest)
 	c.sortedSet("evidence_ids", f.EvidenceIDs, rules.IsEvidenceID)
-	if len(f.Dimensions) == 0 {
+	if len(f.CacheDimensions) == 0 {
 		return c.err
 	}
 	for i, name := range rules.CacheDimensions {
-		value, given := f.Dimension(name)
+		value, given := f.CacheDimension(name)
 		switch {
 		case !given && i < len(rules.CacheDimensions)-1:
 			c.required("cache_dimensions/"+name, nil, 0)
 		case rules.IsVersionDimension(name):
-			c.text("cache_dimensions/"+name, value, MaxName)
+			c.text("cache_dimensions/"+name, value, MaxNameBytes)
 		case given:
 			c.requiredHash("cache_dimensions/"+name, value)
 		}
@@ -137,61 +137,61 @@ func (f *RunDAG) Check() error {
 // Append implements Fields.
 func (f *RunDAG) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginSortedObject()
-	w.Text("answer_mode", f.AnswerMode)
-	w.Text("audit_mode", f.AuditMode)
+	w.AddText("answer_mode", f.AnswerMode)
+	w.AddText("audit_mode", f.AuditMode)
 	f.appendDimensions(w)
 	c.appendContents(w)
-	w.Digest("digest", c.Digest)
+	w.AddDigest("digest", c.Digest)
 	if f.DocumentRoots != nil {
-		w.Texts("document_roots", f.DocumentRoots)
+		w.AddTexts("document_roots", f.DocumentRoots)
 	}
 	if f.EvidenceIDs != nil {
-		w.Texts("evidence_ids", f.EvidenceIDs)
+		w.AddTexts("evidence_ids", f.EvidenceIDs)
 	}
-	w.NullableText("failure_stage", f.FailureStage)
+	w.AddNullableText("failure_stage", f.FailureStage)
 	c.appendHashes(w, f)
 	c.appendKey(w)
-	w.Value("labels", c.Labels)
-	w.Text("lookup_path", f.LookupPath)
-	w.Raw("n_quotes", f.QuoteCount)
-	w.Raw("n_sources", f.SourceCount)
-	w.Raw("n_verified", f.VerifiedCount)
+	w.AddValue("labels", c.Labels)
+	w.AddText("lookup_path", f.LookupPath)
+	w.AddRaw("n_quotes", f.QuoteCount)
+	w.AddRaw("n_sources", f.SourceCount)
+	w.AddRaw("n_verified", f.VerifiedQuoteCount)
 	w.BeginMember("nodes")
 	w.Buf = append(w.Buf, '[')
 	for i, n := range f.Stages {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.BeginSortedObject()
-		w.Text("hash", n.Hash)
-		w.Text("stage", n.Name)
+		w.AddText("hash", n.Hash)
+		w.AddText("stage", n.Name)
 		w.EndObject()
 	}
 	w.Buf = append(w.Buf, ']')
-	w.Text("preflight", f.PreflightStatus)
-	w.Text("preflight_generation", f.PreflightGeneration)
+	w.AddText("preflight", f.PreflightStatus)
+	w.AddText("preflight_generation", f.PreflightGeneration)
 	c.Producer.append(w)
-	w.Text("question_mode", f.QuestionMode)
-	w.Text("run_id", c.RunID)
-	w.Text("shape", f.Shape)
-	w.Text("timestamp", c.Timestamp)
-	w.Text("verifier_method", f.VerifierMethod)
+	w.AddText("question_mode", f.QuestionMode)
+	w.AddText("run_id", c.RunID)
+	w.AddText("shape", f.Shape)
+	w.AddText("timestamp", c.Timestamp)
+	w.AddText("verifier_method", f.VerifierMethod)
 	w.EndObject()
 }
 
 func (f *RunDAG) appendDimensions(w *pyjson.Builder) {
-	if len(f.Dimensions) == 0 {
+	if len(f.CacheDimensions) == 0 {
 		return
 	}
 	w.BeginMember("cache_dimensions")
 	w.BeginObject()
-	for _, d := range f.Dimensions {
-		w.NullableText(string(d.Name), d.Hash)
+	for _, d := range f.CacheDimensions {
+		w.AddNullableText(string(d.Name), d.Hash)
 	}
 	w.EndObject()
 }
 
-// AppendHashes implements HashedFields.
+// AppendHashes implements FieldsWithHashes.
 func (f *RunDAG) AppendHashes(w *pyjson.Builder) {
 	for _, name := range runHashes {
-		w.Text(name, *f.HashField(name))
+		w.AddText(name, *f.HashField(name))
 	}
 }

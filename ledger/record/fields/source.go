@@ -16,9 +16,9 @@ type Source struct {
 // Check implements Fields.
 func (f *Source) Check() error {
 	var c forms
-	c.filled("source_id", f.ID, MaxSourceID)
-	c.text("title", f.Title, MaxTitle)
-	c.text("reason", f.Reason, MaxReason)
+	c.filled("source_id", f.ID, MaxSourceIDBytes)
+	c.text("title", f.Title, MaxTitleBytes)
+	c.text("reason", f.Reason, MaxReasonBytes)
 	listed := make(map[string]bool, len(f.ChunkHashes))
 	for _, chunk := range f.ChunkHashes {
 		if !rules.IsChunkHash(chunk) || listed[string(chunk)] {
@@ -31,11 +31,11 @@ func (f *Source) Check() error {
 
 func (f *Source) appendRequest(w *pyjson.Builder) {
 	if f.HasChunkList {
-		w.Texts("chunk_hashes", f.ChunkHashes)
+		w.AddTexts("chunk_hashes", f.ChunkHashes)
 	}
-	w.Text("reason", f.Reason)
-	w.Text("source_id", f.ID)
-	w.Text("title", f.Title)
+	w.AddText("reason", f.Reason)
+	w.AddText("source_id", f.ID)
+	w.AddText("title", f.Title)
 }
 
 // Append implements Fields.

@@ -6,14 +6,14 @@ import "colophon/ledger/record/pyjson"
 type StateChange struct {
 	RecordSeq     uint64
 	State, Reason []byte
-	OriginalAction
+	ActionOrigin
 }
 
 func (f *StateChange) appendRequest(w *pyjson.Builder) {
-	f.OriginalAction.append(w)
-	w.Text("reason", f.Reason)
-	w.Uint("record_seq", f.RecordSeq)
-	w.Text("state", f.State)
+	f.ActionOrigin.append(w)
+	w.AddText("reason", f.Reason)
+	w.AddUint("record_seq", f.RecordSeq)
+	w.AddText("state", f.State)
 }
 
 // Append implements Fields.
@@ -27,8 +27,8 @@ func (f *StateChange) Append(w *pyjson.Builder, c *CommonFields) {
 // Check implements Fields.
 func (f *StateChange) Check() error {
 	var c forms
-	c.filled("reason", f.Reason, MaxReason)
-	c.required("state", f.State, MaxShortText)
-	f.OriginalAction.check(&c)
+	c.filled("reason", f.Reason, MaxReasonBytes)
+	c.required("state", f.State, MaxShortTextBytes)
+	f.ActionOrigin.check(&c)
 	return c.err
 }

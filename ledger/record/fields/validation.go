@@ -15,7 +15,7 @@ type PathValidation struct {
 	RecordSeq          uint64 // seq of the path's latest record in Build
 	Validated          bool
 	Reason             []byte // nil if there is none
-	OriginalAction
+	ActionOrigin
 	// Presence says which of build and content_fingerprint the request contains. The digest covers
 	// each of these members only if the request contains it.
 	Presence ValidationPresence
@@ -28,30 +28,30 @@ type ValidationPresence struct{ HasBuild, HasContentFingerprint bool }
 // Check implements Fields.
 func (f *PathValidation) Check() error {
 	var c forms
-	c.required("path_id", f.PathID, MaxName)
-	c.required("project", f.Project, MaxName)
-	c.text("build", f.Build, MaxName)
-	c.text("reason", f.Reason, MaxReason)
-	f.OriginalAction.check(&c)
+	c.required("path_id", f.PathID, MaxNameBytes)
+	c.required("project", f.Project, MaxNameBytes)
+	c.text("build", f.Build, MaxNameBytes)
+	c.text("reason", f.Reason, MaxReasonBytes)
+	f.ActionOrigin.check(&c)
 	return c.err
 }
 
 func (f *PathValidation) appendRequest(w *pyjson.Builder) {
 	if f.Presence.HasBuild {
-		w.Text("build", f.Build)
+		w.AddText("build", f.Build)
 	}
 	if f.Presence.HasContentFingerprint {
-		w.Text("content_fingerprint", f.ContentFingerprint)
+		w.AddText("content_fingerprint", f.ContentFingerprint)
 	}
 	f.appendChange(w)
 }
 
 func (f *PathValidation) appendChange(w *pyjson.Builder) {
-	f.OriginalAction.append(w)
-	w.Text("path_id", f.PathID)
-	w.Text("project", f.Project)
-	w.Text("reason", f.Reason)
-	w.Raw("validated", strconv.AppendBool(nil, f.Validated))
+	f.ActionOrigin.append(w)
+	w.AddText("path_id", f.PathID)
+	w.AddText("project", f.Project)
+	w.AddText("reason", f.Reason)
+	w.AddRaw("validated", strconv.AppendBool(nil, f.Validated))
 }
 
 // Append implements Fields. It also writes the fields that the ledger adds, which the digest does
@@ -61,12 +61,12 @@ func (f *PathValidation) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginObject()
 	c.appendIdentity(w)
 	f.appendChange(w)
-	w.Text("build", f.Build)
-	w.NullableText("content_fingerprint", f.ContentFingerprint)
+	w.AddText("build", f.Build)
+	w.AddNullableText("content_fingerprint", f.ContentFingerprint)
 	if names := f.Presence.list(); len(names) > 0 {
-		w.Texts("names", names)
+		w.AddTexts("names", names)
 	}
-	w.Uint("record_seq", f.RecordSeq)
+	w.AddUint("record_seq", f.RecordSeq)
 	w.EndObject()
 }
 

@@ -9,7 +9,7 @@ import (
 // axisLog converts one line of run_log.jsonl. Lines written by old versions may lack the hashes of
 // the provenance chain.
 func axisLog(v pyjson.Value, o Options) Conversion {
-	d := newDraft(record.KindIPCRecord, key(AxisLog, v, nil), o)
+	d := newDraft(record.KindIPCRecord, key(AxisLabLog, v, nil), o)
 	for name, value := range v.Members() {
 		d.ipcMember(member{string(name.Text()), value})
 	}
@@ -90,7 +90,7 @@ func (d *draft) takeUsage(m member) {
 		return
 	}
 	d.usage = m.value
-	d.note(pointerTo(m.name), "", OutcomeTaken, "usage")
+	d.note(pointerTo(m.name), "", OutcomeField, "usage")
 }
 
 func isEnvironment(v pyjson.Value) bool {
@@ -130,8 +130,8 @@ func (d *draft) flatEnvironment(v pyjson.Value) {
 	d.w.BeginMember("environment")
 	d.w.BeginObject()
 	for _, m := range found {
-		d.w.Text(m.name, m.value.Text())
-		d.note(pointerTo(m.name), "", OutcomeTaken, "environment/%s", m.name)
+		d.w.AddText(m.name, m.value.Text())
+		d.note(pointerTo(m.name), "", OutcomeField, "environment/%s", m.name)
 	}
 	d.w.EndObject()
 }

@@ -9,29 +9,30 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// AxisSaveMetadataFile is the name of the file that marks a folder as a save of Axis Descriptor Lab.
-const AxisSaveMetadataFile = "metadata.json"
+// AxisLabMetadataFile is the name of the file that marks a folder as a save of Axis Descriptor Lab.
+const AxisLabMetadataFile = "metadata.json"
 
-// AxisSaveFiles lists the files in a save and says whether each is JSON. The other files are text.
-var AxisSaveFiles = map[string]struct{ JSON bool }{
-	AxisSaveMetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
+// AxisLabSaveFiles lists the files in a save and says whether each is JSON. The other files are
+// text.
+var AxisLabSaveFiles = map[string]struct{ JSON bool }{
+	AxisLabMetadataFile: {true}, "payload.json": {true}, "system_prompt.md": {}, "output.md": {}, "baseline.md": {},
 	"delta.json": {true}, "transformation_map.json": {true},
 }
 
 // axisSave converts a save of Axis Descriptor Lab. v is an object with a member for each file: a
 // string for a .md file, and a JSON value for any other file.
 func axisSave(v pyjson.Value, o Options) Conversion {
-	d := newDraft(record.KindIPCRecord, key(AxisSave, v, nil), o)
-	metadata := v.Member(AxisSaveMetadataFile)
+	d := newDraft(record.KindIPCRecord, key(AxisLabSave, v, nil), o)
+	metadata := v.Member(AxisLabMetadataFile)
 	if !isObject(metadata) {
-		d.note("", "", OutcomeLeftOut, "no record is made from it")
-		return d.leave("%s is missing or is not a JSON object", AxisSaveMetadataFile)
+		d.note("", "", OutcomeLeftOut, "no record was created")
+		return d.leave("%s is missing or is not a JSON object", AxisLabMetadataFile)
 	}
 	for name, value := range v.Members() {
 		file := string(name.Text())
 		m := member{file, value}
 		switch {
-		case file == AxisSaveMetadataFile:
+		case file == AxisLabMetadataFile:
 			d.metadata(value)
 		case file == "payload.json":
 			d.payload(m)
@@ -50,7 +51,7 @@ func axisSave(v pyjson.Value, o Options) Conversion {
 // metadata adds the members of v, the content of metadata.json, to the record.
 func (d *draft) metadata(v pyjson.Value) {
 	prefix, pattern := d.prefix, d.pattern
-	d.prefix += pointerTo(AxisSaveMetadataFile)
+	d.prefix += pointerTo(AxisLabMetadataFile)
 	d.pattern = d.prefix
 	for name, value := range v.Members() {
 		m := member{string(name.Text()), value}
@@ -73,7 +74,7 @@ func (d *draft) takeText(m member, field string, text func([]byte) ([]byte, bool
 		return
 	}
 	d.text(field, inner)
-	d.note(pointerTo(m.name), "", OutcomeTaken, "%s, without the text that Axis Descriptor Lab adds around it", field)
+	d.note(pointerTo(m.name), "", OutcomeField, "%s, without the text that Axis Descriptor Lab adds around it", field)
 }
 
 // fenced returns the system prompt from system_prompt.md, which is the text between the first line
@@ -103,7 +104,7 @@ func body(file []byte) (text []byte, ok bool) {
 // compareManifest adds a note for each text file whose SHA-256 differs from the one in the
 // manifest. It does not compare the JSON files, because their original bytes are not available.
 func (d *draft) compareManifest(v pyjson.Value) {
-	files := v.Member(AxisSaveMetadataFile).Member("manifest").Member("files")
+	files := v.Member(AxisLabMetadataFile).Member("manifest").Member("files")
 	for name, file := range files.Members() {
 		text, claimed := v.Member(string(name.Text())), file.Member("sha256")
 		if !isText(text) || !isDigest(claimed) {
@@ -111,7 +112,7 @@ func (d *draft) compareManifest(v pyjson.Value) {
 		}
 		sum := sha256.Sum256(text.Text())
 		if hex.EncodeToString(sum[:]) != string(claimed.Text()) {
-			d.note(pointerTo(AxisSaveMetadataFile)+"/manifest/files"+pointerTo(string(name.Text())), "", OutcomeContent,
+			d.note(pointerTo(AxisLabMetadataFile)+"/manifest/files"+pointerTo(string(name.Text())), "", OutcomeContent,
 				"usage/imported: the SHA-256 of the file does not match the manifest")
 		}
 	}

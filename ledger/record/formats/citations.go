@@ -17,9 +17,9 @@ func citations(v pyjson.Value, o Options) Conversion {
 			*place = string(own.Text())
 		}
 	}
-	d := newDraft(record.KindCitationSet, key(Citations, v, nil, subject, run), o)
+	d := newDraft(record.KindCitationSet, key(CitationsFile, v, nil, subject, run), o)
 	if subject == "" {
-		d.note("", "", OutcomeLeftOut, "no record is made from it")
+		d.note("", "", OutcomeLeftOut, "no record was created")
 		return d.leave("the citations have no subject; specify one with \"subject\"")
 	}
 	d.text("subject", []byte(subject))
@@ -39,7 +39,7 @@ func citations(v pyjson.Value, o Options) Conversion {
 				d.keep(m)
 				continue
 			}
-			d.note(pointerTo(m.name), "", OutcomeTaken, "%s", m.name)
+			d.note(pointerTo(m.name), "", OutcomeField, "%s", m.name)
 		case "total_count":
 			set.compare(m, []byte(strconv.Itoa(len(set.list))))
 		case "source_ids":
@@ -92,7 +92,7 @@ func (s *citationSet) read(v pyjson.Value) {
 			at := pointer + "/" + strconv.Itoa(i)
 			if text := canonical(c); s.seen[text] > 0 {
 				s.seen[text]--
-				s.note(at, "/by_section/*/*", OutcomeTaken, "citations: it is also in all_citations")
+				s.note(at, "/by_section/*/*", OutcomeField, "citations: the citation is also in all_citations")
 			} else {
 				s.add(c, name.Text(), at, "/by_section/*/*")
 			}
@@ -102,13 +102,13 @@ func (s *citationSet) read(v pyjson.Value) {
 	s.w.BeginMember("citations")
 	s.w.Buf = append(s.w.Buf, '[')
 	for i, c := range s.list {
-		s.w.Comma(i)
+		s.w.WriteComma(i)
 		s.w.Buf = append(s.w.Buf, c...)
 	}
 	s.w.Buf = append(s.w.Buf, ']')
 }
 
-func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.Compact)) }
+func canonical(v pyjson.Value) string { return string(v.AppendCanonical(nil, pyjson.CompactForm)) }
 
 // add adds one citation. section is the section under which by_section lists the citation, or nil
 // if it is not from by_section. pointer and pattern identify the citation's position in the
@@ -130,7 +130,7 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 		}
 		w.BeginMember(m)
 		w.Buf = append(w.Buf, value.Raw()...)
-		s.note(at, atPattern, OutcomeTaken, "citations/*/%s", m)
+		s.note(at, atPattern, OutcomeField, "citations/*/%s", m)
 		switch m {
 		case "source_id":
 			s.sources = append(s.sources, string(value.Text()))
@@ -139,8 +139,8 @@ func (s *citationSet) add(c pyjson.Value, section []byte, pointer, pattern strin
 		}
 	}
 	if len(section) > 0 && string(section) != rules.UnknownPlaceholder {
-		w.Text("section", section)
-		s.note(pointer, pattern, OutcomeTaken, "citations/*/section")
+		w.AddText("section", section)
+		s.note(pointer, pattern, OutcomeField, "citations/*/section")
 	}
 	w.EndObject()
 	s.list = append(s.list, w.Buf)
@@ -176,9 +176,9 @@ func (s *citationSet) sourceIDs() []byte {
 // If the values differ, compare keeps m and notes the difference.
 func (s *citationSet) compare(m member, follows []byte) {
 	if canonical(m.value) == string(follows) {
-		s.note(pointerTo(m.name), "", OutcomeTaken, "citations: it can be computed from the citations")
+		s.note(pointerTo(m.name), "", OutcomeField, "citations: the value can be computed from the citations")
 		return
 	}
 	s.keep(m)
-	s.conversion.Members[len(s.conversion.Members)-1].Detail += ": it does not agree with the citations"
+	s.conversion.MemberOutcomes[len(s.conversion.MemberOutcomes)-1].Detail += ": the value does not match the citations"
 }

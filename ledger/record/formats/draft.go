@@ -51,11 +51,11 @@ func (d *draft) note(pointer, pattern string, outcome Outcome, format string, ar
 		pattern = pointer
 	}
 	d.noted += len(d.prefix) + len(pointer) + len(d.pattern) + len(pattern)
-	if most := d.options.MaxMembers; most > 0 && (len(d.conversion.Members) >= most || d.noted > most*meanNote) {
+	if most := d.options.MaxMembers; most > 0 && (len(d.conversion.MemberOutcomes) >= most || d.noted > most*meanNote) {
 		d.tooMany = true
 		return
 	}
-	d.conversion.Members = append(d.conversion.Members, Member{d.prefix + pointer, d.pattern + pattern, outcome, fmt.Sprintf(format, args...)})
+	d.conversion.MemberOutcomes = append(d.conversion.MemberOutcomes, MemberOutcome{d.prefix + pointer, d.pattern + pattern, outcome, fmt.Sprintf(format, args...)})
 }
 
 // meanNote limits the memory for notes. The total length of all pointers and patterns, in bytes,
@@ -80,7 +80,7 @@ func (d *draft) text(field string, text []byte) {
 func (d *draft) take(m member, field string, form func(pyjson.Value) bool) {
 	if m.value.IsGiven() && form(m.value) && !d.names[field] {
 		d.raw(field, m.value.Raw())
-		d.note(pointerTo(m.name), "", OutcomeTaken, "%s", field)
+		d.note(pointerTo(m.name), "", OutcomeField, "%s", field)
 		return
 	}
 	d.keep(m)
@@ -116,7 +116,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 	case parts.Len() > 0:
 		d.keepParts(pointer, pattern, parts)
 	case surrogate || pyjson.HasLoneSurrogate([]byte(m.name)):
-		d.note(pointer, pattern, OutcomeLeftOut, "it contains a lone surrogate")
+		d.note(pointer, pattern, OutcomeLeftOut, "the name or the value contains a lone surrogate")
 	case d.conversion.Kind == record.KindIPCRecord:
 		if d.kept[m.name] {
 			m.name = pointer // another member with the same name has already been kept
@@ -124,10 +124,10 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		d.imported, d.kept[m.name] = append(d.imported, m), true
 		d.note(pointer, pattern, OutcomeContent, "usage/imported%s", pointerTo(m.name))
 	default:
-		// Only IPC records can have arbitrary content. An import lists each member that is left out
-		// (importer.Tally.Left).
-		d.note(pointer, pattern, OutcomeLeftOut, "it does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
-			d.options.Limits.Labels, d.options.Limits.LabelBytes, d.conversion.Kind)
+		// Only IPC records can have arbitrary content. An import counts the members that are left
+		// out (importer.Tally.LeftOutMemberCount).
+		d.note(pointer, pattern, OutcomeLeftOut, "the value does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
+			d.options.Limits.MaxLabels, d.options.Limits.LabelBytes, d.conversion.Kind)
 	}
 }
 
@@ -190,7 +190,7 @@ func (d *draft) addLabel(name, text string) bool {
 	if before, used := d.labels[name]; used {
 		return before == text
 	}
-	if len(name) == 0 || len(name) > l.LabelBytes || len(text) > l.LabelBytes || len(d.labels) >= l.Labels-reservedLabels ||
+	if len(name) == 0 || len(name) > l.LabelBytes || len(text) > l.LabelBytes || len(d.labels) >= l.MaxLabels-reservedLabels ||
 		pyjson.HasLoneSurrogate([]byte(name)) || pyjson.HasLoneSurrogate([]byte(text)) {
 		return false
 	}
@@ -220,7 +220,7 @@ func (d *draft) time(m member) {
 			d.zoned = true
 			as += " in the stated zone"
 		}
-		d.note(pointerTo(m.name), "", OutcomeTaken, "%s", as)
+		d.note(pointerTo(m.name), "", OutcomeField, "%s", as)
 	}
 }
 
@@ -228,7 +228,7 @@ func (d *draft) time(m member) {
 // but has no time zone.
 func (d *draft) hintZone(m member) {
 	if (m.name == "timestamp" || m.name == "created_at" || m.name == "first_seen") && isNaive(m.value) && d.options.DefaultZone == nil {
-		d.conversion.Members[len(d.conversion.Members)-1].Detail += ": it has no time zone; specify one to use it as the timestamp"
+		d.conversion.MemberOutcomes[len(d.conversion.MemberOutcomes)-1].Detail += ": the value has no time zone; specify a zone to use the value as the timestamp"
 	}
 }
 
@@ -257,7 +257,7 @@ func (d *draft) changeKey(change string, at, by pyjson.Value) string {
 // finish completes the record and returns the finished Conversion.
 func (d *draft) finish() Conversion {
 	if d.tooMany {
-		return d.leave("it has more than %d members; use colophon import", d.options.MaxMembers)
+		return d.leave("the value has more than %d members; use colophon import", d.options.MaxMembers)
 	}
 	if d.zoned {
 		d.labels[zoneLabel] = d.options.DefaultZone.String()
@@ -266,7 +266,7 @@ func (d *draft) finish() Conversion {
 		d.w.BeginMember("labels")
 		d.w.BeginObject()
 		for name, text := range d.labels {
-			d.w.Text(name, []byte(text))
+			d.w.AddText(name, []byte(text))
 		}
 		d.w.EndObject()
 	}
@@ -304,7 +304,7 @@ func (d *draft) appendUsage() {
 // leave returns a Conversion without a record. format and args give the reason why the native value
 // does not become a record.
 func (d *draft) leave(format string, args ...any) Conversion {
-	d.conversion.Reason = fmt.Sprintf(format, args...)
+	d.conversion.FailureReason = fmt.Sprintf(format, args...)
 	return d.conversion
 }
 
@@ -314,7 +314,7 @@ func isText(v pyjson.Value) bool {
 	return v.Kind() == pyjson.String && !pyjson.HasLoneSurrogate(v.Text())
 }
 
-func isName(v pyjson.Value) bool { return isText(v) && len(v.Text()) <= fields.MaxName }
+func isName(v pyjson.Value) bool { return isText(v) && len(v.Text()) <= fields.MaxNameBytes }
 
 func isID(v pyjson.Value) bool { return isName(v) && len(v.Text()) > 0 }
 

@@ -24,11 +24,11 @@ type Format string
 // These are the formats of files. A native value is the unit that is converted to one or more
 // records; the comment on each format says what that unit is.
 const (
-	AxisLog         Format = "axis-log"         // a line of run_log.jsonl
-	AxisSave        Format = "axis-save"        // an object with the files in a folder, keyed by name
-	Citations       Format = "citations"        // content of a run's citations.json
+	AxisLabLog      Format = "axis-log"         // a line of run_log.jsonl
+	AxisLabSave     Format = "axis-save"        // an object with the files in a folder, keyed by name
+	CitationsFile   Format = "citations"        // content of a run's citations.json
 	ValidationCache Format = "validation-cache" // an object with the entries for paths, keyed by path ID
-	Providence      Format = "providence"       // a row of providence_cache, as an object
+	ProvidenceCache Format = "providence"       // a row of providence_cache, as an object
 )
 
 // These are the formats of exports from observability tools. A native value can contain any number
@@ -42,7 +42,7 @@ const (
 // BatchFormats contains the formats that a line of a batch can have, and ImportFormats contains those that an
 // import accepts.
 var (
-	BatchFormats  = []Format{AxisLog, AxisSave, Citations, ValidationCache, Providence}
+	BatchFormats  = []Format{AxisLabLog, AxisLabSave, CitationsFile, ValidationCache, ProvidenceCache}
 	ImportFormats = append(slices.Clone(BatchFormats), Langfuse, MLflow, Phoenix)
 )
 
@@ -75,8 +75,8 @@ func JoinNames(list []Format) string {
 
 // Options contains everything that a conversion needs apart from the native value itself.
 type Options struct {
-	// DefaultZone is the time zone that is assumed for times without one. If Zone is nil, such a time is
-	// kept as a label.
+	// DefaultZone is the time zone that is assumed for times without one. If DefaultZone is nil,
+	// such a time is kept as a label.
 	DefaultZone *time.Location
 	// Project is the project of the paths in a validation cache. Subject and RunID are the subject
 	// and the run_id of a citation set. If the native value has a member for one of these, that
@@ -96,15 +96,15 @@ type Conversion struct {
 	Name string
 	Kind record.Kind
 	// Record is the JSON body of the POST request for the record. If there is no record, Record is
-	// nil and Reason says why.
-	Record []byte
-	Reason string
+	// nil and FailureReason says why.
+	Record        []byte
+	FailureReason string
 	// Key is the record's idempotency key. It depends only on the format, the native value, the
 	// project, the subject, and the run, so importing the value again yields the same key.
 	Key string
 	// Change is the change to make after the record has been posted; nil if there is none.
-	Change  *RecordChange
-	Members []Member
+	Change         *RecordChange
+	MemberOutcomes []MemberOutcome
 }
 
 // RecordChange is a change to a record's state, or a validation of a record's path.
@@ -113,8 +113,8 @@ type RecordChange struct {
 	PathID string       // path ID; empty if the change is to the state
 	Reason string
 	Key    string // idempotency key of the change
-	// OriginalActor and Timestamp say who made the change in the other system, and when. Each is
-	// empty if unknown.
+	// OriginalActor names the actor of the change in the other system, and Timestamp is the time of
+	// the change. Each is empty if unknown.
 	OriginalActor, Timestamp string
 }
 
@@ -139,19 +139,20 @@ func (e *Conversion) Project() string {
 // Outcome says what a conversion did with a member of a native value.
 type Outcome string
 
-// These are the values of Outcome. A message consists of an Outcome followed by Member.Detail.
+// These are the values of Outcome. A message consists of an Outcome followed by
+// MemberOutcome.Detail.
 const (
-	OutcomeTaken   Outcome = "taken as"
+	OutcomeField   Outcome = "taken as"
 	OutcomeLabel   Outcome = "kept as label"
 	OutcomeContent Outcome = "kept as content"
 	OutcomeLeftOut Outcome = "left"
 )
 
-// DetailNull is the Member.Detail of a member that is left out because it is null.
+// DetailNull is the MemberOutcome.Detail of a member that is left out because it is null.
 const DetailNull = "the value is null"
 
-// Member states the outcome for one member of a native value.
-type Member struct {
+// MemberOutcome says what a conversion did with one member of a native value.
+type MemberOutcome struct {
 	// Pointer is a JSON pointer into the native value. Pattern is Pointer with * in place of
 	// indexes and of the names of entries.
 	Pointer, Pattern string
@@ -177,15 +178,15 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 		return nil, errors.New("must be a JSON object")
 	}
 	switch f {
-	case AxisLog:
+	case AxisLabLog:
 		return []Conversion{axisLog(v, o)}, nil
-	case AxisSave:
+	case AxisLabSave:
 		return []Conversion{axisSave(v, o)}, nil
-	case Citations:
+	case CitationsFile:
 		return []Conversion{citations(v, o)}, nil
 	case ValidationCache:
 		return validationCache(v, o), nil
-	case Providence:
+	case ProvidenceCache:
 		return []Conversion{providence(v, o)}, nil
 	case Langfuse:
 		return langfuse(v, o), nil
@@ -198,12 +199,13 @@ func (f Format) ConvertValue(v pyjson.Value, o Options) ([]Conversion, error) {
 }
 
 // Check parses the record as the ledger would and returns the error, if any, that would make the
-// ledger refuse the record. If there is no record, it returns an error with the text of Reason.
+// ledger refuse the record. If there is no record, it returns an error with the text of
+// FailureReason.
 func (e *Conversion) Check(l record.Limits) error {
 	if e.Record == nil {
-		return errors.New(e.Reason)
+		return errors.New(e.FailureReason)
 	}
-	r, err := l.Parse(e.Kind, e.Record)
+	r, err := l.ParseRecord(e.Kind, e.Record)
 	if err != nil {
 		return err
 	}
@@ -211,8 +213,9 @@ func (e *Conversion) Check(l record.Limits) error {
 	return nil
 }
 
-// AppendLine appends the record to dst as a line of a POST /batch request, without the line feed.
-func (e *Conversion) AppendLine(dst []byte) []byte {
+// AppendBatchLine appends the record to dst as a line of a POST /batch request, without the line
+// feed.
+func (e *Conversion) AppendBatchLine(dst []byte) []byte {
 	dst = append(append(append(dst, `{"kind":"`...), e.Kind...), `","record":`...)
 	dst = append(append(dst, e.Record...), `,"idempotency_key":`...)
 	return append(pyjson.AppendString(dst, []byte(e.Key)), '}')
@@ -247,7 +250,7 @@ func appendUnwrapped(dst []byte, v pyjson.Value, depth int) []byte {
 	const deepest = 16 // maximum nesting depth, counting JSON inside strings
 	inner, ok := jsonOf(v)
 	if !ok || inner.Kind() < pyjson.Array || depth == deepest {
-		return v.AppendCanonical(dst, pyjson.Compact)
+		return v.AppendCanonical(dst, pyjson.CompactForm)
 	}
 	if isArray(inner) {
 		dst = append(dst, '[')

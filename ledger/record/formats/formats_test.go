@@ -29,7 +29,7 @@ var berlin = func() *Options {
 func requireAccounted(t require.TestingT, native []byte, conversions []Conversion) {
 	noted := make(map[string]bool)
 	for _, e := range conversions {
-		for _, m := range e.Members {
+		for _, m := range e.MemberOutcomes {
 			noted[m.Pointer] = true
 			require.NotEmpty(t, m.Detail, m.Pointer)
 		}
@@ -74,7 +74,7 @@ func TestNativeValuesOfCPython(t *testing.T) {
 			requireAccounted(t, native, conversions)
 			for _, e := range conversions {
 				if e.Record == nil {
-					require.Equal(t, ValidationCache, f, e.Reason)
+					require.Equal(t, ValidationCache, f, e.FailureReason)
 					continue
 				}
 				r, err := record.Parse(e.Kind, e.Record)
@@ -147,10 +147,10 @@ func TestNothingIsDropped(t *testing.T) {
 			require.Equal(t, conversions, again)
 			for _, e := range conversions {
 				if e.Record == nil {
-					require.NotEmpty(t, e.Reason)
+					require.NotEmpty(t, e.FailureReason)
 					continue
 				}
-				require.NoError(t, new(pyjson.Document).Parse(e.AppendLine(nil)), "%s", native)
+				require.NoError(t, new(pyjson.Document).Parse(e.AppendBatchLine(nil)), "%s", native)
 				if err := e.Check(o.Limits); err != nil {
 					require.NotContains(t, err.Error(), "unknown member", "%s", native)
 					require.NotContains(t, err.Error(), "label", "%s", native)

@@ -37,7 +37,7 @@ func newGeneration(f Format, v pyjson.Value, o Options, parts ...string) *genera
 // notGeneration returns a Conversion that leaves out a native value because it is not a generation.
 // reason explains why.
 func notGeneration(pointer, pattern, reason string) Conversion {
-	return Conversion{Members: []Member{{pointer, pattern, OutcomeLeftOut, reason}}}
+	return Conversion{MemberOutcomes: []MemberOutcome{{pointer, pattern, OutcomeLeftOut, reason}}}
 }
 
 func (g *generation) attribute(name string, v *commonpb.AnyValue) {
@@ -66,7 +66,7 @@ func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, at
 		return
 	}
 	g.valueAttribute(attribute, m.value)
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "%s", as) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "%s", as) })
 }
 
 // place is a JSON pointer into the native value, with the pattern for that pointer. If the pattern
@@ -93,14 +93,14 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 		return
 	}
 	*id = decoded
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "labels/%s", label) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/%s", label) })
 }
 
 // begin uses a member as the generation's start time, or keeps the member if it is not a time.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "timestamp") })
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "timestamp") })
 		return
 	}
 	g.keepAt(at.pointer, at.pattern, m)
@@ -111,7 +111,7 @@ func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
 		g.accounts = append(g.accounts, func() {
-			g.note(at.pointer, at.pattern, OutcomeTaken, "usage/duration_ms, computed from the start and end times")
+			g.note(at.pointer, at.pattern, OutcomeField, "usage/duration_ms, computed from the start and end times")
 		})
 		return
 	}
@@ -169,7 +169,7 @@ func (g *generation) input(at place, m member) {
 	default:
 		g.valueAttribute("input.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "%s", g.whereInput()) })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "%s", g.whereInput()) })
 }
 
 // asChat converts a string to a list with a single user message, because a chat input can also be
@@ -181,8 +181,8 @@ func asChat(v pyjson.Value) pyjson.Value {
 	var w pyjson.Builder
 	w.Buf = append(w.Buf, '[')
 	w.BeginObject()
-	w.Text("role", []byte("user"))
-	w.Text("content", v.Text())
+	w.AddText("role", []byte("user"))
+	w.AddText("content", v.Text())
 	w.EndObject()
 	return parseOwn(append(w.Buf, ']'))
 }
@@ -222,7 +222,7 @@ func (g *generation) output(at place, m member) {
 	default:
 		g.valueAttribute("output.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "output") })
+	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "output") })
 }
 
 // sampling maps the names that tools use for model parameters to the record fields that hold them.
@@ -264,7 +264,7 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			case !value.IsGiven():
 				g.note(below.pointer, below.pattern, OutcomeLeftOut, DetailNull)
 			case field != "":
-				g.note(below.pointer, below.pattern, OutcomeTaken, "%s", field)
+				g.note(below.pointer, below.pattern, OutcomeField, "%s", field)
 			default:
 				g.note(below.pointer, below.pattern, OutcomeLeftOut, "the parameter is not known to affect the output and could be a credential")
 			}
@@ -307,7 +307,7 @@ const operation = "gen_ai.operation.name"
 
 // complete converts the span to a record and returns the finished Conversion.
 func (g *generation) complete() Conversion {
-	limits := genai.LabelLimits{MaxLabels: max(0, g.options.Limits.Labels-reservedLabels-len(g.labels)), MaxValueBytes: g.options.Limits.LabelBytes}
+	limits := genai.LabelLimits{MaxLabels: max(0, g.options.Limits.MaxLabels-reservedLabels-len(g.labels)), MaxValueBytes: g.options.Limits.LabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
 	for item := range limits.ReadSpans(one) {
 		if item.Err != nil {

@@ -107,7 +107,7 @@ func TestExports(t *testing.T) {
 			require.Len(t, conversions, len(c.records))
 			outcomes := make(map[string]string)
 			for i, e := range conversions {
-				for _, m := range e.Members {
+				for _, m := range e.MemberOutcomes {
 					require.NotContains(t, outcomes, m.Pointer, "each member is accounted for once")
 					outcomes[m.Pointer] = fmt.Sprintf("%s %s", m.Outcome, m.Detail)
 				}
@@ -115,7 +115,7 @@ func TestExports(t *testing.T) {
 					require.Empty(t, e.Kind)
 					continue
 				}
-				require.NoError(t, e.Check(record.DefaultLimits()), "%s %s", e.Record, e.Reason)
+				require.NoError(t, e.Check(record.DefaultLimits()), "%s %s", e.Record, e.FailureReason)
 				require.JSONEq(t, c.records[i], string(e.Record))
 				again, err := c.format.Convert([]byte(c.native), o)
 				require.NoError(t, err)

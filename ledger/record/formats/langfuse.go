@@ -33,7 +33,7 @@ func leaveRest(v pyjson.Value, except, why string) Conversion {
 		if !value.IsGiven() {
 			reason = DetailNull
 		}
-		e.Members = append(e.Members, Member{pointerTo(n), pointerTo(n), OutcomeLeftOut, reason})
+		e.MemberOutcomes = append(e.MemberOutcomes, MemberOutcome{pointerTo(n), pointerTo(n), OutcomeLeftOut, reason})
 	}
 	return e
 }
@@ -65,7 +65,7 @@ func (g *generation) observationMember(m member) {
 	at := top(m.name)
 	switch name := snake(m.name); name {
 	case "type":
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "the kind of the record") })
 	case "trace_id":
 		g.identify(at, m, &g.span.TraceId, 16, "trace_id")
 	case "id":
@@ -95,7 +95,7 @@ func (g *generation) observationMember(m member) {
 	case "level":
 		if strings.EqualFold(string(m.value.Text()), "ERROR") {
 			g.failed()
-			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "labels/error") })
+			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
 			return
 		}
 		g.keep(m)

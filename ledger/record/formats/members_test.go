@@ -33,7 +33,7 @@ func only(t *testing.T, f Format, native string, o Options) (Conversion, pyjson.
 // where the member went.
 func outcomeOf(t *testing.T, e Conversion, pointer string) string {
 	t.Helper()
-	for _, m := range e.Members {
+	for _, m := range e.MemberOutcomes {
 		if m.Pointer == pointer {
 			return string(m.Outcome) + " " + m.Detail
 		}
@@ -82,12 +82,12 @@ func TestTimes(t *testing.T) {
 func TestTimeWithoutZone(t *testing.T) {
 	const native = `{"model":"m","timestamp":"2025-11-12T18:53:35"}`
 	o := *berlin
-	e, r := only(t, AxisLog, native, o)
+	e, r := only(t, AxisLabLog, native, o)
 	require.Equal(t, "2025-11-12T18:53:35+01:00", string(r.Member("timestamp").Text()))
 	require.Equal(t, "Europe/Berlin", string(r.Member("labels").Member("imported_zone").Text()))
 	require.Equal(t, "taken as timestamp in the stated zone", outcomeOf(t, e, "/timestamp"))
 	o.DefaultZone = nil
-	again, r := only(t, AxisLog, native, o)
+	again, r := only(t, AxisLabLog, native, o)
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
 	require.Contains(t, outcomeOf(t, again, "/timestamp"), "specify one")
@@ -105,7 +105,7 @@ func TestTextsOfSaves(t *testing.T) {
 			require.Equal(t, text, string(inner))
 		}
 	}
-	e, r := only(t, AxisSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
+	e, r := only(t, AxisLabSave, `{"metadata.json":{"model":"m","manifest":{"files":{"output.md":{"sha256":"`+strings.Repeat("0", 64)+`"}}}},"output.md":"edited by hand"}`, *berlin)
 	require.False(t, r.Member("output").IsGiven())
 	require.Equal(t, "edited by hand", string(r.Member("labels").Member("output.md").Text()))
 	require.Contains(t, outcomeOf(t, e, "/metadata.json/manifest/files/output.md"), "the SHA-256 of the file does not match the manifest")
@@ -113,19 +113,19 @@ func TestTextsOfSaves(t *testing.T) {
 
 func TestCitationsThatDisagree(t *testing.T) {
 	const one, two = `{"source_id":"s","text":"One.","weight":1,"section":null}`, `{"source_id":"z","text":"Two.","weight":0.5}`
-	e, r := only(t, Citations, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
+	e, r := only(t, CitationsFile, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
 	require.Equal(t, 2, r.Member("citations").Len())
 	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
 	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "it is also in all_citations")
 	require.Equal(t, "kept as label by_section/*/*", outcomeOf(t, e, "/by_section/Chorus/1"))
-	require.Equal(t, "kept as label total_count: it does not agree with the citations", outcomeOf(t, e, "/total_count"))
-	require.Equal(t, "kept as label source_ids: it does not agree with the citations", outcomeOf(t, e, "/source_ids"))
+	require.Equal(t, "kept as label total_count: the value does not match the citations", outcomeOf(t, e, "/total_count"))
+	require.Equal(t, "kept as label source_ids: the value does not match the citations", outcomeOf(t, e, "/source_ids"))
 	require.NoError(t, e.Check(berlin.Limits))
 
 	o := *berlin
 	o.Subject = ""
-	e, _ = only(t, Citations, `{"all_citations":[]}`, o)
-	require.Contains(t, e.Reason, "specify one with \"subject\"")
+	e, _ = only(t, CitationsFile, `{"all_citations":[]}`, o)
+	require.Contains(t, e.FailureReason, "specify one with \"subject\"")
 }
 
 func TestNamesOfCachedPaths(t *testing.T) {
@@ -149,17 +149,17 @@ func TestUnrelatedChangesKeepTheKey(t *testing.T) {
 		a, b   string
 		same   bool
 	}{
-		{AxisLog, `{"model":"m","a":1}`, `{ "a": 1, "model": "\u006d" }`, true},
-		{AxisLog, `{"model":"m","a":1}`, `{"model":"m","a":2}`, false},
-		{Providence, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":"{\"nodes\":[{}],\"root\":\"r\"}","hit_count":7,"state":"stale","state_reason":"r","x":null}`, true},
-		{Providence, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":{"root":"s","nodes":[{}]}}`, false},
+		{AxisLabLog, `{"model":"m","a":1}`, `{ "a": 1, "model": "\u006d" }`, true},
+		{AxisLabLog, `{"model":"m","a":1}`, `{"model":"m","a":2}`, false},
+		{ProvidenceCache, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":"{\"nodes\":[{}],\"root\":\"r\"}","hit_count":7,"state":"stale","state_reason":"r","x":null}`, true},
+		{ProvidenceCache, `{"dag":{"root":"r","nodes":[{}]}}`, `{"dag":{"root":"s","nodes":[{}]}}`, false},
 		{ValidationCache, `{"a":{"route":"A","validated":false}}`, `{"a":{"route":"A","validated":true,"validated_at":"2025-11-12T18:53:35","validated_by":"ann"}}`, true},
 		{ValidationCache, `{"a":{"route":"A"}}`, `{"b":{"route":"A"}}`, false},
 	} {
 		a, recordA := only(t, c.format, c.a, *berlin)
 		b, recordB := only(t, c.format, c.b, *berlin)
 		require.Equal(t, c.same, a.Key == b.Key, c.b)
-		if c.same && c.format != AxisLog {
+		if c.same && c.format != AxisLabLog {
 			require.Equal(t, canonical(recordA), canonical(recordB))
 		}
 	}
@@ -175,8 +175,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	for i := range 40 {
 		members = append(members, `"m`+strings.Repeat("x", i)+`":1`)
 	}
-	e, r := only(t, AxisLog, `{"model":"m",`+strings.Join(members, ",")+`,"timestamp":"2025-11-12T18:53:35"}`, *berlin)
-	require.Equal(t, berlin.Limits.Labels, r.Member("labels").Len())
+	e, r := only(t, AxisLabLog, `{"model":"m",`+strings.Join(members, ",")+`,"timestamp":"2025-11-12T18:53:35"}`, *berlin)
+	require.Equal(t, berlin.Limits.MaxLabels, r.Member("labels").Len())
 	require.Equal(t, 9, r.Member("usage").Member("imported").Len(), "members beyond the bound become content")
 	require.Contains(t, e.Check(berlin.Limits).Error(), "/payload: is required")
 }
@@ -195,7 +195,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 			"unverified_quotes/0": "q", "unverified_quotes/2": `{"at":null,"page":1}`},
 		`{` + dag + `"extra":{"a":{"note":"` + long + `","b":2}}}`: {"extra/a/b": "2"},
 	} {
-		e, r := only(t, Providence, native, *berlin)
+		e, r := only(t, ProvidenceCache, native, *berlin)
 		requireAccounted(t, []byte(native), []Conversion{e})
 		labels := make(map[string]string)
 		for name, value := range r.Member("labels").Members() {
@@ -203,7 +203,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		}
 		require.Equal(t, want, labels, native)
 	}
-	e, _ := only(t, Providence, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
+	e, _ := only(t, ProvidenceCache, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
 	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left it does not fit in a label")
 }
 
@@ -215,11 +215,11 @@ func TestMembersAreBounded(t *testing.T) {
 		`{"all_citations":[` + strings.Repeat(`{"source_id":"s"},`, 10) + `{"source_id":"s"}]}`:      false,
 		`{"by_section":{"` + strings.Repeat("s", 10*meanNote) + `":[{"source_id":"s","weight":1}]}}`: false,
 	} {
-		e, _ := only(t, Citations, native, o)
-		require.LessOrEqual(t, len(e.Members), o.MaxMembers)
+		e, _ := only(t, CitationsFile, native, o)
+		require.LessOrEqual(t, len(e.MemberOutcomes), o.MaxMembers)
 		require.Equal(t, whole, e.Record != nil)
 		if !whole {
-			require.Contains(t, e.Reason, "more than 10 members; use colophon import")
+			require.Contains(t, e.FailureReason, "more than 10 members; use colophon import")
 		}
 	}
 }
@@ -235,18 +235,18 @@ func TestOriginalActors(t *testing.T) {
 		reason        string
 		accounted, as string
 	}{
-		{AxisLog, `{"model":"m","operator":"ann"}`, "", "", "", "/operator", "kept as label operator"},
-		{AxisSave, `{"metadata.json":{"model":"m","operator":"ann"}}`, "", "", "", "/metadata.json/operator", "kept as label operator"},
-		{Citations, `{"all_citations":[],"cited_by":"ann"}`, "", "", "", "/cited_by", "kept as label cited_by"},
+		{AxisLabLog, `{"model":"m","operator":"ann"}`, "", "", "", "/operator", "kept as label operator"},
+		{AxisLabSave, `{"metadata.json":{"model":"m","operator":"ann"}}`, "", "", "", "/metadata.json/operator", "kept as label operator"},
+		{CitationsFile, `{"all_citations":[],"cited_by":"ann"}`, "", "", "", "/cited_by", "kept as label cited_by"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"2025-11-12T18:53:35"}}`,
 			"ann", "2025-11-12T18:53:35+01:00", "imported: validated", "/a6122a65/validated_by", "taken as original_actor of the validation"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":"ann","validated_at":"in May"}}`,
 			"ann", "", "imported: validated at in May", "/a6122a65/validated_at", "taken as reason of the validation: the value is not a time with a zone"},
 		{ValidationCache, `{"a6122a65":{"route":"Start","validated":true,"validated_by":7}}`,
 			"", "", "imported: validated", "/a6122a65/validated_by", "left the value cannot be recorded in a validation of the path"},
-		{Providence, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
+		{ProvidenceCache, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
 			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state change"},
-		{Providence, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
+		{ProvidenceCache, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
 			"left the member can change while the run stays the same, so it is not part of the record"},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
@@ -286,13 +286,13 @@ func TestLongMembers(t *testing.T) {
 		format              Format
 		native, pointer, as string
 	}{
-		{AxisLog, `{"model":"m",` + long + `}`, "/remark", "kept as content usage/imported/remark"},
-		{AxisSave, `{"metadata.json":{"model":"m",` + long + `}}`, "/metadata.json/remark", "kept as content usage/imported/remark"},
-		{Citations, `{"all_citations":[],` + long + `}`, "/remark", left},
-		{Citations, `{"all_citations":[{"source_id":"s","text":"t","weight":1,` + long + `}]}`, "/all_citations/0/remark", left},
+		{AxisLabLog, `{"model":"m",` + long + `}`, "/remark", "kept as content usage/imported/remark"},
+		{AxisLabSave, `{"metadata.json":{"model":"m",` + long + `}}`, "/metadata.json/remark", "kept as content usage/imported/remark"},
+		{CitationsFile, `{"all_citations":[],` + long + `}`, "/remark", left},
+		{CitationsFile, `{"all_citations":[{"source_id":"s","text":"t","weight":1,` + long + `}]}`, "/all_citations/0/remark", left},
 		{ValidationCache, `{"a6122a65":{"route":"Start",` + long + `}}`, "/a6122a65/remark", left},
-		{Providence, `{"dag":{"root":"r","nodes":[]},` + long + `}`, "/remark", left},
-		{Providence, `{"dag":{"root":"r","nodes":[],` + long + `}}`, "/dag/remark", left},
+		{ProvidenceCache, `{"dag":{"root":"r","nodes":[]},` + long + `}`, "/remark", left},
+		{ProvidenceCache, `{"dag":{"root":"r","nodes":[],` + long + `}}`, "/dag/remark", left},
 	} {
 		e, _ := only(t, c.format, c.native, *berlin)
 		requireAccounted(t, []byte(c.native), []Conversion{e})

@@ -47,8 +47,8 @@ func trace(v pyjson.Value, o Options, at place) []Conversion {
 		return []Conversion{mlflowSpan(e, session(v, root), o, at)}
 	})
 	rest := leaveRest(v, used, "the member applies to the whole trace")
-	for i := range rest.Members {
-		rest.Members[i].Pointer, rest.Members[i].Pattern = at.pointer+rest.Members[i].Pointer, at.pattern+rest.Members[i].Pattern
+	for i := range rest.MemberOutcomes {
+		rest.MemberOutcomes[i].Pointer, rest.MemberOutcomes[i].Pattern = at.pointer+rest.MemberOutcomes[i].Pointer, at.pattern+rest.MemberOutcomes[i].Pattern
 	}
 	return append(conversions, rest)
 }
@@ -129,7 +129,7 @@ func (g *generation) mlflowMember(m member) {
 		}
 		if text := strings.ToUpper(string(code.Text())); strings.HasSuffix(text, "ERROR") || string(code.Raw()) == "2" {
 			g.failed()
-			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "labels/error") })
+			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
 			return
 		}
 		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")
@@ -175,7 +175,7 @@ func (g *generation) mlflowID(m member, at place) {
 func (g *generation) mlflowAttribute(m member, at place) {
 	switch m.name {
 	case "mlflow.spanType":
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
+		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "the kind of the record") })
 	case "mlflow.traceRequestId", "mlflow.spanFunctionName", "mlflow.message.format", "mlflow.chat.messages":
 		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the attribute duplicates other attributes or is used only by MLflow")
 	case "mlflow.spanInputs":

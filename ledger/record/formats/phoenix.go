@@ -90,7 +90,7 @@ var inputAndOutput = [4]string{"llm.input_messages", "input.value", "llm.output_
 func (p *phoenixReader) member(m member, at place) {
 	switch m.name {
 	case "span_kind", "spanKind":
-		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "the kind of the record") })
 	case "context.trace_id":
 		p.identify(at, m, &p.span.TraceId, 16, "trace_id")
 	case "context.span_id":
@@ -104,7 +104,7 @@ func (p *phoenixReader) member(m member, at place) {
 	case "status_code":
 		if string(m.value.Text()) == "ERROR" {
 			p.failed()
-			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "labels/error") })
+			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
 			return
 		}
 		p.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")
@@ -140,7 +140,7 @@ func (p *phoenixReader) collect(name string, v pyjson.Value, at place) {
 	case "llm.tools":
 		p.tools(m, at)
 	case "openinference.span.kind":
-		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "the kind of the record") })
+		p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "the kind of the record") })
 	case "input.mime_type", "output.mime_type":
 		p.note(at.pointer, at.pattern, OutcomeLeftOut, "the type is evident from the value")
 	case "llm", "input", "output", "session", "openinference", "llm.token_count", "llm.prompt_template":
@@ -183,7 +183,7 @@ func (p *phoenixReader) tools(m member, at place) {
 		text = append(text, e.Raw()...)
 	}
 	p.textAttribute("gen_ai.tool.definitions", append(text, ']'))
-	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeTaken, "payload/tools") })
+	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "payload/tools") })
 }
 
 // takeInputs adds the input and output that collect found to the span.
@@ -209,7 +209,7 @@ func (p *phoenixReader) takeInputs() {
 				if i == 0 {
 					where = p.whereInput()
 				}
-				p.note(c.at.pointer, c.at.pattern, OutcomeTaken, "%s", where)
+				p.note(c.at.pointer, c.at.pattern, OutcomeField, "%s", where)
 			})
 			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
 				p.accounts = append(p.accounts, func() {
@@ -244,7 +244,7 @@ func appendNested(w *pyjson.Builder, v pyjson.Value, depth int) {
 		w.Buf = append(w.Buf, '[')
 		i := 0
 		for e := range v.Elements() {
-			w.Comma(i)
+			w.WriteComma(i)
 			appendNested(w, e, depth+1)
 			i++
 		}

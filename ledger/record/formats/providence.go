@@ -11,7 +11,7 @@ import (
 // providence converts a row of providence_cache. The row, its run-DAG blob, and the run-DAG itself
 // are layers: a member can be in any of them, and the outermost layer that has it takes precedence.
 func providence(v pyjson.Value, o Options) Conversion {
-	p := &providenceRow{draft: newDraft(record.KindRunDAG, key(Providence, v, volatileMembers), o), used: make(map[string][]string)}
+	p := &providenceRow{draft: newDraft(record.KindRunDAG, key(ProvidenceCache, v, volatileMembers), o), used: make(map[string][]string)}
 	p.layers = append(p.layers, layer{object: v})
 	for _, name := range [...]string{"run_dag_blob", "run_dag", "dag"} {
 		if p.dag.object.Kind() == pyjson.Absent {
@@ -234,7 +234,7 @@ func (p *providenceRow) baseClaims(w *pyjson.Builder, take func(layerMember, str
 		case p.find(isDigest, b.Name).given():
 			take(p.find(isDigest, b.Name), b.Name)
 		case p.node(b.Stage) != nil:
-			w.Text(b.Name, p.node(b.Stage))
+			w.AddText(b.Name, p.node(b.Stage))
 		}
 	}
 }

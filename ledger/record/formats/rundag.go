@@ -102,7 +102,7 @@ func (p *providenceRow) takeDAG() {
 	w.Buf = append(w.Buf, '[')
 	i, exact := 0, dag.Member("root").IsGiven()
 	for n := range dag.Member("nodes").Elements() {
-		w.Comma(i)
+		w.WriteComma(i)
 		exact = p.appendNode(&w, n, p.dag.pointer+"/nodes/"+strconv.Itoa(i)) && exact
 		i++
 	}
@@ -218,7 +218,7 @@ func (p *providenceRow) writeDimensions(values []layerMember) {
 	var w pyjson.Builder
 	w.BeginObject()
 	for i, f := range values {
-		w.Text(rules.CacheDimensions[i], textOrNumber(f.value))
+		w.AddText(rules.CacheDimensions[i], textOrNumber(f.value))
 		p.use(f, "cache_dimensions/"+rules.CacheDimensions[i])
 	}
 	w.EndObject()
@@ -247,7 +247,7 @@ func (p *providenceRow) takeState() {
 			p.use(at, "timestamp of the state change")
 		}
 		reason := p.find(func(v pyjson.Value) bool {
-			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= fields.MaxReason
+			return isText(v) && len(v.Text()) > 0 && len(v.Text()) <= fields.MaxReasonBytes
 		}, "state_reason", "reason")
 		if reason.given() {
 			change.Reason = string(reason.value.Text())
@@ -267,13 +267,13 @@ func (p *providenceRow) rest() {
 			switch {
 			case used && len(taken) > 0:
 				for _, as := range taken {
-					p.note(at, "", OutcomeTaken, "%s", as)
+					p.note(at, "", OutcomeField, "%s", as)
 				}
 			case used: // accounted for by its members or by a note
 			case l.pointer == "" && volatileMembers[m.name]:
 				p.note(at, "", OutcomeLeftOut, "the member can change while the run stays the same, so it is not part of the record")
 			case isDigest(value) && p.stageOf(value.Text()) != "":
-				p.note(at, "", OutcomeTaken, "dag: the value is the hash of stage %s", p.stageOf(value.Text()))
+				p.note(at, "", OutcomeField, "dag: the value is the hash of stage %s", p.stageOf(value.Text()))
 			default:
 				p.keepAt(at, "", m)
 				p.hintZone(m)

@@ -47,7 +47,7 @@ func parseTime(v pyjson.Value, zone *time.Location) (text string, zoned, ok bool
 		text = m[1] + "T" + m[2]
 	}
 	_, ok = moment.Parse([]byte(text))
-	return text, zoned, ok && len(text) <= fields.MaxTimestamp
+	return text, zoned, ok && len(text) <= fields.MaxTimestampBytes
 }
 
 // unixTime converts a number of seconds since 1970 to RFC 3339 format, rounding it to microseconds.
@@ -80,5 +80,5 @@ func ParseZone(name string) (*time.Location, error) {
 type errZone string
 
 func (e errZone) Error() string {
-	return strconv.Quote(string(e)) + " is not a time zone; use UTC, an offset like +01:00, or a name like Europe/Berlin"
+	return strconv.Quote(string(e)) + " is not a time zone; use UTC, an offset such as +01:00, or a name such as Europe/Berlin"
 }

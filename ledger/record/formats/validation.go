@@ -14,16 +14,16 @@ import (
 // to entries.
 func validationCache(v pyjson.Value, o Options) []Conversion {
 	var conversions []Conversion
-	about := Conversion{Reason: "the member describes the file, not a path"}
+	about := Conversion{FailureReason: "the member describes the file, not a path"}
 	for name, value := range v.Members() {
 		id := string(name.Text())
 		if !isObject(value) {
-			about.Members = append(about.Members, Member{pointerTo(id), pointerTo(id), OutcomeLeftOut, about.Reason})
+			about.MemberOutcomes = append(about.MemberOutcomes, MemberOutcome{pointerTo(id), pointerTo(id), OutcomeLeftOut, about.FailureReason})
 			continue
 		}
 		conversions = append(conversions, cachedPath(id, value, o))
 	}
-	if len(about.Members) > 0 {
+	if len(about.MemberOutcomes) > 0 {
 		conversions = append(conversions, about)
 	}
 	return conversions
@@ -51,7 +51,7 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 		return d.leave("the entry has no valid route")
 	}
 	d.text("project", []byte(project))
-	d.w.Texts("route", route)
+	d.w.AddTexts("route", route)
 	d.pathID(id, v.Member("route_hash"), route)
 	d.validation(v, route)
 	isFingerprint := fingerprintsOf(v.Member("hash_version"))
@@ -59,18 +59,18 @@ func cachedPath(id string, v pyjson.Value, o Options) Conversion {
 		m := member{string(name.Text()), value}
 		switch m.name {
 		case "route":
-			d.note(pointerTo(m.name), "", OutcomeTaken, "route")
+			d.note(pointerTo(m.name), "", OutcomeField, "route")
 		case "project":
 			if !isName(value) {
 				d.keep(m)
 				continue
 			}
-			d.note(pointerTo(m.name), "", OutcomeTaken, "project")
+			d.note(pointerTo(m.name), "", OutcomeField, "project")
 		case "first_seen":
 			d.time(m)
 		case "route_hash":
 			if isPathID(value) {
-				d.note(pointerTo(m.name), "", OutcomeTaken, "path_id")
+				d.note(pointerTo(m.name), "", OutcomeField, "path_id")
 				continue
 			}
 			d.keep(m)
@@ -101,7 +101,7 @@ const keyLabel = "cache_key"
 // the name of the entry. A name that does not match the route is not a claim, because newer caches
 // derive the name from the text instead.
 func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
-	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteID(route), []byte(id))
+	agrees := rules.IsPathID([]byte(id)) && bytes.HasPrefix(rules.RouteDigest(route), []byte(id))
 	if isPathID(hash) {
 		d.text("path_id", hash.Text())
 	} else if agrees {
@@ -109,7 +109,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 	}
 	switch {
 	case agrees:
-		d.note("", "", OutcomeTaken, "path_id: the name of the entry")
+		d.note("", "", OutcomeField, "path_id: the name of the entry")
 	case d.addLabel(keyLabel, id):
 		d.note("", "", OutcomeLabel, keyLabel+": the name of the entry is not the path_id of its route")
 	default:
@@ -119,7 +119,7 @@ func (d *draft) pathID(id string, hash pyjson.Value, route [][]byte) {
 
 func isPathID(v pyjson.Value) bool { return v.Kind() == pyjson.String && rules.IsPathID(v.Text()) }
 
-func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShortText }
+func isVersion(v pyjson.Value) bool { return isID(v) && len(v.Text()) <= fields.MaxShortTextBytes }
 
 // fingerprintsOf returns a function that checks fingerprints of the given hash_version. An absent
 // version means rules.FingerprintVersion.
@@ -157,7 +157,7 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 		return
 	}
 	by, at := v.Member("validated_by"), v.Member("validated_at")
-	c := &RecordChange{PathID: string(rules.RouteID(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
+	c := &RecordChange{PathID: string(rules.RouteDigest(route)[:rules.PathIDDigits]), Reason: "imported: validated", Key: d.changeKey("validated", at, by)}
 	if isID(by) {
 		c.OriginalActor = string(by.Text())
 	}
@@ -173,15 +173,15 @@ func (d *draft) validation(v pyjson.Value, route [][]byte) {
 func (d *draft) validationMember(m member) {
 	switch {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
-		d.note(pointerTo(m.name), "", OutcomeTaken, "validation")
+		d.note(pointerTo(m.name), "", OutcomeField, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", OutcomeTaken, "no validation: the path is not validated")
+		d.note(pointerTo(m.name), "", OutcomeField, "no validation: the path is not validated")
 	case m.name == "validated_by" && d.conversion.Change != nil && d.conversion.Change.OriginalActor != "":
-		d.note(pointerTo(m.name), "", OutcomeTaken, "original_actor of the validation")
+		d.note(pointerTo(m.name), "", OutcomeField, "original_actor of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && d.conversion.Change.Timestamp != "":
-		d.note(pointerTo(m.name), "", OutcomeTaken, "timestamp of the validation")
+		d.note(pointerTo(m.name), "", OutcomeField, "timestamp of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && isID(m.value):
-		d.note(pointerTo(m.name), "", OutcomeTaken, "reason of the validation: the value is not a time with a zone")
+		d.note(pointerTo(m.name), "", OutcomeField, "reason of the validation: the value is not a time with a zone")
 	default: // do not keep it as a label, which would change the record once the path is validated
 		d.note(pointerTo(m.name), "", OutcomeLeftOut, "the value cannot be recorded in a validation of the path")
 	}

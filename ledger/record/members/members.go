@@ -114,7 +114,7 @@ func (m Digests) IsValid() bool {
 			return false
 		}
 	}
-	return bytes.Equal(object.AppendCanonical(nil, pyjson.Compact), m)
+	return bytes.Equal(object.AppendCanonical(nil, pyjson.CompactForm), m)
 }
 
 // UnknownSecret stands for a secret that is not known. Digests computed with it have the right pointers
@@ -146,7 +146,7 @@ func NameFromPointer(pointer []byte) (name []byte, ok bool) {
 		}
 		name = append(name, c)
 	}
-	return name, len(name) <= MaxName && !pyjson.HasLoneSurrogate(name)
+	return name, len(name) <= MaxNameBytes && !pyjson.HasLoneSurrogate(name)
 }
 
 // Builder computes the digests of one payload's members.
@@ -155,7 +155,7 @@ type Builder struct {
 	Buffer    []byte  // buffer for the digests; must be empty at first
 	count     int
 	escaped   bool // whether any pointer contains an escape, in which case the pointers may be out of order
-	overLimit bool // whether the payload exceeds MaxMembers or MaxName
+	overLimit bool // whether the payload exceeds MaxMembers or MaxNameBytes
 }
 
 // MemberVisitor returns the function that rules.PayloadHashes must call for each member. It is nil if
@@ -169,19 +169,19 @@ func (m *Builder) MemberVisitor() func(name, form []byte) {
 
 func (m *Builder) add(name, form []byte) {
 	m.count++
-	if m.overLimit = m.overLimit || m.count > MaxMembers || len(name) > MaxName; m.overLimit {
+	if m.overLimit = m.overLimit || m.count > MaxMembers || len(name) > MaxNameBytes; m.overLimit {
 		return
 	}
 	m.escaped = m.escaped || bytes.ContainsAny(name, "~/")
-	var room [2*MaxName + 1]byte
+	var room [2*MaxNameBytes + 1]byte
 	pointer := pyjson.AppendPointerToken(room[:0], name)
 	m.Buffer = append(m.Buffer, "{,"[min(m.count-1, 1)])
 	m.Buffer = append(pyjson.AppendString(m.Buffer, pointer), ':', '"')
 	m.Buffer = append(m.Secret.AppendDigest(m.Buffer, pointer, form), '"')
 }
 
-// Finish returns the digests of the members for which the visitor was called. The result uses the memory of
-// m.Text.
+// Finish returns the digests of the members for which the visitor was called. The result uses the
+// memory of m.Buffer.
 func (m *Builder) Finish() Digests {
 	switch {
 	case m.Secret == nil:
@@ -195,7 +195,7 @@ func (m *Builder) Finish() Digests {
 	if m.escaped {
 		var document pyjson.Document
 		if err := document.Parse(m.Buffer); err == nil { // fails only if a name is not valid UTF-8, in which case the record is refused
-			m.Buffer = document.Root().AppendCanonical(nil, pyjson.Compact)
+			m.Buffer = document.Root().AppendCanonical(nil, pyjson.CompactForm)
 		}
 	}
 	return m.Buffer

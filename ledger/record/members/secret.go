@@ -15,11 +15,11 @@ import (
 // These limits determine whether an event contains digests of the payload's members (spec: Payload
 // members).
 const (
-	MaxMembers = 32  // maximum number of members in a payload, not counting the run's seed
-	MaxName    = 128 // maximum length of a member's name in bytes
+	MaxMembers   = 32  // maximum number of members in a payload, not counting the run's seed
+	MaxNameBytes = 128 // maximum length of a member's name in bytes
 )
 
-// SecretSize is the length of a ledger's secret for payload members, and DigestSize is the length
+// SecretSize is the length of a ledger's payload-member secret, and DigestSize is the length
 // of a digest computed with it. Both are in bytes.
 const (
 	SecretSize = 32
@@ -50,7 +50,7 @@ func NewSecret() *Secret {
 // SecretSize of them.
 func ParseSecret(secret []byte) (*Secret, error) {
 	if len(secret) != SecretSize {
-		return nil, fmt.Errorf("the secret of payload members has %d bytes, but must have %d", len(secret), SecretSize)
+		return nil, fmt.Errorf("the payload-member secret has %d bytes, but must have %d", len(secret), SecretSize)
 	}
 	return &Secret{secret: [SecretSize]byte(secret)}, nil
 }

@@ -79,7 +79,7 @@ func BenchmarkCanonical(b *testing.B) {
 				if err := d.Parse(body); err != nil {
 					b.Fatal(err)
 				}
-				canonical = d.Root().AppendCanonical(canonical[:0], Spaced)
+				canonical = d.Root().AppendCanonical(canonical[:0], SpacedForm)
 				for range 3 {
 					digest := sha256.Sum256(canonical)
 					sink ^= digest[0]

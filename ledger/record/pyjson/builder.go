@@ -8,10 +8,10 @@ import (
 )
 
 // Builder writes compact canonical JSON objects (spec: Canonical JSON). Members may be added in any
-// order: Close sorts them. The zero Builder is ready to use.
+// order: EndObject sorts them. The zero Builder is ready to use.
 type Builder struct {
 	Buf     []byte // output so far; after BeginMember, callers may append the value to it
-	members []span // members that Close must sort, from the outermost open object to the innermost
+	members []span // members that EndObject must sort, from the outermost open object to the innermost
 	opened  []int  // for each open object, the index of its first member in members, or ordered
 	scratch []byte
 }
@@ -33,13 +33,14 @@ const ordered = -1
 
 // BeginSortedObject begins an object. The caller must add its members in sorted order and without
 // duplicates, and their names must need no escapes. The Builder does not check this, which makes
-// BeginMember and Close cheaper (BenchmarkEventBody).
+// BeginMember and EndObject cheaper (BenchmarkEventBody).
 func (w *Builder) BeginSortedObject() {
 	w.Buf = append(w.Buf, '{')
 	w.opened = append(w.opened, ordered)
 }
 
-// BeginMember begins a member. The caller must append the value to w.B before it calls another method.
+// BeginMember begins a member. The caller must append the value to w.Buf before it calls another
+// method.
 func (w *Builder) BeginMember(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
 		if w.Buf[len(w.Buf)-1] != '{' {
@@ -96,37 +97,37 @@ func (w *Builder) EndObject() {
 	w.members, w.opened = w.members[:first], w.opened[:len(w.opened)-1]
 }
 
-// Text adds a member with a string value. If value is nil, it adds nothing.
-func (w *Builder) Text(name string, value []byte) {
+// AddText adds a member with a string value. If value is nil, it adds nothing.
+func (w *Builder) AddText(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
 		w.Buf = AppendString(w.Buf, value)
 	}
 }
 
-// Texts adds a member with an array of strings as its value. If list is nil, the array is empty.
-func (w *Builder) Texts(name string, list [][]byte) {
+// AddTexts adds a member with an array of strings as its value. If list is nil, the array is empty.
+func (w *Builder) AddTexts(name string, list [][]byte) {
 	w.BeginMember(name)
 	w.Buf = append(w.Buf, '[')
 	for i, text := range list {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.Buf = AppendString(w.Buf, text)
 	}
 	w.Buf = append(w.Buf, ']')
 }
 
-// NullableText adds a member with a string value, or with the value null if value is nil.
-func (w *Builder) NullableText(name string, value []byte) {
+// AddNullableText adds a member with a string value, or with the value null if value is nil.
+func (w *Builder) AddNullableText(name string, value []byte) {
 	if value == nil {
-		w.Raw(name, []byte("null"))
+		w.AddRaw(name, []byte("null"))
 		return
 	}
-	w.Text(name, value)
+	w.AddText(name, value)
 }
 
-// UnescapedText adds a member with a string value that needs no escapes, such as a hash. It copies
-// the value without escaping it. If value is nil, the member's value is null.
-func (w *Builder) UnescapedText(name string, value []byte) {
+// AddUnescapedText adds a member with a string value that needs no escapes, such as a hash. It
+// copies the value without escaping it. If value is nil, the member's value is null.
+func (w *Builder) AddUnescapedText(name string, value []byte) {
 	w.BeginMember(name)
 	if value == nil {
 		w.Buf = append(w.Buf, "null"...)
@@ -135,48 +136,48 @@ func (w *Builder) UnescapedText(name string, value []byte) {
 	w.Buf = append(append(append(w.Buf, '"'), value...), '"')
 }
 
-// Raw adds a member whose value is already canonical JSON. If value is nil, it adds nothing.
-func (w *Builder) Raw(name string, value []byte) {
+// AddRaw adds a member whose value is already canonical JSON. If value is nil, it adds nothing.
+func (w *Builder) AddRaw(name string, value []byte) {
 	if value != nil {
 		w.BeginMember(name)
 		w.Buf = append(w.Buf, value...)
 	}
 }
 
-// Value adds a member with the given parsed value. If v is null or absent, it adds nothing.
-func (w *Builder) Value(name string, v Value) {
+// AddValue adds a member with the given parsed value. If v is null or absent, it adds nothing.
+func (w *Builder) AddValue(name string, v Value) {
 	if v.IsGiven() {
 		w.BeginMember(name)
-		w.Buf = v.AppendCanonical(w.Buf, Compact)
+		w.Buf = v.AppendCanonical(w.Buf, CompactForm)
 	}
 }
 
-// Int adds a member with an integer value, which may be negative.
-func (w *Builder) Int(name string, value int) {
+// AddInt adds a member with an integer value, which may be negative.
+func (w *Builder) AddInt(name string, value int) {
 	w.BeginMember(name)
 	w.Buf = strconv.AppendInt(w.Buf, int64(value), 10)
 }
 
-// Uint adds a member with a nonnegative integer value.
-func (w *Builder) Uint(name string, value uint64) {
+// AddUint adds a member with a nonnegative integer value.
+func (w *Builder) AddUint(name string, value uint64) {
 	w.BeginMember(name)
 	w.Buf = strconv.AppendUint(w.Buf, value, 10)
 }
 
-// Digest adds a member whose value is a hash in lower-case hexadecimal.
-func (w *Builder) Digest(name string, h [32]byte) {
+// AddDigest adds a member whose value is a hash in lower-case hexadecimal.
+func (w *Builder) AddDigest(name string, h [32]byte) {
 	w.BeginMember(name)
 	w.Buf = append(w.Buf, '"')
 	w.Buf = hex.AppendEncode(w.Buf, h[:])
 	w.Buf = append(w.Buf, '"')
 }
 
-// Comma writes the comma before element i of an array. It writes nothing before element 0.
-func (w *Builder) Comma(i int) {
+// WriteComma writes the comma before element i of an array. It writes nothing before element 0.
+func (w *Builder) WriteComma(i int) {
 	if i > 0 {
 		w.Buf = append(w.Buf, ',')
 	}
 }
 
-// ScratchBytes returns the size, in bytes, of the memory that the Builder keeps for sorting.
-func (w *Builder) ScratchBytes() int { return cap(w.scratch) }
+// ScratchSize returns the size, in bytes, of the memory that the Builder keeps for sorting.
+func (w *Builder) ScratchSize() int { return cap(w.scratch) }

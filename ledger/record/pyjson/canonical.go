@@ -7,7 +7,7 @@ func (v Value) AppendCanonical(dst []byte, f Form) []byte {
 		return dst
 	}
 	w := writer{doc: v.doc, comma: ",", colon: ":"}
-	if f == Spaced {
+	if f == SpacedForm {
 		w.comma, w.colon = ", ", ": "
 	}
 	return w.append(dst, v.index)

@@ -19,7 +19,7 @@ func canonicalForms(d *Document, source []byte) *forms {
 	if d.Parse(source) != nil {
 		return nil
 	}
-	return &forms{d.Root().AppendCanonical(nil, Compact), d.Root().AppendCanonical(nil, Spaced)}
+	return &forms{d.Root().AppendCanonical(nil, CompactForm), d.Root().AppendCanonical(nil, SpacedForm)}
 }
 
 func compareForms(t *testing.T, oracle *cpython.Oracle, count int, source func() []byte) {

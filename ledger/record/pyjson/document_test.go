@@ -94,7 +94,7 @@ func TestParseDoesNotAllocateWhenWarm(t *testing.T) {
 			if err := d.Parse(body); err != nil {
 				t.Fatal(err)
 			}
-			canonical = d.Root().AppendCanonical(canonical[:0], Compact)
+			canonical = d.Root().AppendCanonical(canonical[:0], CompactForm)
 		})
 		require.Zero(t, allocations, name)
 	}
@@ -138,7 +138,7 @@ func TestHostileDocuments(t *testing.T) {
 	var d Document
 	compact := func(source []byte) []byte {
 		require.NoError(t, d.Parse(source))
-		return d.Root().AppendCanonical(nil, Compact)
+		return d.Root().AppendCanonical(nil, CompactForm)
 	}
 
 	members := compact(reversedMembers(n))

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendEscaped appends text, which must be WTF-8, as a JSON string. It escapes lone surrogates, so
-// that the result is valid UTF-8. It returns false if text is not valid WTF-8.
-func AppendEscaped(dst, text []byte) ([]byte, bool) {
+// AppendUTF8String appends text, which must be WTF-8, as a JSON string. It escapes lone surrogates,
+// so that the result is valid UTF-8. It returns false if text is not valid WTF-8.
+func AppendUTF8String(dst, text []byte) ([]byte, bool) {
 	dst = append(dst, '"')
 	for len(text) > 0 {
 		size := validPrefix(text)

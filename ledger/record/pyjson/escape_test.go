@@ -19,7 +19,7 @@ func TestEscapedTextIsReadBack(t *testing.T) {
 			high = r >= 0xD800 && r <= 0xDBFF
 			text = appendRune(text, r)
 		}
-		escaped, ok := AppendEscaped([]byte("before"), text)
+		escaped, ok := AppendUTF8String([]byte("before"), text)
 		require.True(t, ok)
 		require.True(t, utf8.Valid(escaped))
 		require.Equal(t, "before", string(escaped[:6]))
@@ -31,7 +31,7 @@ func TestEscapedTextIsReadBack(t *testing.T) {
 		}
 	})
 	for _, text := range []string{"\xff", "a\xc3", "\xed", "\xed\xa0", "\xed\xa0x", "ok \xf5\x80\x80\x80"} {
-		_, ok := AppendEscaped(nil, []byte(text))
+		_, ok := AppendUTF8String(nil, []byte(text))
 		require.False(t, ok, "%q", text)
 	}
 }

@@ -41,8 +41,8 @@ func FuzzParse(f *testing.F) {
 		}
 		require.True(t, json.Valid(source))
 		require.True(t, utf8.Valid(source))
-		compact := d.Root().AppendCanonical(nil, Compact)
-		spaced := d.Root().AppendCanonical(nil, Spaced)
+		compact := d.Root().AppendCanonical(nil, CompactForm)
+		spaced := d.Root().AppendCanonical(nil, SpacedForm)
 		pointer, found := d.Root().FindLoneSurrogate()
 		require.Equal(t, found, HasLoneSurrogate(compact))
 		require.True(t, utf8.ValidString(pointer))
@@ -57,8 +57,8 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, canonical := range [][]byte{compact, spaced} {
 			require.NoError(t, d.Parse(canonical))
-			require.Equal(t, compact, d.Root().AppendCanonical(nil, Compact))
-			require.Equal(t, spaced, d.Root().AppendCanonical(nil, Spaced))
+			require.Equal(t, compact, d.Root().AppendCanonical(nil, CompactForm))
+			require.Equal(t, spaced, d.Root().AppendCanonical(nil, SpacedForm))
 		}
 	})
 }

@@ -41,8 +41,8 @@ type Form uint8
 
 // These are the canonical forms (spec: Canonical JSON).
 const (
-	Compact Form = iota // "," and ":", used for run-DAG hashes and audit events
-	Spaced              // ", " and ": ", used for IPC payloads
+	CompactForm Form = iota // "," and ":", used for run-DAG hashes and audit events
+	SpacedForm              // ", " and ": ", used for IPC payloads
 )
 
 // SyntaxError reports why Document.Parse refused a source.

@@ -132,5 +132,5 @@ func (v Value) AppendInteger(dst []byte) ([]byte, bool) {
 	if v.Kind() != Integer {
 		return dst, false
 	}
-	return v.AppendCanonical(dst, Compact), true
+	return v.AppendCanonical(dst, CompactForm), true
 }

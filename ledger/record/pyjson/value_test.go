@@ -57,8 +57,8 @@ func TestValues(t *testing.T) {
 	for range root.Elements() {
 		t.Fatal("an object has no elements")
 	}
-	require.Equal(t, `[1, [2, {}], "x"]`, string(root.Member("a").AppendCanonical(nil, Spaced)))
-	require.Equal(t, `x{"a":1,"z":{}}`, string(root.Member("o").AppendCanonical([]byte("x"), Compact)))
+	require.Equal(t, `[1, [2, {}], "x"]`, string(root.Member("a").AppendCanonical(nil, SpacedForm)))
+	require.Equal(t, `x{"a":1,"z":{}}`, string(root.Member("o").AppendCanonical([]byte("x"), CompactForm)))
 }
 
 func TestAbsentValue(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAbsentValue(t *testing.T) {
 	require.Nil(t, v.Text())
 	require.Zero(t, v.Len())
 	require.Zero(t, v.Member("a"))
-	require.Equal(t, "x", string(v.AppendCanonical([]byte("x"), Spaced)))
+	require.Equal(t, "x", string(v.AppendCanonical([]byte("x"), SpacedForm)))
 	_, ok := v.Float()
 	require.False(t, ok)
 	_, found := v.FindLoneSurrogate()
@@ -111,7 +111,7 @@ func TestNumbers(t *testing.T) {
 		{"1" + strings.Repeat("0", 1000) + "e-1000", "1.0", 1, true},
 	} {
 		v := parse(t, c.source)
-		require.Equal(t, c.canonical, string(v.AppendCanonical(nil, Compact)), "%.40s", c.source)
+		require.Equal(t, c.canonical, string(v.AppendCanonical(nil, CompactForm)), "%.40s", c.source)
 		f, ok := v.Float()
 		require.Equal(t, c.inRange, ok, "%.40s", c.source)
 		if ok {
@@ -144,5 +144,5 @@ func TestMembersAreSortedByCodePoint(t *testing.T) {
 	source := `{"\ue000":1,"🎵":2,"\udfff":3,"\ud7ff":4,"é":5,"z":6,"\"":7,"\n":8,"":9,"zz":10,"aaaaaaaab":11,"aaaaaaaa":12,"a\u0000":13,"a":14}`
 	want := "{\"\":9,\"\\n\":8,\"\\\"\":7,\"a\":14,\"a\\u0000\":13,\"aaaaaaaa\":12,\"aaaaaaaab\":11,\"z\":6,\"zz\":10,\"é\":5," +
 		"\"\ud7ff\":4,\"\xed\xbf\xbf\":3,\"\ue000\":1,\"🎵\":2}"
-	require.Equal(t, want, string(parse(t, source).AppendCanonical(nil, Compact)))
+	require.Equal(t, want, string(parse(t, source).AppendCanonical(nil, CompactForm)))
 }

@@ -50,8 +50,8 @@ func TestVectors(t *testing.T) {
 	var d Document // reused, to check that nothing from an earlier document remains
 	for _, value := range v.Values {
 		require.NoError(t, d.Parse([]byte(value.JSON)), value.JSON)
-		spaced := d.Root().AppendCanonical(nil, Spaced)
-		compact := d.Root().AppendCanonical(nil, Compact)
+		spaced := d.Root().AppendCanonical(nil, SpacedForm)
+		compact := d.Root().AppendCanonical(nil, CompactForm)
 		require.Equal(t, value.Spaced, string(spaced))
 		require.Equal(t, value.Compact, string(compact))
 		require.Equal(t, value.SHA256Spaced, hexSHA256(spaced))
@@ -61,7 +61,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, value := range v.LoneSurrogates {
 		require.NoError(t, d.Parse([]byte(value.JSON)), value.JSON)
-		require.Equal(t, value.SHA256, hexSHA256(d.Root().AppendCanonical(nil, Compact)))
+		require.Equal(t, value.SHA256, hexSHA256(d.Root().AppendCanonical(nil, CompactForm)))
 		_, found := d.Root().FindLoneSurrogate()
 		require.True(t, found, value.JSON)
 	}

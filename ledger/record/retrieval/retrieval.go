@@ -58,7 +58,7 @@ func Decode(body []byte) (r Request, err error) {
 	}
 	for hash := range o.Array("required_chunk_hashes").Elements() {
 		if hash.Kind() != pyjson.String || !rules.IsChunkHash(hash.Text()) {
-			d.ReportInvalid(o.ElementPointer("required_chunk_hashes", len(r.RequiredHashes)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkPrefix)
+			d.ReportInvalid(o.ElementPointer("required_chunk_hashes", len(r.RequiredHashes)), "must be %q followed by exactly 64 lower-case hexadecimal digits", rules.ChunkHashPrefix)
 			break
 		}
 		r.RequiredHashes = append(r.RequiredHashes, hash.Text())
@@ -116,7 +116,7 @@ func topK(o strict.Object) int {
 	decimal, ok := v.AppendInteger(nil)
 	switch {
 	case !ok:
-		o.ReportInvalid("top_k", "must be an integer without fraction or exponent")
+		o.ReportInvalid("top_k", "must be an integer without a fraction or an exponent")
 		return 0
 	case decimal[0] == '-':
 		o.ReportInvalid("top_k", "must not be negative")

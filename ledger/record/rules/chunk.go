@@ -8,17 +8,18 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// ChunkPrefix is the prefix of every chunk hash (spec: Citation hashes).
-const ChunkPrefix = "sha256:"
+// ChunkHashPrefix is the prefix of every chunk hash (spec: Citation hashes).
+const ChunkHashPrefix = "sha256:"
 
-// AppendChunkHash appends ChunkPrefix and the hash of the words in text (spec: Citation hashes). It
-// uses scratch as a buffer and returns it as words, so that the next call can reuse it.
+// AppendChunkHash appends ChunkHashPrefix and the hash of the words in text (spec: Citation
+// hashes). It uses scratch as a buffer and returns it as words, so that the next call can reuse it.
 func AppendChunkHash(dst, scratch, text []byte) (hash, words []byte) {
 	words = AppendWords(slices.Grow(scratch[:0], len(text)), text)
-	return AppendHex(append(dst, ChunkPrefix...), sha256.Sum256(words)), words
+	return AppendHex(append(dst, ChunkHashPrefix...), sha256.Sum256(words)), words
 }
 
-// ChunkHash returns ChunkPrefix followed by the hash of the words in text (spec: Citation hashes).
+// ChunkHash returns ChunkHashPrefix followed by the hash of the words in text (spec: Citation
+// hashes).
 func ChunkHash(text []byte) string {
 	hash, _ := AppendChunkHash(nil, nil, text)
 	return string(hash)
@@ -26,7 +27,7 @@ func ChunkHash(text []byte) string {
 
 // Chunk is one of the chunks from which a pinned retrieval selects (spec: Pinned retrieval).
 type Chunk struct {
-	Hash     []byte // includes ChunkPrefix
+	Hash     []byte // includes ChunkHashPrefix
 	Text     []byte // original text
 	SourceID []byte
 }
@@ -79,11 +80,11 @@ func AppendCitationsDocument(dst []byte, citations []Citation) []byte {
 	w.EndObject()
 	w.BeginMember("all_citations")
 	appendCitations(w, citations)
-	w.Int("total_count", len(citations))
+	w.AddInt("total_count", len(citations))
 	w.BeginMember("source_ids")
 	w.Buf = append(w.Buf, '[')
 	for i, id := range sourceIDs(citations) {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.Buf = pyjson.AppendString(w.Buf, id)
 	}
 	w.Buf = append(w.Buf, ']')
@@ -117,13 +118,13 @@ func sourceIDs(citations []Citation) [][]byte {
 func appendCitations(w *pyjson.Builder, list []Citation) {
 	w.Buf = append(w.Buf, '[')
 	for i, c := range list {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.BeginObject()
-		w.Text("chunk_hash", c.ChunkHash)
-		w.Text("source_id", c.SourceID)
-		w.NullableText("text", c.Text)
-		w.Raw("weight", c.Weight)
-		w.NullableText("section", c.Section)
+		w.AddText("chunk_hash", c.ChunkHash)
+		w.AddText("source_id", c.SourceID)
+		w.AddNullableText("text", c.Text)
+		w.AddRaw("weight", c.Weight)
+		w.AddNullableText("section", c.Section)
 		w.EndObject()
 	}
 	w.Buf = append(w.Buf, ']')

@@ -43,9 +43,9 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, membe
 		if start > len("{") {
 			scratch = append(scratch, ", "...)
 		}
-		scratch = append(name.AppendCanonical(scratch, pyjson.Spaced), ": "...)
+		scratch = append(name.AppendCanonical(scratch, pyjson.SpacedForm), ": "...)
 		form := len(scratch)
-		scratch = value.AppendCanonical(scratch, pyjson.Spaced)
+		scratch = value.AppendCanonical(scratch, pyjson.SpacedForm)
 		if excludeSeed && string(name.Text()) == "seed" {
 			from, to = start, len(scratch)
 		} else if member != nil {
@@ -64,8 +64,8 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, membe
 	return whole, sha256.Sum256(scratch), scratch
 }
 
-// Axis is one axis of an axis payload. Score must be between 0 and 1.
-type Axis struct {
+// PayloadAxis is one axis of an axis payload. Score must be between 0 and 1.
+type PayloadAxis struct {
 	Name, Label []byte
 	Score       float64
 }
@@ -74,7 +74,7 @@ type Axis struct {
 // seed, and worldID (spec: Axis payload). It strips whitespace from the labels. The names of the
 // axes must be distinct, and seed must be in decimal. AxisPayloadHashes returns an error if the
 // payload exceeds the limits of package pyjson.
-func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
+func AxisPayloadHashes(axes []PayloadAxis, policyHash, seed, worldID []byte, excludeSeed bool, member func(name, form []byte)) (whole, seedless Hash, err error) {
 	w := new(pyjson.Builder)
 	w.BeginObject()
 	w.BeginMember("axes")
@@ -82,15 +82,15 @@ func AxisPayloadHashes(axes []Axis, policyHash, seed, worldID []byte, excludeSee
 	for _, axis := range axes {
 		w.BeginMember(string(axis.Name))
 		w.BeginObject()
-		w.Text("label", pyjson.Strip(axis.Label))
+		w.AddText("label", pyjson.Strip(axis.Label))
 		w.BeginMember("score")
 		w.Buf = pyjson.AppendFloat(w.Buf, axis.Score)
 		w.EndObject()
 	}
 	w.EndObject()
-	w.Text("policy_hash", policyHash)
-	w.Raw("seed", seed)
-	w.Text("world_id", worldID)
+	w.AddText("policy_hash", policyHash)
+	w.AddRaw("seed", seed)
+	w.AddText("world_id", worldID)
 	w.EndObject()
 	var document pyjson.Document
 	if err := document.Parse(w.Buf); err != nil {

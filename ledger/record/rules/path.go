@@ -44,9 +44,9 @@ func IsPathID(text []byte) bool {
 // JoinRoute joins a route's passage names with arrows. The result identifies the route.
 func JoinRoute(passages [][]byte) []byte { return bytes.Join(passages, []byte(" → ")) }
 
-// RouteID returns the MD5 of a route in hexadecimal. The route's path_id is a prefix of the result
-// (spec: Path ids).
-func RouteID(passages [][]byte) []byte {
+// RouteDigest returns the MD5 of a route in hexadecimal. The route's path_id is a prefix of the
+// result (spec: Path ids).
+func RouteDigest(passages [][]byte) []byte {
 	sum := md5.Sum(JoinRoute(passages)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:])
 }
@@ -57,24 +57,24 @@ func ContentFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(AppendWithoutLinks(slices.Grow(scratch[:0], len(content)), content))
 }
 
-// RawFingerprint returns the fingerprint of a path's content, including its links. It uses scratch
-// as a buffer and returns it as used, so that the next call can reuse it.
-func RawFingerprint(scratch, content []byte) (fingerprint, used []byte) {
+// RawContentFingerprint returns the fingerprint of a path's content, including its links. It uses
+// scratch as a buffer and returns it as used, so that the next call can reuse it.
+func RawContentFingerprint(scratch, content []byte) (fingerprint, used []byte) {
 	return fingerprintOf(append(scratch[:0], content...))
 }
 
-// fingerprintOf collapses the whitespace in text (AppendCollapsedWhitespace) and returns the first
+// fingerprintOf collapses the whitespace in text (AppendCollapsedText) and returns the first
 // eight hexadecimal digits of the MD5 of the result. It overwrites text and returns its memory as
 // used.
 func fingerprintOf(text []byte) (fingerprint, used []byte) {
-	sum := md5.Sum(AppendCollapsedWhitespace(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
+	sum := md5.Sum(AppendCollapsedText(text[:0], text)) // #nosec G401 -- by definition (spec: Path ids)
 	return hex.AppendEncode(nil, sum[:FingerprintDigits/2]), text
 }
 
-// AppendCollapsedWhitespace applies rule W to text and appends the result (spec: Content fingerprints):
-// each run of spaces (U+0020) becomes one space, each run of two or more line feeds becomes two, and
-// whitespace at both ends is removed. dst may be text[:0].
-func AppendCollapsedWhitespace(dst, text []byte) []byte {
+// AppendCollapsedText applies rule W to text and appends the result (spec: Content fingerprints):
+// each run of spaces (U+0020) becomes one space, each run of two or more line feeds becomes two,
+// and whitespace at both ends is removed. dst may be text[:0].
+func AppendCollapsedText(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendShortened(dst, text, " ")
 	dst = appendShortened(dst[:start], dst[start:], "\n\n")

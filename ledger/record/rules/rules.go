@@ -25,7 +25,7 @@ func AppendHex(dst []byte, h Hash) []byte { return hex.AppendEncode(dst, h[:]) }
 // JSONHash returns the SHA-256 of v in compact canonical JSON, encoded as WTF-8 (spec: Run-DAG
 // hashes). It uses scratch as a buffer and returns it so that the next call can reuse it.
 func JSONHash(scratch []byte, v pyjson.Value) (Hash, []byte) {
-	scratch = v.AppendCanonical(scratch[:0], pyjson.Compact)
+	scratch = v.AppendCanonical(scratch[:0], pyjson.CompactForm)
 	return sha256.Sum256(scratch), scratch
 }
 
@@ -76,9 +76,9 @@ func IsDigest(text []byte) bool {
 	return bad&(0x80*each) == 0
 }
 
-// IsChunkHash reports whether text is a chunk hash with ChunkPrefix (spec: Citation hashes).
+// IsChunkHash reports whether text is a chunk hash with ChunkHashPrefix (spec: Citation hashes).
 func IsChunkHash(text []byte) bool {
-	digits, ok := bytes.CutPrefix(text, []byte(ChunkPrefix))
+	digits, ok := bytes.CutPrefix(text, []byte(ChunkHashPrefix))
 	return ok && IsDigest(digits)
 }
 

@@ -138,8 +138,8 @@ var CacheDimensions = [...]string{
 	"schema_version", "canonicalization_version", "chunking_version", "verifier_policy_hash",
 }
 
-// ClaimedDimensions lists the hash dimensions that cannot be computed from content.
-var ClaimedDimensions = [...]string{"source_root", "model_profile_hash"}
+// ClaimOnlyDimensions lists the hash dimensions that cannot be computed from content.
+var ClaimOnlyDimensions = [...]string{"source_root", "model_profile_hash"}
 
 // IsVersionDimension reports whether the given dimension of the cache key is a version. All other
 // dimensions are hashes.
@@ -148,7 +148,7 @@ func IsVersionDimension(dimension string) bool {
 }
 
 // CacheKey returns the cache key for the given values of the dimensions, which must be in the order
-// of Dimensions (spec: Cache key).
+// of CacheDimensions (spec: Cache key).
 func CacheKey(dimensions [][]byte) Hash {
 	return sha256.Sum256(bytes.Join(dimensions, []byte("|")))
 }
@@ -197,13 +197,13 @@ func PreflightHash(payload pyjson.Value) Hash {
 		return sum
 	}
 	return objectHash(func(w *pyjson.Builder) {
-		w.Text("stage", []byte(PreflightStage))
-		w.Text("node_version", []byte(PreflightVersion))
+		w.AddText("stage", []byte(PreflightStage))
+		w.AddText("node_version", []byte(PreflightVersion))
 		for _, clause := range PreflightClauses {
 			if c := payload.Member(clause); c.IsGiven() && !isEmpty(c) {
-				w.Value(clause, c)
+				w.AddValue(clause, c)
 			} else {
-				w.Raw(clause, []byte("{}"))
+				w.AddRaw(clause, []byte("{}"))
 			}
 		}
 	})
@@ -228,7 +228,7 @@ func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 	w := &pyjson.Builder{Buf: []byte("[")}
 	i := 0
 	for source := range sources.Elements() {
-		w.Comma(i)
+		w.WriteComma(i)
 		w.BeginObject()
 		for _, name := range [...]string{"chunk_idx", "document_root", "score", "source_role"} {
 			valueOrNull(w, name, source.Member(name))
@@ -241,16 +241,16 @@ func RetrievalHash(sources pyjson.Value, plan []byte) Hash {
 		return summary
 	}
 	return objectHash(func(w *pyjson.Builder) {
-		w.Text("retrieval_plan_hash", plan)
-		w.Digest("sources_summary_hash", summary)
+		w.AddText("retrieval_plan_hash", plan)
+		w.AddDigest("sources_summary_hash", summary)
 	})
 }
 
 func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 	if v.IsGiven() {
-		w.Value(name, v)
+		w.AddValue(name, v)
 	} else {
-		w.NullableText(name, nil)
+		w.AddNullableText(name, nil)
 	}
 }
 
@@ -258,46 +258,46 @@ func valueOrNull(w *pyjson.Builder, name string, v pyjson.Value) {
 // and verified are decimal numbers. failureStage may be nil.
 func VerificationHash(inputs pyjson.Value, quotes, verified, failureStage []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
-		w.Value("audit_mode", inputs.Member("audit_mode"))
-		w.Value("verifier_method", inputs.Member("verifier_method"))
-		w.Raw("n_quotes", quotes)
-		w.Raw("n_verified", verified)
+		w.AddValue("audit_mode", inputs.Member("audit_mode"))
+		w.AddValue("verifier_method", inputs.Member("verifier_method"))
+		w.AddRaw("n_quotes", quotes)
+		w.AddRaw("n_verified", verified)
 		if statuses := inputs.Member("claim_statuses"); statuses.IsGiven() {
-			w.Value("claim_statuses", statuses)
+			w.AddValue("claim_statuses", statuses)
 		} else {
-			w.Raw("claim_statuses", []byte("[]"))
+			w.AddRaw("claim_statuses", []byte("[]"))
 		}
-		w.NullableText("failure_stage", failureStage)
-		w.Value("violations", inputs.Member("violations"))
+		w.AddNullableText("failure_stage", failureStage)
+		w.AddValue("violations", inputs.Member("violations"))
 	})
 }
 
 // FinalLabelHash returns the hash of the stage "final_label", computed from the inputs of a run.
 func FinalLabelHash(inputs pyjson.Value) Hash {
 	return objectHash(func(w *pyjson.Builder) {
-		w.Value("audit_mode", inputs.Member("audit_mode"))
-		w.Value("verifier_method", inputs.Member("verifier_method"))
+		w.AddValue("audit_mode", inputs.Member("audit_mode"))
+		w.AddValue("verifier_method", inputs.Member("verifier_method"))
 		valueOrNull(w, "lookup_path", inputs.Member("lookup_path"))
-		w.Value("answer_mode", inputs.Member("answer_mode"))
+		w.AddValue("answer_mode", inputs.Member("answer_mode"))
 	})
 }
 
 // These are the default inputs of a run that preflight rejected.
 const (
-	RejectionAuditMode      = "UNGROUNDED"
-	RejectionVerifierMethod = "claim_lattice_pointer"
+	DefaultRejectionAuditMode      = "UNGROUNDED"
+	DefaultRejectionVerifierMethod = "claim_lattice_pointer"
 )
 
 // RejectionLabelHash returns the hash of the stage "final_label" for a run that preflight rejected. If
 // the run has no answer, answer is empty.
 func RejectionLabelHash(inputs pyjson.Value, auditMode, verifierMethod, answer []byte) Hash {
 	return objectHash(func(w *pyjson.Builder) {
-		w.Text("audit_mode", auditMode)
-		w.Text("verifier_method", verifierMethod)
-		w.Text("lookup_path", []byte(PreflightStage))
-		w.Value("rejection_reason", inputs.Member("rejection_reason"))
-		w.Digest("answer_text_hash", sha256.Sum256(answer))
-		w.Value("violations", inputs.Member("violations"))
+		w.AddText("audit_mode", auditMode)
+		w.AddText("verifier_method", verifierMethod)
+		w.AddText("lookup_path", []byte(PreflightStage))
+		w.AddValue("rejection_reason", inputs.Member("rejection_reason"))
+		w.AddDigest("answer_text_hash", sha256.Sum256(answer))
+		w.AddValue("violations", inputs.Member("violations"))
 	})
 }
 
@@ -312,15 +312,15 @@ func LatticeHash(lattice pyjson.Value) Hash {
 }
 
 // QuestionHash returns the hash of a question in canonical form (spec: Run-DAG hashes). If strict
-// is true, the mode is ModeStrict; otherwise it is ModeEquivalence.
+// is true, the mode is QuestionModeStrict; otherwise it is QuestionModeEquivalence.
 func QuestionHash(question []byte, strict bool) Hash {
 	return sha256.Sum256(AppendCanonicalQuestion(nil, question, strict))
 }
 
 // These are the modes of a question (spec: Canonical question).
 const (
-	ModeStrict      = "strict"
-	ModeEquivalence = "equivalence_class"
+	QuestionModeStrict      = "strict"
+	QuestionModeEquivalence = "equivalence_class"
 )
 
 // PreflightCheckName is the name of the check that compares the preflight payload in dag with the

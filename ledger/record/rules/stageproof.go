@@ -14,7 +14,7 @@ type StageProof struct {
 	Index int // index of the stage among the stages of the run
 	Hash  Hash
 	Root  Hash
-	Path  []PathStep // steps from the leaf to the root; empty if the run has only one stage
+	Path  []MerkleStep // steps from the leaf to the root; empty if the run has only one stage
 }
 
 // ProveStage returns a proof for the stage with the given name, or false if there is no such stage.

@@ -14,12 +14,12 @@ const (
 	nodePrefix = 0x03
 )
 
-// PathStep is one step on the path from a leaf to the root in the tree of a run (spec: Run tree).
-// Sibling is paired with the current node, on its left if IsLeft is true and on its right
+// MerkleStep is one step on the path from a leaf to the root in the tree of a run (spec: Run tree).
+// Sibling is paired with the current node, on its left if SiblingIsLeft is true and on its right
 // otherwise.
-type PathStep struct {
-	Sibling Hash
-	IsLeft  bool
+type MerkleStep struct {
+	Sibling       Hash
+	SiblingIsLeft bool
 }
 
 // MerkleRoot returns the root of a run's tree with the given leaves (spec: Run tree). If the last
@@ -37,15 +37,15 @@ func MerkleRoot(leaves [][]byte) Hash {
 
 // MerklePath returns the path from the leaf at the given index to the root, and the root itself.
 // The root is the same as the result of MerkleRoot.
-func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
+func MerklePath(leaves []Hash, index int) ([]MerkleStep, Hash) {
 	level := make([]Hash, len(leaves))
 	for i, leaf := range leaves {
 		level[i] = leafHash(leaf[:])
 	}
-	var path []PathStep
+	var path []MerkleStep
 	for ; len(level) > 1; index /= 2 {
 		sibling := min(index^1, len(level)-1) // a last node without a sibling is its own sibling
-		path = append(path, PathStep{level[sibling], sibling < index})
+		path = append(path, MerkleStep{level[sibling], sibling < index})
 		level = parents(level)
 	}
 	return path, level[0]
@@ -53,7 +53,7 @@ func MerklePath(leaves []Hash, index int) ([]PathStep, Hash) {
 
 // VerifyMerklePath returns an error unless path leads from leaf to root. index is the position of
 // the leaf, and leaves is the number of leaves in the tree.
-func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) error {
+func VerifyMerklePath(leaf Hash, index, leaves int, path []MerkleStep, root Hash) error {
 	node, rest := leafHash(leaf[:]), path
 	for at := index; leaves > 1; at, leaves = at/2, (leaves+1)/2 {
 		if len(rest) == 0 {
@@ -61,10 +61,10 @@ func VerifyMerklePath(leaf Hash, index, leaves int, path []PathStep, root Hash) 
 		}
 		step := rest[0]
 		sibling := min(at^1, leaves-1)
-		if step.IsLeft != (sibling < at) || sibling == at && step.Sibling != node {
+		if step.SiblingIsLeft != (sibling < at) || sibling == at && step.Sibling != node {
 			return fmt.Errorf("step %d of the path does not belong to stage %d", len(path)-len(rest), index)
 		}
-		if step.IsLeft {
+		if step.SiblingIsLeft {
 			node = pair(step.Sibling, node)
 		} else {
 			node = pair(node, step.Sibling)

@@ -12,27 +12,27 @@ const VerdictCheckPrefix = "verdict:"
 
 // These are the names of the rules that every valid verdict obeys (spec: Verdicts).
 const (
-	StrictWithoutSources   = "strict_without_sources"
-	StrictWithoutVerified  = "strict_without_verified_quotes"
-	MoreVerifiedThanQuotes = "more_verified_than_quotes"
-	StrictRejected         = "strict_rejected"
-	LatticeWithoutEvidence = "lattice_without_evidence"
+	VerdictStrictWithoutSources   = "strict_without_sources"
+	VerdictStrictWithoutVerified  = "strict_without_verified_quotes"
+	VerdictMoreVerifiedThanQuotes = "more_verified_than_quotes"
+	VerdictStrictRejected         = "strict_rejected"
+	VerdictLatticeWithoutEvidence = "lattice_without_evidence"
 )
 
 // VerdictRules contains the names of all verdict rules.
-var VerdictRules = [...]string{StrictWithoutSources, StrictWithoutVerified, MoreVerifiedThanQuotes, StrictRejected, LatticeWithoutEvidence}
+var VerdictRules = [...]string{VerdictStrictWithoutSources, VerdictStrictWithoutVerified, VerdictMoreVerifiedThanQuotes, VerdictStrictRejected, VerdictLatticeWithoutEvidence}
 
 // BrokenVerdictRules returns the rules that the verdict of an answered run breaks. It does not
-// check LatticeWithoutEvidence. sources, quotes, and verified are decimal numbers.
+// check VerdictLatticeWithoutEvidence. sources, quotes, and verified are decimal numbers.
 func BrokenVerdictRules(auditMode, sources, quotes, verified []byte) (broken []string) {
 	if isStrict(auditMode) && string(sources) == "0" {
-		broken = append(broken, StrictWithoutSources)
+		broken = append(broken, VerdictStrictWithoutSources)
 	}
 	if isStrict(auditMode) && string(quotes) != "0" && string(verified) == "0" {
-		broken = append(broken, StrictWithoutVerified)
+		broken = append(broken, VerdictStrictWithoutVerified)
 	}
 	if len(verified) > len(quotes) || len(verified) == len(quotes) && bytes.Compare(verified, quotes) > 0 {
-		broken = append(broken, MoreVerifiedThanQuotes)
+		broken = append(broken, VerdictMoreVerifiedThanQuotes)
 	}
 	return broken
 }
@@ -40,7 +40,7 @@ func BrokenVerdictRules(auditMode, sources, quotes, verified []byte) (broken []s
 // BrokenRejectionRules returns the rules that the verdict of a rejected run breaks.
 func BrokenRejectionRules(auditMode []byte) []string {
 	if isStrict(auditMode) {
-		return []string{StrictRejected}
+		return []string{VerdictStrictRejected}
 	}
 	return nil
 }

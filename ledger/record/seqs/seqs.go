@@ -17,7 +17,7 @@ import (
 // These limits apply to a List. They guarantee that an event with the longest list and the longest
 // reason still fits into a log entry.
 const (
-	MaxLen       = 4096
+	MaxListLen   = 4096
 	MaxJSONBytes = 32 << 10 // maximum length of the JSON in bytes
 )
 
@@ -41,9 +41,9 @@ func (r seqRange) bytes() int {
 	return len(strconv.FormatUint(r.first, 10)) + len(strconv.FormatUint(r.last, 10)) + len("[,],")
 }
 
-// Add appends seq, which must be greater than all the numbers in the list. If the list is full, Add
-// leaves it unchanged and returns false.
-func (l *List) Add(seq uint64) bool {
+// Append appends seq, which must be greater than all the numbers in the list. If the list is full,
+// Append leaves it unchanged and returns false.
+func (l *List) Append(seq uint64) bool {
 	next, added := seqRange{seq, seq}, 0
 	extends := len(l.ranges) > 0 && l.ranges[len(l.ranges)-1].last+1 == seq
 	if extends {
@@ -52,7 +52,7 @@ func (l *List) Add(seq uint64) bool {
 		added = -last.bytes()
 	}
 	added += next.bytes()
-	if l.count == MaxLen || l.bytes+added > MaxJSONBytes {
+	if l.count == MaxListLen || l.bytes+added > MaxJSONBytes {
 		return false
 	}
 	if extends {
@@ -124,16 +124,16 @@ func Parse(v pyjson.Value) (*List, error) {
 			return nil, fmt.Errorf("element %d: %w", len(l.ranges), err)
 		}
 		if n := len(l.ranges); n > 0 && (r.first <= l.ranges[n-1].last || r.first-1 == l.ranges[n-1].last) {
-			return nil, fmt.Errorf("element %d must begin at least 2 above the end of the previous element", n)
+			return nil, fmt.Errorf("element %d must begin at least 2 numbers after the end of the previous element", n)
 		}
-		if r.last-r.first >= MaxLen {
-			return nil, fmt.Errorf("the list has more than %d numbers", MaxLen)
+		if r.last-r.first >= MaxListLen {
+			return nil, fmt.Errorf("the list has more than %d numbers", MaxListLen)
 		}
 		l.ranges = append(l.ranges, r)
 		l.count += int(r.last-r.first) + 1
 		l.bytes += r.bytes()
-		if l.count > MaxLen || l.bytes > MaxJSONBytes {
-			return nil, fmt.Errorf("the list has more than %d numbers or %d bytes", MaxLen, MaxJSONBytes)
+		if l.count > MaxListLen || l.bytes > MaxJSONBytes {
+			return nil, fmt.Errorf("the list has more than %d numbers or %d bytes", MaxListLen, MaxJSONBytes)
 		}
 	}
 	if l.count == 0 {
@@ -144,15 +144,15 @@ func Parse(v pyjson.Value) (*List, error) {
 
 func parseSeqRange(v pyjson.Value) (seqRange, error) {
 	if v.Kind() != pyjson.Array {
-		seq, err := strict.ParseSeq(v)
+		seq, err := strict.ParseUint64(v)
 		return seqRange{seq, seq}, err
 	}
 	ends := slices.Collect(v.Elements())
 	if len(ends) != 2 {
-		return seqRange{}, errors.New("a range must have two ends")
+		return seqRange{}, errors.New("a range must consist of exactly two numbers")
 	}
-	first, err := strict.ParseSeq(ends[0])
-	last, lastErr := strict.ParseSeq(ends[1])
+	first, err := strict.ParseUint64(ends[0])
+	last, lastErr := strict.ParseUint64(ends[1])
 	switch {
 	case err != nil || lastErr != nil:
 		return seqRange{}, errors.Join(err, lastErr)

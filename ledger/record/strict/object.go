@@ -259,7 +259,7 @@ func (o Object) label(name string, label []byte, value pyjson.Value, maxBytes in
 	case pyjson.HasLoneSurrogate(label):
 		o.ReportInvalid(name, "a label's name "+LoneSurrogateDetail)
 	case len(label) == 0 || len(label) > maxBytes:
-		o.Decoder.ReportInvalid(pointer, "a label's name must have 1 to %d bytes", maxBytes)
+		o.Decoder.ReportInvalid(pointer, "a label's name must be 1 to %d bytes long", maxBytes)
 	case value.Kind() != pyjson.String:
 		o.Decoder.ReportInvalid(pointer, "must be a string")
 	case pyjson.HasLoneSurrogate(value.Text()):
@@ -291,14 +291,14 @@ func (o Object) CheckConstant(name, value string) {
 	}
 }
 
-// Seq parses the member with the given name as a number from 0 to 2^64-1, such as an event number
-// or a number of events. It returns nil if the member is absent or invalid.
-func (o Object) Seq(name string) *uint64 {
+// Uint64 parses the member with the given name as a number from 0 to 2^64-1, such as an event
+// number or a number of events. It returns nil if the member is absent or invalid.
+func (o Object) Uint64(name string) *uint64 {
 	v := o.Member(name)
 	if !v.IsGiven() {
 		return nil
 	}
-	seq, err := ParseSeq(v)
+	seq, err := ParseUint64(v)
 	if err != nil {
 		o.ReportInvalid(name, "must be a number from 0 to %s in plain decimal", strconv.FormatUint(1<<64-1, 10))
 		return nil
@@ -329,9 +329,9 @@ func (o Object) RequiredBool(name string) bool {
 	return v.Kind() == pyjson.True
 }
 
-// ParseSeq parses a number from 0 to 2^64-1 in plain decimal, such as an event number or a number
-// of events.
-func ParseSeq(v pyjson.Value) (uint64, error) {
+// ParseUint64 parses a number from 0 to 2^64-1 in plain decimal, such as an event number or a
+// number of events.
+func ParseUint64(v pyjson.Value) (uint64, error) {
 	seq, err := strconv.ParseUint(string(v.Raw()), 10, 64)
 	if v.Kind() != pyjson.Integer || err != nil || strconv.FormatUint(seq, 10) != string(v.Raw()) {
 		return 0, errors.New("not a number from 0 to 2^64-1 in plain decimal")

@@ -22,8 +22,8 @@ type Checker struct {
 
 // Check verifies that an event's checks are consistent with its effective hashes, with the hashes
 // that can be computed from its fields, and with the content that it names (spec: Checks; Effective
-// hashes). Check also verifies the digest of a verb. The caller must have checked that each field
-// of the event has a valid form. The error is an *Error.
+// hashes). Check also verifies the digest of an action. The caller must have checked that each
+// field of the event has a valid form. The error is an *Error.
 func (c *Checker) Check(e *event.Body) error {
 	c.Body, c.seen = e, 0
 	var err error
@@ -39,8 +39,8 @@ func (c *Checker) Check(e *event.Body) error {
 	case record.KindRecordRefused:
 		err = c.checkRefusal()
 	default:
-		if verb, isVerb := e.Fields.(fields.Verb); isVerb {
-			err = c.checkVerb(verb)
+		if action, isAction := e.Fields.(fields.Action); isAction {
+			err = c.checkAction(action)
 		}
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Checker) field(f *field) error {
 	if f.withheld && f.effective != nil {
 		return wrongField(f.name, "the hash is %.100s, although values that it covers are missing", f.effective)
 	}
-	check := c.CheckOf(f.name)
+	check := c.CheckByName(f.name)
 	if check == nil {
 		if f.effective != nil {
 			return wrongField(f.name, "the hash is %.100s, but the event has no check for it", f.effective)
@@ -157,9 +157,9 @@ func (f *field) wrong(check *record.EventCheck) string {
 	}
 	switch {
 	case f.withheld && check.Claimed == nil:
-		return fmt.Sprintf("the result is %s and the hash is withheld, but the check does not show the claim", check.Result)
+		return fmt.Sprintf("the result is %s and the hash is withheld, but the check does not show the claimed hash", check.Result)
 	case !f.withheld && check.Claimed != nil:
-		return fmt.Sprintf("the result is %s, but the check shows a claim", check.Result)
+		return fmt.Sprintf("the result is %s, but the check shows a claimed hash", check.Result)
 	case f.effective == nil && !f.withheld:
 		return fmt.Sprintf("the result is %s, but the event does not have the hash", check.Result)
 	}
@@ -171,11 +171,11 @@ func (f *field) wrong(check *record.EventCheck) string {
 func (f *field) wrongMismatch(check *record.EventCheck) string {
 	switch {
 	case f.origin == claimed:
-		return "the result is mismatch, although there is no data to compute the hash from"
+		return "the result is \"mismatch\", although there is no data to compute the hash from"
 	case check.Claimed == nil:
-		return "the result is mismatch, but the claim is not shown"
+		return "the result is \"mismatch\", but the check does not show the claimed hash"
 	case bytes.Equal(check.Claimed, check.Computed):
-		return fmt.Sprintf(`the result is mismatch, but "claimed" and "computed" are both %.100s`, check.Claimed)
+		return fmt.Sprintf(`the result is "mismatch", but "claimed" and "computed" are both %.100s`, check.Claimed)
 	case !bytes.Equal(check.Computed, f.effective):
 		return fmt.Sprintf("the check's computed value is %.100s, but the event's hash is %.100s", orNull(check.Computed), orNull(f.effective))
 	}

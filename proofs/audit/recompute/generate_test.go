@@ -224,9 +224,9 @@ func eventOf(t require.TestingT, kind record.Kind, posted []byte) (body []byte, 
 	}
 	e := record.EventContext{Actor: "lab", Ledger: "default"}
 	if r.RunID != "" {
-		e.KeyDigest = &proofs.Hash{1}
+		e.IdempotencyKeyDigest = &proofs.Hash{1}
 	}
-	return record.AppendBodySuffix(r.AppendBody(nil, e), 7, time.Unix(7, 0)), contents
+	return record.AppendBodySuffix(r.AppendBodyPrefix(nil, e), 7, time.Unix(7, 0)), contents
 }
 
 // checkEvent checks an event as walks do: first the event alone, then the event with its content.
@@ -257,7 +257,7 @@ func TestEventsOfTheLedgerPass(t *testing.T) {
 		body, contents := eventOf(t, kind, posted)
 		b, err := checkEvent(body, contents)
 		require.NoError(t, err, "%s\n%s", posted, body)
-		require.EqualValues(t, 1, b.Confirmed+b.Unconfirmable)
+		require.EqualValues(t, 1, b.ConfirmedRecords+b.UnconfirmableRecords)
 	})
 }
 

@@ -17,7 +17,7 @@ func (c *Checker) checkIPC() error {
 		return malformed("the event's payload has the schema %s, but the event has no seed", rules.AxisPayloadSchema)
 	}
 	if c.HasContent("usage") && r.Usage.IsGiven() {
-		return malformed("the usage is both in the event and in its content")
+		return malformed("the event and its content both contain the usage, but only one of them may")
 	}
 	if s := r.SeedlessInputHash; s != nil && (!r.HasPayload || r.Seed == nil || bytes.Equal(s, r.InputHash)) {
 		return wrongField("seedless_input_hash", "the hash is %.100s, although no payload can have both this hash and the run's seed", s)
@@ -38,7 +38,7 @@ func (c *Checker) checkIPC() error {
 	if err := c.all(advanced); err != nil {
 		return err
 	}
-	if r.HasIPCIDAdvanced && c.CheckOf(advanced.name) == nil {
+	if r.HasIPCIDAdvanced && c.CheckByName(advanced.name) == nil {
 		return wrongField(advanced.name, "the event has this hash, but no check for it")
 	}
 	return nil
@@ -72,7 +72,7 @@ func (c *Checker) chainField(name string, effective []byte, more ...[]byte) fiel
 // checkCitations checks a citation set (spec: Citation set).
 func (c *Checker) checkCitations() error {
 	texts := 0
-	for i, citation := range c.Set.Citations {
+	for i, citation := range c.CitationSet.Citations {
 		name := "citations/" + strconv.Itoa(i)
 		from := c.originOf(name + "/text")
 		if from == computed {
@@ -90,10 +90,10 @@ func (c *Checker) checkCitations() error {
 
 // checkPath checks a path fingerprint (spec: Path fingerprint).
 func (c *Checker) checkPath() error {
-	r := &c.Path
+	r := &c.PathFingerprint
 	id := r.PathID
-	if check := c.CheckOf("path_id"); check != nil && check.Result == record.ResultComputed && len(id) != rules.PathIDDigits {
-		return wrongField("path_id", "the path_id has %d digits, although no path_id was claimed", len(id))
+	if check := c.CheckByName("path_id"); check != nil && check.Result == record.ResultComputed && len(id) != rules.PathIDDigits {
+		return wrongField("path_id", "the path_id has %d digits, but only a claimed path_id can have that length", len(id))
 	}
 	content := claimed
 	if string(r.HashVersion) == rules.FingerprintVersion {
@@ -101,16 +101,16 @@ func (c *Checker) checkPath() error {
 	}
 	form := func(text []byte) bool { return rules.IsFingerprintForVersion(string(r.HashVersion), text) }
 	return c.all(
-		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteID(r.Passages)[:len(id)], form: hexForm(len(id))},
+		field{name: "path_id", effective: id, origin: computed, recomputed: rules.RouteDigest(r.Passages)[:len(id)], form: hexForm(len(id))},
 		field{name: "content_fingerprint", effective: r.ContentFingerprint, origin: content, form: form},
 		field{name: "raw_content_fingerprint", effective: r.RawContentFingerprint, origin: content, form: form},
 	)
 }
 
-// checkVerb checks the event that a verb created (spec: States; Path validation; Sources;
+// checkAction checks the event that an action created (spec: States; Path validation; Sources;
 // Redactions).
-func (c *Checker) checkVerb(f fields.Verb) error {
-	if want := fields.VerbDigest(f); want != c.Common.Digest {
+func (c *Checker) checkAction(f fields.Action) error {
+	if want := fields.RequestDigest(f); want != c.Common.Digest {
 		return wrongField("digest", "the event has the digest %x, but its request has the digest %x", c.Common.Digest, want)
 	}
 	if c.Kind == record.KindSourceRevoked && (c.Source.HasChunkList || c.Source.Title != nil) {

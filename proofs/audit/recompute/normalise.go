@@ -98,7 +98,7 @@ func (n *normalForm) json(name string) []byte {
 		n.err = err
 		return nil
 	}
-	return n.document.Root().AppendCanonical(nil, pyjson.Compact)
+	return n.document.Root().AppendCanonical(nil, pyjson.CompactForm)
 }
 
 // texts adds the named members. The value of each member is the text content of the same name.
@@ -183,7 +183,7 @@ func (n *normalForm) run() {
 	n.documents("dag", "inputs", "reject_inputs", "messages", "policy", "verifier_policy", "source_roots", "evidence")
 	n.texts("question", "answer_text")
 	n.claims("cache_key")
-	if mode := n.record.Member("question_mode"); string(mode.Text()) == rules.ModeStrict {
+	if mode := n.record.Member("question_mode"); string(mode.Text()) == rules.QuestionModeStrict {
 		n.add("question_mode", mode.Raw())
 	}
 	dimensions := n.record.Member("cache_dimensions")

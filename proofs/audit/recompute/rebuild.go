@@ -22,13 +22,14 @@ import (
 // that the ledger would write for the rebuilt record (spec: Rebuilding a record). Only one
 // goroutine may use it at a time.
 type Rebuilder struct {
-	// Rebuilt counts the rebuilt records that yield exactly their original events. Confirmed counts
-	// those whose digest also equals the digest in the event. Unknown counts those whose cache key
-	// and digest cannot be compared, because both cover texts that the event leaves out.
-	Rebuilt, Confirmed, Unconfirmable uint64
-	// MemberSecret is the secret that keys the digests of payload members. If it is nil, only the JSON
-	// pointers of the members are compared.
-	MemberSecret *members.Secret
+	// RebuiltRecords counts the rebuilt records that yield exactly their original events.
+	// ConfirmedRecords counts those whose digest also equals the digest in the event.
+	// UnconfirmableRecords counts those whose cache key and digest cannot be compared, because both
+	// cover texts that the event leaves out.
+	RebuiltRecords, ConfirmedRecords, UnconfirmableRecords uint64
+	// PayloadMemberSecret is the secret that keys the digests of payload members. If it is nil,
+	// only the JSON pointers of the members are compared.
+	PayloadMemberSecret *members.Secret
 
 	event, again pyjson.Document
 	normal       []byte // scratch
@@ -49,8 +50,8 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
-	n := &normalForm{kind: e.Kind, record: e.Record, checks: e.Checks, unknown: hasUnknownText(e.Record), secret: b.MemberSecret}
-	if n.anySecret = b.MemberSecret == nil && e.Record.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
+	n := &normalForm{kind: e.Kind, record: e.Record, checks: e.Checks, unknown: hasUnknownText(e.Record), secret: b.PayloadMemberSecret}
+	if n.anySecret = b.PayloadMemberSecret == nil && e.Record.Member("payload_members").Kind() != pyjson.Absent; n.anySecret {
 		n.secret = members.UnknownSecret
 	}
 	var err error
@@ -63,9 +64,9 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.compare(&e, n); err != nil {
 		return err
 	}
-	b.Rebuilt++
+	b.RebuiltRecords++
 	if n.unknown {
-		b.Unconfirmable++
+		b.UnconfirmableRecords++
 		return nil
 	}
 	return b.confirm(n)
@@ -98,7 +99,7 @@ func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error)
 
 // compare compares the event with the one that the ledger would write for the rebuilt record.
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
-	r, err := record.NoLimits().WithMemberSecret(n.secret).Parse(n.kind, escapeSurrogates(b.normal))
+	r, err := record.NoLimits().WithPayloadMemberSecret(n.secret).ParseRecord(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return wrongField("record", "the event's values and content do not form a valid record of kind %s: %v", n.kind, err)
 	}
@@ -164,7 +165,7 @@ func cacheKeyFits(body pyjson.Value) bool {
 // the difference.
 func (b *Rebuilder) confirm(n *normalForm) error {
 	if b.hasDigest(n) {
-		b.Confirmed++
+		b.ConfirmedRecords++
 		return nil
 	}
 	digest := n.record.Member("digest").Text()

@@ -28,7 +28,7 @@ func TestRunsWithUnknownTexts(t *testing.T) {
 		body, contents := eventOf(t, record.KindRunDAG, []byte(posted))
 		b, err := checkEvent(body, contents)
 		require.NoError(t, err)
-		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{b.Rebuilt, b.Confirmed, b.Unconfirmable})
+		require.Equal(t, [3]uint64{1, 0, 1}, [3]uint64{b.RebuiltRecords, b.ConfirmedRecords, b.UnconfirmableRecords})
 
 		var event pyjson.Document
 		require.NoError(t, event.Parse(body))

@@ -20,20 +20,20 @@ func (c *Checker) checkRefusal() error {
 		return malformed("the event refuses a record of kind %.100q, which is not a kind that can be refused", r.Kind)
 	}
 	byKey := r.Reason == record.RefusalKeyConflict
-	if byKey && c.Common.KeyDigest == nil {
+	if byKey && c.Common.IdempotencyKeyDigest == nil {
 		return malformed("the event refuses a record because of an idempotency key, but does not name the key")
 	}
 	if !r.Kind.IsRecord() && (!byKey || len(c.Checks) > 0 || c.Common.RunID != nil) {
 		return malformed("the event refuses a record of kind %s with claims or a run_id, but records of this kind have neither", r.Kind)
 	}
-	listed, failed := uint64(len(c.Checks)), r.Mismatches
+	listed, failed := uint64(len(c.Checks)), r.MismatchCount
 	if listed > failed || listed < failed && len(c.Event.Checks.Raw()) < minTruncatedSize || failed == 0 && !byKey {
 		return malformed("the event counts %d failed checks, but lists %d", failed, listed)
 	}
 	for i := range c.Checks {
 		check := &c.Checks[i]
 		if check.Result != record.ResultMismatch {
-			return wrongField(check.Name, "the result is %.100s, but only failed checks are listed", check.Result)
+			return wrongField(check.Name, "the result is %.100s, but the event must list only failed checks", check.Result)
 		}
 		if r.Kind == record.KindRunDAG && strings.HasPrefix(check.Name, evidencePrefix) {
 			c.seen++

@@ -52,7 +52,7 @@ func (r *runCheck) stageHash(name string) []byte {
 // has a question_mode.
 func (r *runCheck) checkMembers() error {
 	if len(r.Stages) == 0 || !r.given && !r.built && !r.rejected {
-		return malformed("the event has a run of %d stages, but must have at least one stage and must name a DAG or inputs", len(r.Stages))
+		return malformed("the event's run has %d stages, but a run must have at least one stage, and the event must name a DAG or inputs", len(r.Stages))
 	}
 	if r.built && r.rejected {
 		return malformed(`the event has both "inputs" and "reject_inputs"`)
@@ -62,7 +62,7 @@ func (r *runCheck) checkMembers() error {
 		value    []byte
 		rejected bool // whether a rejected run can also have the member
 	}{
-		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.QuoteCount, false}, {"n_sources", r.SourceCount, false}, {"n_verified", r.VerifiedCount, false},
+		{"answer_mode", r.AnswerMode, false}, {"n_quotes", r.QuoteCount, false}, {"n_sources", r.SourceCount, false}, {"n_verified", r.VerifiedQuoteCount, false},
 		{"audit_mode", r.AuditMode, true}, {"lookup_path", r.LookupPath, true}, {"verifier_method", r.VerifierMethod, true},
 	} {
 		if m.value != nil && !r.built && !(r.rejected && m.rejected) {
@@ -79,7 +79,7 @@ func (r *runCheck) checkMembers() error {
 		return malformed("the event's lookup_path is %.100q, but must be %q for a run that preflight rejected", r.LookupPath, rules.PreflightStage)
 	}
 	mode, hasQuestion := string(r.QuestionMode), r.HasContent("question")
-	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.ModeStrict && mode != rules.ModeEquivalence {
+	if hasQuestion != (r.QuestionMode != nil) || hasQuestion && mode != rules.QuestionModeStrict && mode != rules.QuestionModeEquivalence {
 		return malformed("the event's question_mode is %.100q, but must be strict or equivalence_class if the run has a question, and absent otherwise", mode)
 	}
 	return nil
@@ -100,7 +100,7 @@ func (r *runCheck) checkDerivedFields() error {
 	}
 	var failed []byte
 	if r.built {
-		if r.QuoteCount == nil || r.SourceCount == nil || r.VerifiedCount == nil {
+		if r.QuoteCount == nil || r.SourceCount == nil || r.VerifiedQuoteCount == nil {
 			return malformed(`the event is a run with inputs, but lacks "n_quotes", "n_sources", or "n_verified"`)
 		}
 		failed = rules.FailureStage(r.AuditMode, r.SourceCount, r.QuoteCount)
@@ -114,7 +114,7 @@ func (r *runCheck) checkDerivedFields() error {
 // checkRoot checks the root, which is computed from the hashes of the stages. If the record has a
 // DAG, its writer has claimed the root.
 func (r *runCheck) checkRoot() error {
-	if check := r.CheckOf("root"); check != nil && r.given == (check.Result == record.ResultComputed) {
+	if check := r.CheckByName("root"); check != nil && r.given == (check.Result == record.ResultComputed) {
 		return wrongField("root", "the result is %s, but the root is claimed if and only if the record has a DAG", check.Result)
 	}
 	hashes := make([][]byte, len(r.Stages))
@@ -167,7 +167,7 @@ func (r *runCheck) adopted() bool { return r.given && !r.built && !r.rejected }
 // checkAnswer verifies the check that reports an answer that no stage covers. If the run has
 // inputs, the event does not show whether a stage covers the answer.
 func (r *runCheck) checkAnswer() error {
-	check := r.CheckOf(rules.AnswerCheckName)
+	check := r.CheckByName(rules.AnswerCheckName)
 	uncovered := r.adopted() && r.HasContent("answer_text") && rules.AnswerStage(r.stages) == ""
 	if check == nil {
 		if uncovered {
@@ -180,7 +180,7 @@ func (r *runCheck) checkAnswer() error {
 		return wrongField(rules.AnswerCheckName, "the result is %.100s, but must be \"claimed\"", check.Result)
 	}
 	if !uncovered && !(r.built && string(r.Shape) == rules.ShapePointer) {
-		return wrongField(rules.AnswerCheckName, "the result is claimed, but a stage covers the answer, or the run has no answer")
+		return wrongField(rules.AnswerCheckName, "the result is \"claimed\", but a stage covers the answer, or the run has no answer")
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func checkEvidenceClaim(check *record.NamedCheck) error {
 	case member == "evidence_id":
 		f.form = func(text []byte) bool { return len(text) <= maxEvidenceID }
 		if check.Result == record.ResultClaimed {
-			return wrongField(check.Name, "the result is claimed, although there is data to compute the ID from")
+			return wrongField(check.Name, "the result is \"claimed\", although there is data to compute the ID from")
 		}
 	case member != "text_hash":
 		return wrongField(check.Name, "evidence has no hash with this name")
@@ -226,7 +226,7 @@ func checkEvidenceClaim(check *record.NamedCheck) error {
 	switch check.Result {
 	case record.ResultMismatch:
 		if check.Claimed == nil || check.Computed == nil || bytes.Equal(check.Claimed, check.Computed) || !f.isHash(check.Claimed) || !f.isHash(check.Computed) {
-			return wrongField(check.Name, `the result is mismatch, but "claimed" is %.100s and "computed" is %.100s`, orNull(check.Claimed), orNull(check.Computed))
+			return wrongField(check.Name, `the result is "mismatch", but "claimed" is %.100s and "computed" is %.100s`, orNull(check.Claimed), orNull(check.Computed))
 		}
 	case record.ResultMatch, record.ResultClaimed:
 		if check.Claimed != nil || check.Computed != nil {
@@ -247,12 +247,12 @@ func (r *runCheck) checkVerdict() error {
 	var broken []string
 	switch {
 	case r.built:
-		broken = rules.BrokenVerdictRules(r.AuditMode, r.SourceCount, r.QuoteCount, r.VerifiedCount)
+		broken = rules.BrokenVerdictRules(r.AuditMode, r.SourceCount, r.QuoteCount, r.VerifiedQuoteCount)
 	case r.rejected:
 		broken = rules.BrokenRejectionRules(r.AuditMode)
 	}
 	for _, rule := range broken {
-		if r.CheckOf(rules.VerdictCheckPrefix+rule) == nil {
+		if r.CheckByName(rules.VerdictCheckPrefix+rule) == nil {
 			return wrongField(rules.VerdictCheckPrefix+rule, "the verdict breaks this rule, but no check says so")
 		}
 	}
@@ -263,7 +263,7 @@ func (r *runCheck) checkVerdict() error {
 			continue
 		}
 		r.seen++
-		lattice := rule == rules.LatticeWithoutEvidence && r.built && r.HasContent("evidence")
+		lattice := rule == rules.VerdictLatticeWithoutEvidence && r.built && r.HasContent("evidence")
 		if !lattice && !slices.Contains(broken, rule) {
 			return wrongField(check.Name, "the event has this check, but the verdict does not break the rule")
 		}
@@ -291,7 +291,7 @@ func (r *runCheck) checkBaseHashes() error {
 			if ofStage != nil {
 				continue // checkStageHashes has verified the stage's check
 			}
-			if _, given := r.Dimension(b.Name); f.effective != nil && f.origin == claimed && !given {
+			if _, given := r.CacheDimension(b.Name); f.effective != nil && f.origin == claimed && !given {
 				return wrongField(b.Name, "the hash is %.100s, but neither a stage nor a dimension of the cache key has this hash", f.effective)
 			}
 		}
@@ -299,7 +299,7 @@ func (r *runCheck) checkBaseHashes() error {
 			return err
 		}
 	}
-	if r.CheckOf(rules.PreflightCheckName) == nil {
+	if r.CheckByName(rules.PreflightCheckName) == nil {
 		return nil
 	}
 	return r.all(field{name: rules.PreflightCheckName, effective: r.PreflightHash, origin: computed})
@@ -308,8 +308,8 @@ func (r *runCheck) checkBaseHashes() error {
 // checkDimensions checks the dimensions of the cache key. A dimension that repeats one of the
 // record's hashes must equal that hash if it was computed from content.
 func (r *runCheck) checkDimensions() error {
-	if len(r.Dimensions) == 0 {
-		for _, name := range rules.ClaimedDimensions {
+	if len(r.CacheDimensions) == 0 {
+		for _, name := range rules.ClaimOnlyDimensions {
 			if *r.HashField(name) != nil {
 				return wrongField(name, "the event has this hash, but not the cache key's dimensions, from which the hash must come")
 			}
@@ -317,7 +317,7 @@ func (r *runCheck) checkDimensions() error {
 		return nil
 	}
 	for _, b := range rules.BaseHashes {
-		dimension, given := r.Dimension(b.Name)
+		dimension, given := r.CacheDimension(b.Name)
 		effective := *r.HashField(b.Name)
 		name := "cache_dimensions." + b.Name
 		if b.Content == "" || !given {
@@ -327,7 +327,7 @@ func (r *runCheck) checkDimensions() error {
 		if fromContent && !bytes.Equal(dimension, effective) {
 			return wrongField(name, "the dimension is %s, but the record's own hash is %s", dimension, orNull(effective))
 		}
-		if r.CheckOf(name) == nil {
+		if r.CheckByName(name) == nil {
 			if !bytes.Equal(dimension, effective) {
 				return wrongField(name, "the dimension is %s, the record's own hash is %s, and the event has no check for the difference", dimension, orNull(effective))
 			}
@@ -337,9 +337,9 @@ func (r *runCheck) checkDimensions() error {
 			return err
 		}
 	}
-	for _, name := range rules.ClaimedDimensions {
+	for _, name := range rules.ClaimOnlyDimensions {
 		effective := *r.HashField(name)
-		if dimension, _ := r.Dimension(name); !bytes.Equal(dimension, effective) {
+		if dimension, _ := r.CacheDimension(name); !bytes.Equal(dimension, effective) {
 			return wrongField(name, "the hash is %.100s, but the dimension is %s", orNull(effective), dimension)
 		}
 		if err := r.all(field{name: name, effective: effective, origin: claimed}); err != nil {
@@ -357,7 +357,7 @@ func (r *runCheck) checkDimension(name string, dimension, effective []byte, from
 		return r.all(f)
 	}
 	shown := effective // the hash that the dimension must equal
-	if check := r.CheckOf(name); check.Result == record.ResultMismatch {
+	if check := r.CheckByName(name); check.Result == record.ResultMismatch {
 		shown = check.Claimed
 	}
 	if !bytes.Equal(dimension, shown) {
@@ -370,13 +370,13 @@ func (r *runCheck) checkDimension(name string, dimension, effective []byte, from
 // one of them.
 func (r *runCheck) checkCacheKey() error {
 	f := field{name: "cache_key", effective: r.CacheKey, origin: claimed}
-	if len(r.Dimensions) == 0 {
+	if len(r.CacheDimensions) == 0 {
 		return r.all(f)
 	}
 	f.origin = computed
 	var joined [][]byte
 	for _, name := range rules.CacheDimensions {
-		switch value, given := r.Dimension(name); {
+		switch value, given := r.CacheDimension(name); {
 		case value != nil:
 			joined = append(joined, value)
 		case given:

@@ -55,7 +55,7 @@ type truncatedBody struct {
 // boundedBody reads and decompresses a response body. It allows at most limit bytes after
 // decompression, and at most limit+maxCompressed bytes before decompression. A gzip stream of
 // several members decompresses to the concatenation of all members (RFC 1952, section 2.2). Reading
-// a large body waits for a slot of the AnswerLimit.
+// a large body waits for a slot of the AnswerLimiter.
 type boundedBody struct {
 	ctx      context.Context
 	raw      io.ReadCloser
@@ -142,7 +142,7 @@ func (b *boundedBody) classify(err error) error {
 }
 
 func (b *boundedBody) tooLong() error {
-	return &answerError{fmt.Errorf("%w: more than %d bytes", ErrTooLong, b.limit)}
+	return &answerError{fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, b.limit)}
 }
 
 // atEnd reports whether a body has no more bytes.

@@ -54,13 +54,13 @@ type Server struct {
 	// Transport sends the requests; nil means http.DefaultTransport. The Client uses a copy of
 	// an *http.Transport.
 	Transport http.RoundTripper
-	// If Compress is set, requests ask for compressed responses. It has an effect only with an
+	// AcceptCompression makes requests ask for compressed responses. It has an effect only with an
 	// *http.Transport. If the server is on the same machine, compression costs more than all checks
 	// of an audit.
-	Compress bool
-	// Explain, if not nil, rewrites errors from package client for users. The error that it returns
-	// must wrap the original one.
-	Explain func(error) error
+	AcceptCompression bool
+	// ExplainError, if not nil, rewrites errors from package client for users. The error that it
+	// returns must wrap the original one.
+	ExplainError func(error) error
 }
 
 // Client sends requests about one ledger to the ledger's server. It limits the duration of each
@@ -86,7 +86,7 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 		transport.DisableCompression = true // boundedBody decompresses and limits both lengths
 		server.Transport = transport
 	} else {
-		server.Compress = false
+		server.AcceptCompression = false
 	}
 	c := &Client{server: server, path: "/v1/ledgers/" + url.PathEscape(ledger), timeout: timeout}
 	var err error
@@ -98,9 +98,9 @@ func New(server Server, ledger string, timeout time.Duration, parallel int) (*Cl
 // response.
 func (c *Client) connect(url, token string) (*client.Client, error) {
 	options := []client.Option{
-		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.Compress}}),
+		client.WithHTTPClient(&http.Client{Transport: &boundedTransport{c.server.Transport, c.server.AcceptCompression}}),
 		client.WithTimeout(c.timeout),
-		client.WithRetries(client.RetryPolicy{MaxAttempts: maxAttempts, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
+		client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: maxAttempts, FirstPause: max(1, min(250*time.Millisecond, c.timeout/4)), LongestPause: longestPause}),
 	}
 	if token != "" {
 		options = append(options, client.WithToken(token))
@@ -185,10 +185,10 @@ func (c *Client) do(ctx context.Context, to *client.Client, r Request) (Response
 }
 
 func (c *Client) explained(err error) error {
-	if c.server.Explain == nil {
+	if c.server.ExplainError == nil {
 		return err
 	}
-	return c.server.Explain(err)
+	return c.server.ExplainError(err)
 }
 
 // GetObject calls Get for an object that every log has, such as the checkpoint, and returns the

@@ -37,7 +37,7 @@ func OpenLog(ctx context.Context, c *Client, keys []*proofs.Verifier, parallel i
 		err = fmt.Errorf("%w: the checkpoint is empty", ErrMalformed)
 	}
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
-		err = &audit.Damage{Kind: audit.DamageCheckpoint, Message: err.Error()}
+		err = &audit.Damage{Kind: audit.DamageKindCheckpoint, Message: err.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching the checkpoint: %w", err)
@@ -96,8 +96,9 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error]
 	return l.entries(ctx, from, l.bundleWithTile)
 }
 
-// EntriesWithoutTiles is like Entries but prefetches no tiles, for a caller that needs few of them.
-func (l *Log) EntriesWithoutTiles(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
+// EntriesWithoutPrefetch is like Entries but prefetches no tiles, for a caller that needs few of
+// them.
+func (l *Log) EntriesWithoutPrefetch(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
 	return l.entries(ctx, from, l.bundle)
 }
 
@@ -179,7 +180,7 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	path := proofs.TilePath{IsEntryBundle: true, Index: index, Width: proofs.TileWidth(0, index, l.published.Size)}
 	body, err := l.client.GetObject(ctx, "/log/"+path.String(), int64(path.Width*(2+proofs.MaxEntryBytes)))
 	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrMalformed) {
-		return entryBundle{err: bundleDamage(audit.DamageEntry, path, 0, err)}
+		return entryBundle{err: bundleDamage(audit.DamageKindEntry, path, 0, err)}
 	}
 	if err != nil {
 		return entryBundle{err: err}
@@ -187,11 +188,11 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 	entries, err := proofs.ParseBundle(body)
 	switch {
 	case err != nil:
-		return entryBundle{err: bundleDamage(audit.DamageEntry, path, 0, err)}
+		return entryBundle{err: bundleDamage(audit.DamageKindEntry, path, 0, err)}
 	case len(entries) < path.Width:
-		err = bundleDamage(audit.DamageTruncated, path, len(entries), fmt.Errorf("the bundle has only %d of %d entries", len(entries), path.Width))
+		err = bundleDamage(audit.DamageKindTruncation, path, len(entries), fmt.Errorf("the bundle has only %d of %d entries", len(entries), path.Width))
 	case len(entries) > path.Width:
-		err = bundleDamage(audit.DamageEntry, path, path.Width, fmt.Errorf("the bundle has %d entries, but should have only %d", len(entries), path.Width))
+		err = bundleDamage(audit.DamageKindEntry, path, path.Width, fmt.Errorf("the bundle has %d entries, but should have only %d", len(entries), path.Width))
 		entries = entries[:path.Width-1] // also drops the last expected entry, because the walk would stop after it and never see err
 	}
 	return entryBundle{entries, err}
@@ -200,5 +201,5 @@ func (l *Log) bundle(ctx context.Context, index uint64) entryBundle {
 // bundleDamage returns an *audit.Damage that reports err for one entry of a bundle. number is the
 // index of the entry in the bundle.
 func bundleDamage(kind audit.DamageKind, path proofs.TilePath, number int, err error) error {
-	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTileWidth + uint64(number), Tile: path.String(), Message: err.Error()}
+	return &audit.Damage{Kind: kind, Seq: path.Index*proofs.FullTileWidth + uint64(number), TilePath: path.String(), Message: err.Error()}
 }

@@ -6,17 +6,19 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// smallAnswer is the size in bytes below which an answer does not count towards an AnswerLimit.
+// smallAnswer is the size in bytes below which an answer does not count towards an AnswerLimiter.
 const smallAnswer = 1 << 20
 
-// AnswerLimit limits how many large answers, of 1 MiB or more each, are in memory at once. It is
+// AnswerLimiter limits how many large answers, of 1 MiB or more each, are in memory at once. It is
 // safe for concurrent use.
-type AnswerLimit struct{ answers *semaphore.Weighted }
+type AnswerLimiter struct{ answers *semaphore.Weighted }
 
-// NewAnswerLimit returns an AnswerLimit that allows the given number of large answers.
-func NewAnswerLimit(answers int64) *AnswerLimit { return &AnswerLimit{semaphore.NewWeighted(answers)} }
+// NewAnswerLimiter returns an AnswerLimiter that allows the given number of large answers.
+func NewAnswerLimiter(answers int64) *AnswerLimiter {
+	return &AnswerLimiter{semaphore.NewWeighted(answers)}
+}
 
-// AnswerSlot is one task's slot in an AnswerLimit. Only one goroutine may use it.
+// AnswerSlot is one task's slot in an AnswerLimiter. Only one goroutine may use it.
 type AnswerSlot struct {
 	limit *semaphore.Weighted
 	taken bool
@@ -27,7 +29,7 @@ type slotKey struct{}
 // WithSlot returns a context for one task, and the task's slot. The first large answer that the
 // task receives waits until the slot can be acquired; later answers share the slot. The caller must
 // release the slot once the task no longer holds its answers.
-func (m *AnswerLimit) WithSlot(ctx context.Context) (context.Context, *AnswerSlot) {
+func (m *AnswerLimiter) WithSlot(ctx context.Context) (context.Context, *AnswerSlot) {
 	s := &AnswerSlot{limit: m.answers}
 	return context.WithValue(ctx, slotKey{}, s), s
 }

@@ -12,9 +12,9 @@ import (
 
 // PageActivity records the requests, errors, and dialogs of a page, so that tests can inspect them.
 type PageActivity struct {
-	Requests []string // requested addresses, including the page's own
-	Errors   []string // exceptions, and errors in the browser's log
-	Dialogs  []string
+	RequestedURLs []string // requested URLs, including the page's own
+	Errors        []string // exceptions, and errors in the browser's log
+	Dialogs       []string
 }
 
 // take records the request, error, or dialog that m reports. It is called with the browser's mutex
@@ -34,7 +34,7 @@ func (n *PageActivity) take(m message) {
 	}
 	switch {
 	case m.Method == "Network.requestWillBeSent":
-		n.Requests = append(n.Requests, p.Request.URL)
+		n.RequestedURLs = append(n.RequestedURLs, p.Request.URL)
 	case m.Method == "Runtime.exceptionThrown":
 		n.Errors = append(n.Errors, p.Details.Text+" "+p.Details.Exception.Description)
 	case m.Method == "Log.entryAdded" && p.Entry.Level == "error":
@@ -77,8 +77,8 @@ func (p *Page) SendCommand(t testing.TB, method string, params map[string]any) {
 	require.NoError(t, p.browser.ask(p.session, method, params, nil))
 }
 
-// Open opens a file and waits until it is loaded.
-func (p *Page) Open(t testing.TB, file string) {
+// OpenFile opens a file and waits until it is loaded.
+func (p *Page) OpenFile(t testing.TB, file string) {
 	t.Helper()
 	p.Navigate(t, "file://"+file)
 }
@@ -133,5 +133,5 @@ func (p *Page) Activity() PageActivity {
 	p.browser.mu.Lock()
 	defer p.browser.mu.Unlock()
 	n := p.browser.notes[p.session]
-	return PageActivity{slices.Clone(n.Requests), slices.Clone(n.Errors), slices.Clone(n.Dialogs)}
+	return PageActivity{slices.Clone(n.RequestedURLs), slices.Clone(n.Errors), slices.Clone(n.Dialogs)}
 }

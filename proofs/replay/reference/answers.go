@@ -18,7 +18,7 @@ import (
 // Receipt returns the receipt of the event at seq, with an inclusion proof in the tree of the given
 // size. The receipt's checkpoint has no signature.
 func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, error) {
-	path, err := l.tree.Inclusion(seq, size)
+	path, err := l.tree.InclusionProof(seq, size)
 	if err != nil {
 		return nil, err
 	}
@@ -32,9 +32,9 @@ func (l *Log) Receipt(ctx context.Context, seq, size uint64) (*proofs.Receipt, e
 	}
 	receipt, err := proofs.NewReceipt(entry)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading event %d of the local copy of the log: %w", seq, err)
 	}
-	receipt.Proof = &proofs.Proof{Event: entry[proofs.HashSize:], Inclusion: proofs.InclusionProof{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
+	receipt.Proof = &proofs.ReceiptProof{Event: entry[proofs.HashSize:], Inclusion: proofs.InclusionProof{LeafIndex: seq, TreeSize: size, Hashes: path}, Checkpoint: checkpoint}
 	return receipt, nil
 }
 
@@ -67,7 +67,7 @@ func (l *Log) nested(ctx context.Context, seq, size uint64) (*proofs.NestedProof
 	}
 	var document pyjson.Document
 	if err := document.Parse(receipt.Proof.Event); err != nil {
-		return nil, pyjson.Value{}, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
+		return nil, pyjson.Value{}, fmt.Errorf("reading event %d of the local copy of the log: %w", seq, err)
 	}
 	return &proofs.NestedProof{Receipt: receipt}, document.Root().Member("record"), nil
 }
@@ -97,16 +97,16 @@ func citationOf(record pyjson.Value, n uint64) (*proofs.NestedCitation, error) {
 	return &proofs.NestedCitation{Index: n, ChunkHash: string(citations[n].Member("chunk_hash").Text())}, nil
 }
 
-// Inclusion returns the inclusion proof of the event at seq in the tree of the given size.
-func (l *Log) Inclusion(seq, size uint64) (wire.ProofAnswer, error) {
-	path, err := l.tree.Inclusion(seq, size)
+// InclusionProof returns the inclusion proof of the event at seq in the tree of the given size.
+func (l *Log) InclusionProof(seq, size uint64) (wire.ProofAnswer, error) {
+	path, err := l.tree.InclusionProof(seq, size)
 	return wire.ProofAnswer{AsOf: size, Hashes: hexOf(path)}, err
 }
 
-// Consistency returns the consistency proof between two sizes, with the unsigned checkpoint of the
-// second size.
-func (l *Log) Consistency(ctx context.Context, first, second uint64) (wire.ProofAnswer, error) {
-	path, err := l.tree.Consistency(first, second)
+// ConsistencyProof returns the consistency proof between two sizes, with the unsigned checkpoint of
+// the second size.
+func (l *Log) ConsistencyProof(ctx context.Context, first, second uint64) (wire.ProofAnswer, error) {
+	path, err := l.tree.ConsistencyProof(first, second)
 	if err != nil {
 		return wire.ProofAnswer{}, err
 	}
@@ -130,7 +130,7 @@ func (l *Log) event(seq uint64) (*wire.EventLine, error) {
 	}
 	prev, body, err := proofs.SplitEntry(entry)
 	if err != nil {
-		return nil, fmt.Errorf("reading event %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading event %d of the local copy of the log: %w", seq, err)
 	}
 	hash := proofs.EventHash(prev, body)
 	return &wire.EventLine{Seq: seq, EventHash: hex.EncodeToString(hash[:]), Entry: entry, Event: body}, nil
@@ -150,9 +150,9 @@ func (l *Log) Events(from uint64, limit int) ([]*wire.EventLine, error) {
 	return events, nil
 }
 
-// Describe returns the description of the ledger. Members that the log does not determine are
+// Description returns the description of the ledger. Members that the log does not determine are
 // empty.
-func (l *Log) Describe() (wire.LedgerDescription, error) {
+func (l *Log) Description() (wire.LedgerDescription, error) {
 	d := wire.LedgerDescription{Name: l.name, TreeSize: l.Size()}
 	last, err := l.event(d.TreeSize - 1)
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *Log) Describe() (wire.LedgerDescription, error) {
 		Time time.Time `json:"time"`
 	}
 	if err := json.Unmarshal(last.Event, &event); err != nil {
-		return d, fmt.Errorf("reading event %d of the copy of the log: %w", last.Seq, err)
+		return d, fmt.Errorf("reading event %d of the local copy of the log: %w", last.Seq, err)
 	}
 	root, err := l.tree.Root(d.TreeSize)
 	d.RootHash, d.Tip, d.LastEvent = hex.EncodeToString(root[:]), last.EventHash, wire.Time(event.Time.Format(time.RFC3339Nano))

@@ -20,9 +20,9 @@ import (
 )
 
 // Log is a copy of a log, stored in files and without content. Add appends entries, and
-// Reference.AdvanceTo makes them readable. Multiple goroutines may read these entries and compute
-// answers concurrently. Add must not be called while an answer is being computed. A Log implements index.Log
-// and query.Log.
+// Answerer.AdvanceTo makes them readable. Multiple goroutines may read these entries and compute
+// answers concurrently. Add must not be called while an answer is being computed. A Log implements
+// index.Log and query.Log.
 type Log struct {
 	name    string        // name of the ledger
 	origin  string        // origin of the log
@@ -81,15 +81,15 @@ func (l *Log) show(size uint64) error {
 	}
 	tree, err := proofs.OpenTree(size, l.tile, nil)
 	if err != nil {
-		return fmt.Errorf("opening the tree of the copy of the log: %w", err)
+		return fmt.Errorf("opening the tree of the local copy of the log: %w", err)
 	}
 	l.tree = proofs.NewProver(tree.Snapshot(), l.cache, l.tile)
 	l.size.Store(size)
 	return nil
 }
 
-// EntriesAdded returns the number of entries that have been added.
-func (l *Log) EntriesAdded() uint64 { return l.written }
+// AddedCount returns the number of entries that have been added.
+func (l *Log) AddedCount() uint64 { return l.written }
 
 // RedactedBy returns the first event that redacts a record. That event may be beyond the readable
 // entries.
@@ -109,12 +109,12 @@ func (l *Log) read(seq uint64) ([]byte, error) {
 		at, places = 0, ends[8:] // the first entry begins at offset 0
 	}
 	if _, err := l.ends.ReadAt(places, at); err != nil {
-		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the local copy of the log: %w", seq, err)
 	}
 	begin, end := binary.BigEndian.Uint64(ends[:8]), binary.BigEndian.Uint64(ends[8:])
 	entry := make([]byte, end-begin)
 	if _, err := l.entries.ReadAt(entry, int64(begin)); err != nil {
-		return nil, fmt.Errorf("reading entry %d of the copy of the log: %w", seq, err)
+		return nil, fmt.Errorf("reading entry %d of the local copy of the log: %w", seq, err)
 	}
 	return entry, nil
 }
@@ -150,8 +150,8 @@ func (l *Log) Entries(ctx context.Context, from uint64) iter.Seq2[storage.Entry,
 	}
 }
 
-// Redaction implements query.Log.
-func (l *Log) Redaction(_ context.Context, seq uint64) (uint64, error) {
+// RedactingSeq implements query.Log.
+func (l *Log) RedactingSeq(_ context.Context, seq uint64) (uint64, error) {
 	by, redacted := l.redactedBy[seq]
 	if !redacted || by >= l.Size() {
 		return 0, storage.ErrNotFound

@@ -20,16 +20,16 @@ import (
 	"colophon/storage"
 )
 
-// Config configures a Reference. All fields are required.
+// Config configures an Answerer. All fields are required.
 type Config struct {
 	Dir    string // folder for the files of the index
 	Origin string // origin of the log, which appears in the text of each checkpoint
-	// ReadTile reads a tile of the log's verified tree, which may cover more entries than are readable.
-	// Tile must be safe for concurrent use.
+	// ReadTile reads a tile of the log's verified tree, which may cover more entries than are
+	// readable. ReadTile must be safe for concurrent use.
 	ReadTile func(level uint8, index uint64) ([]byte, error)
 	// Progress is called while AdvanceTo indexes entries.
 	Progress func(indexed, size uint64)
-	Log      *slog.Logger
+	Logger   *slog.Logger
 }
 
 // Answerer answers questions from the copy of a log as a correct server of this version would.
@@ -44,17 +44,17 @@ type Answerer struct {
 	progress func(indexed, size uint64)
 }
 
-// MaxRows is the maximum number of rows on a page.
-const MaxRows = 1000
+// MaxPageRows is the maximum number of rows on a page.
+const MaxPageRows = 1000
 
 // indexMemory is the memory limit of the index in bytes.
 const indexMemory = 96 << 20
 
-// Open returns a Reference for a copy of a log. Closing the Reference does not close the copy. The
+// Open returns an Answerer for a copy of a log. Closing the Answerer does not close the copy. The
 // caller must call AdvanceTo before asking questions.
 func Open(log *Log, c Config) (*Answerer, error) {
 	log.origin, log.tile = c.Origin, c.ReadTile
-	store, err := query.OpenIndex(index.Config{Dir: c.Dir, Log: c.Log, MemoryBytes: indexMemory})
+	store, err := query.OpenIndex(index.Config{Dir: c.Dir, Logger: c.Logger, MemoryBytes: indexMemory})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (r *Answerer) AdvanceTo(ctx context.Context, size uint64) error {
 		err := r.index.WaitForSize(limited, size)
 		cancel()
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-			return fmt.Errorf("indexing the copy of the log: %w", err)
+			return fmt.Errorf("indexing the local copy of the log: %w", err)
 		}
 		r.progress(min(r.index.Size(), size), size)
 	}
@@ -144,14 +144,14 @@ func (r *Answerer) Event(ctx context.Context, hash proofs.Hash) (*wire.EventLine
 // open parses a question and opens the view of the index that answers it. The caller must close the
 // view. If the index is damaged, open rebuilds it first.
 func (r *Answerer) open(ctx context.Context, asked *query.Question, elements query.Parameters, parameters string) (*query.Request, *query.View, error) {
-	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxRows)
+	request, err := asked.Parse(elements, parameters, r.log.Size(), MaxPageRows)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := r.index.WaitForSize(ctx, r.log.Size()); err != nil {
 		return nil, nil, err
 	}
-	view, err := request.Open(ctx, r.index)
+	view, err := request.OpenView(ctx, r.index)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,11 +162,11 @@ func (r *Answerer) open(ctx context.Context, asked *query.Question, elements que
 // Statistics returns the counts of the log's events, as a server would.
 func (r *Answerer) Statistics() *wire.Stats {
 	t := counters.TallyOf(r.index)
-	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.Refusals, Incomplete: t.IncompleteRecords, Checks: []wire.CheckCount{}}
-	for kind, n := range t.Records {
+	stats := &wire.Stats{AsOf: t.Size, Records: make(map[wire.Kind]uint64), Refusals: t.RefusalsByReason, Incomplete: t.IncompleteByPart, Checks: []wire.CheckCount{}}
+	for kind, n := range t.RecordsByKind {
 		stats.Records[wire.Kind(kind)] = n
 	}
-	for _, c := range t.Checks {
+	for _, c := range t.CheckCounts {
 		stats.Checks = append(stats.Checks, wire.CheckCount{Kind: wire.Kind(c.Kind), Field: c.Field, Result: wire.CheckResult(c.Result), Count: c.Count})
 	}
 	return stats

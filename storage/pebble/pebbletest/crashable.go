@@ -53,9 +53,9 @@ func (c *CrashFS) BeforeEachOperation(f func(operation int)) {
 	c.before = f
 }
 
-// Operations returns how many operations have changed the file system so far. It must not be called
-// from the function passed to BeforeEachOperation, because that would deadlock.
-func (c *CrashFS) Operations() int {
+// OperationCount returns how many operations have changed the file system so far. It must not be
+// called from the function passed to BeforeEachOperation, because that would deadlock.
+func (c *CrashFS) OperationCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.operations

@@ -37,13 +37,13 @@ func TestPowerCutKeepsWhatIsSynced(t *testing.T) {
 	crashable.BeforeEachOperation(nil)
 
 	require.Equal(t, []int{0, 1, 2, 3, 4}, begun, "create, write, sync, sync, write")
-	require.Equal(t, 5, crashable.Operations())
+	require.Equal(t, 5, crashable.OperationCount())
 	require.Equal(t, "synced", read(t, crashable.AfterPowerCut(0, 1).FS(), "file"))
 	require.Equal(t, "synced and not", read(t, crashable.AfterPowerCut(100, 1).FS(), "file"))
 
 	left := crashable.AfterPowerCut(0, 1)
 	require.NoError(t, left.FS().Remove("file"))
-	require.Equal(t, 1, left.Operations())
+	require.Equal(t, 1, left.OperationCount())
 	require.Equal(t, "synced and not", read(t, files, "file"), "the file systems are independent")
 	require.Equal(t, "synced", read(t, left.AfterPowerCut(0, 1).FS(), "file"), "an unsynced removal can be lost")
 	require.NoError(t, f.Close())

@@ -17,7 +17,7 @@ import (
 // returns.
 type Tamperer struct {
 	engine *engine.DB
-	ledger keys.Ledger
+	ledger keys.LedgerNumber
 }
 
 // OpenTamperer opens a ledger of a database for tampering. The database must not be open elsewhere.
@@ -35,7 +35,7 @@ func OpenTamperer(files vfs.FS, dir, ledger string) (*Tamperer, error) {
 	if err == nil {
 		var number uint32
 		number, err = keys.DecodeNumber(stored)
-		t.ledger = keys.Ledger(number)
+		t.ledger = keys.LedgerNumber(number)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("finding ledger %q: %w", ledger, err), db.Close())
@@ -64,22 +64,22 @@ func (t *Tamperer) delete(key []byte) error { return t.engine.Delete(key, engine
 
 // SetEntry replaces or adds the entry at seq. It does not change the head.
 func (t *Tamperer) SetEntry(seq uint64, b []byte) error {
-	return t.set(keys.AppendEntry(nil, t.ledger, seq), b)
+	return t.set(keys.AppendEntryKey(nil, t.ledger, seq), b)
 }
 
 // DeleteEntry deletes the entry at seq.
 func (t *Tamperer) DeleteEntry(seq uint64) error {
-	return t.delete(keys.AppendEntry(nil, t.ledger, seq))
+	return t.delete(keys.AppendEntryKey(nil, t.ledger, seq))
 }
 
 // SetTile replaces or adds a hash tile.
 func (t *Tamperer) SetTile(level uint8, index uint64, hashes []byte) error {
-	return t.set(keys.AppendTile(nil, t.ledger, level, index), hashes)
+	return t.set(keys.AppendTileKey(nil, t.ledger, level, index), hashes)
 }
 
 // DeleteTile deletes a hash tile.
 func (t *Tamperer) DeleteTile(level uint8, index uint64) error {
-	return t.delete(keys.AppendTile(nil, t.ledger, level, index))
+	return t.delete(keys.AppendTileKey(nil, t.ledger, level, index))
 }
 
 // SetHead replaces or adds the head.
@@ -97,12 +97,12 @@ func (t *Tamperer) SetContent(digest storage.Hash, b []byte) error {
 	if err != nil {
 		return err
 	}
-	return t.set(keys.AppendContent(nil, t.ledger, holding.Location), b)
+	return t.set(keys.AppendContentKey(nil, t.ledger, holding.Location), b)
 }
 
-// DeleteContent deletes the bytes stored under a digest, their place, and all references to them,
-// as if the content had never been posted. It returns storage.ErrNotFound if the ledger does not have the
-// content.
+// DeleteContent deletes the bytes stored under a digest, their location, and all references to
+// them, as if the content had never been posted. It returns storage.ErrNotFound if the ledger does
+// not have the content.
 func (t *Tamperer) DeleteContent(digest storage.Hash) error {
 	if err := t.DeleteContentBytes(digest); err != nil {
 		return err
@@ -111,28 +111,29 @@ func (t *Tamperer) DeleteContent(digest storage.Hash) error {
 	return t.engine.DeleteRange(start, end, engine.Sync)
 }
 
-// DeleteContentBytes deletes the bytes stored under a digest, but keeps their place and the references.
+// DeleteContentBytes deletes the bytes stored under a digest, but keeps their location and the
+// references.
 func (t *Tamperer) DeleteContentBytes(digest storage.Hash) error {
 	holding, err := t.holding(digest)
 	if err != nil {
 		return err
 	}
-	return t.delete(keys.AppendContent(nil, t.ledger, holding.Location))
+	return t.delete(keys.AppendContentKey(nil, t.ledger, holding.Location))
 }
 
 // SetClaim replaces or adds the claim of an idempotency key.
 func (t *Tamperer) SetClaim(k storage.Claim) error {
-	return t.set(keys.AppendClaim(nil, t.ledger, k.Key), keys.AppendClaimValue(nil, k))
+	return t.set(keys.AppendClaimKey(nil, t.ledger, k.KeyDigest), keys.AppendClaimValue(nil, k))
 }
 
 // SetRedaction marks the record at seq as redacted by the event at by. It erases no content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
-	return t.set(keys.AppendRedaction(nil, t.ledger, seq), keys.EncodeSeq(by))
+	return t.set(keys.AppendRedactionKey(nil, t.ledger, seq), keys.EncodeSeq(by))
 }
 
 // DeleteRedaction deletes the redaction of the record at seq.
 func (t *Tamperer) DeleteRedaction(seq uint64) error {
-	return t.delete(keys.AppendRedaction(nil, t.ledger, seq))
+	return t.delete(keys.AppendRedactionKey(nil, t.ledger, seq))
 }
 
 // DeleteReference makes the ledger forget that the record at seq needs a piece of content. It
@@ -143,10 +144,10 @@ func (t *Tamperer) DeleteReference(digest storage.Hash, seq uint64) error {
 		return err
 	}
 	if holding.Seq == seq {
-		holding.Withdrawn = true
-		return t.set(keys.AppendLocation(nil, t.ledger, digest), keys.AppendLocationValue(nil, holding))
+		holding.Redacted = true
+		return t.set(keys.AppendLocationKey(nil, t.ledger, digest), keys.AppendLocationValue(nil, holding))
 	}
-	return t.delete(keys.AppendReference(nil, t.ledger, digest, seq))
+	return t.delete(keys.AppendReferenceKey(nil, t.ledger, digest, seq))
 }
 
 // SetFormatVersion replaces the format version of the database.
@@ -155,7 +156,7 @@ func (t *Tamperer) SetFormatVersion(version uint32) error {
 }
 
 func (t *Tamperer) holding(digest storage.Hash) (keys.LocationValue, error) {
-	stored, err := t.get(keys.AppendLocation(nil, t.ledger, digest))
+	stored, err := t.get(keys.AppendLocationKey(nil, t.ledger, digest))
 	if err != nil {
 		return keys.LocationValue{}, fmt.Errorf("finding content %x: %w", digest, err)
 	}

@@ -123,7 +123,7 @@ func IsUnsupported(err error) bool {
 type Listener struct {
 	// Connect opens a connection for Listen. Listen closes the connection after use.
 	Connect func(ctx context.Context) (*pgx.Conn, error)
-	Log     *slog.Logger
+	Logger  *slog.Logger
 }
 
 // Listen calls heard with the name of each ledger that a server on the database has changed, or
@@ -135,7 +135,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 	broken := false
 	healthy := func() {
 		if broken {
-			l.Log.Info("this server receives change notifications from the database again")
+			l.Logger.Info("this server is receiving change notifications from the database again")
 		}
 		broken, between = false, 0
 	}
@@ -145,11 +145,11 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 		case ctx.Err() != nil:
 			return
 		case IsUnsupported(err):
-			l.Log.Warn("change notifications from the database are not available; this server sees other servers' changes only when it polls", "error", err)
+			l.Logger.Warn("change notifications from the database are not available; this server sees other servers' changes only when it polls", "error", err)
 			return
 		case !broken:
 			broken = true
-			l.Log.Warn("the connection for change notifications from the database is down; until it is restored, this server sees other servers' changes only when it polls",
+			l.Logger.Warn("the connection for change notifications from the database is down; until it is restored, this server sees other servers' changes only when it polls",
 				"error", err)
 		}
 		between = min(max(leastPause, 2*between), mostPause)

@@ -17,7 +17,7 @@ type SharedSessionError struct{}
 
 // Error says what happened and what to do.
 func (*SharedSessionError) Error() string {
-	return "a pooler shares the database's sessions between connections, as in transaction mode, so settings of one connection would apply to commits of another one; connect to the database itself, or set the pooler to session mode"
+	return "a pooler shares the database's sessions between connections, as in transaction mode, so the settings of one connection would apply to the commits of another; connect to the database directly, or set the pooler to session mode"
 }
 
 // checkTime is the time limit for Check.

@@ -16,13 +16,13 @@ import (
 // Fault says how a Proxy handles a COMMIT.
 type Fault int
 
-// The faults. After any fault other than None, the proxy closes the client's connection.
+// The faults. After any fault other than FaultNone, the proxy closes the client's connection.
 const (
 	FaultNone         Fault = iota
 	FaultBeforeCommit       // the proxy drops the COMMIT and closes the connection to the server
 	FaultDuringCommit       // the proxy forwards the COMMIT and closes the connection to the server at once
 	FaultAfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
-	FaultHoldCommit         // the server receives the COMMIT only when the test calls Release
+	FaultHoldCommit         // the server receives the COMMIT only when the test calls ReleaseCommit
 	FaultDropCommit         // the proxy drops the COMMIT but keeps the connection to the server open
 )
 

@@ -134,7 +134,7 @@ func New(settings ...string) (*Server, error) {
 	if err := s.make(settings); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	if err := s.StartProcess(); err != nil {
+	if err := s.Start(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -179,10 +179,10 @@ const lifeline = `exec 3<&0; "$@" </dev/null 3<&- & child=$!; { cat <&3 >/dev/nu
 // startTime is the time limit for starting a server.
 const startTime = time.Minute
 
-// StartProcess starts a server that is not running, and waits until it accepts connections. Processes
-// left behind by a killed server can prevent the start for a moment, so StartProcess keeps trying for up
+// Start starts a server that is not running, and waits until it accepts connections. Processes
+// left behind by a killed server can prevent the start for a moment, so Start keeps trying for up
 // to startTime.
-func (s *Server) StartProcess() error {
+func (s *Server) Start() error {
 	deadline := time.Now().Add(startTime)
 	for {
 		if err := s.launch(); err != nil {

@@ -34,7 +34,7 @@ func StartStandby(t testing.TB, primary *Server) *Server {
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, s.Configure(fmt.Sprintf("unix_socket_directories='%s'", dir), s.follows(primary)))
 	require.NoError(t, os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o600))
-	require.NoError(t, s.StartProcess())
+	require.NoError(t, s.Start())
 	return s
 }
 

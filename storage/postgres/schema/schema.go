@@ -80,7 +80,7 @@ func CheckComplete(ctx context.Context, pool *pgxpool.Pool) error {
 	case stored.tables == 0:
 		return fmt.Errorf("%w: the database has no Colophon tables", storage.ErrNotFound)
 	case stored.tables < known:
-		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; to convert them, start a server of this build or run one of its writing commands", storage.ErrUnknownFormat, stored.tables, known)
+		return fmt.Errorf("%w: the tables have version %d, but this build reads version %d; to convert the tables, start a server of this build or run one of its commands that write to the database", storage.ErrUnknownFormat, stored.tables, known)
 	}
 	return nil
 }

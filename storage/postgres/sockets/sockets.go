@@ -31,7 +31,7 @@ type Set struct {
 }
 
 // errOtherHost means that an address was not tried.
-var errOtherHost = errors.New("not tried, because another host has accepted a connection")
+var errOtherHost = errors.New("this host was not tried, because another host has accepted a connection")
 
 const (
 	// openTime is how long a connection may take to open before it stops counting towards
@@ -108,10 +108,10 @@ func (c *Set) fail(address string, free func()) {
 	time.AfterFunc(failurePause, free)
 }
 
-// Track returns a dial function that adds the connections that it opens to the Set. The function
+// WrapDial returns a dial function that adds the connections that it opens to the Set. The function
 // waits while too many connections are being opened. limit is how long the server may take to
 // accept the session, not counting this wait; 0 means no limit.
-func (c *Set) Track(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
+func (c *Set) WrapDial(dial pgconn.DialFunc, limit time.Duration) pgconn.DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if err := c.begin(ctx, address); err != nil {
 			return nil, err
@@ -166,8 +166,8 @@ func (c *Set) MarkReady(conn net.Conn) {
 	}
 }
 
-// unwrap returns the socket that Track's dial function returned, even if conn is a TLS connection
-// over it.
+// unwrap returns the socket that a dial function from WrapDial returned, even if conn is a TLS
+// connection over it.
 func unwrap(conn net.Conn) (kept *socket, ok bool) {
 	if encrypted, is := conn.(*tls.Conn); is {
 		conn = encrypted.NetConn()

@@ -16,7 +16,7 @@ import (
 // connection that is not ready only if it was started more than openTime before that time.
 func TestCloseBefore(t *testing.T) {
 	set := New()
-	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
+	dial := set.WrapDial(func(context.Context, string, string) (net.Conn, error) {
 		conn, other := net.Pipe()
 		t.Cleanup(func() { _ = other.Close() })
 		return conn, nil
@@ -48,7 +48,7 @@ func openOneAfterAnother(t *testing.T) {
 	set := New()
 	unreachable := errors.New("unreachable")
 	var failure error
-	dial := set.Track(func(context.Context, string, string) (net.Conn, error) {
+	dial := set.WrapDial(func(context.Context, string, string) (net.Conn, error) {
 		if failure != nil {
 			return nil, failure
 		}
@@ -104,7 +104,7 @@ func openOneAfterAnother(t *testing.T) {
 func TestLastHost(t *testing.T) {
 	set := New()
 	tried := ""
-	dial := set.Track(func(_ context.Context, _, address string) (net.Conn, error) {
+	dial := set.WrapDial(func(_ context.Context, _, address string) (net.Conn, error) {
 		tried += address
 		conn, other := net.Pipe()
 		t.Cleanup(func() { _ = other.Close() })
@@ -135,7 +135,7 @@ func TestSilentServer(t *testing.T) {
 	set := New()
 	conn, other := net.Pipe()
 	defer other.Close()
-	dial := set.Track(func(context.Context, string, string) (net.Conn, error) { return conn, nil }, time.Millisecond)
+	dial := set.WrapDial(func(context.Context, string, string) (net.Conn, error) { return conn, nil }, time.Millisecond)
 	silent, err := dial(t.Context(), "tcp", "a")
 	require.NoError(t, err)
 	_, err = silent.Read(make([]byte, 1))

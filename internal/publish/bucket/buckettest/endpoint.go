@@ -16,9 +16,9 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// ServeS3 serves a Memory as an S3 bucket that needs no credentials, and returns its URL. It clears
-// the environment variables that hold credentials.
-func ServeS3(t testing.TB, m *Memory) string {
+// ServeS3 serves a MemoryBucket as an S3 bucket that needs no credentials, and returns its URL. It
+// clears the environment variables that hold credentials.
+func ServeS3(t testing.TB, m *MemoryBucket) string {
 	t.Helper()
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": filepath.Join(t.TempDir(), "none")} {
 		t.Setenv(name, value)
@@ -28,7 +28,7 @@ func ServeS3(t testing.TB, m *Memory) string {
 	return "s3://bucket?region=us-east-1&endpoint=" + url.QueryEscape(server.URL)
 }
 
-type endpoint struct{ *Memory }
+type endpoint struct{ *MemoryBucket }
 
 // ServeHTTP answers the requests that the client of package bucket sends.
 func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 	case errors.Is(err, bucket.ErrPreconditionFailed):
 		w.WriteHeader(http.StatusPreconditionFailed)
-	case errors.Is(err, bucket.ErrUnsupported):
+	case errors.Is(err, bucket.ErrConditionsUnsupported):
 		w.WriteHeader(http.StatusNotImplemented)
 	case errors.Is(err, ErrFault):
 		w.WriteHeader(http.StatusInternalServerError)

@@ -16,10 +16,10 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Fault says how a call to a Memory fails, if at all.
+// Fault says how a call to a MemoryBucket fails, if at all.
 type Fault int
 
-// The faults that a Memory can inject.
+// The faults that a MemoryBucket can inject.
 const (
 	NoFault         Fault = iota
 	FaultBeforeCall       // the call has no effect and returns ErrFault
@@ -32,18 +32,19 @@ const (
 var ErrFault = errors.New("the bucket fails because the test requests it")
 
 // Call identifies a call to a bucket by the name of the method and the name of the object.
-type Call struct{ Method, Name string }
+type Call struct{ Method, ObjectName string }
 
-// Memory is an in-memory bucket that can fail. The zero Memory is empty and does not fail.
-type Memory struct {
+// MemoryBucket is an in-memory bucket that can fail. The zero MemoryBucket is empty and does not
+// fail.
+type MemoryBucket struct {
 	// Fault returns the fault to inject into a call. If Fault is nil, no call fails. It must be set
 	// before the bucket is used.
 	Fault func(Call) Fault
 	// OnPut, if set, receives all objects after each Put that takes effect. It must not call
-	// methods of the Memory.
+	// methods of the MemoryBucket.
 	OnPut func(name string, objects map[string][]byte)
 	// IgnoresIfAbsent and IgnoresIfTag make the bucket ignore the conditions IfAbsent and IfTag.
-	// Refuses makes the bucket refuse all conditions as unsupported.
+	// RefusesConditions makes the bucket refuse all conditions as unsupported.
 	IgnoresIfAbsent, IgnoresIfTag, RefusesConditions bool
 	// UniqueTags makes an object's tag change with each Put, even if the bytes stay the same.
 	UniqueTags bool
@@ -55,21 +56,21 @@ type Memory struct {
 }
 
 // Objects returns all objects, keyed by name. The caller must not change their bytes.
-func (m *Memory) Objects() map[string][]byte {
+func (m *MemoryBucket) Objects() map[string][]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.objects)
 }
 
 // Calls returns the calls so far, in order.
-func (m *Memory) Calls() []Call {
+func (m *MemoryBucket) Calls() []Call {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Call(nil), m.calls...)
 }
 
 // SetObject stores an object without injecting a fault. A nil body removes the object.
-func (m *Memory) SetObject(name string, body []byte) {
+func (m *MemoryBucket) SetObject(name string, body []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.set(name, body); body == nil {
@@ -78,7 +79,7 @@ func (m *Memory) SetObject(name string, body []byte) {
 }
 
 // set stores an object. It is called with mu held.
-func (m *Memory) set(name string, body []byte) {
+func (m *MemoryBucket) set(name string, body []byte) {
 	if m.objects == nil {
 		m.objects, m.puts = make(map[string][]byte), make(map[string]int)
 	}
@@ -87,7 +88,7 @@ func (m *Memory) set(name string, body []byte) {
 }
 
 // tag returns the tag of an object. It is called with mu held.
-func (m *Memory) tag(name string) string {
+func (m *MemoryBucket) tag(name string) string {
 	if m.UniqueTags {
 		return strconv.Itoa(m.puts[name])
 	}
@@ -100,7 +101,7 @@ func tagOf(body []byte) string {
 }
 
 // do records a call, asks m.Fault which fault to inject, and runs done if the fault permits.
-func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
+func (m *MemoryBucket) do(ctx context.Context, call Call, done func() error) error {
 	m.mu.Lock()
 	m.calls = append(m.calls, call)
 	fault := NoFault
@@ -132,7 +133,7 @@ func (m *Memory) do(ctx context.Context, call Call, done func() error) error {
 }
 
 // Get implements bucket.Bucket.
-func (m *Memory) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
+func (m *MemoryBucket) Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error) {
 	err = m.do(ctx, Call{"Get", name}, func() error {
 		there, is := m.objects[name]
 		switch {
@@ -148,7 +149,7 @@ func (m *Memory) Get(ctx context.Context, name string, limit int64) (body []byte
 }
 
 // Size implements bucket.Bucket.
-func (m *Memory) Size(ctx context.Context, name string) (size int64, err error) {
+func (m *MemoryBucket) Size(ctx context.Context, name string) (size int64, err error) {
 	err = m.do(ctx, Call{"Size", name}, func() error {
 		body, is := m.objects[name]
 		if !is {
@@ -161,11 +162,11 @@ func (m *Memory) Size(ctx context.Context, name string) (size int64, err error) 
 }
 
 // Put implements bucket.Bucket.
-func (m *Memory) Put(ctx context.Context, name string, body []byte, _ bucket.Attributes, condition bucket.Condition) error {
+func (m *MemoryBucket) Put(ctx context.Context, name string, body []byte, _ bucket.Attributes, condition bucket.Condition) error {
 	return m.do(ctx, Call{"Put", name}, func() error {
 		conditional := condition != bucket.Condition{}
 		if m.RefusesConditions && conditional {
-			return bucket.ErrUnsupported
+			return bucket.ErrConditionsUnsupported
 		}
 		tag := ""
 		if _, is := m.objects[name]; is {

@@ -50,9 +50,9 @@ func start(t testing.TB, p program) *server {
 	t.Helper()
 	if _, err := exec.LookPath(p.name); err != nil {
 		if os.Getenv(p.require) != "" {
-			t.Fatalf("%s is missing, and %s is set: %s", p.name, p.require, p.install)
+			t.Fatalf("%s is not installed, but %s is set; to install it, run: %s", p.name, p.require, p.install)
 		}
-		t.Skipf("%s is not installed: %s", p.name, p.install)
+		t.Skipf("%s is not installed; to install it, run: %s", p.name, p.install)
 	}
 	s := &server{t: t, program: p, dir: t.TempDir()}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func (s *server) Start() {
 		case <-deadline:
 			_ = process.Process.Kill()
 			<-ended
-			require.Fail(s.t, s.program.name+" does not answer", "%s", output)
+			require.Fail(s.t, s.program.name+" does not respond", "%s", output)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -212,8 +212,8 @@ func (s *Azure) URL(prefix string) string {
 	return fmt.Sprintf("azblob://bucket/%s?endpoint=%s", prefix, url.QueryEscape(s.Endpoint()))
 }
 
-// Signature returns a shared access signature for the account, valid for one hour.
-func (s *Azure) Signature() string {
+// SharedAccessSignature returns a shared access signature for the account, valid for one hour.
+func (s *Azure) SharedAccessSignature() string {
 	key, err := base64.StdEncoding.DecodeString(AzureKey)
 	require.NoError(s.t, err)
 	until := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05Z")

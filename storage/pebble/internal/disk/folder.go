@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MakeFolder creates dir and its missing parents, durably. It returns the canonical path, so that
+// MakeDir creates dir and its missing parents, durably. It returns the canonical path, so that
 // two paths to one folder use the same lock.
-func MakeFolder(files vfs.FS, dir string) (string, error) {
+func MakeDir(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)
 		if err != nil {
@@ -35,7 +35,7 @@ func MakeFolder(files vfs.FS, dir string) (string, error) {
 		return "", err
 	}
 	for _, parent := range parents {
-		if err := SyncFolder(files, parent); err != nil {
+		if err := SyncDir(files, parent); err != nil {
 			return "", err
 		}
 	}
@@ -45,7 +45,8 @@ func MakeFolder(files vfs.FS, dir string) (string, error) {
 	return dir, nil
 }
 
-func SyncFolder(files vfs.FS, dir string) error {
+// SyncDir syncs the folder dir, so that the names of its files are durable.
+func SyncDir(files vfs.FS, dir string) error {
 	folder, err := files.OpenDir(dir)
 	if err != nil {
 		return err

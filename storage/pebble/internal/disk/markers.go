@@ -6,17 +6,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MarkerFS adds a sync that Pebble omits. The name of a marker file says which manifest is in use.
-// Pebble creates a manifest and syncs it, creates the marker, and then syncs the folder once for
-// both. If power is lost before that sync, a file system that reorders directory entries can show
-// the marker without its manifest, and the database cannot be opened. MarkerFS therefore syncs the
-// folder before it creates a marker.
-type MarkerFS struct{ vfs.FS }
+// MarkerSyncFS adds a sync that Pebble omits. The name of a marker file says which manifest is in
+// use. Pebble creates a manifest and syncs it, creates the marker, and then syncs the folder once
+// for both. If power is lost before that sync, a file system that reorders directory entries can
+// show the marker without its manifest, and the database cannot be opened. MarkerSyncFS therefore
+// syncs the folder before it creates a marker.
+type MarkerSyncFS struct{ vfs.FS }
 
 // Create implements vfs.FS.
-func (m MarkerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (m MarkerSyncFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasPrefix(m.PathBase(name), "marker.") {
-		if err := SyncFolder(m.FS, m.PathDir(name)); err != nil {
+		if err := SyncDir(m.FS, m.PathDir(name)); err != nil {
 			return nil, err
 		}
 	}
@@ -24,4 +24,4 @@ func (m MarkerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 }
 
 // Unwrap implements vfs.FS.
-func (m MarkerFS) Unwrap() vfs.FS { return m.FS }
+func (m MarkerSyncFS) Unwrap() vfs.FS { return m.FS }

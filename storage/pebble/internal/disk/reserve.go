@@ -48,7 +48,7 @@ func (s Space) CheckBeforeOpen() error { return s.CheckWithMaxThreshold(MinReser
 
 // CheckWithMaxThreshold is like Check, but limits the threshold to the given number of bytes.
 func (s Space) CheckWithMaxThreshold(most uint64) error {
-	free, mark, err := s.FreeSpace()
+	free, mark, err := s.FreeBytes()
 	if err != nil {
 		return err
 	}
@@ -59,9 +59,9 @@ func (s Space) CheckWithMaxThreshold(most uint64) error {
 	return nil
 }
 
-// FreeSpace returns the free space and the free-space threshold, in bytes. Both are 0 if the file system
-// does not report its free space.
-func (s Space) FreeSpace() (free, mark uint64, err error) {
+// FreeBytes returns the free space and the free-space threshold, in bytes. Both are 0 if the file
+// system does not report its free space.
+func (s Space) FreeBytes() (free, mark uint64, err error) {
 	usage, err := s.FS.GetDiskUsage(s.Dir)
 	if errors.Is(err, vfs.ErrUnsupported) {
 		return 0, 0, nil

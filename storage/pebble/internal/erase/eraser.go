@@ -56,14 +56,15 @@ const passMarks = 100_000
 type Config struct {
 	Space     disk.Space
 	ReserveFS *disk.ReserveFS
-	LogFS     *disk.LogFS
+	WALFS     *disk.WALFS
 	// MinSeparateValueBytes is the minimum length, in bytes, of values that the engine stores in value files.
 	MinSeparateValueBytes int
 	WriteOptions          *engine.WriteOptions
 	Logger                *slog.Logger
-	// RemoveCopies removes those copies of the database that are no longer in use. An erasure is pending
-	// until RemoveCopies returns nil. A nil RemoveCopies means that there are no copies.
-	RemoveCopies func() error
+	// RemoveUnusedCopies removes those copies of the database that are no longer in use. An erasure
+	// is pending until RemoveUnusedCopies returns nil. A nil RemoveUnusedCopies means that there
+	// are no copies.
+	RemoveUnusedCopies func() error
 }
 
 // New returns an eraser that does nothing before Start is called.
@@ -158,7 +159,7 @@ func (e *Eraser) ErasePending(ctx context.Context) (bool, error) {
 	e.AllowValueRewrites()
 	defer e.working.Store(false)
 	files, dir := e.Config.Space.FS, e.Config.Space.Dir
-	if err := e.Config.LogFS.DropLogs(ctx, dir, e.engine); err != nil {
+	if err := e.Config.WALFS.DropLogs(ctx, dir, e.engine); err != nil {
 		return true, err
 	}
 	if err := e.rewriteAll(ctx, marks); err != nil {
@@ -166,12 +167,12 @@ func (e *Eraser) ErasePending(ctx context.Context) (bool, error) {
 	}
 	// Sync the folder before removing the marks. Otherwise a power failure could bring deleted files
 	// back after their marks are gone.
-	if err := disk.SyncFolder(files, dir); err != nil {
+	if err := disk.SyncDir(files, dir); err != nil {
 		return true, fmt.Errorf("syncing the database folder after removing files: %w", err)
 	}
-	if e.Config.RemoveCopies != nil {
-		if err := e.Config.RemoveCopies(); err != nil {
-			return true, fmt.Errorf("removing copies of the database: %w", err)
+	if e.Config.RemoveUnusedCopies != nil {
+		if err := e.Config.RemoveUnusedCopies(); err != nil {
+			return true, fmt.Errorf("removing unused copies of the database: %w", err)
 		}
 	}
 	return true, e.unmark(marks)

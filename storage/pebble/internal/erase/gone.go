@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckErased returns nil once no file contains the marked content. It returns an error if a table in
-// use refers to the content. It waits up to e.Patience for the engine to delete all obsolete tables
-// and unreferenced values, and then returns an error.
+// CheckErased returns nil once no file contains the marked content. It returns an error if a table
+// in use refers to the content. It waits up to e.DeletionTimeout for the engine to delete all
+// obsolete tables and unreferenced values, and then returns an error.
 func (e *Eraser) CheckErased(ctx context.Context, marks []PendingErasure) error {
 	inUse, err := e.checkTables(ctx, marks)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type PendingErasure struct {
 	key     []byte // database key of the mark itself
 	content []byte // database key under which the content was stored
-	ledger  keys.Ledger
+	ledger  keys.LedgerNumber
 	keys.Erasure
 }
 

@@ -71,18 +71,18 @@ func (e *Eraser) rewriteAll(ctx context.Context, marks []PendingErasure) error {
 	return e.CheckErased(ctx, marks)
 }
 
-// RewriteTables compacts, at every level, the tables that contain the marked content, refer to it, or
-// contain its places. Deleted data leaves a file only when a compaction merges it with its
+// RewriteTables compacts, at every level, the tables that contain the marked content, refer to it,
+// or contain its locations. Deleted data leaves a file only when a compaction merges it with its
 // tombstone.
 func (e *Eraser) RewriteTables(ctx context.Context, marks []PendingErasure) error {
-	var contents, places []span
+	var contents, locations []span
 	for _, m := range marks {
 		contents = append(contents, span{m.content, append(bytes.Clone(m.content), 0)})
 		start, end := keys.DigestRange(m.ledger, m.Digest)
-		places = append(places, span{start, end})
+		locations = append(locations, span{start, end})
 	}
-	slices.SortFunc(places, func(a, b span) int { return bytes.Compare(a.start, b.start) })
-	for _, ranges := range [][]span{contents, places} {
+	slices.SortFunc(locations, func(a, b span) int { return bytes.Compare(a.start, b.start) })
+	for _, ranges := range [][]span{contents, locations} {
 		joined, err := e.spans(ctx, ranges)
 		if err != nil {
 			return err

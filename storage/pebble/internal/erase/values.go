@@ -14,11 +14,11 @@ import (
 // apart from their keys.
 const ValueFileSuffix = ".blob"
 
-// ValueSeparation returns the engine's policy for value files. Values stay in the file to which
-// they were first written, even if many tables refer to the file. Only erasure leaves unreferenced
-// values in a file. The engine rewrites such a file only while the eraser works. Otherwise the
-// engine would retry a failed rewrite forever.
-func (e *Eraser) ValueSeparation() engine.ValueSeparationPolicy {
+// ValueSeparationPolicy returns the engine's policy for value files. Values stay in the file to
+// which they were first written, even if many tables refer to the file. Only erasure leaves
+// unreferenced values in a file. The engine rewrites such a file only while the eraser works.
+// Otherwise the engine would retry a failed rewrite forever.
+func (e *Eraser) ValueSeparationPolicy() engine.ValueSeparationPolicy {
 	policy := engine.ValueSeparationPolicy{
 		Enabled:               true,
 		MinimumSize:           e.Config.MinSeparateValueBytes,

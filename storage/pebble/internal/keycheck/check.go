@@ -27,21 +27,21 @@ type Database struct {
 
 // Ledger is one ledger of the database.
 type Ledger struct {
-	Name   string
-	Number keys.Ledger
-	Head   storage.Head
-	Log    *storage.LogSummary // nil if the ledger is not checked
-	// Redaction returns the seq of the event that redacted a record, or storage.ErrNotFound.
-	Redaction func(ctx context.Context, seq uint64) (uint64, error)
-	// Location returns the place of a piece of content, or storage.ErrNotFound.
+	Name       string
+	Number     keys.LedgerNumber
+	Head       storage.Head
+	LogSummary *storage.LogSummary // nil if the ledger is not checked
+	// RedactingSeq returns the seq of the event that redacted a record, or storage.ErrNotFound.
+	RedactingSeq func(ctx context.Context, seq uint64) (uint64, error)
+	// Location returns the location of a piece of content, or storage.ErrNotFound.
 	Location func(digest storage.Hash) (keys.Location, error)
 }
 
 // Run returns the stray keys of a database that contains exactly the given ledgers. It returns at
 // most one key for each ledger and one for the database itself. It calls progress, if not nil, with
 // the number of keys read so far. Nothing may write to the database during the call.
-func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.StrayKey, error) {
-	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.Ledger]*counts, len(ledgers)), progress: progress}
+func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {
+	k := &check{ctx: ctx, db: db, ledgers: make(map[keys.LedgerNumber]*counts, len(ledgers)), progress: progress}
 	for _, l := range ledgers {
 		k.ledgers[l.Number] = &counts{Ledger: l}
 	}
@@ -50,7 +50,7 @@ func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys 
 	}
 	for _, l := range ledgers {
 		counted := k.ledgers[l.Number]
-		if l.Log == nil || counted.stray {
+		if l.LogSummary == nil || counted.stray {
 			continue
 		}
 		if err := k.compare(counted); err != nil {
@@ -64,11 +64,11 @@ func Run(ctx context.Context, db Database, ledgers []Ledger, progress func(keys 
 type check struct {
 	ctx      context.Context
 	db       Database
-	ledgers  map[keys.Ledger]*counts
+	ledgers  map[keys.LedgerNumber]*counts
 	progress func(keys uint64)
 	read     uint64
-	strays   []*storage.StrayKey // at most one for each ledger, and one for the database
-	database bool                // whether a stray key of the database was found
+	strays   []*storage.StrayKeyError // at most one for each ledger, and one for the database
+	database bool                     // whether a stray key of the database was found
 }
 
 // counts holds the results of the first pass for one ledger.
@@ -77,10 +77,10 @@ type counts struct {
 	stray   bool // whether a stray key was found
 	holding *holding
 
-	contents, places, needs, claims uint64
+	contents, locations, needs, claims uint64
 }
 
-// holding is the place of a piece of content whose references are being counted.
+// holding is the location of a piece of content whose references are being counted.
 type holding struct {
 	keys.LocationValue
 	digest     storage.Hash
@@ -124,7 +124,7 @@ func (k *check) pass(start, end []byte, visit func(key keys.ParsedKey, raw []byt
 // found records a stray key, unless one has already been recorded for the same ledger. A nil l
 // means the database itself.
 func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format string, args ...any) {
-	s := &storage.StrayKey{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
+	s := &storage.StrayKeyError{Kind: kind, Seq: seq, Message: fmt.Sprintf(format, args...)}
 	switch {
 	case l == nil && k.database || l != nil && l.stray:
 		return
@@ -139,43 +139,43 @@ func (k *check) found(l *counts, kind storage.StrayKind, seq uint64, format stri
 // key checks everything that can be checked by looking at a single key, and counts the key.
 func (k *check) key(key keys.ParsedKey, raw []byte, value func() ([]byte, error)) (next []byte, err error) {
 	switch key.Family {
-	case keys.FormatKey, keys.LastLedgerKey, keys.NameKey: // already checked when the caller listed the ledgers
+	case keys.FamilyFormat, keys.FamilyLastLedger, keys.FamilyName: // already checked when the caller listed the ledgers
 		return nil, nil
 	}
 	l := k.ledgers[key.Ledger]
 	switch {
-	case l == nil && key.Family == keys.UnknownKey:
-		k.found(nil, storage.StrayOther, 0, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
+	case l == nil && key.Family == keys.FamilyUnknown:
+		k.found(nil, storage.StrayOther, 0, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLengthWithoutName)])
 		return nil, nil
 	case l == nil:
-		k.found(nil, storage.StrayOther, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLength)], key.Ledger)
+		k.found(nil, storage.StrayOther, 0, "the key %x belongs to ledger number %d, which does not exist", raw[:min(len(raw), keys.MaxLengthWithoutName)], key.Ledger)
 		return nil, nil
-	case key.Family == keys.UnknownKey:
-		k.found(l, storage.StrayOther, l.Head.Size, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLength)])
+	case key.Family == keys.FamilyUnknown:
+		k.found(l, storage.StrayOther, l.Head.Size, "the kind of key %x is unknown to this version", raw[:min(len(raw), keys.MaxLengthWithoutName)])
 		return nil, nil
-	case l.Log == nil && key.Family != keys.ErasureKey:
+	case l.LogSummary == nil && key.Family != keys.FamilyErasure:
 		return keys.LedgerUpperBound(raw, l.Number), nil
-	case l.Log == nil:
+	case l.LogSummary == nil:
 		return nil, nil
 	}
 	switch key.Family {
-	case keys.InfoKey:
+	case keys.FamilyInfo:
 		err = k.description(l, value)
-	case keys.EntryKey:
+	case keys.FamilyEntry:
 		if key.Seq >= l.Head.Size {
 			k.found(l, storage.StrayEntry, key.Seq, "the entry is stored, but it is beyond the head (size %d)", l.Head.Size)
 		}
-	case keys.TileKey:
+	case keys.FamilyTile:
 		k.tile(l, key)
-	case keys.ContentKey:
+	case keys.FamilyContent:
 		l.contents++
-	case keys.LocationKey, keys.ReferenceKey:
+	case keys.FamilyLocation, keys.FamilyReference:
 		err = k.need(l, key, value)
-	case keys.ClaimKey:
+	case keys.FamilyClaim:
 		l.claims++
-	case keys.SettingKey:
+	case keys.FamilySetting:
 		err = k.setting(l, key, value)
-	case keys.ErasureKey:
+	case keys.FamilyErasure:
 		err = k.erasure(l, key, value)
 	}
 	return nil, err
@@ -190,18 +190,18 @@ func (k *check) tile(l *counts, key keys.ParsedKey) {
 	}
 }
 
-// need checks a place or a reference. Either one means that a record needs the content, so need
-// counts the record. It does not count the event of a withdrawn place, because that event is
-// redacted and no longer needs the content.
+// need checks a location or a reference. Either one means that a record needs the content, so need
+// counts the record. It does not count the event of a location that is marked as redacted, because
+// that event is redacted and no longer needs the content.
 func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	stored, err := value()
 	if err != nil {
 		return err
 	}
-	if key.Family == keys.ReferenceKey {
+	if key.Family == keys.FamilyReference {
 		switch {
 		case l.holding == nil || l.holding.digest != key.Digest:
-			k.found(l, storage.StrayContent, key.Seq, "content %x has a reference, but is not stored", key.Digest)
+			k.found(l, storage.StrayContent, key.Seq, "a reference to content %x is stored, but the content is not", key.Digest)
 		case key.Seq <= l.holding.Seq || len(stored) > 0:
 			k.found(l, storage.StrayContent, key.Seq, "the event's reference to content %x is invalid", key.Digest)
 		default:
@@ -212,38 +212,39 @@ func (k *check) need(l *counts, key keys.ParsedKey, value func() ([]byte, error)
 	}
 	decoded, err := keys.DecodeLocationValue(stored)
 	if err != nil {
-		k.found(l, storage.StrayContent, l.Head.Size, "cannot decode the place of content %x: %v", key.Digest, err)
+		k.found(l, storage.StrayContent, l.Head.Size, "cannot decode the location of content %x: %v", key.Digest, err)
 		return nil
 	}
 	k.endHolding(l)
 	l.holding = &holding{LocationValue: decoded, digest: key.Digest}
-	l.places++
-	if !decoded.Withdrawn {
+	l.locations++
+	if !decoded.Redacted {
 		l.needs++
 		return nil
 	}
-	return k.withdrawn(l, key.Digest, decoded)
+	return k.checkRedacted(l, key.Digest, decoded)
 }
 
-// endHolding ends the count of references to l.holding. A withdrawn place without references is
-// stray, because no record needs its content.
+// endHolding ends the count of references to l.holding. A location that is marked as redacted and
+// has no references is stray, because no record needs its content.
 func (k *check) endHolding(l *counts) {
-	if h := l.holding; h != nil && h.Withdrawn && h.references == 0 {
+	if h := l.holding; h != nil && h.Redacted && h.references == 0 {
 		k.found(l, storage.StrayContent, h.Seq, "content %x is stored, but no record needs it", h.digest)
 	}
 	l.holding = nil
 }
 
-// withdrawn checks a withdrawn place. Its event must be redacted and must name the content.
-func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.LocationValue) error {
+// checkRedacted checks a location that is marked as redacted. Its event must be redacted and must
+// name the content.
+func (k *check) checkRedacted(l *counts, digest storage.Hash, holding keys.LocationValue) error {
 	posted, err := k.couldHavePosted(l, holding.Location, digest)
 	if err != nil {
 		return err
 	}
-	_, err = l.Redaction(k.ctx, holding.Seq)
+	_, err = l.RedactingSeq(k.ctx, holding.Seq)
 	switch {
 	case !posted:
-		k.found(l, storage.StrayContent, holding.Seq, "the recorded place of content %x (content number %d of the event) does not match the event", digest, holding.Slot)
+		k.found(l, storage.StrayContent, holding.Seq, "the recorded location of content %x (content number %d of the event) does not match the event", digest, holding.Slot)
 	case errors.Is(err, storage.ErrNotFound):
 		k.found(l, storage.StrayContent, holding.Seq, "content %x is recorded as withdrawn from the event, but the event is not redacted", digest)
 	case err != nil:
@@ -252,11 +253,11 @@ func (k *check) withdrawn(l *counts, digest storage.Hash, holding keys.LocationV
 	return nil
 }
 
-// couldHavePosted reports whether the event at place.Seq names the content and has a slot with the
-// number place.Slot.
-func (k *check) couldHavePosted(l *counts, place keys.Location, digest storage.Hash) (bool, error) {
-	e, err := k.event(l, place.Seq)
-	return int(place.Slot) < len(e.ContentDigests) && slices.Contains(e.ContentDigests, digest), err
+// couldHavePosted reports whether the event at location.Seq names the content and has a slot with
+// the number location.Slot.
+func (k *check) couldHavePosted(l *counts, location keys.Location, digest storage.Hash) (bool, error) {
+	e, err := k.event(l, location.Seq)
+	return int(location.Slot) < len(e.ContentDigests) && slices.Contains(e.ContentDigests, digest), err
 }
 
 // event reads the summary of the event at seq. It returns an empty summary if seq is at or beyond
@@ -265,7 +266,7 @@ func (k *check) event(l *counts, seq uint64) (storage.EventSummary, error) {
 	if seq >= l.Head.Size {
 		return storage.EventSummary{}, nil
 	}
-	return l.Log.ReadEvent(k.ctx, seq)
+	return l.LogSummary.ReadEvent(k.ctx, seq)
 }
 
 // description checks that decoding and encoding the stored description of a ledger yields the same
@@ -291,7 +292,7 @@ func (k *check) setting(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	if err != nil {
 		return err
 	}
-	if wrong := l.Log.CheckSetting(key.Name, stored); wrong != nil {
+	if wrong := l.LogSummary.CheckSetting(key.Name, stored); wrong != nil {
 		k.found(l, storage.StrayOther, l.Head.Size, "setting %.100q: %v", key.Name, wrong)
 	}
 	return nil
@@ -314,21 +315,21 @@ func (k *check) erasure(l *counts, key keys.ParsedKey, value func() ([]byte, err
 	if err != nil {
 		return err
 	}
-	_, redaction := l.Redaction(k.ctx, key.Location.Seq)
-	_, content := k.db.Get(keys.AppendContent(nil, l.Number, key.Location))
+	_, redaction := l.RedactingSeq(k.ctx, key.Location.Seq)
+	_, content := k.db.Get(keys.AppendContentKey(nil, l.Number, key.Location))
 	switch {
 	case int(key.Location.Slot) >= len(e.ContentDigests) || !slices.Contains(e.ContentDigests, erased.Digest):
-		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the event does not name that content", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "an erasure mark says that content %x of the event is being erased, but the event does not name that content", erased.Digest)
 	case errors.Is(redaction, storage.ErrNotFound):
-		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the event is not redacted", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "an erasure mark says that content %x of the event is being erased, but the event is not redacted", erased.Digest)
 	case redaction != nil:
 		return redaction
 	case content == nil:
-		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event is being erased, but the content is still stored", erased.Digest)
+		k.found(l, storage.StrayContent, key.Location.Seq, "an erasure mark says that content %x of the event is being erased, but the content is still stored", erased.Digest)
 	case !errors.Is(content, storage.ErrNotFound):
 		return content
-	case erased.Time < e.Time || erased.Time > l.Head.Time:
-		k.found(l, storage.StrayContent, key.Location.Seq, "a mark says that content %x of the event was erased before the event or after the head", erased.Digest)
+	case erased.TimeMicros < e.TimeMicros || erased.TimeMicros > l.Head.TimeMicros:
+		k.found(l, storage.StrayContent, key.Location.Seq, "an erasure mark says that content %x of the event was erased before the time of the event or after the time of the head", erased.Digest)
 	}
 	return nil
 }

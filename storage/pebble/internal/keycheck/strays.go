@@ -15,14 +15,14 @@ func (k *check) compare(l *counts) error {
 	k.endHolding(l)
 	type part struct {
 		has, named uint64
-		span       func(keys.Ledger) (start, end []byte)
+		span       func(keys.LedgerNumber) (start, end []byte)
 		kind       storage.StrayKind
 		find       func(*counts, keys.ParsedKey, func() ([]byte, error)) error
 	}
 	for _, p := range []part{
-		{l.needs, l.Log.ContentReferences, keys.LocationRange, storage.StrayContent, k.strayNeed},
-		{l.contents, l.places, keys.ContentRange, storage.StrayContent, k.strayContent},
-		{l.claims, l.Log.Claims, keys.ClaimRange, storage.StrayClaim, k.strayClaim},
+		{l.needs, l.LogSummary.ContentReferenceCount, keys.LocationAndReferenceRange, storage.StrayContent, k.strayNeed},
+		{l.contents, l.locations, keys.ContentRange, storage.StrayContent, k.strayContent},
+		{l.claims, l.LogSummary.ClaimCount, keys.ClaimRange, storage.StrayClaim, k.strayClaim},
 	} {
 		if l.stray || p.has == p.named {
 			continue
@@ -42,17 +42,17 @@ func (k *check) compare(l *counts) error {
 	return nil
 }
 
-// strayNeed records the key of a place or a reference as stray if its record does not need the
+// strayNeed records the key of a location or a reference as stray if its record does not need the
 // content.
 func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, error)) error {
 	seq := key.Seq
-	if key.Family == keys.LocationKey {
+	if key.Family == keys.FamilyLocation {
 		stored, err := value()
 		if err != nil {
 			return err
 		}
 		holding, err := keys.DecodeLocationValue(stored)
-		if err != nil || holding.Withdrawn { // the first pass has already checked withdrawn places
+		if err != nil || holding.Redacted { // the first pass has already checked redacted locations
 			return err
 		}
 		seq = holding.Seq
@@ -61,7 +61,7 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	if err != nil {
 		return err
 	}
-	by, err := l.Redaction(k.ctx, seq)
+	by, err := l.RedactingSeq(k.ctx, seq)
 	switch {
 	case seq >= l.Head.Size:
 		k.found(l, storage.StrayContent, seq, "content %x is kept for the event, but the event is beyond the head (size %d)", key.Digest, l.Head.Size)
@@ -75,7 +75,7 @@ func (k *check) strayNeed(l *counts, key keys.ParsedKey, value func() ([]byte, e
 	return nil
 }
 
-// strayContent records the key as stray if no place refers to the content that it stores, for
+// strayContent records the key as stray if no location refers to the content that it stores, for
 // example because erased content was put back.
 func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, error)) error {
 	e, err := k.event(l, key.Location.Seq)
@@ -83,8 +83,8 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 		return err
 	}
 	for _, digest := range e.ContentDigests {
-		place, err := l.Location(digest)
-		if err == nil && place == key.Location {
+		location, err := l.Location(digest)
+		if err == nil && location == key.Location {
 			return nil
 		}
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
@@ -92,7 +92,7 @@ func (k *check) strayContent(l *counts, key keys.ParsedKey, _ func() ([]byte, er
 		}
 	}
 	what := "no record needs them"
-	if by, err := l.Redaction(k.ctx, key.Location.Seq); err == nil {
+	if by, err := l.RedactingSeq(k.ctx, key.Location.Seq); err == nil {
 		what = fmt.Sprintf("event %d has redacted the event", by)
 	}
 	k.found(l, storage.StrayContent, key.Location.Seq, "bytes are stored as content number %d of the event, but %s", key.Location.Slot, what)

@@ -18,10 +18,10 @@ import (
 // cannot be opened.
 const FormatVersion = 4
 
-// Ledger is the number of a ledger. It is assigned at creation and never reused.
-type Ledger uint32
+// LedgerNumber is the number of a ledger. It is assigned at creation and never reused.
+type LedgerNumber uint32
 
-const database Ledger = 0
+const database LedgerNumber = 0
 
 // Kinds of keys. The comments show the rest of the key, an arrow, and the value. Kinds with an
 // upper-case letter have large values that never change and arrive in key order. These values are
@@ -29,7 +29,7 @@ const database Ledger = 0
 const (
 	kindContent   byte = 'C' // event, slot → bytes
 	kindEntry     byte = 'E' // sequence number → entry
-	kindPlace     byte = 'd' // digest → event, slot (a place); or digest, event → empty value (a reference)
+	kindLocation  byte = 'd' // digest → event, slot (a location); or digest, event → empty value (a reference)
 	kindHead      byte = 'h' // the ledger's head
 	kindInfo      byte = 'i' // the ledger's description
 	kindClaim     byte = 'k' // key digest → record digest, sequence number
@@ -47,15 +47,15 @@ const (
 	seqLength    = 8
 )
 
-// MaxLength is the length in bytes of the longest key that contains no name.
-const MaxLength = prefixLength + storage.HashSize + seqLength
+// MaxLengthWithoutName is the length in bytes of the longest key that contains no name.
+const MaxLengthWithoutName = prefixLength + storage.HashSize + seqLength
 
-func prefix(dst []byte, ledger Ledger, kind byte) []byte {
+func prefix(dst []byte, ledger LedgerNumber, kind byte) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, kind), uint32(ledger))
 }
 
 // span returns the range of a ledger's keys of the given kind. The end is excluded.
-func span(ledger Ledger, kind byte) (start, end []byte) {
+func span(ledger LedgerNumber, kind byte) (start, end []byte) {
 	start = prefix(nil, ledger, kind)
 	if end = prefix(nil, ledger+1, kind); ledger == math.MaxUint32 {
 		end = []byte{kind + 1}
@@ -78,10 +78,10 @@ func HasSeparateValues(key []byte) (separate bool, end []byte) {
 	return false, nil
 }
 
-// HasDigest reports whether key is the key of a place or of a claim, which both end in a digest.
+// HasDigest reports whether key is the key of a location or of a claim, which both end in a digest.
 // Writers look up such keys to check whether they exist.
 func HasDigest(key []byte) bool {
-	return len(key) == prefixLength+storage.HashSize && (key[0] == kindPlace || key[0] == kindClaim)
+	return len(key) == prefixLength+storage.HashSize && (key[0] == kindLocation || key[0] == kindClaim)
 }
 
 // Digest returns the digest in a key for which HasDigest returns true.
@@ -103,18 +103,18 @@ func NameRange() (start, end []byte) {
 }
 
 // Info returns the key of a ledger's description.
-func Info(ledger Ledger) []byte { return prefix(nil, ledger, kindInfo) }
+func Info(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindInfo) }
 
 // Head returns the key of a ledger's head.
-func Head(ledger Ledger) []byte { return prefix(nil, ledger, kindHead) }
+func Head(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindHead) }
 
 // Setting returns the key of a named setting.
-func Setting(ledger Ledger, name string) []byte {
+func Setting(ledger LedgerNumber, name string) []byte {
 	return append(prefix(nil, ledger, kindSetting), name...)
 }
 
-// AppendEntry appends the key of an entry to dst.
-func AppendEntry(dst []byte, ledger Ledger, seq uint64) []byte {
+// AppendEntryKey appends the key of an entry to dst.
+func AppendEntryKey(dst []byte, ledger LedgerNumber, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindEntry), seq)
 }
 
@@ -126,60 +126,62 @@ func EntrySeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendTile appends the key of a hash tile to dst.
-func AppendTile(dst []byte, ledger Ledger, level uint8, index uint64) []byte {
+// AppendTileKey appends the key of a hash tile to dst.
+func AppendTileKey(dst []byte, ledger LedgerNumber, level uint8, index uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(prefix(dst, ledger, kindTile), level), index)
 }
 
-// AppendContent appends to dst the key of the content stored at p.
-func AppendContent(dst []byte, ledger Ledger, p Location) []byte {
+// AppendContentKey appends to dst the key of the content stored at p.
+func AppendContentKey(dst []byte, ledger LedgerNumber, p Location) []byte {
 	dst = binary.BigEndian.AppendUint64(prefix(dst, ledger, kindContent), p.Seq)
 	return binary.BigEndian.AppendUint16(dst, p.Slot)
 }
 
-// AppendLocation appends to dst the key under which the place of a piece of content is stored.
-func AppendLocation(dst []byte, ledger Ledger, digest storage.Hash) []byte {
-	return append(prefix(dst, ledger, kindPlace), digest[:]...)
+// AppendLocationKey appends to dst the key under which the location of a piece of content is
+// stored.
+func AppendLocationKey(dst []byte, ledger LedgerNumber, digest storage.Hash) []byte {
+	return append(prefix(dst, ledger, kindLocation), digest[:]...)
 }
 
-// LocationRange returns the range of a ledger's place and reference keys. The end is excluded.
-func LocationRange(ledger Ledger) (start, end []byte) {
-	return span(ledger, kindPlace)
+// LocationAndReferenceRange returns the range of a ledger's location and reference keys. The end is
+// excluded.
+func LocationAndReferenceRange(ledger LedgerNumber) (start, end []byte) {
+	return span(ledger, kindLocation)
 }
 
-// AppendReference appends to dst the key of a reference. A reference says that the record at seq
-// needs content that an earlier event posted. Reference keys sort after the place key of the
+// AppendReferenceKey appends to dst the key of a reference. A reference says that the record at seq
+// needs content that an earlier event posted. Reference keys sort after the location key of the
 // content, by sequence number. Their values are empty.
-func AppendReference(dst []byte, ledger Ledger, digest storage.Hash, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(AppendLocation(dst, ledger, digest), seq)
+func AppendReferenceKey(dst []byte, ledger LedgerNumber, digest storage.Hash, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(AppendLocationKey(dst, ledger, digest), seq)
 }
 
 // ReferenceSeq returns the sequence number of the record in a reference key, or false for other
 // keys.
 func ReferenceSeq(key []byte) (uint64, bool) {
-	if len(key) != MaxLength || key[0] != kindPlace {
+	if len(key) != MaxLengthWithoutName || key[0] != kindLocation {
 		return 0, false
 	}
-	return binary.BigEndian.Uint64(key[MaxLength-seqLength:]), true
+	return binary.BigEndian.Uint64(key[MaxLengthWithoutName-seqLength:]), true
 }
 
-// DigestRange returns the range that contains the place key and the reference keys of a piece of
+// DigestRange returns the range that contains the location key and the reference keys of a piece of
 // content. The end is excluded.
-func DigestRange(ledger Ledger, digest storage.Hash) (start, end []byte) {
-	start = AppendLocation(make([]byte, 0, MaxLength), ledger, digest)
-	return start, append(AppendReference(nil, ledger, digest, math.MaxUint64), 0)
+func DigestRange(ledger LedgerNumber, digest storage.Hash) (start, end []byte) {
+	start = AppendLocationKey(make([]byte, 0, MaxLengthWithoutName), ledger, digest)
+	return start, append(AppendReferenceKey(nil, ledger, digest, math.MaxUint64), 0)
 }
 
-// AppendRedaction appends to dst the key of the redaction of the record at seq.
-func AppendRedaction(dst []byte, ledger Ledger, seq uint64) []byte {
+// AppendRedactionKey appends to dst the key of the redaction of the record at seq.
+func AppendRedactionKey(dst []byte, ledger LedgerNumber, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(prefix(dst, ledger, kindRedaction), seq)
 }
 
 // RedactionRange returns the range of a ledger's redaction keys for records whose sequence number is
 // at least from. The end is excluded.
-func RedactionRange(ledger Ledger, from uint64) (start, end []byte) {
+func RedactionRange(ledger LedgerNumber, from uint64) (start, end []byte) {
 	_, end = span(ledger, kindRedaction)
-	return AppendRedaction(nil, ledger, from), end
+	return AppendRedactionKey(nil, ledger, from), end
 }
 
 // RedactionSeq returns the sequence number of the redacted record in a redaction key, or false for
@@ -191,10 +193,10 @@ func RedactionSeq(key []byte) (uint64, bool) {
 	return binary.BigEndian.Uint64(key[prefixLength:]), true
 }
 
-// AppendErasure appends to dst the key of an erasure mark. The mark says that the deleted content
-// that was stored at p might still be in files.
-func AppendErasure(dst []byte, ledger Ledger, p Location) []byte {
-	return AppendContent(prefix(dst, database, kindErasure), ledger, p)
+// AppendErasureKey appends to dst the key of an erasure mark. The mark says that the deleted
+// content that was stored at p might still be in files.
+func AppendErasureKey(dst []byte, ledger LedgerNumber, p Location) []byte {
+	return AppendContentKey(prefix(dst, database, kindErasure), ledger, p)
 }
 
 // ErasureRange returns the range of all erasure keys. They sort in the order of the content keys that
@@ -205,98 +207,99 @@ func ErasureRange() (start, end []byte) {
 
 // ErasureContentKey returns the content key that is part of an erasure key, and the ledger of that
 // content. ok is false for other keys.
-func ErasureContentKey(key []byte) (content []byte, ledger Ledger, ok bool) {
-	const length = prefixLength + prefixLength + placeLength
+func ErasureContentKey(key []byte) (content []byte, ledger LedgerNumber, ok bool) {
+	const length = prefixLength + prefixLength + locationLength
 	if len(key) != length || key[0] != kindErasure || key[prefixLength] != kindContent {
 		return nil, 0, false
 	}
 	content = key[prefixLength:]
-	return content, Ledger(binary.BigEndian.Uint32(content[1:])), true
+	return content, LedgerNumber(binary.BigEndian.Uint32(content[1:])), true
 }
 
-// AppendClaim appends to dst the key under which the claim of an idempotency key is stored.
-func AppendClaim(dst []byte, ledger Ledger, key storage.Hash) []byte {
+// AppendClaimKey appends to dst the key under which the claim of an idempotency key is stored.
+func AppendClaimKey(dst []byte, ledger LedgerNumber, key storage.Hash) []byte {
 	return append(prefix(dst, ledger, kindClaim), key[:]...)
 }
 
 // ClaimRange returns the range of a ledger's claim keys. The end is excluded.
-func ClaimRange(ledger Ledger) (start, end []byte) { return span(ledger, kindClaim) }
+func ClaimRange(ledger LedgerNumber) (start, end []byte) { return span(ledger, kindClaim) }
 
 // ContentRange returns the range of a ledger's content keys. The end is excluded.
-func ContentRange(ledger Ledger) (start, end []byte) { return span(ledger, kindContent) }
+func ContentRange(ledger LedgerNumber) (start, end []byte) { return span(ledger, kindContent) }
 
 // InfoRange returns the range of all Info keys. The end is excluded.
 func InfoRange() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
 // Family says what a key is for. Keys with the same kind byte can have different families: for
-// example, LocationKey and ReferenceKey.
+// example, FamilyLocation and FamilyReference.
 type Family int
 
-// The families of keys. A key that this package did not create has the family Unknown.
+// The families of keys. A key that this package did not create has the family FamilyUnknown.
 const (
-	UnknownKey Family = iota
-	FormatKey
-	LastLedgerKey
-	NameKey
-	InfoKey
-	HeadKey
-	SettingKey
-	EntryKey
-	TileKey
-	ContentKey
-	LocationKey
-	ReferenceKey
-	RedactionKey
-	ClaimKey
-	ErasureKey
+	FamilyUnknown Family = iota
+	FamilyFormat
+	FamilyLastLedger
+	FamilyName
+	FamilyInfo
+	FamilyHead
+	FamilySetting
+	FamilyEntry
+	FamilyTile
+	FamilyContent
+	FamilyLocation
+	FamilyReference
+	FamilyRedaction
+	FamilyClaim
+	FamilyErasure
 )
 
 // ParsedKey is a parsed key. Family determines which fields are set.
 type ParsedKey struct {
 	Family   Family
-	Ledger   Ledger       // set for all keys of a ledger and for erasures
+	Ledger   LedgerNumber // set for all keys of a ledger and for erasures
 	Seq      uint64       // set for entries, references, and redactions
 	Level    uint8        // set for tiles
 	Index    uint64       // set for tiles
 	Location Location     // set for contents and erasures
-	Digest   storage.Hash // set for places, references, and claims
+	Digest   storage.Hash // set for locations, references, and claims
 	Name     string       // set for names and settings
 }
 
-// Parse parses a key. It returns the family Unknown for a key that this package does not create.
+// Parse parses a key. It returns the family FamilyUnknown for a key that this package does not
+// create.
 func Parse(key []byte) ParsedKey {
 	if len(key) < prefixLength {
 		return ParsedKey{}
 	}
 	if bytes.Equal(key, FormatVersionKey()) { // would otherwise be parsed as a ledger's key
-		return ParsedKey{Family: FormatKey}
+		return ParsedKey{Family: FamilyFormat}
 	}
-	p := ParsedKey{Ledger: Ledger(binary.BigEndian.Uint32(key[1:]))}
+	p := ParsedKey{Ledger: LedgerNumber(binary.BigEndian.Uint32(key[1:]))}
 	rest := key[prefixLength:]
 	if p.Ledger == database {
 		return p.ofDatabase(key, rest)
 	}
 	switch kind := key[0]; {
 	case kind == kindInfo && len(rest) == 0:
-		p.Family = InfoKey
+		p.Family = FamilyInfo
 	case kind == kindHead && len(rest) == 0:
-		p.Family = HeadKey
+		p.Family = FamilyHead
 	case kind == kindSetting:
-		p.Family, p.Name = SettingKey, string(rest)
+		p.Family, p.Name = FamilySetting, string(rest)
 	case kind == kindEntry && len(rest) == seqLength:
-		p.Family, p.Seq = EntryKey, binary.BigEndian.Uint64(rest)
+		p.Family, p.Seq = FamilyEntry, binary.BigEndian.Uint64(rest)
 	case kind == kindTile && len(rest) == 1+seqLength:
-		p.Family, p.Level, p.Index = TileKey, rest[0], binary.BigEndian.Uint64(rest[1:])
-	case kind == kindContent && len(rest) == placeLength:
-		p.Family, p.Location = ContentKey, placeIn(rest)
-	case kind == kindPlace && len(rest) == storage.HashSize:
-		p.Family, p.Digest = LocationKey, storage.Hash(rest)
-	case kind == kindPlace && len(rest) == storage.HashSize+seqLength:
-		p.Family, p.Digest, p.Seq = ReferenceKey, storage.Hash(rest[:storage.HashSize]), binary.BigEndian.Uint64(rest[storage.HashSize:])
+		p.Family, p.Level, p.Index = FamilyTile, rest[0], binary.BigEndian.Uint64(rest[1:])
+	case kind == kindContent && len(rest) == locationLength:
+		p.Family, p.Location = FamilyContent, locationIn(rest)
+	case kind == kindLocation && len(rest) == storage.HashSize:
+		p.Family, p.Digest = FamilyLocation, storage.Hash(rest)
+	case kind == kindLocation && len(rest) == storage.HashSize+seqLength:
+		p.Family, p.Digest, p.Seq = FamilyReference, storage.Hash(rest[:storage.HashSize]), binary.BigEndian.Uint64(rest[storage.HashSize:])
 	case kind == kindRedaction && len(rest) == seqLength:
-		p.Family, p.Seq = RedactionKey, binary.BigEndian.Uint64(rest)
+		p.Family, p.Seq = FamilyRedaction, binary.BigEndian.Uint64(rest)
 	case kind == kindClaim && len(rest) == storage.HashSize:
-		p.Family, p.Digest = ClaimKey, storage.Hash(rest)
+		p.Family, p.Digest = FamilyClaim, storage.Hash(rest)
 	}
 	return p
 }
@@ -305,23 +308,23 @@ func Parse(key []byte) ParsedKey {
 func (p ParsedKey) ofDatabase(key, rest []byte) ParsedKey {
 	switch {
 	case bytes.Equal(key, LastLedger()):
-		p.Family = LastLedgerKey
+		p.Family = FamilyLastLedger
 	case key[0] == kindName:
-		p.Family, p.Name = NameKey, string(rest)
+		p.Family, p.Name = FamilyName, string(rest)
 	default:
 		if content, ledger, ok := ErasureContentKey(key); ok {
-			p.Family, p.Ledger, p.Location = ErasureKey, ledger, placeIn(content[prefixLength:])
+			p.Family, p.Ledger, p.Location = FamilyErasure, ledger, locationIn(content[prefixLength:])
 		}
 	}
 	return p
 }
 
-func placeIn(b []byte) Location {
+func locationIn(b []byte) Location {
 	return Location{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[seqLength:])}
 }
 
 // LedgerUpperBound returns the exclusive upper bound of the ledger's keys of the same kind as key.
-func LedgerUpperBound(key []byte, ledger Ledger) []byte {
+func LedgerUpperBound(key []byte, ledger LedgerNumber) []byte {
 	_, end := span(ledger, key[0])
 	return end
 }

@@ -20,9 +20,9 @@ func digest(b byte) storage.Hash { return storage.Hash(bytes.Repeat([]byte{b}, s
 // TestLayout pins the encoding on disk. If it changes, FormatVersion must change.
 func TestLayout(t *testing.T) {
 	d := hex.EncodeToString(bytes.Repeat([]byte{0xab}, 32))
-	place := keys.Location{Seq: 1, Slot: 2}
+	location := keys.Location{Seq: 1, Slot: 2}
 	claim := storage.Claim{RecordDigest: digest(0xab), Seq: 3}
-	head := storage.Head{Size: 1, Tip: digest(0xab), Time: -1, Checkpoint: []byte("c")}
+	head := storage.Head{Size: 1, Tip: digest(0xab), TimeMicros: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
 		"00000000" + "66":                               keys.FormatVersionKey(),
 		"6c" + "00000000":                               keys.LastLedger(),
@@ -30,18 +30,18 @@ func TestLayout(t *testing.T) {
 		"69" + "00000102":                               keys.Info(0x102),
 		"68" + "00000102":                               keys.Head(0x102),
 		"73" + "00000102" + "6162":                      keys.Setting(0x102, "ab"),
-		"45" + "00000102" + "0000000000000003":          keys.AppendEntry(nil, 0x102, 3),
-		"74" + "00000102" + "04" + "0000000000000003":   keys.AppendTile(nil, 0x102, 4, 3),
-		"43" + "00000102" + "0000000000000001" + "0002": keys.AppendContent(nil, 0x102, place),
-		"64" + "00000102" + d:                           keys.AppendLocation(nil, 0x102, digest(0xab)),
-		"6b" + "00000102" + d:                           keys.AppendClaim(nil, 0x102, digest(0xab)),
-		"64" + "00000102" + d + "0000000000000003":      keys.AppendReference(nil, 0x102, digest(0xab), 3),
-		"72" + "00000102" + "0000000000000003":          keys.AppendRedaction(nil, 0x102, 3),
-		"0000000000000001" + "0002":                     keys.AppendLocationValue(nil, keys.LocationValue{Location: place}),
-		"0000000000000001" + "0002" + "00":              keys.AppendLocationValue(nil, keys.LocationValue{Location: place, Withdrawn: true}),
+		"45" + "00000102" + "0000000000000003":          keys.AppendEntryKey(nil, 0x102, 3),
+		"74" + "00000102" + "04" + "0000000000000003":   keys.AppendTileKey(nil, 0x102, 4, 3),
+		"43" + "00000102" + "0000000000000001" + "0002": keys.AppendContentKey(nil, 0x102, location),
+		"64" + "00000102" + d:                           keys.AppendLocationKey(nil, 0x102, digest(0xab)),
+		"6b" + "00000102" + d:                           keys.AppendClaimKey(nil, 0x102, digest(0xab)),
+		"64" + "00000102" + d + "0000000000000003":      keys.AppendReferenceKey(nil, 0x102, digest(0xab), 3),
+		"72" + "00000102" + "0000000000000003":          keys.AppendRedactionKey(nil, 0x102, 3),
+		"0000000000000001" + "0002":                     keys.AppendLocationValue(nil, keys.LocationValue{Location: location}),
+		"0000000000000001" + "0002" + "00":              keys.AppendLocationValue(nil, keys.LocationValue{Location: location, Redacted: true}),
 		"0000000000000003":                              keys.EncodeSeq(3),
-		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{Time: -1, Digest: digest(0xab)}),
-		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasure(nil, 0x102, place),
+		"ffffffffffffffff" + d:                          keys.AppendErasureValue(nil, keys.Erasure{TimeMicros: -1, Digest: digest(0xab)}),
+		"78" + "00000000" + "43" + "00000102" + "0000000000000001" + "0002": keys.AppendErasureKey(nil, 0x102, location),
 		d + "0000000000000003":                             keys.AppendClaimValue(nil, claim),
 		"0000000000000001" + d + "ffffffffffffffff" + "63": keys.AppendHeadValue(nil, head),
 		"00000004": keys.EncodeNumber(keys.FormatVersion),
@@ -51,37 +51,37 @@ func TestLayout(t *testing.T) {
 }
 
 func TestRanges(t *testing.T) {
-	start, end := keys.LocationRange(7)
-	for _, key := range [][]byte{keys.AppendLocation(nil, 7, digest(0)), keys.AppendLocation(nil, 7, digest(0xff))} {
+	start, end := keys.LocationAndReferenceRange(7)
+	for _, key := range [][]byte{keys.AppendLocationKey(nil, 7, digest(0)), keys.AppendLocationKey(nil, 7, digest(0xff))} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
-		require.LessOrEqual(t, len(key), keys.MaxLength)
+		require.LessOrEqual(t, len(key), keys.MaxLengthWithoutName)
 	}
-	for _, key := range [][]byte{keys.AppendLocation(nil, 6, digest(0xff)), keys.AppendLocation(nil, 8, digest(0)), keys.AppendEntry(nil, 7, 0)} {
+	for _, key := range [][]byte{keys.AppendLocationKey(nil, 6, digest(0xff)), keys.AppendLocationKey(nil, 8, digest(0)), keys.AppendEntryKey(nil, 7, 0)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.DigestRange(7, digest(1))
-	for _, key := range [][]byte{keys.AppendLocation(nil, 7, digest(1)), keys.AppendReference(nil, 7, digest(1), 0), keys.AppendReference(nil, 7, digest(1), math.MaxUint64)} {
+	for _, key := range [][]byte{keys.AppendLocationKey(nil, 7, digest(1)), keys.AppendReferenceKey(nil, 7, digest(1), 0), keys.AppendReferenceKey(nil, 7, digest(1), math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
-		require.LessOrEqual(t, len(key), keys.MaxLength)
+		require.LessOrEqual(t, len(key), keys.MaxLengthWithoutName)
 	}
 	next := digest(1)
 	next[storage.HashSize-1]++
-	for _, key := range [][]byte{keys.AppendReference(nil, 7, digest(0), math.MaxUint64), keys.AppendLocation(nil, 7, next)} {
+	for _, key := range [][]byte{keys.AppendReferenceKey(nil, 7, digest(0), math.MaxUint64), keys.AppendLocationKey(nil, 7, next)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.ClaimRange(math.MaxUint32)
-	require.Greater(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(start))
-	require.Less(t, string(keys.AppendClaim(nil, math.MaxUint32, digest(0xff))), string(end))
+	require.Greater(t, string(keys.AppendClaimKey(nil, math.MaxUint32, digest(0xff))), string(start))
+	require.Less(t, string(keys.AppendClaimKey(nil, math.MaxUint32, digest(0xff))), string(end))
 	require.Less(t, string(end), string(keys.LastLedger()))
 	start, end = keys.RedactionRange(7, 3)
-	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 3), keys.AppendRedaction(nil, 7, math.MaxUint64)} {
+	for _, key := range [][]byte{keys.AppendRedactionKey(nil, 7, 3), keys.AppendRedactionKey(nil, 7, math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
-	for _, key := range [][]byte{keys.AppendRedaction(nil, 7, 2), keys.Setting(7, ""), keys.AppendRedaction(nil, 8, 3)} {
+	for _, key := range [][]byte{keys.AppendRedactionKey(nil, 7, 2), keys.Setting(7, ""), keys.AppendRedactionKey(nil, 8, 3)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.ErasureRange()
-	key := keys.AppendErasure(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64, Slot: math.MaxUint16})
+	key := keys.AppendErasureKey(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64, Slot: math.MaxUint16})
 	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	start, end = keys.NameRange()
 	for _, name := range []string{"", "a", "\xff\xff"} {
@@ -94,7 +94,7 @@ func TestRanges(t *testing.T) {
 // HasSeparateValues returns true only for the keys of entries and content. Its second result is a
 // greater key for which the first result can differ. It is nil if there is no such key.
 func TestHasSeparateValues(t *testing.T) {
-	content, entry := keys.AppendContent(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64}), keys.AppendEntry(nil, 0, 0)
+	content, entry := keys.AppendContentKey(nil, math.MaxUint32, keys.Location{Seq: math.MaxUint64}), keys.AppendEntryKey(nil, 0, 0)
 	for _, key := range [][]byte{content, entry} {
 		separate, end := keys.HasSeparateValues(key)
 		require.True(t, separate)
@@ -112,7 +112,7 @@ func TestHasSeparateValues(t *testing.T) {
 		require.LessOrEqual(t, string(end), string(follows))
 		require.Greater(t, string(end), key)
 	}
-	for _, key := range [][]byte{keys.AppendLocation(nil, 0, digest(0)), keys.Head(1), keys.AppendTile(nil, 7, 0, 0), keys.AppendErasure(nil, 0, keys.Location{})} {
+	for _, key := range [][]byte{keys.AppendLocationKey(nil, 0, digest(0)), keys.Head(1), keys.AppendTileKey(nil, 7, 0, 0), keys.AppendErasureKey(nil, 0, keys.Location{})} {
 		separate, end := keys.HasSeparateValues(key)
 		require.False(t, separate)
 		require.Nil(t, end)
@@ -120,11 +120,11 @@ func TestHasSeparateValues(t *testing.T) {
 }
 
 func TestHasDigest(t *testing.T) {
-	require.True(t, keys.HasDigest(keys.AppendLocation(nil, 1, digest(2))))
-	require.True(t, keys.HasDigest(keys.AppendClaim(nil, 1, digest(2))))
-	require.Equal(t, digest(2), keys.Digest(keys.AppendLocation(nil, 1, digest(2))))
-	require.Equal(t, digest(2), keys.Digest(keys.AppendClaim(nil, 1, digest(2))))
-	for _, key := range [][]byte{nil, keys.AppendReference(nil, 1, digest(2), 3), keys.AppendEntry(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
+	require.True(t, keys.HasDigest(keys.AppendLocationKey(nil, 1, digest(2))))
+	require.True(t, keys.HasDigest(keys.AppendClaimKey(nil, 1, digest(2))))
+	require.Equal(t, digest(2), keys.Digest(keys.AppendLocationKey(nil, 1, digest(2))))
+	require.Equal(t, digest(2), keys.Digest(keys.AppendClaimKey(nil, 1, digest(2))))
+	for _, key := range [][]byte{nil, keys.AppendReferenceKey(nil, 1, digest(2), 3), keys.AppendEntryKey(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
 		require.False(t, keys.HasDigest(key))
 	}
 }
@@ -135,7 +135,7 @@ func TestEntryOrder(t *testing.T) {
 		seqs := rapid.SliceOfN(rapid.Uint64(), 2, 20).Draw(r, "seqs")
 		var entries [][]byte
 		for _, seq := range seqs {
-			entries = append(entries, keys.AppendEntry(nil, 1, seq))
+			entries = append(entries, keys.AppendEntryKey(nil, 1, seq))
 		}
 		slices.Sort(seqs)
 		slices.SortFunc(entries, bytes.Compare)
@@ -145,7 +145,7 @@ func TestEntryOrder(t *testing.T) {
 			require.Equal(r, seqs[i], seq)
 		}
 	})
-	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTile(nil, 1, 0, 0), keys.AppendContent(nil, 1, keys.Location{}), keys.AppendEntry(nil, 1, 5)[:12]} {
+	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTileKey(nil, 1, 0, 0), keys.AppendContentKey(nil, 1, keys.Location{}), keys.AppendEntryKey(nil, 1, 5)[:12]} {
 		_, ok := keys.EntrySeq(other)
 		require.False(t, ok)
 	}
@@ -154,18 +154,18 @@ func TestEntryOrder(t *testing.T) {
 // Each function that extracts part of a key returns the encoded value and refuses other kinds of
 // keys.
 func TestKeyParts(t *testing.T) {
-	seq, ok := keys.ReferenceSeq(keys.AppendReference(nil, 1, digest(2), 3))
+	seq, ok := keys.ReferenceSeq(keys.AppendReferenceKey(nil, 1, digest(2), 3))
 	require.True(t, ok)
 	require.Equal(t, uint64(3), seq)
-	seq, ok = keys.RedactionSeq(keys.AppendRedaction(nil, 1, 7))
+	seq, ok = keys.RedactionSeq(keys.AppendRedactionKey(nil, 1, 7))
 	require.True(t, ok)
 	require.Equal(t, uint64(7), seq)
-	place := keys.Location{Seq: 4, Slot: 5}
-	content, ledger, ok := keys.ErasureContentKey(keys.AppendErasure(nil, 6, place))
+	location := keys.Location{Seq: 4, Slot: 5}
+	content, ledger, ok := keys.ErasureContentKey(keys.AppendErasureKey(nil, 6, location))
 	require.True(t, ok)
-	require.Equal(t, keys.Ledger(6), ledger)
-	require.Equal(t, keys.AppendContent(nil, 6, place), content)
-	for _, other := range [][]byte{nil, keys.AppendLocation(nil, 1, digest(2)), keys.AppendClaim(nil, 1, digest(2)), keys.AppendErasure(nil, 1, place)[:18]} {
+	require.Equal(t, keys.LedgerNumber(6), ledger)
+	require.Equal(t, keys.AppendContentKey(nil, 6, location), content)
+	for _, other := range [][]byte{nil, keys.AppendLocationKey(nil, 1, digest(2)), keys.AppendClaimKey(nil, 1, digest(2)), keys.AppendErasureKey(nil, 1, location)[:18]} {
 		_, ok := keys.ReferenceSeq(other)
 		require.False(t, ok)
 		_, ok = keys.RedactionSeq(other)
@@ -192,8 +192,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(keys.EncodeNumber(1))
 	f.Add(keys.AppendLocationValue(nil, keys.LocationValue{Location: keys.Location{Seq: 1, Slot: 2}}))
-	f.Add(keys.AppendLocationValue(nil, keys.LocationValue{Withdrawn: true}))
-	f.Add(keys.AppendErasureValue(nil, keys.Erasure{Time: 1}))
+	f.Add(keys.AppendLocationValue(nil, keys.LocationValue{Redacted: true}))
+	f.Add(keys.AppendErasureValue(nil, keys.Erasure{TimeMicros: 1}))
 	f.Add(keys.EncodeSeq(5))
 	f.Add(keys.AppendClaimValue(nil, storage.Claim{Seq: 3}))
 	f.Add(keys.AppendHeadValue(nil, storage.Head{Size: 4, Checkpoint: []byte("c")}))
@@ -213,7 +213,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		if claim, err := keys.DecodeClaim(digest(1), b); err == nil {
 			require.Equal(t, b, keys.AppendClaimValue(nil, claim))
-			require.Equal(t, digest(1), claim.Key)
+			require.Equal(t, digest(1), claim.KeyDigest)
 		}
 		if n, err := keys.DecodeNumber(b); err == nil {
 			require.Equal(t, b, keys.EncodeNumber(n))
@@ -232,35 +232,35 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Parse recognises every key of this package and returns Unknown for others.
+// Parse recognises every key of this package and returns FamilyUnknown for others.
 func TestParse(t *testing.T) {
 	digest := digest(3)
-	place := keys.Location{Seq: 5, Slot: 6}
+	location := keys.Location{Seq: 5, Slot: 6}
 	for _, c := range []struct {
 		key  []byte
 		want keys.ParsedKey
 	}{
-		{keys.FormatVersionKey(), keys.ParsedKey{Family: keys.FormatKey}},
-		{keys.LastLedger(), keys.ParsedKey{Family: keys.LastLedgerKey}},
-		{keys.Name("default"), keys.ParsedKey{Family: keys.NameKey, Name: "default"}},
-		{keys.Info(7), keys.ParsedKey{Family: keys.InfoKey, Ledger: 7}},
-		{keys.Head(7), keys.ParsedKey{Family: keys.HeadKey, Ledger: 7}},
-		{keys.Setting(7, "log"), keys.ParsedKey{Family: keys.SettingKey, Ledger: 7, Name: "log"}},
-		{keys.AppendEntry(nil, 7, 9), keys.ParsedKey{Family: keys.EntryKey, Ledger: 7, Seq: 9}},
-		{keys.AppendTile(nil, 7, 1, 9), keys.ParsedKey{Family: keys.TileKey, Ledger: 7, Level: 1, Index: 9}},
-		{keys.AppendContent(nil, 7, place), keys.ParsedKey{Family: keys.ContentKey, Ledger: 7, Location: place}},
-		{keys.AppendLocation(nil, 7, digest), keys.ParsedKey{Family: keys.LocationKey, Ledger: 7, Digest: digest}},
-		{keys.AppendReference(nil, 7, digest, 9), keys.ParsedKey{Family: keys.ReferenceKey, Ledger: 7, Digest: digest, Seq: 9}},
-		{keys.AppendRedaction(nil, 7, 9), keys.ParsedKey{Family: keys.RedactionKey, Ledger: 7, Seq: 9}},
-		{keys.AppendClaim(nil, 7, digest), keys.ParsedKey{Family: keys.ClaimKey, Ledger: 7, Digest: digest}},
-		{keys.AppendErasure(nil, 7, place), keys.ParsedKey{Family: keys.ErasureKey, Ledger: 7, Location: place}},
+		{keys.FormatVersionKey(), keys.ParsedKey{Family: keys.FamilyFormat}},
+		{keys.LastLedger(), keys.ParsedKey{Family: keys.FamilyLastLedger}},
+		{keys.Name("default"), keys.ParsedKey{Family: keys.FamilyName, Name: "default"}},
+		{keys.Info(7), keys.ParsedKey{Family: keys.FamilyInfo, Ledger: 7}},
+		{keys.Head(7), keys.ParsedKey{Family: keys.FamilyHead, Ledger: 7}},
+		{keys.Setting(7, "log"), keys.ParsedKey{Family: keys.FamilySetting, Ledger: 7, Name: "log"}},
+		{keys.AppendEntryKey(nil, 7, 9), keys.ParsedKey{Family: keys.FamilyEntry, Ledger: 7, Seq: 9}},
+		{keys.AppendTileKey(nil, 7, 1, 9), keys.ParsedKey{Family: keys.FamilyTile, Ledger: 7, Level: 1, Index: 9}},
+		{keys.AppendContentKey(nil, 7, location), keys.ParsedKey{Family: keys.FamilyContent, Ledger: 7, Location: location}},
+		{keys.AppendLocationKey(nil, 7, digest), keys.ParsedKey{Family: keys.FamilyLocation, Ledger: 7, Digest: digest}},
+		{keys.AppendReferenceKey(nil, 7, digest, 9), keys.ParsedKey{Family: keys.FamilyReference, Ledger: 7, Digest: digest, Seq: 9}},
+		{keys.AppendRedactionKey(nil, 7, 9), keys.ParsedKey{Family: keys.FamilyRedaction, Ledger: 7, Seq: 9}},
+		{keys.AppendClaimKey(nil, 7, digest), keys.ParsedKey{Family: keys.FamilyClaim, Ledger: 7, Digest: digest}},
+		{keys.AppendErasureKey(nil, 7, location), keys.ParsedKey{Family: keys.FamilyErasure, Ledger: 7, Location: location}},
 	} {
 		require.Equal(t, c.want, keys.Parse(c.key), "%x", c.key)
-		if f := c.want.Family; f != keys.NameKey && f != keys.SettingKey {
-			require.Equal(t, keys.UnknownKey, keys.Parse(append(bytes.Clone(c.key), 0)).Family, "%x and a byte", c.key)
+		if f := c.want.Family; f != keys.FamilyName && f != keys.FamilySetting {
+			require.Equal(t, keys.FamilyUnknown, keys.Parse(append(bytes.Clone(c.key), 0)).Family, "%x and a byte", c.key)
 		}
 	}
 	for _, key := range [][]byte{nil, {0}, {'h', 0, 0, 0, 0}, {'i', 0, 0, 0, 0}, {'z', 0, 0, 0, 1}, {'x', 0, 0, 0, 0, 'C'}} {
-		require.Equal(t, keys.UnknownKey, keys.Parse(key).Family, "%x", key)
+		require.Equal(t, keys.FamilyUnknown, keys.Parse(key).Family, "%x", key)
 	}
 }

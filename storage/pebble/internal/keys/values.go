@@ -11,9 +11,9 @@ import (
 
 // Lengths of values in bytes. headLength does not include the checkpoint.
 const (
-	headLength  = 8 + storage.HashSize + 8
-	placeLength = 8 + 2
-	claimLength = storage.HashSize + 8
+	headLength     = 8 + storage.HashSize + 8
+	locationLength = 8 + 2
+	claimLength    = storage.HashSize + 8
 
 	erasureLength = 8 + storage.HashSize
 )
@@ -25,25 +25,25 @@ type Location struct {
 	Slot uint16
 }
 
-// LocationValue is the value of a place key. It says where a piece of content is stored. The record that
-// posted the content needs it until that record is redacted. After that, only the records that
-// refer to the content need it.
+// LocationValue is the value of a location key. It says where a piece of content is stored. The
+// record that posted the content needs it until that record is redacted. After that, only the
+// records that refer to the content need it.
 type LocationValue struct {
 	Location
-	Withdrawn bool // whether the event that posted the content is redacted
+	Redacted bool // whether the event that posted the content is redacted
 }
 
 // Erasure is the value of an erasure key.
 type Erasure struct {
-	Time   int64 // time of the commit that erased the content, in microseconds since 1970 UTC
-	Digest storage.Hash
+	TimeMicros int64 // time of the commit that erased the content, in microseconds since 1970 UTC
+	Digest     storage.Hash
 }
 
 // AppendHeadValue appends h to dst, encoded as size, tip, time, and checkpoint.
 func AppendHeadValue(dst []byte, h storage.Head) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, h.Size)
 	dst = append(dst, h.Tip[:]...)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(h.Time))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.TimeMicros))
 	return append(dst, h.Checkpoint...)
 }
 
@@ -54,9 +54,9 @@ func DecodeHead(b []byte) (storage.Head, error) {
 		return storage.Head{}, fmt.Errorf("%w: the head has %d bytes, but must have at least %d", storage.ErrDamaged, len(b), headLength)
 	}
 	h := storage.Head{
-		Size: binary.BigEndian.Uint64(b),
-		Tip:  storage.Hash(b[8:40]),
-		Time: int64(binary.BigEndian.Uint64(b[40:])),
+		Size:       binary.BigEndian.Uint64(b),
+		Tip:        storage.Hash(b[8:40]),
+		TimeMicros: int64(binary.BigEndian.Uint64(b[40:])),
 	}
 	if len(b) > headLength {
 		h.Checkpoint = append([]byte(nil), b[headLength:]...)
@@ -64,10 +64,11 @@ func DecodeHead(b []byte) (storage.Head, error) {
 	return h, nil
 }
 
-// AppendLocationValue appends a holding to dst. A withdrawn holding has an additional zero byte.
+// AppendLocationValue appends h to dst, encoded as the sequence number, the slot, and a zero byte
+// if h.Redacted is true.
 func AppendLocationValue(dst []byte, h LocationValue) []byte {
 	dst = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(dst, h.Seq), h.Slot)
-	if h.Withdrawn {
+	if h.Redacted {
 		dst = append(dst, 0)
 	}
 	return dst
@@ -75,17 +76,17 @@ func AppendLocationValue(dst []byte, h LocationValue) []byte {
 
 // DecodeLocationValue reads what AppendLocationValue wrote.
 func DecodeLocationValue(b []byte) (LocationValue, error) {
-	withdrawn := len(b) == placeLength+1 && b[placeLength] == 0
-	if len(b) != placeLength && !withdrawn {
-		return LocationValue{}, fmt.Errorf("%w: a content place has %d bytes, but must have %d", storage.ErrDamaged, len(b), placeLength)
+	redacted := len(b) == locationLength+1 && b[locationLength] == 0
+	if len(b) != locationLength && !redacted {
+		return LocationValue{}, fmt.Errorf("%w: a content location has %d bytes, but must have %d", storage.ErrDamaged, len(b), locationLength)
 	}
-	place := Location{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
-	return LocationValue{Location: place, Withdrawn: withdrawn}, nil
+	location := Location{Seq: binary.BigEndian.Uint64(b), Slot: binary.BigEndian.Uint16(b[8:])}
+	return LocationValue{Location: location, Redacted: redacted}, nil
 }
 
 // AppendErasureValue appends to dst the value of an erasure key: the time and the digest.
 func AppendErasureValue(dst []byte, e Erasure) []byte {
-	return append(binary.BigEndian.AppendUint64(dst, uint64(e.Time)), e.Digest[:]...)
+	return append(binary.BigEndian.AppendUint64(dst, uint64(e.TimeMicros)), e.Digest[:]...)
 }
 
 // DecodeErasure reads what AppendErasureValue wrote.
@@ -93,7 +94,7 @@ func DecodeErasure(b []byte) (Erasure, error) {
 	if len(b) != erasureLength {
 		return Erasure{}, fmt.Errorf("%w: an erasure mark has %d bytes, but must have %d", storage.ErrDamaged, len(b), erasureLength)
 	}
-	return Erasure{Time: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
+	return Erasure{TimeMicros: int64(binary.BigEndian.Uint64(b)), Digest: storage.Hash(b[8:])}, nil
 }
 
 // EncodeSeq returns the value of a redaction key: the sequence number of the redacting event.
@@ -120,13 +121,13 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 		return storage.Claim{}, fmt.Errorf("%w: a claim has %d bytes, but must have %d", storage.ErrDamaged, len(b), claimLength)
 	}
 	return storage.Claim{
-		Key:          key,
+		KeyDigest:    key,
 		RecordDigest: storage.Hash(b[:storage.HashSize]),
 		Seq:          binary.BigEndian.Uint64(b[storage.HashSize:]),
 	}, nil
 }
 
-// EncodeNumber encodes n as the value of a Format, LastLedger, or Name key.
+// EncodeNumber encodes n as the value of a key that FormatVersionKey, LastLedger, or Name returns.
 func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // DecodeNumber reads what EncodeNumber wrote.

@@ -17,18 +17,18 @@ import (
 	"colophon/storage/memory"
 )
 
-func stateChange(t testing.TB, seq uint64, reason string) *record.Verb {
+func stateChange(t testing.TB, seq uint64, reason string) *record.Action {
 	t.Helper()
 	v, err := record.ParseStateChange(seq, []byte(`{"state":"failed","reason":"`+reason+`"}`))
 	require.NoError(t, err)
 	return v
 }
 
-// change submits a verb. Unless the outcome is a replay, it verifies the receipt built from the
+// change submits an action. Unless the outcome is a replay, it verifies the receipt built from the
 // acknowledgement.
-func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.Ack {
+func change(t testing.TB, l *ledger.Ledger, v *record.Action, key string) ledger.Ack {
 	t.Helper()
-	s, err := l.PrepareVerb(v, ledger.AnonymousActor, key)
+	s, err := l.PrepareAction(v, ledger.AnonymousActor, key)
 	require.NoError(t, err)
 	ack, err := l.Submit(s)
 	require.NoError(t, err)
@@ -39,32 +39,32 @@ func change(t testing.TB, l *ledger.Ledger, v *record.Verb, key string) ledger.A
 }
 
 // postPath posts a path fingerprint and returns the resulting current path.
-func postPath(t testing.TB, l *ledger.Ledger) record.CurrentPath {
+func postPath(t testing.TB, l *ledger.Ledger) record.LatestPathRecord {
 	t.Helper()
 	r, err := record.Parse(record.KindPathFingerprint, []byte(`{"project":"p","route":["Start"]}`))
 	require.NoError(t, err)
-	id := rules.RouteID([][]byte{[]byte("Start")})[:rules.PathIDDigits]
-	return record.CurrentPath{Project: "p", PathID: string(id), RecordSeq: post(t, l, r, "").Seq}
+	id := rules.RouteDigest([][]byte{[]byte("Start")})[:rules.PathIDDigits]
+	return record.LatestPathRecord{Project: "p", PathID: string(id), RecordSeq: post(t, l, r, "").Seq}
 }
 
-// A verb of any kind creates one event, which has a valid receipt and passes an audit.
+// An action of any kind creates one event, which has a valid receipt and passes an audit.
 func TestVerbsAreEvents(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
-	validation := (&record.ValidationRequest{Validated: true}).VerbFor(postPath(t, l))
-	registration, err := record.ParseRegistration("s", []byte(`{"chunk_hashes":[]}`))
+	validation := (&record.ValidationRequest{Validated: true}).ActionFor(postPath(t, l))
+	registration, err := record.ParseSourceRegistration("s", []byte(`{"chunk_hashes":[]}`))
 	require.NoError(t, err)
-	revocation, err := record.ParseRevocation("s", nil)
+	revocation, err := record.ParseSourceRevocation("s", nil)
 	require.NoError(t, err)
 	for _, of := range []struct {
-		kind record.Kind
-		verb *record.Verb
+		kind   record.Kind
+		action *record.Action
 	}{ // a source must be registered before it is revoked
 		{record.KindRecordStateChanged, stateChange(t, 1, "r")}, {record.KindPathValidated, validation},
 		{record.KindSourceRegistered, registration}, {record.KindSourceRevoked, revocation},
 	} {
 		for _, key := range []string{"", "", string(of.kind)} {
-			ack := change(t, l, of.verb, key)
+			ack := change(t, l, of.action, key)
 			require.Equal(t, ledger.OutcomeAppended, ack.Outcome)
 			r, err := proofs.NewReceipt(ack.Entry)
 			require.NoError(t, err)
@@ -77,9 +77,9 @@ func TestVerbsAreEvents(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// Records and verbs share one space of idempotency keys (spec: Idempotency). Repeating a verb under
-// its key is a replay, even if its target has changed since. Any other record or verb under the key
-// is refused.
+// Records and actions share one space of idempotency keys (spec: Idempotency). Repeating an action
+// under its key is a replay, even if its target has changed since. Any other record or action under
+// the key is refused.
 func TestKeysOfVerbs(t *testing.T) {
 	database := memory.New()
 	s := store(t, database)
@@ -88,12 +88,12 @@ func TestKeysOfVerbs(t *testing.T) {
 	first := change(t, l, stateChange(t, 1, "r"), "key")
 	again := change(t, l, stateChange(t, 1, "r"), "key")
 	require.Equal(t, ledger.OutcomeReplayed, again.Outcome)
-	require.Equal(t, first.Seq, again.FirstSeq)
+	require.Equal(t, first.Seq, again.KeyHolderSeq)
 
-	for name, other := range map[string]*record.Verb{"target": stateChange(t, 2, "r"), "request": stateChange(t, 1, "q")} {
+	for name, other := range map[string]*record.Action{"target": stateChange(t, 2, "r"), "request": stateChange(t, 1, "q")} {
 		conflict := change(t, l, other, "key")
 		require.Equal(t, ledger.OutcomeConflicted, conflict.Outcome, name)
-		require.Equal(t, first.Seq, conflict.FirstSeq)
+		require.Equal(t, first.Seq, conflict.KeyHolderSeq)
 		r, err := proofs.NewReceipt(conflict.Entry)
 		require.NoError(t, err)
 		require.Equal(t, string(record.KindRecordRefused), r.Kind)
@@ -101,8 +101,8 @@ func TestKeysOfVerbs(t *testing.T) {
 	require.Equal(t, ledger.OutcomeConflicted, change(t, l, stateChange(t, 1, "r"), "record").Outcome)
 	require.Equal(t, ledger.OutcomeConflicted, post(t, l, ipc(t, "", "a"), "key").Outcome)
 
-	validate := func(current record.CurrentPath) ledger.Ack {
-		return change(t, l, (&record.ValidationRequest{Validated: true}).VerbFor(current), "validation")
+	validate := func(current record.LatestPathRecord) ledger.Ack {
+		return change(t, l, (&record.ValidationRequest{Validated: true}).ActionFor(current), "validation")
 	}
 	require.Equal(t, ledger.OutcomeAppended, validate(postPath(t, l)).Outcome)
 	require.Equal(t, ledger.OutcomeReplayed, validate(postPath(t, l)).Outcome)
@@ -130,7 +130,7 @@ func TestOneVerbKeyAtOnce(t *testing.T) {
 	require.NoError(t, walk(t, l))
 }
 
-// An audit reports a verb whose digest differs from the one that the store keeps for its
+// An audit reports an action whose digest differs from the one that the store keeps for its
 // idempotency key. The same check applies to records.
 func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	database := memory.New()
@@ -141,20 +141,20 @@ func TestForgedKeyOfAVerbIsNamed(t *testing.T) {
 	require.NoError(t, walk(t, l))
 	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
-	k, err := s.Key(t.Context(), ledger.IdempotencyKeyDigest("key"))
+	k, err := s.KeyClaim(t.Context(), ledger.IdempotencyKeyDigest("key"))
 	require.NoError(t, err)
 	k.RecordDigest[0] ^= 1
 	require.NoError(t, x.SetClaim(k))
 	require.ErrorContains(t, walk(t, l), "at entry 2")
 }
 
-// AppendVerbs appends many verbs in order, and acknowledges each. If the context is canceled, the log
-// contains exactly the verbs that were acknowledged.
+// AppendActions appends many actions in order, and acknowledges each. If the context is canceled,
+// the log contains exactly the actions that were acknowledged.
 func TestManyVerbs(t *testing.T) {
 	l := memoryLedger(t)
 	post(t, l, ipc(t, "", "a"), "")
 	const most = 3000
-	verbs := func(yield func(*record.Verb) bool) {
+	actions := func(yield func(*record.Action) bool) {
 		for i := range most {
 			if !yield(stateChange(t, 1, fmt.Sprint(i))) {
 				return
@@ -168,12 +168,12 @@ func TestManyVerbs(t *testing.T) {
 		next++
 		return nil
 	}
-	require.NoError(t, l.AppendVerbs(t.Context(), verbs, "ana", acknowledge))
+	require.NoError(t, l.AppendActions(t.Context(), actions, "ana", acknowledge))
 	require.Equal(t, uint64(2+most), next)
 	require.Equal(t, next, l.Head().Size)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	err := l.AppendVerbs(ctx, verbs, "ana", func(ack ledger.Ack) error {
+	err := l.AppendActions(ctx, actions, "ana", func(ack ledger.Ack) error {
 		if ack.Seq == 2+most+10 {
 			cancel()
 		}
@@ -184,6 +184,6 @@ func TestManyVerbs(t *testing.T) {
 	require.Less(t, next, uint64(2+2*most))
 
 	failed := errors.New("enough")
-	require.ErrorIs(t, l.AppendVerbs(t.Context(), verbs, "ana", func(ledger.Ack) error { return failed }), failed)
-	require.Error(t, l.AppendVerbs(t.Context(), verbs, strings.Repeat("x", 70_000), acknowledge), "too large for an entry")
+	require.ErrorIs(t, l.AppendActions(t.Context(), actions, "ana", func(ledger.Ack) error { return failed }), failed)
+	require.Error(t, l.AppendActions(t.Context(), actions, strings.Repeat("x", 70_000), acknowledge), "too large for an entry")
 }

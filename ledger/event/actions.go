@@ -12,17 +12,17 @@ type StateChange = fields.StateChange
 // StateChange reads the fields of a record_state_changed event.
 func (e *Event) StateChange() StateChange {
 	return StateChange{
-		RecordSeq:      Uint64OrZero(e.Record.Member("record_seq")),
-		State:          text(e.Record.Member("state")),
-		Reason:         text(e.Record.Member("reason")),
-		OriginalAction: e.origin(),
+		RecordSeq:    Uint64OrZero(e.Record.Member("record_seq")),
+		State:        text(e.Record.Member("state")),
+		Reason:       text(e.Record.Member("reason")),
+		ActionOrigin: e.origin(),
 	}
 }
 
 // origin reads the original actor and the time of an action that was originally taken in another
 // system.
-func (e *Event) origin() fields.OriginalAction {
-	return fields.OriginalAction{OriginalActor: text(e.Record.Member("original_actor")), Timestamp: text(e.Record.Member("timestamp"))}
+func (e *Event) origin() fields.ActionOrigin {
+	return fields.ActionOrigin{OriginalActor: text(e.Record.Member("original_actor")), Timestamp: text(e.Record.Member("timestamp"))}
 }
 
 // Note holds the fields of a note event (spec: Notes).
@@ -31,15 +31,15 @@ type Note = fields.Note
 // Note reads the fields of a note event.
 func (e *Event) Note() Note {
 	return Note{
-		RecordSeq:      Uint64OrZero(e.Record.Member("record_seq")),
-		Topic:          text(e.Record.Member("topic")),
-		Text:           text(e.Record.Member("text")),
-		OriginalAction: e.origin(),
+		RecordSeq:    Uint64OrZero(e.Record.Member("record_seq")),
+		Topic:        text(e.Record.Member("topic")),
+		Text:         text(e.Record.Member("text")),
+		ActionOrigin: e.origin(),
 	}
 }
 
-// PathValidation holds the fields of a path_validated event, which states whether a fingerprint of a
-// path has been validated (spec: Path validation).
+// PathValidation holds the fields of a path_validated event, which states whether a fingerprint of
+// a path has been validated (spec: Path validation).
 type PathValidation = fields.PathValidation
 
 // PathValidation reads the fields of a path_validated event.
@@ -52,7 +52,7 @@ func (e *Event) PathValidation() PathValidation {
 		RecordSeq:          Uint64OrZero(e.Record.Member("record_seq")),
 		Validated:          e.Record.Member("validated").Kind() == pyjson.True,
 		Reason:             text(e.Record.Member("reason")),
-		OriginalAction:     e.origin(),
+		ActionOrigin:       e.origin(),
 		Presence:           validationNames(e.Record.Member("names")),
 	}
 }
@@ -103,10 +103,10 @@ type KeyRotation = fields.KeyRotation
 // KeyRotation reads the fields of a key_rotated event.
 func (e *Event) KeyRotation() KeyRotation {
 	return KeyRotation{
-		Step:        text(e.Record.Member("step")),
-		PreviousKey: text(e.Record.Member("previous_key")),
-		VerifierKey: text(e.Record.Member("verifier_key")),
-		Handover:    text(e.Record.Member("handover")),
+		Step:         text(e.Record.Member("step")),
+		PreviousKey:  text(e.Record.Member("previous_key")),
+		VerifierKey:  text(e.Record.Member("verifier_key")),
+		HandoverNote: text(e.Record.Member("handover")),
 	}
 }
 

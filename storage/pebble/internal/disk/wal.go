@@ -13,11 +13,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/wal"
 )
 
-// LogFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
+// WALFS controls the reuse of write-ahead log files. Pebble keeps the newest obsolete log and
 // writes a new log over it, because a file whose blocks are already allocated syncs faster. The old
 // bytes stay readable, both in the file that is kept for reuse and after the last record of the new
-// log. LogFS can turn this reuse off and remove the kept files.
-type LogFS struct {
+// log. WALFS can turn this reuse off and remove the kept files.
+type WALFS struct {
 	vfs.FS
 	LatestLogNumber atomic.Uint64 // number of the newest log
 	fresh           atomic.Bool   // whether every new log gets a new file instead of reusing an old one
@@ -26,13 +26,13 @@ type LogFS struct {
 }
 
 // Create implements vfs.FS.
-func (l *LogFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (l *WALFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	l.note(name)
 	return l.FS.Create(name, category)
 }
 
 // ReuseForWrite implements vfs.FS. It creates a new file if old is missing or reuse is turned off.
-func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (l *WALFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	l.note(name) // must precede the check of l.fresh (see DropLogs)
 	if !l.fresh.Load() {
 		f, err := l.FS.ReuseForWrite(old, name, category)
@@ -48,24 +48,24 @@ func (l *LogFS) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) 
 
 // RetainLogs keeps DropLogs from removing any log until release is called. It is used while the engine
 // copies its logs.
-func (l *LogFS) RetainLogs() (release func()) {
+func (l *WALFS) RetainLogs() (release func()) {
 	l.dropMu.RLock()
 	return l.dropMu.RUnlock
 }
 
-// note sets Latest if name is the name of a newer log.
-func (l *LogFS) note(name string) {
+// note sets LatestLogNumber if name is the name of a newer log.
+func (l *WALFS) note(name string) {
 	if number, _, ok := wal.ParseLogFilename(l.FS.PathBase(name)); ok && uint64(number) > l.LatestLogNumber.Load() {
 		l.LatestLogNumber.Store(uint64(number)) // not a race, because the engine begins one log at a time
 	}
 }
 
 // Unwrap implements vfs.FS.
-func (l *LogFS) Unwrap() vfs.FS { return l.FS }
+func (l *WALFS) Unwrap() vfs.FS { return l.FS }
 
 // DropLogs flushes the contents of the write-ahead logs to tables, and removes every log that was begun
 // before the call. Logs that are begun during the call use new files.
-func (l *LogFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
+func (l *WALFS) DropLogs(ctx context.Context, dir string, db *engine.DB) error {
 	l.fresh.Store(true)
 	defer l.fresh.Store(false)
 	// Because l.fresh is set, every later log uses a new file with a number above latest.

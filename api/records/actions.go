@@ -18,13 +18,13 @@ import (
 	"colophon/proofs"
 )
 
-// Verbs are requests that change the state of a record, a path, or a source, redact content, or
+// Actions are requests that change the state of a record, a path, or a source, redact content, or
 // add a note (spec: States; Path validation; Sources; Redactions; Notes). Each request writes one
 // event. Only the Idempotency-Key identifies a repeated request (spec: Idempotency).
 
-// A caller that has only the write scope is not allowed to read the ledger. Therefore a verb parses
-// its request before it looks anything up, and gives the same answer for every target to which it
-// does not apply. Learning more requires a request that leaves an event in the log.
+// A caller that has only the write scope is not allowed to read the ledger. Therefore an action
+// parses its request before it looks anything up, and gives the same answer for every target to
+// which it does not apply. Learning more requires a request that leaves an event in the log.
 
 // ChangeState changes the state of an IPC record or a run-DAG.
 func (h *Handlers) ChangeState(c *call.Call) error {
@@ -36,13 +36,13 @@ func (h *Handlers) AddNote(c *call.Call) error {
 	return h.aboutRecord(c, record.KindNote, record.ParseNote)
 }
 
-// aboutRecord records a verb about the record whose seq is in the path.
-func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq uint64, body []byte) (*record.Verb, error)) error {
-	l, o, err := h.beginVerb(c)
+// aboutRecord records an action on the record whose seq is in the path.
+func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq uint64, body []byte) (*record.Action, error)) error {
+	l, o, err := h.beginAction(c)
 	if err != nil {
 		return err
 	}
-	seq, err := query.ParseCount("seq", c.Param("seq"))
+	seq, err := query.ParseUint("seq", c.Param("seq"))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 	if err != nil {
 		return err
 	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) {
+	return h.submitAction(c, l, o, body, func(text []byte) (*record.Action, error) {
 		v, err := parse(seq, text)
 		if err != nil {
 			return nil, err
@@ -62,9 +62,9 @@ func (h *Handlers) aboutRecord(c *call.Call, kind record.Kind, parse func(seq ui
 // checkTarget checks that a state change or a note can apply to an event. It returns the same
 // 404 for an event of another kind and for an event that does not exist. The check cannot race
 // with writes, because the kind of an event never changes.
-func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq uint64) error {
+func checkTarget(ctx context.Context, l *ledger.Ledger, kind record.Kind, seq uint64) error {
 	fits, reason := record.Kind.HasState, "neither an IPC record nor a run-DAG; only those have a state"
-	if verb == record.KindNote {
+	if kind == record.KindNote {
 		fits, reason = record.Kind.IsRecord, "not a record; only records have notes"
 	}
 	refusal := problem.New(http.StatusNotFound, "event %d is %s; correct the seq", seq, reason)
@@ -85,28 +85,28 @@ func checkTarget(ctx context.Context, l *ledger.Ledger, verb record.Kind, seq ui
 	return nil
 }
 
-// PrepareVerb returns the submission for a verb that is a line of a batch.
-func PrepareVerb(ctx context.Context, l *ledger.Ledger, v *record.Verb, o Options) (ledger.Submission, error) {
-	if l.Info().Frozen { // check before looking up the target, like submitVerb
+// PrepareAction returns the submission for an action that is a line of a batch.
+func PrepareAction(ctx context.Context, l *ledger.Ledger, v *record.Action, o Options) (ledger.Submission, error) {
+	if l.Info().Frozen { // check before looking up the target, like submitAction
 		return ledger.Submission{}, ledger.ErrFrozen
 	}
 	if err := checkTarget(ctx, l, v.Kind, v.RecordSeq); err != nil {
 		return ledger.Submission{}, err
 	}
-	return l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
+	return l.PrepareAction(v, o.Actor, o.IdempotencyKey)
 }
 
 // RegisterSource registers a source, or replaces its registration.
 func (h *Handlers) RegisterSource(c *call.Call) error {
-	return h.aboutSource(c, c.ReadBody, func(_ *ledger.Ledger, _ Options, id string, text []byte) (*record.Verb, error) {
-		return record.ParseRegistration(id, text)
+	return h.aboutSource(c, c.ReadBody, func(_ *ledger.Ledger, _ Options, id string, text []byte) (*record.Action, error) {
+		return record.ParseSourceRegistration(id, text)
 	})
 }
 
 // RevokeSource revokes a registered source.
 func (h *Handlers) RevokeSource(c *call.Call) error {
-	return h.aboutSource(c, c.ReadOptionalBody, func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error) {
-		v, err := record.ParseRevocation(id, text)
+	return h.aboutSource(c, c.ReadOptionalBody, func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Action, error) {
+		v, err := record.ParseSourceRevocation(id, text)
 		if err != nil {
 			return nil, err
 		}
@@ -114,9 +114,9 @@ func (h *Handlers) RevokeSource(c *call.Call) error {
 	})
 }
 
-// aboutSource records a verb about the source whose ID is in the path.
-func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), parse func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Verb, error)) error {
-	l, o, err := h.beginVerb(c)
+// aboutSource records an action on the source whose ID is in the path.
+func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), parse func(l *ledger.Ledger, o Options, id string, text []byte) (*record.Action, error)) error {
+	l, o, err := h.beginAction(c)
 	if err != nil {
 		return err
 	}
@@ -128,12 +128,12 @@ func (h *Handlers) aboutSource(c *call.Call, read func() (*call.Body, error), pa
 	if err != nil {
 		return err
 	}
-	return h.submitVerb(c, l, o, body, func(text []byte) (*record.Verb, error) { return parse(l, o, id, text) })
+	return h.submitAction(c, l, o, body, func(text []byte) (*record.Action, error) { return parse(l, o, id, text) })
 }
 
-// beginVerb returns the ledger named in the path and the options of the request. It refuses query
-// parameters, because verbs have none.
-func (h *Handlers) beginVerb(c *call.Call) (*ledger.Ledger, Options, error) {
+// beginAction returns the ledger named in the path and the options of the request. It refuses query
+// parameters, because actions have none.
+func (h *Handlers) beginAction(c *call.Call) (*ledger.Ledger, Options, error) {
 	l, err := c.Ledger()
 	if err != nil {
 		return nil, Options{}, err
@@ -145,9 +145,9 @@ func (h *Handlers) beginVerb(c *call.Call) (*ledger.Ledger, Options, error) {
 	return l, o, err
 }
 
-// submitVerb parses a body, records the verb, and sends its receipt. It releases the body.
+// submitAction parses a body, records the action, and sends its receipt. It releases the body.
 // parse must not look anything up before it has parsed the body.
-func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *call.Body, parse func([]byte) (*record.Verb, error)) error {
+func (h *Handlers) submitAction(c *call.Call, l *ledger.Ledger, o Options, body *call.Body, parse func([]byte) (*record.Action, error)) error {
 	defer body.Release()
 	if l.Info().Frozen {
 		return ledger.ErrFrozen
@@ -160,14 +160,14 @@ func (h *Handlers) submitVerb(c *call.Call, l *ledger.Ledger, o Options, body *c
 		return err
 	}
 	c.EndHeavyWork()
-	sub, err := l.PrepareVerb(v, o.Actor, o.IdempotencyKey)
+	sub, err := l.PrepareAction(v, o.Actor, o.IdempotencyKey)
 	if err != nil {
 		return err
 	}
 	return h.submitPrepared(c, l, o, sub)
 }
 
-// submitPrepared records a verb and sends its receipt.
+// submitPrepared records an action and sends its receipt.
 func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub ledger.Submission) error {
 	begin := time.Now()
 	ack, err := l.Submit(sub)
@@ -176,15 +176,15 @@ func (h *Handlers) submitPrepared(c *call.Call, l *ledger.Ledger, o Options, sub
 	}
 	h.AppendDuration.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
 	if ack.Outcome != ledger.OutcomeAppended {
-		return h.answer(c, l, &Outcome{MinimalReceipt: o.MinimalReceipt, IdempotencyKey: o.IdempotencyKey, Ack: ack})
+		return h.answer(c, l, &Outcome{MinimizeReceipt: o.MinimizeReceipt, IdempotencyKey: o.IdempotencyKey, Ack: ack})
 	}
-	return receipts.SendAck(c, l, ack, o.MinimalReceipt)
+	return receipts.SendAck(c, l, ack, o.MinimizeReceipt)
 }
 
 func sourceID(c *call.Call) (string, error) {
 	id, err := c.PathValue("source_id")
-	if err == nil && len(id) > fields.MaxSourceID {
-		err = problem.InvalidParameter("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceID)
+	if err == nil && len(id) > fields.MaxSourceIDBytes {
+		err = problem.InvalidParameter("source_id", "is %d bytes long, but at most %d are allowed", len(id), fields.MaxSourceIDBytes)
 	}
 	return id, err
 }
@@ -209,5 +209,5 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 	if held, err := hasIdempotencyKey(c.Request().Context(), l, key); held || err != nil {
 		return err
 	}
-	return problem.New(http.StatusNotFound, "no source with that id is registered")
+	return problem.New(http.StatusNotFound, "no source with the given id is registered")
 }

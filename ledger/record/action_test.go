@@ -15,12 +15,12 @@ import (
 	"colophon/ledger/record/strict"
 )
 
-// pathBuild is the build of the path that verbOn validates.
+// pathBuild is the build of the path that actionOn validates.
 var pathBuild = "b2"
 
-// verbOn parses the body of a verb of the given kind. target is the source's ID or the path's
-// project. For a verb on a record, the length of target is the record's seq.
-func verbOn(kind Kind, target, body string) (*Verb, error) {
+// actionOn parses the body of an action of the given kind. target is the source's ID or the path's
+// project. For an action on a record, the length of target is the record's seq.
+func actionOn(kind Kind, target, body string) (*Action, error) {
 	switch kind {
 	case KindRecordStateChanged:
 		return ParseStateChange(uint64(len(target)), []byte(body))
@@ -29,27 +29,27 @@ func verbOn(kind Kind, target, body string) (*Verb, error) {
 		if err != nil {
 			return nil, err
 		}
-		return request.VerbFor(CurrentPath{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
+		return request.ActionFor(LatestPathRecord{Project: target, PathID: "0123abcd", Build: &pathBuild, ContentFingerprint: "89abcdef", RecordSeq: 7}), nil
 	case KindNote:
 		return ParseNote(uint64(len(target)), []byte(body))
 	case KindSourceRegistered:
-		return ParseRegistration(target, []byte(body))
+		return ParseSourceRegistration(target, []byte(body))
 	default:
-		return ParseRevocation(target, []byte(body))
+		return ParseSourceRevocation(target, []byte(body))
 	}
 }
 
-func verb(t *testing.T, kind Kind, target, body string) *Verb {
+func action(t *testing.T, kind Kind, target, body string) *Action {
 	t.Helper()
-	v, err := verbOn(kind, target, body)
+	v, err := actionOn(kind, target, body)
 	require.NoError(t, err)
 	return v
 }
 
-var verbKinds = [...]Kind{KindRecordStateChanged, KindPathValidated, KindNote, KindSourceRegistered, KindSourceRevoked}
+var actionKinds = [...]Kind{KindRecordStateChanged, KindPathValidated, KindNote, KindSourceRegistered, KindSourceRevoked}
 
-// goodVerbs contains a valid request body for each kind of verb.
-var goodVerbs = map[Kind]string{
+// goodActions contains a valid request body for each kind of action.
+var goodActions = map[Kind]string{
 	KindRecordStateChanged: `{"state":"stale","reason":"r"}`,
 	KindPathValidated:      `{"validated":true}`,
 	KindNote:               `{"topic":"review"}`,
@@ -97,51 +97,51 @@ func TestVerbEvents(t *testing.T) {
 		{KindSourceRevoked, "s", ``, `{"source_id":"s"}`, `{%s,"source_id":"s"}`},
 		{KindSourceRevoked, "s", `{"reason":"r"}`, `{"reason":"r","source_id":"s"}`, `{%s,"reason":"r","source_id":"s"}`},
 	} {
-		v := verb(t, c.kind, c.target, c.body)
+		v := action(t, c.kind, c.target, c.body)
 		require.Equal(t, digestOf(c.asked), v.Digest, "%s", c.body)
 		key := Hash{7}
 		digest := fmt.Sprintf(`"digest":"%x"`, v.Digest)
 		for want, e := range map[string]EventContext{
 			digest: {Actor: "alice", Ledger: "l"},
-			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", KeyDigest: &key},
+			digest + fmt.Sprintf(`,"idempotency_key":"%x"`, key): {Actor: "alice", Ledger: "l", IdempotencyKeyDigest: &key},
 		} {
 			require.Equal(t, `{"actor":"alice","checks":{},"kind":"`+string(c.kind)+`","ledger":"l","record":`+fmt.Sprintf(c.present, want)+
 				`,"rules":1,"seq":9,"time":"1970-01-01T00:00:00.000000Z","v":1}`,
-				string(AppendBodySuffix(v.AppendBody(nil, e), 9, time.Unix(0, 0))))
+				string(AppendBodySuffix(v.AppendBodyPrefix(nil, e), 9, time.Unix(0, 0))))
 		}
 		require.Equal(t, `{"actor":"alice","checks":{},"kind":"record_refused","ledger":"l","record":{`+digest+
 			fmt.Sprintf(`,"first_seq":5,"idempotency_key":"%x","kind":"%s","mismatches":0,"reason":"idempotency_key_conflict"},"rules":1,`, key, c.kind),
-			string(v.AppendRefusal(nil, EventContext{Actor: "alice", Ledger: "l", KeyDigest: &key}, 5)))
+			string(v.AppendRefusal(nil, EventContext{Actor: "alice", Ledger: "l", IdempotencyKeyDigest: &key}, 5)))
 	}
 }
 
 func TestPathWithoutFingerprint(t *testing.T) {
 	request, err := ParseValidationRequest([]byte(`{"validated":true}`))
 	require.NoError(t, err)
-	v := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 7})
-	require.Contains(t, string(v.AppendBody(nil, EventContext{})), `"content_fingerprint":null,`)
+	v := request.ActionFor(LatestPathRecord{Project: "p", PathID: "0123abcd", RecordSeq: 7})
+	require.Contains(t, string(v.AppendBodyPrefix(nil, EventContext{})), `"content_fingerprint":null,`)
 }
 
 // Two requests of one kind have the same digest if and only if they request the same change to the
 // same target, no matter how they are written or what the state of the ledger is.
 func TestDigestsOfVerbs(t *testing.T) {
-	v := verb(t, KindRecordStateChanged, "1", goodVerbs[KindRecordStateChanged])
-	require.Equal(t, v.Digest, verb(t, KindRecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
+	v := action(t, KindRecordStateChanged, "1", goodActions[KindRecordStateChanged])
+	require.Equal(t, v.Digest, action(t, KindRecordStateChanged, "1", "{ \"reason\" : \"\\u0072\",\n\"state\":\"stale\"}").Digest)
 	request, err := ParseValidationRequest([]byte(`{"validated":true}`))
 	require.NoError(t, err)
-	later := request.VerbFor(CurrentPath{Project: "p", PathID: "0123abcd", RecordSeq: 70})
-	require.Equal(t, verb(t, KindPathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
+	later := request.ActionFor(LatestPathRecord{Project: "p", PathID: "0123abcd", RecordSeq: 70})
+	require.Equal(t, action(t, KindPathValidated, "p", `{"validated":true,"reason":null}`).Digest, later.Digest)
 
 	seen := make(map[Hash]string)
-	for kind, good := range goodVerbs {
+	for kind, good := range goodActions {
 		for _, target := range []string{"x", "xy"} {
-			d := DigestWithKind(kind, verb(t, kind, target, good).Digest)
+			d := DigestWithKind(kind, action(t, kind, target, good).Digest)
 			require.Empty(t, seen[d], "%s of %s", kind, target)
 			seen[d] = fmt.Sprint(kind, " of ", target)
 		}
 	}
 	for _, body := range []string{`{}`, `{"chunk_hashes":[]}`, `{"title":""}`, `{"reason":""}`} {
-		d := verb(t, KindSourceRegistered, "s", body).Digest
+		d := action(t, KindSourceRegistered, "s", body).Digest
 		require.Empty(t, seen[d], "%s", body)
 		seen[d] = body
 	}
@@ -185,14 +185,14 @@ func TestBadVerbsAreReported(t *testing.T) {
 		{KindNote, ``, true, ""},
 		{KindNote, `{}`, false, "/topic"},
 		{KindNote, `{"topic":""}`, false, "/topic"},
-		{KindNote, `{"topic":"` + long[:fields.MaxTopic+1] + `"}`, false, "/topic"},
+		{KindNote, `{"topic":"` + long[:fields.MaxTopicBytes+1] + `"}`, false, "/topic"},
 		{KindNote, `{"topic":"review","text":"` + long + `"}`, false, "/text"},
 		{KindNote, `{"topic":"review","text":"\ud800"}`, false, "/text"},
 		{KindNote, `{"topic":"review","timestamp":7}`, false, "/timestamp"},
 		{KindNote, `{"topic":"review","record_seq":1}`, true, "/record_seq"},
 		{KindSourceRegistered, ``, true, ""},
 		{KindSourceRegistered, `{"source_id":"s"}`, true, "/source_id"},
-		{KindSourceRegistered, `{"title":"` + strings.Repeat("x", fields.MaxTitle+1) + `"}`, false, "/title"},
+		{KindSourceRegistered, `{"title":"` + strings.Repeat("x", fields.MaxTitleBytes+1) + `"}`, false, "/title"},
 		{KindSourceRegistered, `{"title":7}`, false, "/title"},
 		{KindSourceRegistered, `{"reason":"\udfff"}`, false, "/reason"},
 		{KindSourceRegistered, `{"chunk_hashes":{}}`, false, "/chunk_hashes"},
@@ -205,61 +205,61 @@ func TestBadVerbsAreReported(t *testing.T) {
 		{KindSourceRevoked, `{"reason":[]}`, false, "/reason"},
 		{KindSourceRevoked, `{"title":"t"}`, true, "/title"},
 	} {
-		_, err := verbOn(c.kind, "x", c.body)
+		_, err := actionOn(c.kind, "x", c.body)
 		var problem *strict.Error
 		require.ErrorAs(t, err, &problem, "%.200s", c.body)
 		require.Equal(t, c.malformed, problem.Malformed, "%.200s: %v", c.body, err)
 		require.Equal(t, c.pointer, problem.Problems[0].Pointer, "%.200s: %v", c.body, err)
 		require.NotEmpty(t, problem.Problems[0].Detail)
 	}
-	_, err := ParseRegistration("s", []byte(`{"chunk_hashes":[`+strings.Repeat("1,", 500)+`1]}`))
+	_, err := ParseSourceRegistration("s", []byte(`{"chunk_hashes":[`+strings.Repeat("1,", 500)+`1]}`))
 	var problem *strict.Error
 	require.ErrorAs(t, err, &problem)
 	require.Len(t, problem.Problems, strict.MaxProblems)
 }
 
-// Only a list of chunks can make a verb too large for an entry.
+// Only a list of chunks can make an action too large for an entry.
 func TestSizesOfVerbs(t *testing.T) {
 	worst := func(bytes int) string { return strings.Repeat(`\u0001`, bytes) }
-	target := strings.Repeat("\x01", fields.MaxSourceID)
+	target := strings.Repeat("\x01", fields.MaxSourceIDBytes)
 	key := Hash{1}
-	e := EventContext{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), KeyDigest: &key}
+	e := EventContext{Actor: strings.Repeat("\x01", 128), Ledger: strings.Repeat("l", 64), IdempotencyKeyDigest: &key}
 	reason := `"reason":"` + worst(maxReason) + `"`
 	actor := `"original_actor":"` + worst(maxName) + `","timestamp":"2025-11-30T12:00:00.` + strings.Repeat("0", 43) + `Z",`
 	for kind, body := range map[Kind]string{
 		KindRecordStateChanged: `{"state":"quarantined",` + actor + reason + `}`,
 		KindPathValidated:      `{"validated":false,"build":"` + worst(maxName) + `",` + actor + reason + `}`,
-		KindNote:               `{"topic":"` + worst(fields.MaxTopic) + `",` + actor + `"text":"` + worst(fields.MaxNoteText) + `"}`,
-		KindSourceRegistered:   `{"title":"` + worst(fields.MaxTitle) + `",` + reason + `}`,
+		KindNote:               `{"topic":"` + worst(fields.MaxTopicBytes) + `",` + actor + `"text":"` + worst(fields.MaxNoteTextBytes) + `"}`,
+		KindSourceRegistered:   `{"title":"` + worst(fields.MaxTitleBytes) + `",` + reason + `}`,
 		KindSourceRevoked:      `{` + reason + `}`,
 	} {
-		v := verb(t, kind, target, body)
-		require.NoError(t, v.CheckSize(v.AppendBody(nil, e)), kind)
-		require.NoError(t, v.CheckSize(v.AppendRefusal(nil, e, 1<<63)), kind)
+		v := action(t, kind, target, body)
+		require.NoError(t, v.CheckEntrySize(v.AppendBodyPrefix(nil, e)), kind)
+		require.NoError(t, v.CheckEntrySize(v.AppendRefusal(nil, e, 1<<63)), kind)
 	}
 
-	register := func(chunks int) ([]byte, *Verb) {
+	register := func(chunks int) ([]byte, *Action) {
 		hashes := make([]string, chunks)
 		for i := range hashes {
 			hashes[i] = fmt.Sprintf(`"sha256:%064x"`, i)
 		}
-		v := verb(t, KindSourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
-		return v.AppendBody(nil, EventContext{}), v
+		v := action(t, KindSourceRegistered, "s", `{"chunk_hashes":[`+strings.Join(hashes, ",")+`]}`)
+		return v.AppendBodyPrefix(nil, EventContext{}), v
 	}
 	body, v := register(800)
-	require.NoError(t, v.CheckSize(body))
+	require.NoError(t, v.CheckEntrySize(body))
 	body, v = register(884)
 	var problem *strict.Error
-	require.ErrorAs(t, v.CheckSize(body), &problem)
+	require.ErrorAs(t, v.CheckEntrySize(body), &problem)
 	require.False(t, problem.Malformed)
 	require.Equal(t, "/chunk_hashes", problem.Problems[0].Pointer)
 	require.Contains(t, problem.Problems[0].Detail, "register the source in parts")
-	require.NoError(t, v.CheckSize(v.AppendRefusal(nil, EventContext{KeyDigest: &key}, 1)))
+	require.NoError(t, v.CheckEntrySize(v.AppendRefusal(nil, EventContext{IdempotencyKeyDigest: &key}, 1)))
 }
 
 func TestKindsWithAState(t *testing.T) {
 	var with []Kind
-	for _, k := range append(append([]Kind{KindLedgerCreated, KindRecordRefused}, RecordKinds[:]...), verbKinds[:]...) {
+	for _, k := range append(append([]Kind{KindLedgerCreated, KindRecordRefused}, RecordKinds[:]...), actionKinds[:]...) {
 		if k.HasState() {
 			with = append(with, k)
 		}
@@ -271,14 +271,14 @@ func TestKindsWithAState(t *testing.T) {
 // computed from the event.
 func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom(verbKinds[:]).Draw(t, "kind")
-		v, err := verbOn(kind, rapid.String().Draw(t, "target"), randomRequest(t, kind))
+		kind := rapid.SampledFrom(actionKinds[:]).Draw(t, "kind")
+		v, err := actionOn(kind, rapid.String().Draw(t, "target"), randomRequest(t, kind))
 		require.NoError(t, err)
 		key := Hash{3}
-		event := AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l", KeyDigest: &key}), 1, time.Unix(0, 0))
+		event := AppendBodySuffix(v.AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l", IdempotencyKeyDigest: &key}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
-		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.CompactForm)))
 		w := new(pyjson.Builder)
 		w.BeginObject()
 		for name, value := range d.Root().Member("record").Members() {
@@ -287,7 +287,7 @@ func TestVerbDigestFollowsFromTheEvent(t *testing.T) {
 			case kind == KindPathValidated && (n == "names" || n == "record_seq"):
 			case kind == KindPathValidated && (n == "build" || n == "content_fingerprint") && !names(d.Root().Member("record"), n):
 			default:
-				w.Value(n, value)
+				w.AddValue(n, value)
 			}
 		}
 		w.EndObject()
@@ -310,12 +310,12 @@ func digestOf(canonical string) Hash {
 	return r.addContent("", []byte(canonical))
 }
 
-// randomRequest returns a random valid request body for a verb of the given kind.
+// randomRequest returns a random valid request body for an action of the given kind.
 func randomRequest(t *rapid.T, kind Kind) string {
 	var b pyjson.Builder
 	b.BeginObject()
 	text := func(name string, least int) {
-		b.Text(name, []byte(rapid.StringN(least, 40, fields.MaxTitle).Draw(t, name)))
+		b.AddText(name, []byte(rapid.StringN(least, 40, fields.MaxTitleBytes).Draw(t, name)))
 	}
 	maybe := func(name string) {
 		if rapid.Bool().Draw(t, "has "+name) {
@@ -327,22 +327,22 @@ func randomRequest(t *rapid.T, kind Kind) string {
 			text("original_actor", 1)
 		}
 		if rapid.Bool().Draw(t, "has a time") {
-			b.Text("timestamp", []byte("2025-11-30T12:00:00.5+01:00"))
+			b.AddText("timestamp", []byte("2025-11-30T12:00:00.5+01:00"))
 		}
 	}
 	switch kind {
 	case KindNote:
-		b.Text("topic", []byte(rapid.StringN(1, 20, fields.MaxTopic).Draw(t, "topic")))
+		b.AddText("topic", []byte(rapid.StringN(1, 20, fields.MaxTopicBytes).Draw(t, "topic")))
 		maybe("text")
 	case KindRecordStateChanged:
-		b.Text("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
+		b.AddText("state", []byte(rapid.SampledFrom(States[:]).Draw(t, "state")))
 		text("reason", 1)
 	case KindPathValidated:
-		b.Raw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
+		b.AddRaw("validated", []byte(rapid.SampledFrom([]string{"true", "false"}).Draw(t, "validated")))
 		maybe("reason")
 		maybe("build")
 		if rapid.Bool().Draw(t, "has fingerprint") {
-			b.Text("content_fingerprint", []byte(rapid.StringMatching("[0-9a-f]{8}").Draw(t, "fingerprint")))
+			b.AddText("content_fingerprint", []byte(rapid.StringMatching("[0-9a-f]{8}").Draw(t, "fingerprint")))
 		}
 	case KindSourceRegistered:
 		if n := rapid.IntRange(-1, 5).Draw(t, "chunks"); n >= 0 {
@@ -350,7 +350,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 			for i := range chunks {
 				chunks[i] = fmt.Sprintf(`"sha256:%064x"`, n-i)
 			}
-			b.Raw("chunk_hashes", []byte("["+strings.Join(chunks, " , ")+"]"))
+			b.AddRaw("chunk_hashes", []byte("["+strings.Join(chunks, " , ")+"]"))
 		}
 		maybe("title")
 		maybe("reason")
@@ -361,7 +361,7 @@ func randomRequest(t *rapid.T, kind Kind) string {
 	return string(b.Buf)
 }
 
-// A verb in a line of a batch results in the same event as a separate request.
+// An action in a line of a batch results in the same event as a separate request.
 func TestVerbsAreLines(t *testing.T) {
 	for kind, body := range map[Kind]string{
 		KindRecordStateChanged: `"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`,
@@ -370,13 +370,13 @@ func TestVerbsAreLines(t *testing.T) {
 		text := []byte(`{"idempotency_key":"k","kind":"` + string(kind) + `","record":{"record_seq":4,` + body + `}}`)
 		l, err := ParseBatchLine(text)
 		require.NoError(t, err)
-		clear(text) // must not affect the verb
+		clear(text) // must not affect the action
 		require.Nil(t, l.Record)
 		require.Equal(t, "k", l.Key)
-		require.Equal(t, uint64(4), l.Verb.RecordSeq)
-		alone := verb(t, kind, "1234", "{"+body+"}")
-		require.Equal(t, string(alone.AppendBody(nil, EventContext{})), string(l.Verb.AppendBody(nil, EventContext{})))
-		require.Equal(t, alone.Digest, l.Verb.Digest)
+		require.Equal(t, uint64(4), l.Action.RecordSeq)
+		alone := action(t, kind, "1234", "{"+body+"}")
+		require.Equal(t, string(alone.AppendBodyPrefix(nil, EventContext{})), string(l.Action.AppendBodyPrefix(nil, EventContext{})))
+		require.Equal(t, alone.Digest, l.Action.Digest)
 	}
 	const body = `"validated":true,"reason":"so","build":"b","content_fingerprint":"00000001","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"`
 	l, err := ParseBatchLine([]byte(`{"kind":"path_validated","record":{"project":"p","path_id":"a6122a65",` + body + `},"idempotency_key":"k"}`))
@@ -384,7 +384,7 @@ func TestVerbsAreLines(t *testing.T) {
 	require.Equal(t, "k", l.Key)
 	alone, err := ParseValidationRequest([]byte("{" + body + "}"))
 	require.NoError(t, err)
-	require.Equal(t, &PathValidation{Project: "p", PathID: "a6122a65", ValidationRequest: *alone}, l.Validation)
+	require.Equal(t, &PathValidationLine{Project: "p", PathID: "a6122a65", ValidationRequest: *alone}, l.Validation)
 	for _, c := range []struct {
 		kind      Kind
 		record    string
@@ -422,8 +422,8 @@ func TestStateRequests(t *testing.T) {
 	require.Equal(t, StateStale, r.State)
 	require.Equal(t, Selection{Filter: map[string]string{"model": "m"}, AsOf: new(uint64(9))}, r.Selection)
 	const alone = `{"state":"stale","reason":"so","original_actor":"ana","timestamp":"2025-11-30T12:00:00Z"}`
-	require.Equal(t, verb(t, KindRecordStateChanged, "1234", alone).Digest, r.VerbFor(4).Digest)
-	require.Equal(t, verb(t, KindRecordStateChanged, "1", alone).Digest, r.VerbFor(1).Digest)
+	require.Equal(t, action(t, KindRecordStateChanged, "1234", alone).Digest, r.ActionFor(4).Digest)
+	require.Equal(t, action(t, KindRecordStateChanged, "1", alone).Digest, r.ActionFor(1).Digest)
 	for body, pointer := range map[string]string{
 		`{"reason":"so","seqs":[1]}`: "/state", `{"state":"stale","seqs":[1]}`: "/reason", `{"state":"stale","reason":"so"}`: "",
 		`{"state":"stale","reason":"so","seqs":[1],"dry_run":false}`: "/as_of", `{"state":"stale","reason":"so","seqs":[1],"record_seq":1}`: "/record_seq",
@@ -437,25 +437,25 @@ func TestStateRequests(t *testing.T) {
 
 // FuzzVerb checks that every input is either refused or results in a canonical event body.
 func FuzzVerb(f *testing.F) {
-	for i, kind := range verbKinds {
-		f.Add(uint8(i), "s#4/é", []byte(goodVerbs[kind]))
+	for i, kind := range actionKinds {
+		f.Add(uint8(i), "s#4/é", []byte(goodActions[kind]))
 	}
 	f.Add(uint8(0), "", []byte(`{"state":null,"reason":"\ud800"}`))
 	f.Fuzz(func(t *testing.T, kind uint8, target string, body []byte) {
 		if !utf8.ValidString(target) {
 			return
 		}
-		v, err := verbOn(verbKinds[int(kind)%len(verbKinds)], target, string(body))
+		v, err := actionOn(actionKinds[int(kind)%len(actionKinds)], target, string(body))
 		if err != nil {
 			var problem *strict.Error
 			require.ErrorAs(t, err, &problem)
 			require.NotEmpty(t, problem.Problems)
 			return
 		}
-		event := AppendBodySuffix(v.AppendBody(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
+		event := AppendBodySuffix(v.AppendBodyPrefix(nil, EventContext{Actor: "a", Ledger: "l"}), 1, time.Unix(0, 0))
 		var d pyjson.Document
 		require.NoError(t, d.Parse(event))
-		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.Compact)))
+		require.Equal(t, string(event), string(d.Root().AppendCanonical(nil, pyjson.CompactForm)))
 		_, surrogate := d.Root().FindLoneSurrogate()
 		require.False(t, surrogate)
 	})
