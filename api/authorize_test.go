@@ -295,12 +295,12 @@ func sentence(oneOf, all []string) string {
 
 func TestForbiddenSaysWhetherARuleMatched(t *testing.T) {
 	for granted, want := range map[string]string{
-		"": "no rule in the access file matches these credentials", "other": "the credentials grant no scope there",
+		"": "; no rule in the access file matches these credentials", "other": ", where the credentials grant no scope",
 	} {
 		i := &access.Identity{Actor: "oidc:someone"}
 		if granted != "" {
 			i.Grants = []access.Grant{{Ledgers: []string{granted}, Scopes: access.ScopeRead}}
 		}
-		require.ErrorContains(t, call.RequiredScopes{Target: call.TargetAllLedgers, AllOf: access.ScopeAdmin}.Check(i, ""), "this request needs the scope admin on all ledgers; "+want)
+		require.ErrorContains(t, call.RequiredScopes{Target: call.TargetAllLedgers, AllOf: access.ScopeAdmin}.Check(i, ""), "this request needs the scope admin on all ledgers"+want)
 	}
 }

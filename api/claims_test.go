@@ -24,9 +24,9 @@ func TestPlantedClaimsAreReported(t *testing.T) {
 	require.NoError(t, x.SetClaim(storage.Claim{KeyDigest: record.RunIdempotencyKeyDigest(record.KindIPCRecord, "lost"), RecordDigest: record.DigestWithKind(r.Kind, r.Digest), Seq: 1}))
 
 	p := s.post("/ipc-records", ipcBody("lost", "y")).problem(http.StatusInternalServerError)
-	require.Contains(t, p.Detail, "the record was not recorded: in the database, its idempotency key or run_id leads to an event that does not claim it")
+	require.Contains(t, p.Detail, "the record was not stored, because the database is damaged: it assigns the record's idempotency key or run_id to the wrong event")
 	lines := s.do(http.MethodPost, "/batch", ipcLine("lost", "y")+ipcLine("b", "z"), "Content-Type", call.NDJSONMediaType).want(http.StatusOK).lines()
-	require.Contains(t, string(lines[0]), "was not recorded")
+	require.Contains(t, string(lines[0]), "was not stored")
 	require.Contains(t, string(lines[1]), `"seq":2`)
 	s.post("/ipc-records", ipcBody("lost", "y"), "Idempotency-Key", "another").want(http.StatusCreated)
 }

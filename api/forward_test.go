@@ -130,7 +130,7 @@ func TestForwardRefuses(t *testing.T) {
 func TestForwardedReadsWithoutAnswer(t *testing.T) {
 	dead := deadURL()
 	for outcome, c := range map[string]struct{ writerURL, detail string }{
-		"broken":    {dead, "the server that writes the ledger does not answer"},
+		"broken":    {dead, "the server that writes the ledger is not responding"},
 		"no_holder": {"", "no server writes the ledger at this moment"},
 	} {
 		s := startForwarding(t, func(string) (string, bool) { return c.writerURL, true })

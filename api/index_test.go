@@ -65,7 +65,7 @@ func TestIndexPart(t *testing.T) {
 	} {
 		require.Contains(t, s.get("/index"+query).problem(http.StatusBadRequest).Detail, want, query)
 	}
-	require.Contains(t, s.get("/index?as_of=1").problem(http.StatusConflict).Detail, "the index is no longer at this size")
+	require.Contains(t, s.get("/index?as_of=1").problem(http.StatusConflict).Detail, "the index has passed the requested tree size and no longer has the rows for that size")
 }
 
 // A request for a tree size that the index does not reach within IndexWait gets 503.

@@ -160,7 +160,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	bad.Attributes = append(bad.Attributes, &commonpb.KeyValue{Key: "gen_ai.system_instructions", Value: deep})
 	partial := s.export(marshal(t, tracesOf(chatSpan(1), bad, chatSpan(3), bad)))
 	require.EqualValues(t, 2, partial.RejectedSpans)
-	require.Equal(t, fmt.Sprintf("2 ; first error: span %x of trace %x: an attribute is nested more than 64 levels deep", bad.SpanId, bad.TraceId), partial.ErrorMessage)
+	require.Equal(t, fmt.Sprintf("rejected items: 2; first error: span %x of trace %x: an attribute is nested more than 64 levels deep", bad.SpanId, bad.TraceId), partial.ErrorMessage)
 	require.EqualValues(t, 3, s.size())
 
 	a := s.do(http.MethodPost, "/otlp/v1/traces", `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":7},{"name":"x","traceId":"!"},{"name":"ignored"}]}]}]}`, "Content-Type", "application/json").want(http.StatusOK)

@@ -193,7 +193,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("by an event beyond the head", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(1, 900))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 900 redacts this record, but the head has only 8 events")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 900 redacts this record, but the head has only 8 events")
 		var of seqs.Set
 		of.Add(1)
 		require.NoError(t, l.Redact(t.Context(), &of, "r", ledger.AnonymousActor, func(ledger.Ack, int) error { return nil }))
@@ -205,7 +205,7 @@ func TestRedactionsWithoutAnEventAreReported(t *testing.T) {
 	t.Run("of a record beyond the head", func(t *testing.T) {
 		l, x := newTamperable(t)
 		require.NoError(t, x.SetRedaction(8, 5))
-		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: according to storage, event 5 redacts this record, but that event does not come after the record")
+		require.ErrorContains(t, walk(t, l), "redaction: at entry 8: storage says that event 5 redacts this record, but that event does not come after the record")
 	})
 }
 

@@ -297,8 +297,8 @@ func TestOneLedgerWithoutItsKeys(t *testing.T) {
 		"a foreign previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return put(keys.PreviousKeyPath("a"), foreign.Secret())
 		}, "keys/a.key.previous does not belong to the ledger; remove the file"},
-		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
-		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, .previous or .next"},
+		"a damaged previous key": {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.PreviousKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, with or without the suffix .previous or .next"},
+		"a damaged next key":     {func(keys keystore.KeyFiles, _ string) func(*testing.T) { return put(keys.NextKeyPath("a"), "x") }, "a signing key of ledger a is invalid (in keys/a.key, with or without the suffix .previous or .next"},
 		"lost, a foreign key staged": {func(keys keystore.KeyFiles, _ string) func(*testing.T) {
 			return func(t *testing.T) {
 				require.NoError(t, os.Remove(keys.Path("a")))

@@ -329,9 +329,9 @@ func TestForgedRedactionsAreNamed(t *testing.T) {
 	x, err := database.Tamperer(ledger.DefaultName)
 	require.NoError(t, err)
 	require.NoError(t, x.SetRedaction(1, 0))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 0 redacts this record, but that event does not come after the record")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 0 redacts this record, but that event does not come after the record")
 	require.NoError(t, x.SetRedaction(1, 2))
-	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: according to storage, event 2 redacts this record, but that event does not list the record")
+	require.ErrorContains(t, walk(t, l), "redaction: at entry 1: storage says that event 2 redacts this record, but that event does not list the record")
 	require.NoError(t, x.DeleteRedaction(1))
 	require.NoError(t, walk(t, l))
 

@@ -55,7 +55,7 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		"issuer: https://id.example.org => issuer: https://a:b@id.example.org":       `oidc[0].issuer: `,
 		"issuer: https://id.example.org => issuer: https://id.example.org?a=b":       `oidc[0].issuer: `,
 		"issuer: https://id.example.org => issuer: \"https://%\"":                    `oidc[0].issuer: `,
-		"audience: colophon => audience: ":                                           `oidc[0].audience: is missing`,
+		"audience: colophon => audience: ":                                           `oidc[0].audience: this setting is required`,
 		"audience: colophon => {}":                                                   "line",
 		"audience: colophon => audiences: colophon":                                  "line 4: field audiences not found",
 		"audience: colophon => audience: [a]":                                        "line 4: cannot unmarshal",
@@ -81,7 +81,7 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 		require.NotContains(t, err.Error(), "access.", change)
 	}
 	_, err := ParseRules([]byte("oidc:\n  - {issuer: \"https://a.example\", audience: a}\n"))
-	require.ErrorContains(t, err, "oidc[0].rules: is empty")
+	require.ErrorContains(t, err, "oidc[0].rules: the list is empty")
 }
 
 func TestSeveralIssuersHaveNames(t *testing.T) {

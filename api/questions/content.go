@@ -33,7 +33,7 @@ type eventContent struct {
 // call also finds a redaction that happened during the read. readErr is the error from reading the
 // content. redactedSince returns readErr only if the record is not redacted.
 func redactedSince(ctx context.Context, l *ledger.Ledger, seq uint64, readErr error) (by *uint64, err error) {
-	if by, err = query.FindRedaction(ctx, l.Reader(), seq); by == nil && err == nil {
+	if by, err = query.FindRedaction(ctx, l.Reader().RedactingSeq, seq); by == nil && err == nil {
 		err = readErr
 	}
 	return by, err

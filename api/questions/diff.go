@@ -42,7 +42,7 @@ type textLog struct{ logAt }
 // RedactedBy returns the seq of the event that redacted a record, or nil if the record is not
 // currently redacted.
 func (l textLog) RedactedBy(ctx context.Context, seq uint64) (*uint64, error) {
-	return query.FindRedaction(ctx, l, seq)
+	return query.FindRedaction(ctx, l.RedactingSeq, seq)
 }
 
 // Content returns the content with the given digest.

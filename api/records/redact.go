@@ -44,7 +44,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 		return refusal
 	}
 	ctx := c.Request().Context()
-	switch by, err := query.FindRedaction(ctx, l.Reader(), seq); {
+	switch by, err := query.FindRedaction(ctx, l.Reader().RedactingSeq, seq); {
 	case err != nil:
 		return err
 	case by != nil:

@@ -105,7 +105,7 @@ func TestBrokenContractsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"":        "0 documents",
 		"info: [": "yaml",
-		"paths: {/a: {post: {operationId: a, requestBody: {content: {application/json: {}}}}}}": "POST /a: a body of application/json has no example",
+		"paths: {/a: {post: {operationId: a, requestBody: {content: {application/json: {}}}}}}": "POST /a: the request body of type application/json has no example",
 	} {
 		_, err := withSamples([]byte(text))
 		require.ErrorContains(t, err, want, "%q", text)

@@ -164,19 +164,19 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "none", alone: true},
 		{name: "a record is hidden from queries without a size", alone: true, about: live("/records"), change: without(0), want: answer("/records", "", "a row is missing")},
 		{name: "a record is hidden from a list between two times", alone: true, about: live("/records", "since="), change: without(0), want: answer("/records?", "rows[0]", "a row is missing")},
-		{name: "a record is hidden from a list by time of occurrence", about: onPath("/records", "clock=occurred"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) }), want: answer("/records?clock=occurred", "rows[0]", "a row is added")},
+		{name: "a record is hidden from a list by time of occurrence", about: onPath("/records", "clock=occurred"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) }), want: answer("/records?clock=occurred", "rows[0]", "the list has an extra row")},
 		{name: "a group is hidden from a ranking", about: onPath("/drift/groups", "sort="), change: without(0), want: answer("/drift/groups?", "rows[0]", "a row is missing")},
 		{name: "two groups of a ranking are swapped", alone: true, about: onPath("/drift/groups", "sort=stability"), change: swap, want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "a group of several runs is hidden", about: live("/drift/groups", "min_runs="), change: without(0), want: answer("/drift/groups?", "rows[0]", "")},
 		{name: "an erasure by a later event", about: live("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = 1 << 30 }), want: answer("/records?", "", "the size in the response is larger than the size of the log")},
-		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "the value differs")},
+		{name: "another count", about: onPath("/stats"), change: func(a map[string]any) { a["records"].(map[string]any)["run_dag"] = 7 }, want: answer("/stats", "records", "the value is not the expected one")},
 		{name: "a tree size that is too large", alone: true, about: onPath("/stats"), change: func(a map[string]any) { a["tree_size"] = w.Size + 1 }, want: answer("/stats", "", "the size in the response is larger than the size of the log")},
 		{name: "counts at a size that the log does not have", about: onPath("/stats"), change: func(a map[string]any) { a["as_of"], a["tree_size"] = w.Size+1, w.Size+1 }, want: answer("/stats", "", "the size in the response is larger than the size of the log")},
 		{name: "another checkpoint of a stage", about: under("/run-dags/", "/stage-proof/answer"), change: func(a map[string]any) {
 			r := a["receipt"].(map[string]any)
 			r["checkpoint"] = strings.Replace(r["checkpoint"].(string), "\n"+cli.FormatUint(w.Size)+"\n", "\n"+cli.FormatUint(w.Size+1)+"\n", 1)
-		}, want: answer("/run-dags/", "receipt", "the value differs")},
-		{name: "another event", alone: true, about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs")},
+		}, want: answer("/run-dags/", "receipt", "the value is not the expected one")},
+		{name: "another event", alone: true, about: onPath("/events"), text: func(text string) string { return strings.Replace(text, `"anonymous"`, `"somebody"`, 1) }, want: answer("/events?", "", "the line differs from the expected one")},
 		{name: "too many values", about: onPath("/sources"), text: func(string) string { return `{"a":[` + strings.Repeat("1,", maxValues) + `1]}` }, want: answer("/sources", "", "")},
 		{name: "metrics of an earlier moment", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_citation_conflicts_total{ledger="default"} 0`, `colophon_ledger_citation_conflicts_total{ledger="default"} 0 1000`, 1)
@@ -187,23 +187,23 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "a record is hidden", about: onPath("/records", "events=true"), change: without(7), want: answer("/records?events=true", "rows[7]", "a row is missing")},
 		{name: "the first record is hidden", about: onPath("/records", "kind=run_dag"), change: without(0), want: answer("/records?kind=run_dag", "rows[0]", "a row is missing")},
 		{name: "a record is added", about: onPath("/records", "state=stale"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[:min(1, len(rows))]...) }),
-			want: answer("/records?state=stale", "rows[1]", "a row is added")},
+			want: answer("/records?state=stale", "rows[1]", "the list has an extra row")},
 		{name: "a record is shown twice", about: onPath("/records", "kind=ipc_record"), change: changeRows(func(rows answerRows) answerRows { return append(rows, rows[max(0, len(rows)-1):]...) }),
-			want: answer("/records?", "", "a row is added")},
-		{name: "a state is changed", about: onPath("/records", "state=stale"), change: first(func(row map[string]any) { row["state"] = "live" }), want: answer("/records?state=stale", "rows[0]", "the row differs")},
-		{name: "a failed check is made up", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["mismatches"] = []any{"root"} }), want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
+			want: answer("/records?", "", "the list has an extra row")},
+		{name: "a state is changed", about: onPath("/records", "state=stale"), change: first(func(row map[string]any) { row["state"] = "live" }), want: answer("/records?state=stale", "rows[0]", "the row differs from the expected one")},
+		{name: "a failed check is made up", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["mismatches"] = []any{"root"} }), want: answer("/records?kind=run_dag", "rows[0]", "the row differs from the expected one")},
 		{name: "an event is changed", about: onPath("/records", "events=true"), text: func(text string) string { return strings.Replace(text, `"model":"m2"`, `"model":"m3"`, 1) },
-			want: answer("/records?events=true", "", "the row differs")},
+			want: answer("/records?events=true", "", "the row differs from the expected one")},
 		{name: "an erasure is hidden", about: onPath("/records", "events=true"), change: changeRows(func(rows answerRows) answerRows {
 			for _, row := range rows {
 				delete(row, "redacted_by")
 			}
 			return rows
-		}), want: answer("/records?events=true", "", "the row differs")},
+		}), want: answer("/records?events=true", "", "the row differs from the expected one")},
 		{name: "an erasure is made up", about: onPath("/records/"+cli.FormatUint(w.EventSeqs["dag"]), "derive=true"), change: func(a map[string]any) { a["redacted_by"] = 3 },
-			want: answer("/records/"+cli.FormatUint(w.EventSeqs["dag"])+"?derive=true", "redacted_by", "the value differs")},
+			want: answer("/records/"+cli.FormatUint(w.EventSeqs["dag"])+"?derive=true", "redacted_by", "the value is not the expected one")},
 		{name: "an erasure by an invalid event", about: onPath("/records", "kind=run_dag"), change: first(func(row map[string]any) { row["redacted_by"] = "nobody" }),
-			want: answer("/records?kind=run_dag", "rows[0]", "the row differs")},
+			want: answer("/records?kind=run_dag", "rows[0]", "the row differs from the expected one")},
 		{name: "a mismatch is hidden", about: onPath("/records", "mismatch=output_hash"), change: without(0), want: answer("/records?mismatch=output_hash", "rows[0]", "a row is missing")},
 		{name: "all mismatches are hidden", about: onPath("/records", "flag=mismatch"), change: changeRows(func(answerRows) answerRows { return answerRows{} }), want: answer("/records?flag=mismatch", "rows[0]", "a row is missing")},
 		{name: "a page is cut off", about: onPath("/records", "events=true", "cursor="), change: func(a map[string]any) { delete(a, "next") }, want: answer("/records?events=true", "rows[80]", "a row is missing")},
@@ -211,20 +211,20 @@ func TestLiesAreNamed(t *testing.T) {
 			want: answer("/records?events=true", "", "")},
 		{name: "a group is hidden", about: onPath("/drift/groups", "by=model", "state=live"), change: without(1), want: answer("/drift/groups?by=model&state=live", "rows[1]", "a row is missing")},
 		{name: "a group has a wrong count", about: onPath("/drift/groups", "by=label%3An", "state=any"), change: first(func(row map[string]any) { row["runs"] = 1000 }),
-			want: answer("/drift/groups?by=label%3An&", "rows[0]", "the row differs")},
+			want: answer("/drift/groups?by=label%3An&", "rows[0]", "the row differs from the expected one")},
 		{name: "a run of a group is hidden", about: onPath("/drift/groups/model/m1", "state=live"), change: without(2), want: answer("/drift/groups/model/m1?state=live", "rows[2]", "a row is missing")},
 		{name: "an output of a group is hidden", about: onPath("/drift/groups/model/m1", "state=any"), change: func(a map[string]any) {
 			outputs := a["outputs"].([]any)
 			a["outputs"] = outputs[min(1, len(outputs)):]
 		},
 			want: answer("/drift/groups/model/m1?state=any", "outputs[0]", "a row is missing")},
-		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: first(func(row map[string]any) { row["cause"] = "nothing" }), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs")},
-		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "the value differs")},
+		{name: "a cause is changed", about: onPath("/drift/timeline", "model=m1", "state=any"), change: first(func(row map[string]any) { row["cause"] = "nothing" }), want: answer("/drift/timeline?model=m1&state=any", "rows[0]", "the row differs from the expected one")},
+		{name: "an effect is played down", about: onPath("/drift/effects", "variable=model"), change: func(a map[string]any) { a["changed"] = 0 }, want: answer("/drift/effects?a=", "changed", "the value is not the expected one")},
 		{name: "a pair is hidden", about: onPath("/drift/effects", "variable=model"), change: without(0), want: answer("/drift/effects?a=", "rows[0]", "a row is missing")},
-		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "the value differs")},
+		{name: "a failure is hidden", about: onPath("/run-dags/failures", "state=any"), change: func(a map[string]any) { a["total"] = 0 }, want: answer("/run-dags/failures?state=any", "total", "the value is not the expected one")},
 		{name: "a citation is hidden", about: onPath("/citation-sets/by-source/x"), change: without(0), want: answer("/citation-sets/by-source/x", "rows[0]", "a row is missing")},
-		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs")},
-		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "the value differs")},
+		{name: "a path is validated", about: onPath("/paths/p"), change: first(func(row map[string]any) { row["validated"] = false }), want: answer("/paths/p", "rows[0]", "the row differs from the expected one")},
+		{name: "a source is registered", about: under("/sources/", ""), change: func(a map[string]any) { a["registered"] = a["registered"] != true }, want: answer("/sources/", "registered", "the value is not the expected one")},
 		{name: "a run is not found", about: onPath("/run-dags/failures", "state=live"), status: http.StatusNotFound, want: answer("/run-dags/failures?state=live", "", "the response has an unexpected status")},
 		{name: "not JSON", about: onPath("/sources"), text: func(string) string { return "<html>" }, want: answer("/sources", "", "")},
 		{name: "another size", about: onPath("/sources"), change: func(a map[string]any) { a["as_of"] = 3 }, want: answer("/sources", "", "")},
@@ -232,10 +232,10 @@ func TestLiesAreNamed(t *testing.T) {
 		{name: "not a list", about: onPath("/sources"), change: func(a map[string]any) { a["rows"] = "none" }, want: answer("/sources", "", "")},
 		{name: "a counter is changed", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 1`, `colophon_ledger_records_total{kind="run_dag",ledger="default"} 2`, 1)
-		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value differs", Expected: "1", Got: "2"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: `colophon_ledger_records_total{kind="run_dag"}`, Message: "the value is not the expected one", Expected: "1", Got: "2"}},
 		{name: "a series is hidden", about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_citation_conflicts_total{ledger=\"default\"} 0\n", "", 1)
-		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value differs", Expected: "0", Got: "nothing"}},
+		}, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_citation_conflicts_total", Message: "the value is not the expected one", Expected: "0", Got: "nothing"}},
 		{name: "no metrics", about: onPath("/metrics"), text: func(string) string { return "{}" }, want: monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics"}},
 		{name: "an index ahead of the log", alone: true, about: onPath("/metrics"), text: func(text string) string {
 			return strings.Replace(text, "colophon_ledger_index_size{ledger=\"default\"} ", "colophon_ledger_index_size{ledger=\"default\"} 9", 1)
@@ -359,7 +359,7 @@ func TestAnswersOfALedgerWithoutRecords(t *testing.T) {
 	added := lie{about: onPath("/sources"), change: changeRows(func(rows answerRows) answerRows { return append(rows, map[string]any{"seq": 1}) })}
 	report, o = audited(t, liar(t, w, added), w.Key, "--replay-index")
 	require.NotEmpty(t, report.Findings, "%s%s", o.stdout, o.stderr)
-	require.Equal(t, "a row is added", report.Findings[0].Message)
+	require.Equal(t, "the list has an extra row", report.Findings[0].Message)
 }
 
 // If the server rejects the audit's queries with status 401 or 403, the audit fails and reports no

@@ -252,12 +252,12 @@ func TestAuditCommandLines(t *testing.T) {
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--follow", "--content"}, cli.ExitUsage, "--follow watches only the log"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--sample", "3"}, cli.ExitUsage, "require --replay-index"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--seed", "3"}, cli.ExitUsage, "requires --replay-index or --receipts"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no answer from the server"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "3ns", "--receipts", "2", "--seed", "7"}, cli.ExitUnreachable, "no response from the server"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "0s"}, cli.ExitUsage, "must be positive"},
 		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--against", "nowhere"}, cli.ExitUsage, "--against"},
 		{[]string{sound, "--key", w.Key, "--state", filepath.Join(t.TempDir(), "nowhere", "state")}, cli.ExitUsage, "--state: mkdir"},
 		{[]string{sound + "s", "--key", w.Key}, cli.ExitFailed, "404"},
-		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, cli.ExitUnreachable, "no answer from the server"},
+		{[]string{"http://127.0.0.1:1/v1/ledgers/default", "--key", key, "--timeout", "100ms"}, cli.ExitUnreachable, "no response from the server"},
 	} {
 		o := commandLine(t.Context(), append([]string{"audit"}, c.args...)...)
 		require.Equal(t, c.code, o.code, "%s: %s", c.args, o.stderr)

@@ -73,7 +73,7 @@ func TestSnapshotsServeOneBackup(t *testing.T) {
 	require.DirExists(t, filepath.Join(copies.Dir, name, "db"))
 	_, _, err = copies.CopyForBackupProcess(t.Context(), database)
 	require.ErrorIs(t, err, admin.ErrNoSnapshot)
-	require.ErrorContains(t, err, "has its copy")
+	require.ErrorContains(t, err, "already has a copy of the database")
 	require.ErrorIs(t, copies.RemoveLeftoverCopy(), datadir.ErrSnapshotInUse)
 	require.DirExists(t, copies.DatabasePath())
 	require.NoError(t, held.Close()) // the operating system releases the lock when a backup is killed

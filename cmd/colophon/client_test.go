@@ -80,7 +80,7 @@ func TestConnectionErrorsNameTheCause(t *testing.T) {
 	for _, c := range []struct{ name, url, ca, says string }{
 		{"unknown authority", good.URL, "", "name the file of the CA certificate with --ca-file"},
 		{"another authority", good.URL, otherCA, "the certificate is not signed by a CA in " + otherCA},
-		{"another name", elsewhere.URL, ca, "use a name from the certificate"},
+		{"another name", elsewhere.URL, ca, "use a host name from the certificate"},
 		{"expired", expired.URL, ca, "the certificate has expired or is not valid yet"},
 		{"https to http", strings.Replace(plain.URL, "http:", "https:", 1), ca, "the server does not speak TLS at this address: use " + plain.URL},
 		{"http to https", strings.Replace(good.URL, "https:", "http:", 1), ca, "the server speaks TLS: use " + good.URL},

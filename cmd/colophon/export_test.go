@@ -175,8 +175,8 @@ func TestExportRefusesWhatDoesNotVerify(t *testing.T) {
 		"checkpoint": {"/receipt", `\n9\n`, `\n8\n`, "verifying the pack"},
 		"receipt":    {"/receipt", `"ledger"`, `"seq":1,"ledger"`, "reading the receipt of event 1"},
 		"no receipt": {"/receipt", `"event":{`, `"event":{}}//`, "reading the receipt of event 1"},
-		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected answer: parsing log/key"},
-		"not JSON":   {"/records/1", `{`, `[`, "unexpected answer to GET /v1/ledgers/default/records/1"},
+		"key":        {"/log/key", `"verifier_key":"`, `"verifier_key":"x`, "unexpected response: parsing the keys from log/key"},
+		"not JSON":   {"/records/1", `{`, `[`, "unexpected response to GET /v1/ledgers/default/records/1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			liar := lyingServer(t, url, func(r *http.Request, answer string) string {

@@ -233,7 +233,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 		asked := i%50 == 0
 		if asked {
 			require.Equal(t, http.StatusOK, status(token))
-			require.Contains(t, s.colophon(cli.ExitFailed, create...), "no space left on device; free space on")
+			require.Contains(t, s.colophon(cli.ExitFailed, create...), "no space left on device; free up space on")
 		}
 		s.colophon(cli.ExitOK, "token", "revoke", "--data", s.data, fmt.Sprint("t", i))
 		if asked {
@@ -248,7 +248,7 @@ func TestTokensCanBeRevokedOnAFullDisk(t *testing.T) {
 	_, err = io.Copy(fill, zeros{})
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, fill.Close())
-	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; free space on")
+	require.Contains(t, s.colophon(cli.ExitFailed, "token", "revoke", "--data", s.data, fmt.Sprint("t", tokens-1)), "no space left on device; free up space on")
 	require.Equal(t, http.StatusOK, status(texts[tokens-1]), "a revocation that fails must change nothing")
 	free()
 	s.colophon(cli.ExitOK, create...)
@@ -276,7 +276,7 @@ func TestServersRefuseAReadOnlyDisk(t *testing.T) {
 	s := &stored{T: t, data: filepath.Join(disk, "data")}
 	s.post(1)
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount the file system for writing")
+	require.Contains(t, s.colophon(cli.ExitFailed, "serve", "--data", s.data, "--listen", "127.0.0.1:0"), "is read-only: mount it for writing")
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", unix.MS_REMOUNT, ""))
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }

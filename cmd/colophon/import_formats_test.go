@@ -200,7 +200,7 @@ func TestImportOfFormatsNamesWhatIsLeftOut(t *testing.T) {
 	require.Contains(t, out.String(), "1 record without system_prompt\n", "a dry run must report it too")
 	require.Contains(t, out.String(), "1  /note: kept as content usage/imported/note\n")
 	require.Contains(t, out.String(), "1  /timestamp: kept as label timestamp: the value has no time zone; specify a zone to use the value as the timestamp\n")
-	require.Contains(t, errs.String(), "run_log.jsonl:1: left out: /model: is required")
+	require.Contains(t, errs.String(), "run_log.jsonl:1: the record was left out: /model: is required")
 	require.Contains(t, errs.String(), "run_log.jsonl:3: must be a JSON object")
 	require.Contains(t, errs.String(), "dry run: nothing was sent")
 	text, err := os.ReadFile(report)

@@ -127,7 +127,7 @@ func TestImportRefusesReceiptsOfOtherRecords(t *testing.T) {
 		code := run(context.Background(), []string{"import", "--server", server, "--retries", "0", "-"}, strings.NewReader(in), &out, &errs,
 			func(string) (string, bool) { return "", false })
 		require.Equal(t, cli.ExitUnreachable, code, receipt)
-		require.Contains(t, errs.String(), "unexpected answer to -:1: ")
+		require.Contains(t, errs.String(), "unexpected response to -:1: ")
 		require.NotRegexp(t, `total +1`, out.String())
 	}
 }

@@ -162,7 +162,7 @@ func TestReceiptsAreOfTheRequestedEvent(t *testing.T) {
 		"another record": {good, []string{"2"}, "the receipt is for event 3"},
 		"another ledger": {good, []string{"3", "--ledger", "other"}, "the receipt is for event 3"},
 		"another hash":   {good, []string{strings.Repeat("0", 64)}, "the receipt is for event 3"},
-		"no receipt":     {"{}", []string{"3"}, "reading the server's answer"},
+		"no receipt":     {"{}", []string{"3"}, "reading the server's response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

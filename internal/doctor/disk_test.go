@@ -50,10 +50,10 @@ func TestCheckSpace(t *testing.T) {
 	runCheckCases(t, checkSpace, []checkCase{
 		{"unknown", func(*deployment) {}, VerdictNotChecked, "does not report"},
 		{"no folder", func(d *deployment) { d.disk.usageErr = errors.New("no such folder") }, VerdictNotChecked, "no such folder"},
-		{"room", with(50 << 30), VerdictOK, "50.0 GiB of 100.0 GiB is free, and writes need at least 1.0 GiB for writes"},
+		{"room", with(50 << 30), VerdictOK, "50.0 GiB of 100.0 GiB is free, and writes need at least 1.0 GiB"},
 		{"below the mark", with(1<<30 - 1), VerdictWrong, "the server accepts no writes"},
-		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), VerdictWrong, "with a minimum of 60.0 GiB for writes"},
-		{"near the mark", with(1<<30 + 1), VerdictAdvice, "1.0 GiB of 100.0 GiB free"},
+		{"a configured mark", with(50<<30, withConfig(func(c *server.Config) { c.MinFreeSpace = 60 << 30 })), VerdictWrong, "writes need at least 60.0 GiB"},
+		{"near the mark", with(1<<30 + 1), VerdictAdvice, "1.0 GiB of 100.0 GiB is free"},
 		{"days", with(1<<30+6*day, growing), VerdictWrong, "enough for 6.0 days"},
 		{"weeks", with(1<<30+20*day, growing), VerdictAdvice, "enough for 20 days"},
 		{"months", with(3<<30, growing), VerdictOK, "enough for 210 days"},
@@ -81,7 +81,7 @@ func TestCheckSync(t *testing.T) {
 	}
 	runCheckCases(t, checkSync, []checkCase{
 		{"a disk", taking(400 * time.Microsecond), VerdictOK, "400µs"},
-		{"no disk", taking(3 * time.Microsecond), VerdictAdvice, "faster than any disk"},
+		{"no disk", taking(3 * time.Microsecond), VerdictAdvice, "too fast for any disk"},
 		{"a slow disk", taking(45 * time.Millisecond), VerdictAdvice, "45ms"},
 		{"not timed", func(d *deployment) { d.disk.syncErr = errors.New("permission denied") }, VerdictNotChecked, "permission denied"},
 	})

@@ -128,7 +128,7 @@ func TestCheckLog(t *testing.T) {
 		{"another key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
 			makeKey(t, d.data(), l.Name)
-		}), VerdictWrong, "verified with the key in the folder"},
+		}), VerdictWrong, "verifying ledger default with the key in the folder"},
 		{"no key", changed(func(d *deployment, l *ledgerAnswers) {
 			require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path(l.Name)))
 		}), VerdictOK, "signature"},

@@ -35,8 +35,8 @@ func TestCheckAddress(t *testing.T) {
 	runCheckCases(t, checkAddress, []checkCase{
 		{"local", with(local, false, false, false), VerdictOK, "every user of this machine can read, write, and erase everything"},
 		{"local, TLS", with(local, false, false, true), VerdictOK, "every user of this machine can read, write, and erase everything"},
-		{"local, token", with(local, false, true, false), VerdictOK, "with credentials"},
-		{"local, token, TLS", with(local, false, true, true), VerdictOK, "with credentials"},
+		{"local, token", with(local, false, true, false), VerdictOK, "the server requires credentials"},
+		{"local, token, TLS", with(local, false, true, true), VerdictOK, "the server requires credentials"},
 		{"local, insecure", with(local, true, false, false), VerdictAdvice, "only this machine"},
 		{"local, insecure, TLS", with(local, true, false, true), VerdictAdvice, "only this machine"},
 		{"local, insecure, token", with(local, true, true, false), VerdictAdvice, "only this machine"},

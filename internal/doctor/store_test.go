@@ -19,7 +19,7 @@ func TestStore(t *testing.T) {
 	}
 	runCheckCases(t, checkStore, []checkCase{
 		{"in the folder", func(*deployment) {}, VerdictOK, "the log is in the data folder"},
-		{"elsewhere", elsewhere(nil), VerdictOK, "answers"},
+		{"elsewhere", elsewhere(nil), VerdictOK, "responds"},
 		{"gone", elsewhere(errors.New("connection refused")), VerdictWrong, "connection refused"},
 		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrUnknownFormat)), VerdictWrong, "version 99"},
 		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), VerdictWrong, "a pooler shares the database's sessions"},

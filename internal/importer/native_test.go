@@ -74,7 +74,7 @@ func TestLongMembersAreKeptOrNamed(t *testing.T) {
 			continue
 		}
 		require.Equal(t, 1, tally.LeftOutMemberCount, f)
-		require.Contains(t, tally.LeftOutMemberNotes[0], c.left+" was left out: it does not fit in a label", f)
+		require.Contains(t, tally.LeftOutMemberNotes[0], c.left+" was left out: the value does not fit in a label", f)
 	}
 }
 

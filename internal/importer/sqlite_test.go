@@ -65,7 +65,7 @@ func TestOtherTablesOfADatabase(t *testing.T) {
 	tally := counted.tally()
 	require.Contains(t, tally.MemberCounts, MemberCount{Pattern: "/notes", Outcome: formats.OutcomeLeftOut, Detail: "the only table that is imported is providence_cache", Count: 1})
 	require.Equal(t, 1, tally.Total().Refused)
-	require.Contains(t, tally.Failures[0], ":1: left out: the row has neither a run-DAG in JSON nor")
+	require.Contains(t, tally.Failures[0], ":1: the record was left out: the row has neither a run-DAG in JSON nor")
 }
 
 func TestDatabasesWithoutTheTable(t *testing.T) {

@@ -270,7 +270,7 @@ func TestPromptMember(t *testing.T) {
 	_, err = e.NewRequest(record, "n")
 	require.ErrorContains(t, err, "neither a string nor a list of messages")
 	_, err = e.NewRequest(record, "question")
-	require.ErrorContains(t, err, `has no member "question"; it has instruction, n, prompt, turns`)
+	require.ErrorContains(t, err, `has no member "question"; its members are instruction, n, prompt, turns`)
 }
 
 func TestEndpointURLs(t *testing.T) {
@@ -330,10 +330,10 @@ func TestEndpointFails(t *testing.T) {
 	}{
 		"no key":        {"", "", "", answer(401, `{"error":"who are you"}`), cli.ExitFailed, `/api/generate: 401 "who are you"; the endpoint requires an API key: put it into the environment variable MY_KEY`},
 		"bad key":       {"/v1", "secret", "", answer(403, `{"error":{"message":"bad key"}}`), cli.ExitFailed, `/v1/chat/completions: 403 "bad key"; the endpoint rejects the API key in the environment variable MY_KEY`},
-		"no model":      {"", "", "", answer(404, `{"error":"model 'm' not found"}`), cli.ExitFailed, "the endpoint does not have the recorded model: add it there (Ollama: ollama pull)"},
-		"not Ollama":    {"", "", "", answer(404, `404 page not found`), cli.ExitFailed, ": 404; it is not Ollama's API: for an endpoint like OpenAI's, give a URL that ends in /v1"},
-		"not OpenAI":    {"", "", "openai", answer(404, `{"detail":"Not Found"}`), cli.ExitFailed, `/chat/completions: 404 "Not Found"; it is not OpenAI's API`},
-		"limited":       {"/v1", "", "", answer(429, ``), cli.ExitFailed, "wait, then run the command with -n for the rest"},
+		"no model":      {"", "", "", answer(404, `{"error":"model 'm' not found"}`), cli.ExitFailed, "the endpoint does not have the recorded model: add the model to the endpoint (Ollama: ollama pull)"},
+		"not Ollama":    {"", "", "", answer(404, `404 page not found`), cli.ExitFailed, ": 404; the endpoint does not seem to implement Ollama's API: if it implements OpenAI's API, give a URL that ends in /v1"},
+		"not OpenAI":    {"", "", "openai", answer(404, `{"detail":"Not Found"}`), cli.ExitFailed, `/chat/completions: 404 "Not Found"; the endpoint does not seem to implement OpenAI's API`},
+		"limited":       {"/v1", "", "", answer(429, ``), cli.ExitFailed, "wait, then run the command again with -n set to the number of remaining runs"},
 		"busy":          {"", "", "", answer(503, `{"error":"server busy"}`), cli.ExitFailed, "the endpoint is busy"},
 		"broken":        {"", "", "", answer(500, `{"message":"out of memory"}`), cli.ExitFailed, `500 "out of memory"; see the log of the endpoint`},
 		"redirect":      {"", "secret", "", answer(307, ``), cli.ExitFailed, `redirects to "http://thief.example/"`},
@@ -348,7 +348,7 @@ func TestEndpointFails(t *testing.T) {
 		"broken off": {"", "", "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"response":`)
-		}, cli.ExitUnreachable, "no answer from http://127.0.0.1"},
+		}, cli.ExitUnreachable, "no response from http://127.0.0.1"},
 		"silent": {"", "", "", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable, "use a longer --timeout"},
 		"slow": {"", "", "", func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
@@ -382,7 +382,7 @@ func TestEndpointFails(t *testing.T) {
 	encrypted := httptest.NewTLSServer(http.NotFoundHandler())
 	defer encrypted.Close()
 	_, err = plan(t, to, endpoint(t, encrypted.URL, ""), seq, 1).Run(t.Context(), to, ignore)
-	require.ErrorContains(t, err, "a certificate on the endpoint that this machine trusts")
+	require.ErrorContains(t, err, "on the endpoint, install a certificate that this machine trusts")
 }
 
 // If Run fails, its report contains the runs that were posted before the failure.

@@ -50,7 +50,7 @@ func TestReadSaysWhatIsMissing(t *testing.T) {
 	const text = "allpaths-clean/path-0a1b2c3d.txt"
 	for want, files := range map[string]map[string]string{
 		"build the story first": {"README.md": ""},
-		"the file allpaths-validation-status.json, which defines their routes, is missing next to that folder": {text: "It rained."},
+		"the folder allpaths-clean contains texts, but the file allpaths-validation-status.json, which defines the routes of the texts, was not found": {text: "It rained."},
 		`has no route for the path "0a1b2c3d"`:             {text: "It rained.", "allpaths-validation-status.json": `{"ffffffff":{"route":"Start"}}`},
 		"allpaths-validation-status.json: unexpected":      {text: "It rained.", "allpaths-validation-status.json": `{"`},
 		`status.json: path "a": json`:                      {text: "It rained.", "allpaths-validation-status.json": `{"a":{"route":7}}`},

@@ -161,7 +161,7 @@ func TestSentences(t *testing.T) {
 		known      bool
 	}{
 		"No stage differs; the cache dimensions agree.":                                                    {stages("q=1"), stages("q=1"), nil, true},
-		`Of 2 stages only "r" differs; at least one run has no cache dimensions.`:                          {stages("q=1", "r=1"), stages("q=1", "r=2"), nil, false},
+		`Of 2 stages, only "r" differs; at least one run has no cache dimensions.`:                         {stages("q=1", "r=1"), stages("q=1", "r=2"), nil, false},
 		`The runs diverge first at "q"; 2 of 2 stages differ; these cache dimensions differ: source_root.`: {stages("q=1", "r=1"), stages("q=2", "r=2"), []string{"source_root"}, true},
 	} {
 		c := CompareStages(test.a, test.b)

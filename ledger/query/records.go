@@ -102,7 +102,7 @@ func recordRow(v *View, r *records.Record) (row RecordRow, err error) {
 		RunID: r.RunID, Timestamp: r.Timestamp, Hashes: r.Hashes, Mismatches: orEmpty(r.Mismatches), BrokenRules: r.BrokenRules, MissingParts: r.MissingParts, Labels: r.Labels,
 		Name: v.recordName(r.Seq), Links: wire.RecordLinks{Record: fmt.Sprintf("%s/records/%d", v.base(), r.Seq)},
 	}
-	row.RedactedBy, err = FindRedaction(v.Context, v.Log, r.Seq)
+	row.RedactedBy, err = FindRedaction(v.Context, v.Log.RedactingSeq, r.Seq)
 	return row, err
 }
 
@@ -228,7 +228,7 @@ func RecordBySeq(v *View, one RecordQuery) (*RecordAnswer, error) {
 		}
 		answer.State = record.State(state)
 	}
-	if answer.RedactedBy, err = FindRedaction(v.Context, v.Log, one.Seq); err != nil {
+	if answer.RedactedBy, err = FindRedaction(v.Context, v.Log.RedactingSeq, one.Seq); err != nil {
 		return nil, err
 	}
 	if one.IncludeDerived {

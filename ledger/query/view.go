@@ -136,12 +136,10 @@ func rowsOf[F, R any](v *View, found []F, row func(*View, *F) R) []R {
 // timeOf returns a time in the format that events use.
 func timeOf(t time.Time) wire.Time { return wire.Time(t.Format(moment.Layout)) }
 
-// FindRedaction returns the seq of the event that redacts a record, or nil if no event does. The event can be newer
-// than the view.
-func FindRedaction(ctx context.Context, log interface {
-	RedactingSeq(ctx context.Context, seq uint64) (uint64, error)
-}, seq uint64) (*uint64, error) {
-	by, err := log.RedactingSeq(ctx, seq)
+// FindRedaction returns the seq of the event that redacts a record, or nil if no event does. The
+// event can be newer than the view. redactingSeq is the method of Log.
+func FindRedaction(ctx context.Context, redactingSeq func(context.Context, uint64) (uint64, error), seq uint64) (*uint64, error) {
+	by, err := redactingSeq(ctx, seq)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, nil

@@ -218,7 +218,7 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"other uses of keys":    {w.Key, changeState(func(s *stateFile) { s.KeyUses-- }), "idempotency keys"},
 		"another compact range": {w.Key, changeState(func(s *stateFile) { s.CompactRange[0] = ledgertest.ZeroHash }), "compact range"},
 		"without keys":          {w.Key, changeState(func(s *stateFile) { s.Keys = nil }), "the log's keys are missing"},
-		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "parsing the tip"},
+		"another tip":           {w.Key, changeState(func(s *stateFile) { s.Tip = "x" }), "parsing the chain tip in the state file"},
 		"no JSON":               {w.Key, writeState("x"), "the state is damaged: invalid character"},
 		"more members":          {w.Key, writeState(`{"version":1,"more":1}`), `the state is damaged: json: unknown field "more"`},
 		"without its folder":    {w.Key, func(t *testing.T, state string) { require.NoError(t, os.RemoveAll(state+".d")) }, "facts has 0 bytes, but should have 26"},

@@ -46,7 +46,7 @@ func (e *MigrationLockError) Error() string {
 	case MigrationLeaving:
 		return fmt.Sprintf("the migration of the ledgers from the database %s to %s, which started at %s, is not complete; run colophon migrate again with the same arguments, or with --undo to keep using this database", e.Address, e.Peer, since)
 	}
-	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use the new database. To move the ledgers back, run colophon migrate --undo with the same arguments if nothing has been written to the new database; otherwise, run colophon migrate in the opposite direction",
+	return fmt.Sprintf("the ledgers of the database %s were moved to %s at %s; use them at the new location. To move the ledgers back, run colophon migrate --undo with the same arguments if nothing has been written at the new location; otherwise, run colophon migrate in the opposite direction",
 		e.Address, e.Peer, since)
 }
 

@@ -126,7 +126,7 @@ func TestUnreadableEvent(t *testing.T) {
 			s := openTest(t, c)
 			f := follow(t, s, damaged)
 			err = f.WaitForSize(t.Context(), 8)
-			require.ErrorContains(t, err, "folding event 7")
+			require.ErrorContains(t, err, "adding event 7 to the index")
 			require.ErrorContains(t, err, test.why)
 			require.Equal(t, err, f.Err())
 			require.Equal(t, uint64(7), f.Size())

@@ -249,7 +249,7 @@ func requireRefused(t *testing.T, log *journal, fetch index.SnapshotFetchFunc, w
 	s.SetSnapshotFetchFunc(fetch)
 	f := follow(t, s, log)
 	log.catchUp(f)
-	require.Contains(t, lines.String(), "folding the log's events instead")
+	require.Contains(t, lines.String(), "building the index from the log instead")
 	require.Contains(t, lines.String(), want)
 	requireSame(t, log.refold(), dump(t, s))
 	left, err := files.List("index/incoming")

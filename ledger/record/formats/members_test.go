@@ -90,7 +90,7 @@ func TestTimeWithoutZone(t *testing.T) {
 	again, r := only(t, AxisLabLog, native, o)
 	require.False(t, r.Member("timestamp").IsGiven())
 	require.Equal(t, "2025-11-12T18:53:35", string(r.Member("labels").Member("timestamp").Text()))
-	require.Contains(t, outcomeOf(t, again, "/timestamp"), "specify one")
+	require.Contains(t, outcomeOf(t, again, "/timestamp"), "specify a zone")
 	require.Equal(t, e.Key, again.Key, "the key depends only on the native value")
 }
 
@@ -116,7 +116,7 @@ func TestCitationsThatDisagree(t *testing.T) {
 	e, r := only(t, CitationsFile, `{"all_citations":[`+one+`],"by_section":{"unknown":[`+one+`],"Chorus":[`+two+`,7]},"total_count":1,"source_ids":["s"]}`, *berlin)
 	require.Equal(t, 2, r.Member("citations").Len())
 	require.Contains(t, string(r.Member("citations").Raw()), `{"section":"Chorus","source_id":"z","text":"Two.","weight":0.5}`)
-	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "it is also in all_citations")
+	require.Contains(t, outcomeOf(t, e, "/by_section/unknown/0"), "the citation is also in all_citations")
 	require.Equal(t, "kept as label by_section/*/*", outcomeOf(t, e, "/by_section/Chorus/1"))
 	require.Equal(t, "kept as label total_count: the value does not match the citations", outcomeOf(t, e, "/total_count"))
 	require.Equal(t, "kept as label source_ids: the value does not match the citations", outcomeOf(t, e, "/source_ids"))
@@ -204,7 +204,7 @@ func TestArraysAndObjectsAsLabels(t *testing.T) {
 		require.Equal(t, want, labels, native)
 	}
 	e, _ := only(t, ProvidenceCache, `{`+dag+`"extra":{"a":{"note":"`+long+`"}}}`, *berlin)
-	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left it does not fit in a label")
+	require.Contains(t, outcomeOf(t, e, "/extra/a/note"), "left the value does not fit in a label")
 }
 
 func TestMembersAreBounded(t *testing.T) {
@@ -281,7 +281,7 @@ func TestHashVersionOfCachedPaths(t *testing.T) {
 // kinds have no place for it, so it is left out and the Conversion says so.
 func TestLongMembers(t *testing.T) {
 	long := `"remark":"` + strings.Repeat("word ", 1000) + `"`
-	const left = "left it does not fit in a label"
+	const left = "left the value does not fit in a label"
 	for _, c := range []struct {
 		format              Format
 		native, pointer, as string
