@@ -179,11 +179,11 @@ func compactJSON(t *testing.T, v any) string {
 }
 
 func exampleStageComparison(e *example) {
-	read := func(key string) (stages []event.Stage) {
+	read := func(key string) (stages []event.NamedHash) {
 		var list [][2]string
 		e.decode(key, &list)
 		for _, stage := range list {
-			stages = append(stages, event.Stage{Name: []byte(stage[0]), Hash: []byte(stage[1])})
+			stages = append(stages, event.NamedHash{Name: []byte(stage[0]), Hash: []byte(stage[1])})
 		}
 		return stages
 	}

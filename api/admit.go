@@ -16,7 +16,7 @@ import (
 // LimitListener returns a listener that limits the number of connections that l accepts. A TLS
 // listener must wrap the returned listener, not the other way round.
 func (s *Server) LimitListener(l net.Listener) net.Listener {
-	return s.shared.Limits.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.ReasonConnections) })
+	return s.shared.Limiter.Connections.LimitListener(l, func() { s.config.Metrics.load.CountRefusal(limits.ReasonConnections) })
 }
 
 // admit refuses a request before authentication if its connection exceeds the connection limit, its
@@ -32,20 +32,20 @@ func (s *Server) admit(c *call.Call) error {
 	}
 	if beyond {
 		return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, 0,
-			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limits.Config.MaxConnections)
+			"too many connections are open, from this address or in total (limit %d); try again later", s.shared.Limiter.Limits.MaxConnections)
 	}
 	if err := limits.CheckURL(r.URL); err != nil {
 		return err
 	}
 	if r.ProtoMajor > 1 {
-		from, taken := s.shared.Limits.TakeStreamSlot(r)
+		from, taken := s.shared.Limiter.TakeStreamSlot(r)
 		if !taken {
 			return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, time.Second,
-				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limits.Config.MaxConnections)
+				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limiter.Limits.MaxConnections)
 		}
 		c.HoldStreamSlot(from)
 	}
-	return s.shared.Limits.Rates.TakeAddressToken(c.ClientAddress)
+	return s.shared.Limiter.Rates.TakeAddressToken(c.ClientAddress)
 }
 
 // isMonitoringRoute reports whether a route is used for monitoring. admit does not refuse requests for
@@ -60,12 +60,12 @@ func isMonitoringRoute(route string) bool {
 // sent too many invalid signatures, authenticate refuses its signatures without verifying them,
 // because verification is expensive.
 func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
-	if !s.shared.Access.RequiresIdentity() {
+	if !s.shared.Authenticator.RequiresIdentity() {
 		return s.shared.UnrestrictedIdentity, nil
 	}
 	address, verified := c.ClientAddress(), false
-	identity, err := s.shared.Access.AuthenticateLimited(c.Request(), func() bool {
-		verified = s.shared.Limits.Rates.MayVerifySignature(address)
+	identity, err := s.shared.Authenticator.AuthenticateLimited(c.Request(), func() bool {
+		verified = s.shared.Limiter.Rates.MayVerifySignature(address)
 		return verified
 	})
 	switch {
@@ -74,9 +74,9 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	case errors.Is(err, access.ErrStaleTokens):
 		return nil, call.StaleTokensProblem()
 	case errors.Is(err, access.ErrVerificationSkipped):
-		return nil, s.shared.Limits.Rates.SignatureRefusal(address)
+		return nil, s.shared.Limiter.Rates.SignatureRefusal(address)
 	case errors.Is(err, access.ErrInvalidCredentials):
-		if err := s.shared.Limits.Rates.CountFailure(address, verified); err != nil {
+		if err := s.shared.Limiter.Rates.CountFailure(address, verified); err != nil {
 			return nil, err
 		}
 	}

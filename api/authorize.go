@@ -33,7 +33,7 @@ func (s *Server) guard(r route) call.Handler {
 		if err == nil {
 			c.SetIdentity(identity)
 		}
-		if err := s.shared.Limits.Rates.TakeIdentityToken(c.LimitKey); err != nil {
+		if err := s.shared.Limiter.Rates.TakeIdentityToken(c.LimitKey); err != nil {
 			return err
 		}
 		if r.needs.Target == call.TargetPrivateLog && s.host.HasPublicLog(c.Param("ledger")) {

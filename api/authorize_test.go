@@ -163,7 +163,7 @@ func TestFirstTokenClosesTheServer(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access = who })
+	s := start(t, func(c *Config) { c.Authenticator = who })
 	s.get("/stats").want(http.StatusOK)
 	made := g.token("first", []string{ledger.DefaultName}, []string{"read"})
 	s.get("/stats").problem(http.StatusUnauthorized)

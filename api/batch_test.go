@@ -332,25 +332,25 @@ func TestClientThatReadsLast(t *testing.T) {
 // long lines and short lines do not block each other.
 func TestBatchesShareTheCores(t *testing.T) {
 	s := start(t)
-	for range cap(s.server().shared.Limits.ParseSlots) {
-		s.server().shared.Limits.ParseSlots <- struct{}{}
+	for range cap(s.server().shared.Limiter.ParseSlots) {
+		s.server().shared.Limiter.ParseSlots <- struct{}{}
 	}
 	answered := make(chan answer, 1)
 	go func() { answered <- s.batch(ipcLine("a", "short")) }()
 	require.Len(t, s.batch(ipcLine("b", strings.Repeat("long", 256<<10))).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().shared.Limits.ParseSlots
+	<-s.server().shared.Limiter.ParseSlots
 	require.Len(t, (<-answered).parsed(), 1)
-	for range cap(s.server().shared.Limits.ParseSlots) - 1 {
-		<-s.server().shared.Limits.ParseSlots
+	for range cap(s.server().shared.Limiter.ParseSlots) - 1 {
+		<-s.server().shared.Limiter.ParseSlots
 	}
 
-	for range cap(s.server().shared.Limits.HeavyWork.Slots) {
-		s.server().shared.Limits.HeavyWork.Slots <- struct{}{}
+	for range cap(s.server().shared.Limiter.HeavyWorkLimiter.Slots) {
+		s.server().shared.Limiter.HeavyWorkLimiter.Slots <- struct{}{}
 	}
 	go func() { answered <- s.batch(ipcLine("c", strings.Repeat("long", 256<<10))) }()
 	require.Len(t, s.batch(ipcLine("d", "short")).parsed(), 1)
 	require.Empty(t, answered)
-	<-s.server().shared.Limits.HeavyWork.Slots
+	<-s.server().shared.Limiter.HeavyWorkLimiter.Slots
 	require.Len(t, (<-answered).parsed(), 1)
 }

@@ -25,11 +25,11 @@ func TestDerivedFactsOfRuns(t *testing.T) {
 	const body = `{"payload":{"seed":1},"system_prompt":"p","output":"%","model":"m","temperature":0,"max_tokens":9}`
 	run := func(output string) string { return strings.Replace(body, "%", output, 1) }
 	require.Equal(t, wire.DerivedMembers{}, s.derived("/ipc-records", run("a")), "there is no previous run")
-	require.Equal(t, &wire.DerivedDrift{Against: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
+	require.Equal(t, &wire.DerivedDrift{PreviousSeq: 1, Cause: "identical", Variables: []string{}}, s.derived("/ipc-records", run("a")).Drift)
 	other := strings.Replace(run("b"), `"m"`, `"n"`, 1)
-	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
+	require.Equal(t, &wire.DerivedDrift{PreviousSeq: 2, Cause: "model", Variables: []string{"model"}, OutputChanged: true}, s.derived("/ipc-records", other).Drift)
 	s.post("/records/3/state", `{"state":"failed","reason":"r"}`).want(http.StatusCreated)
-	require.Equal(t, &wire.DerivedDrift{Against: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
+	require.Equal(t, &wire.DerivedDrift{PreviousSeq: 2, Cause: "stochastic_or_model_internal", Variables: []string{}, OutputChanged: true},
 		s.derived("/ipc-records", run("c")).Drift, "event 3 has failed")
 	require.Equal(t, wire.DerivedMembers{Incomplete: []string{"output"}}, s.derived("/ipc-records", strings.Replace(run("d"), `"output":"d",`, "", 1)), "an incomplete record is not a run")
 	require.Equal(t, wire.DerivedMembers{Incomplete: []string{"system_prompt", "output", "seed"}},
@@ -46,17 +46,17 @@ func TestDerivedFactsOfRunDAGs(t *testing.T) {
 	const body = `{"question":"why?","dag":{"root":"00%","nodes":[{"stage":"question","hash":"00%"},{"stage":"answer","hash":"11%"}]}}`
 	filled := strings.ReplaceAll(body, "%", strings.Repeat("0", 62))
 	require.Equal(t, wire.DerivedMembers{}, s.derived("/run-dags", filled))
-	require.Equal(t, &wire.DerivedDivergence{Against: 1, Cause: wire.DivergenceCauseIdentical}, s.derived("/run-dags", filled).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{PreviousSeq: 1, Cause: wire.DivergenceCauseIdentical}, s.derived("/run-dags", filled).Divergence)
 	other := strings.Replace(filled, `"11`, `"22`, 1)
-	require.Equal(t, &wire.DerivedDivergence{Against: 2, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseUnknown}, s.derived("/run-dags", other).Divergence)
+	require.Equal(t, &wire.DerivedDivergence{PreviousSeq: 2, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseUnknown}, s.derived("/run-dags", other).Divergence)
 	keyed := func(body, schema, chunking string) string {
 		return strings.TrimSuffix(body, "}") + `,"cache_dimensions":` + strings.NewReplacer(`"s1"`, schema, `"c1"`, chunking).Replace(someDimensions) + "}"
 	}
 	cause := func(body string) *wire.DerivedDivergence { return s.derived("/run-dags", body).Divergence }
 	require.Equal(t, wire.DivergenceCauseUnknown, cause(keyed(filled, `"1"`, `"1"`)).Cause, "the previous run has no dimensions")
-	require.Equal(t, &wire.DerivedDivergence{Against: 4, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseNoDimension, DifferingDimensions: []string{}},
+	require.Equal(t, &wire.DerivedDivergence{PreviousSeq: 4, FirstDivergingStage: new("answer"), Cause: wire.DivergenceCauseNoDimension, DifferingDimensions: []string{}},
 		cause(keyed(other, `"1"`, `"1"`)))
-	require.Equal(t, &wire.DerivedDivergence{Against: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
+	require.Equal(t, &wire.DerivedDivergence{PreviousSeq: 5, FirstDivergingStage: new("answer"), Cause: "chunking_version", DifferingDimensions: []string{"chunking_version"}},
 		cause(keyed(filled, `"1"`, `"2"`)))
 	require.Equal(t, wire.DivergenceCauseConfounded, cause(keyed(other, `"2"`, `"3"`)).Cause)
 	var again wire.RecordAnswer

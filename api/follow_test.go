@@ -154,7 +154,7 @@ func TestFollow(t *testing.T) {
 	s.requireEvents(6, end.events(1))
 	s.post("/ipc-records", ipcBody("more", "x")).want(http.StatusCreated)
 	s.requireEvents(7, head.events(1))
-	require.Eventually(t, func() bool { return s.server().shared.Limits.FollowerSlots.InUse() == 6 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.FollowerSlots.InUse() == 6 }, patience, time.Millisecond)
 	s.metrics().require(t, 6, "colophon_followers")
 }
 
@@ -186,7 +186,7 @@ func TestFollowRefusals(t *testing.T) {
 	require.NoError(t, err)
 	head.Header.Set("Accept", eventStream)
 	require.Equal(t, eventStream, s.send(head).want(http.StatusOK).header.Get("Content-Type"))
-	require.Zero(t, s.server().shared.Limits.FollowerSlots.InUse())
+	require.Zero(t, s.server().shared.Limiter.FollowerSlots.InUse())
 }
 
 // Followers that start at any event and at any time, even during writes, get every event exactly
@@ -258,7 +258,7 @@ func TestRevocationEndsStreamsAndBatches(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Authenticator, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
 	body, send := io.Pipe()
 	defer send.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -300,7 +300,7 @@ func TestLostScopesEndStreamsAndBatches(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
+	s := start(t, func(c *Config) { c.Authenticator, c.ServerLimits.HeartbeatInterval = who, time.Millisecond })
 	l := s.listen("?from=0", "Authorization", "Bearer "+made.Text)
 	l.events(1)
 	file := filepath.Join(store.Dir, "tokens.json")
@@ -333,7 +333,7 @@ func TestFollowersAtOnce(t *testing.T) {
 	refused("192.0.2.4")
 	require.EqualValues(t, 3, s.refusals(limits.ReasonFollowers))
 	leave()
-	require.Eventually(t, func() bool { return s.server().shared.Limits.FollowerSlots.InUse() == 3 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.FollowerSlots.InUse() == 3 }, patience, time.Millisecond)
 	s.listen("", "X-Forwarded-For", "192.0.2.4")
 }
 

@@ -112,7 +112,7 @@ func (f *forwarder) wrap(r route, handler call.Handler) call.Handler {
 // the ledger moves from one server to another, write waits for up to ServerLimits.MaxWait.
 func (f *forwarder) write(c *call.Call, handler call.Handler, batch bool) error {
 	ctx := c.Request().Context()
-	deadline := time.Now().Add(f.shared.Limits.Config.MaxWait)
+	deadline := time.Now().Add(f.shared.Limiter.Limits.MaxWait)
 	for {
 		writerURL, elsewhere := f.config.WriterURL(c.Param("ledger"))
 		if !elsewhere {
@@ -162,7 +162,7 @@ func (f *forwarder) send(c *call.Call, writerURL string, batch bool) (sent bool,
 	defer cancel()
 	w := &forwarding{call: c, controller: http.NewResponseController(c.Response().Writer)}
 	if batch {
-		if err := w.stream(f.shared.Limits.Config.BatchIdleTimeout); err != nil {
+		if err := w.stream(f.shared.Limiter.Limits.BatchIdleTimeout); err != nil {
 			return true, err
 		}
 	}
@@ -198,7 +198,7 @@ func (f *forwarder) send(c *call.Call, writerURL string, batch bool) (sent bool,
 		return false, err
 	}
 	f.requests.WithLabelValues("broken").Inc()
-	if problem := w.unreadable(f.shared.Limits.Config.BodyTimeout); problem != nil {
+	if problem := w.unreadable(f.shared.Limiter.Limits.BodyTimeout); problem != nil {
 		return true, problem
 	}
 	f.config.Logger.Warn("the server that writes the ledger did not answer a request", "ledger", c.Param("ledger"), "server", writerURL, "error", err)

@@ -40,7 +40,7 @@ func (s *Server) delayBadRequest(err error, c *call.Call) {
 	case p.Status == http.StatusNotFound && c.Path() != "":
 	case p.Status == http.StatusConflict, p.Status == http.StatusGone, p.Status == http.StatusPreconditionFailed, p.Status == http.StatusTooManyRequests:
 	default:
-		s.shared.Limits.Rates.DelayBadRequest(c.Request().Context(), c.ClientAddress, c.Request().Method != http.MethodGet)
+		s.shared.Limiter.Rates.DelayBadRequest(c.Request().Context(), c.ClientAddress, c.Request().Method != http.MethodGet)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestHostsMatterOnLoopbackOnly(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: g.tokens.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access = who })
+	s := start(t, func(c *Config) { c.Authenticator = who })
 	r, err := http.NewRequest(http.MethodGet, s.url+"/stats", nil)
 	require.NoError(t, err)
 	r.Host = "ledger.example.org"

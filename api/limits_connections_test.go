@@ -50,7 +50,7 @@ func TestConnectionsOfAnAddress(t *testing.T) {
 	first.ask("/version").want(http.StatusOK)
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Close())
-	regular := s.server().shared.Limits.Connections.Regular
+	regular := s.server().shared.Limiter.Connections.Regular
 	require.Eventually(t, func() bool { return regular.InUse() == 1 }, patience, time.Millisecond)
 	s.dialFrom(hog).ask("/version").want(http.StatusOK)
 }
@@ -67,7 +67,7 @@ func TestConnectionsThatAreClosedAtOnce(t *testing.T) {
 	other.ask("/healthz").want(http.StatusOK)
 	other.ask("/version").want(http.StatusOK)
 	require.EqualValues(t, 1, counterOf(t, s, limits.ReasonConnections))
-	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limits.Config))
+	require.Equal(t, 20, limits.MaxOpenConnections(s.server().shared.Limiter.Limits))
 }
 
 // A trusted proxy can use all connections. While few connections remain, each connection is closed

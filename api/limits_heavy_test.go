@@ -16,7 +16,7 @@ import (
 // fillHeavy occupies all cores for heavy work and all read turns until the returned function is
 // called.
 func (s *service) fillHeavy() (release func()) {
-	cores := s.server().shared.Limits.HeavyWork.Slots
+	cores := s.server().shared.Limiter.HeavyWorkLimiter.Slots
 	endTurns := s.fillTurns(s.server())
 	for range cap(cores) {
 		cores <- struct{}{}
@@ -34,7 +34,7 @@ func (s *service) fillTurns(server *Server) (release func()) {
 	var turns []*limits.ReadTurn
 	for range runtime.GOMAXPROCS(0) {
 		turn := new(limits.ReadTurn)
-		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }))
+		require.NoError(s.t, turn.Take(s.t.Context(), server.shared.Limiter.ReadScheduler, func() limits.Holder { return limits.Holder{} }))
 		turns = append(turns, turn)
 	}
 	return func() {
@@ -59,7 +59,7 @@ func TestRefusedLinesWaitForATurn(t *testing.T) {
 	}
 	release()
 	require.Len(t, (<-answered).lines(), 2)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadScheduler.RunningTurns() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.ReadScheduler.RunningTurns() == 0 }, patience, time.Millisecond)
 }
 
 // heavyBody returns a record that needs a slot for heavy work.
@@ -109,10 +109,12 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 	for name, ask := range heavy {
 		require.NotEqual(t, http.StatusServiceUnavailable, ask().status, name)
 	}
-	work := &s.server().shared.Limits.HeavyWork
-	require.Eventually(t, func() bool { return len(work.Slots) == 0 && s.server().shared.Limits.ReadScheduler.RunningTurns() == 0 }, patience, time.Millisecond)
+	work := &s.server().shared.Limiter.HeavyWorkLimiter
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.ReadMemory.BytesInUse() == 0 && s.server().shared.Limits.WriteMemory.BytesInUse() == 0
+		return len(work.Slots) == 0 && s.server().shared.Limiter.ReadScheduler.RunningTurns() == 0
+	}, patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.server().shared.Limiter.ReadMemory.BytesInUse() == 0 && s.server().shared.Limiter.WriteMemory.BytesInUse() == 0
 	}, patience, time.Millisecond)
 }
 
@@ -120,12 +122,12 @@ func TestHeavyWorkIsBounded(t *testing.T) {
 // that waits for memory.
 func TestWaitingRequestsHoldNoCore(t *testing.T) {
 	s := start(t, func(c *Config) { c.MaxBodySize, c.MaxLineSize = 12<<20, 12<<20 })
-	work := s.server().shared.Limits.ReadScheduler
+	work := s.server().shared.Limiter.ReadScheduler
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
 	require.Eventually(t, func() bool { return work.RunningTurns() == 0 }, patience, time.Millisecond)
 	s.get("/records?limit=100").want(http.StatusOK)
 	require.Eventually(t, func() bool { return work.RunningTurns() == 0 }, patience, time.Millisecond)

@@ -88,7 +88,7 @@ func (r *raw) ended() {
 func (s *service) quiet() {
 	s.t.Helper()
 	http.DefaultClient.CloseIdleConnections()
-	l := s.server().shared.Limits
+	l := s.server().shared.Limiter
 	require.Eventually(s.t, func() bool {
 		return l.Connections.Open.Load() == 0 && l.BatchSlots.InUse() == 0 && l.FollowerSlots.InUse() == 0 &&
 			l.WriteMemory.BytesInUse() == 0 && l.ReadMemory.BytesInUse() == 0 && l.SpoolSpace.TakenBytes.Load() == 0 &&

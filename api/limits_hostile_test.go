@@ -47,7 +47,7 @@ func TestUnreadBodiesAreNotReadAsRequests(t *testing.T) {
 	smuggler := s.dial()
 	smuggler.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\nthis is not gzip", call.NDJSONMediaType)
 	require.Equal(t, http.StatusBadRequest, smuggler.hear().want(http.StatusOK).parsed()[0].Status)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
 	_, _ = io.WriteString(smuggler, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, smuggler.SetReadDeadline(time.Now().Add(patience)))
 	rest, _ := io.ReadAll(smuggler.answers)
@@ -63,7 +63,7 @@ func TestDeepAndWideRecords(t *testing.T) {
 		var err error
 		cost := bodies.AllocatedBytes(func() { _, err = bounds.ParseRecord(record.KindIPCRecord, body) })
 		require.Error(t, err)
-		require.Less(t, cost, uint64(8*limits.BytesPerValue*bounds.JSONValues), "the cost must be at most proportional to the limit on values")
+		require.Less(t, cost, uint64(8*limits.BytesPerValue*bounds.MaxJSONValues), "the cost must be at most proportional to the limit on values")
 		return err.Error()
 	}
 	require.Contains(t, refused(strings.Repeat("[", 4<<20)), "nested too deeply")

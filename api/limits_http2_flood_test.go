@@ -129,7 +129,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	<-ended
 	s.http.Client().CloseIdleConnections()
 	require.Eventually(t, func() bool {
-		return s.server().shared.Limits.StreamSlots.InUse() == 0 && s.server().shared.Limits.ReadMemory.BytesInUse() == 0
+		return s.server().shared.Limiter.StreamSlots.InUse() == 0 && s.server().shared.Limiter.ReadMemory.BytesInUse() == 0
 	}, patience, time.Millisecond)
 }
 
@@ -147,7 +147,7 @@ func TestStreamsOfAConnectionAreBounded(t *testing.T) {
 	require.NotNil(t, frame, "the connection stays open")
 	require.Equal(t, f.stream, frame.Header().StreamID)
 	require.Equal(t, http2.ErrCodeRefusedStream, frame.(*http2.RSTStreamFrame).ErrCode)
-	require.LessOrEqual(t, s.server().shared.Limits.FollowerSlots.InUse(), maxStreams)
+	require.LessOrEqual(t, s.server().shared.Limiter.FollowerSlots.InUse(), maxStreams)
 }
 
 // All HTTP/2 connections of an address together can use at most half of the request slots that
@@ -168,7 +168,7 @@ func TestRequestsOverHTTP2AreShared(t *testing.T) {
 	require.Equal(t, "200", f.status(f.stream), "monitoring requests are still answered")
 	require.EqualValues(t, 1, plain.refusals(limits.ReasonConnections))
 	_ = f.conn.Close()
-	require.Eventually(t, func() bool { return s.server().shared.Limits.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
 }
 
 // The server refuses a header that is too long, in one frame or in many. It closes the connection
@@ -220,13 +220,13 @@ func TestSlowStreamsOverHTTP2(t *testing.T) {
 	plain := s
 	s = s.secured()
 	f := s.frames(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	read := func() int64 { return s.server().shared.Limits.ReadMemory.BytesInUse() }
+	read := func() int64 { return s.server().shared.Limiter.ReadMemory.BytesInUse() }
 	for range 50 {
 		require.NoError(t, f.get("/v1/ledgers/default/records/1/content/output"))
 	}
 	require.Eventually(t, func() bool { return read() >= size }, patience, time.Millisecond)
 	require.LessOrEqual(t, read(), int64(48<<20))
-	other := limits.MemoryShare{Budget: s.server().shared.Limits.ReadMemory, Holder: limits.Holder{Name: "other"}}
+	other := limits.MemoryShare{Budget: s.server().shared.Limiter.ReadMemory, Holder: limits.Holder{Name: "other"}}
 	require.Eventually(t, func() bool { return other.Take(t.Context(), 1<<20) == nil }, patience, time.Millisecond)
 	other.Release()
 	plain.post("/ipc-records", ipcBody("", "y")).want(http.StatusCreated)

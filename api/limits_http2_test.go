@@ -61,7 +61,7 @@ func TestStreamsOverHTTP2(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusUnsupportedMediaType, response.StatusCode)
-	require.EqualValues(t, 1, s.server().shared.Limits.Connections.Open.Load(), "all streams share one connection")
+	require.EqualValues(t, 1, s.server().shared.Limiter.Connections.Open.Load(), "all streams share one connection")
 	for i, e := range l.events(2) {
 		require.Equal(t, decimal(uint64(i+1)), e.id, "the follower has been idle for longer than a write may take")
 	}

@@ -25,7 +25,7 @@ func small(bytes int64) func(*Config) {
 // memory for their bodies.
 func (s *service) underWay(bytes int64) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return s.server().shared.Limits.WriteMemory.BytesInUse() >= bytes }, patience, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.server().shared.Limiter.WriteMemory.BytesInUse() >= bytes }, patience, time.Millisecond)
 }
 
 // The memory for bodies in progress is limited. If too little memory is free, a request is refused with a
@@ -47,7 +47,7 @@ func TestMemoryOfBodiesIsBounded(t *testing.T) {
 	slow.say("%s", body[14_000:])
 	slow.hear().want(http.StatusCreated)
 	s.post("/ipc-records", body).want(http.StatusCreated)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.WriteMemory.BytesInUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.WriteMemory.BytesInUse() == 0 }, patience, time.Millisecond)
 }
 
 // A body with many values reserves more memory than its length in bytes.
@@ -56,7 +56,7 @@ func TestManyValuesTakeMemory(t *testing.T) {
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", 10_000))).want(http.StatusCreated)
 	wide := `{"payload":{"list":[` + strings.Repeat("1,", 5_000) + `1]},"output":"x","model":"m","temperature":0,"max_tokens":9}`
 	for i, n := range []int64{100_000, 50_000} {
-		other := limits.MemoryShare{Budget: s.server().shared.Limits.WriteMemory, Holder: limits.Holder{Name: string(rune('a' + i))}}
+		other := limits.MemoryShare{Budget: s.server().shared.Limiter.WriteMemory, Holder: limits.Holder{Name: string(rune('a' + i))}}
 		require.NoError(t, other.Take(t.Context(), n))
 		defer other.Release()
 	}
@@ -73,10 +73,10 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 	})
 	const size = 11 << 20 // too large for the socket buffers
 	s.post("/ipc-records", ipcBody("", strings.Repeat("x", size))).want(http.StatusCreated)
-	s.server().shared.Limits.ReadMemory = limits.NewMemoryBudget(36<<20, time.Millisecond, limits.ReasonAnswerMemory, "answers")
+	s.server().shared.Limiter.ReadMemory = limits.NewMemoryBudget(36<<20, time.Millisecond, limits.ReasonAnswerMemory, "answers")
 	slow := s.dial()
 	slow.say("GET {ledger}/records/1/content/output HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.ReadMemory.BytesInUse() == size }, patience, time.Millisecond)
 	s.get("/records/1/content/output").problem(http.StatusServiceUnavailable)
 	s.get("/records?events=true").problem(http.StatusServiceUnavailable)
 	require.EqualValues(t, 2, s.refusals(limits.ReasonAnswerMemory))
@@ -92,7 +92,7 @@ func TestMemoryOfAnswersIsBounded(t *testing.T) {
 // returned function is called.
 func (s *service) fillReading() (release func()) {
 	s.t.Helper()
-	reading := s.server().shared.Limits.ReadMemory
+	reading := s.server().shared.Limiter.ReadMemory
 	var shares []*limits.MemoryShare
 	for i := range 64 {
 		one := &limits.MemoryShare{Budget: reading, Holder: limits.Holder{Name: string(rune('A' + i))}}
@@ -145,7 +145,7 @@ func TestRefusalsHoldNoMemory(t *testing.T) {
 		s.post("/ipc-records", "{}", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site").want(http.StatusForbidden)
 		s.get("/records", "Origin", "https://other.example", "Sec-Fetch-Site", "cross-site")
 	}
-	require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.ReadMemory.BytesInUse() == 0 }, patience, time.Millisecond)
 	release := s.fillReading()
 	defer release()
 	s.post("/runs/x", "{}").want(http.StatusMethodNotAllowed) // a response this small reserves no memory

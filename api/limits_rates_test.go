@@ -88,7 +88,7 @@ func TestFailedAuthentications(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: store.Dir})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Authenticator = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -100,7 +100,7 @@ func TestFailedAuthentications(t *testing.T) {
 		ask("192.0.2.1", made.Text).want(http.StatusOK)
 		s.get("/stats", "X-Forwarded-For", "192.0.2.1").problem(http.StatusUnauthorized) // missing credentials do not count as invalid ones
 	}
-	require.EqualValues(t, 2*limits.AuthFailureBurst, counterOf(t, s, limits.ReasonCredentials))
+	require.EqualValues(t, 2*limits.AuthFailureBurst, counterOf(t, s, limits.ReasonAuthFailures))
 	ask("192.0.2.2", "wrong").problem(http.StatusUnauthorized)
 }
 
@@ -113,11 +113,11 @@ func TestFailedSignatures(t *testing.T) {
 	made, err := store.Create(access.TokenSpec{Name: "reader", Grants: []access.Grant{{Ledgers: all, Scopes: access.AllScopes}}})
 	require.NoError(t, err)
 	rules := access.Rules{OIDC: []access.IssuerRule{{Issuer: i.url, Audience: "colophon",
-		Rules: []access.ClaimRule{{Claim: "group", Value: "staff", Ledgers: all, Scopes: scopeNames}}}}}
+		ClaimRules: []access.ClaimRule{{Claim: "group", Value: "staff", Ledgers: all, Scopes: scopeNames}}}}}
 	who, err := access.Open(access.Config{Dir: store.Dir, Rules: rules})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Access = who })
+	s := start(t, trustingProxies(func(l *limits.ServerLimits) { l.AuthFailureRate = negligibleRate }), func(c *Config) { c.Authenticator = who })
 	ask := func(address, token string) answer {
 		return s.get("/stats", "X-Forwarded-For", address, "Authorization", "Bearer "+token)
 	}
@@ -140,7 +140,7 @@ func TestFailedSignatures(t *testing.T) {
 	ask("192.0.2.2", good).problem(http.StatusTooManyRequests)
 	ask("192.0.2.2", made.Text).want(http.StatusOK)
 	ask("192.0.2.3", good).want(http.StatusOK)
-	require.EqualValues(t, 3, counterOf(t, s, limits.ReasonCredentials))
+	require.EqualValues(t, 3, counterOf(t, s, limits.ReasonAuthFailures))
 }
 
 // counterOf returns the number of refusals for the given reason. It works even if /metrics requires

@@ -29,7 +29,7 @@ func TestBatchesAtOnce(t *testing.T) {
 	require.NoError(t, send.Close())
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.server().shared.Limits.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.server().shared.Limiter.BatchSlots.InUse() == 0 }, patience, time.Millisecond)
 	s.batch(ipcLine("a", "1"))
 }
 

@@ -116,7 +116,7 @@ func TestSpoolsAreBounded(t *testing.T) {
 			deaf.say("POST {ledger}/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 100000000\r\n\r\n", call.NDJSONMediaType)
 			go func() { _, _ = deaf.Write([]byte(strings.Repeat("{bad}\n", 100_000))) }()
 			require.Eventually(t, func() bool { // if the socket buffers absorb all spooled results, the refusal follows at once
-				return s.server().shared.Limits.SpoolSpace.TakenBytes.Load() > 1<<19 || s.refusals(limits.ReasonSpool) == 1
+				return s.server().shared.Limiter.SpoolSpace.TakenBytes.Load() > 1<<19 || s.refusals(limits.ReasonSpool) == 1
 			}, patience, time.Millisecond)
 			require.Eventually(t, func() bool { return !isRunning("colophon/api/batch.(*batch).read(") }, patience, time.Millisecond, "the server still reads the batch")
 			// The client reads what was sent, and sees that the answer is incomplete.

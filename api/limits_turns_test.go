@@ -18,7 +18,7 @@ func TestRedactionsTakeTurns(t *testing.T) {
 	_, err := s.host.Create(t.Context(), ledger.CreateOptions{Name: "other"})
 	require.NoError(t, err)
 	const body = `{"reason":"because","seqs":[0]}`
-	done, err := s.server().shared.Limits.RedactionTurns.Take(t.Context(), ledger.DefaultName)
+	done, err := s.server().shared.Limiter.RedactionTurns.Take(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	for _, dry := range []string{body, `{"reason":"because","seqs":[0],"dry_run":false,"as_of":1}`} {
 		refused := s.post("/redactions", dry)
@@ -47,7 +47,7 @@ func TestManyRecordsAreSelectedInTurns(t *testing.T) {
 		{"/paths/p/validations", `"validated":true,"build":"b1"`},
 	} {
 		use := func(turns *limits.ReadScheduler, held int) (release func()) {
-			s.server().shared.Limits.ReadScheduler = turns
+			s.server().shared.Limiter.ReadScheduler = turns
 			taken := make([]limits.ReadTurn, held)
 			for i := range taken {
 				require.NoError(t, taken[i].Take(t.Context(), turns, func() limits.Holder { return limits.Holder{Name: "other"} }))

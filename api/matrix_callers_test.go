@@ -268,7 +268,7 @@ func (g *gated) outsiders() []caller {
 func (g *gated) rules() access.Rules {
 	own := []string{"default", "spare"}
 	return access.Rules{
-		OIDC: []access.IssuerRule{{Issuer: g.issuer.url, Audience: "colophon", Rules: []access.ClaimRule{
+		OIDC: []access.IssuerRule{{Issuer: g.issuer.url, Audience: "colophon", ClaimRules: []access.ClaimRule{
 			{Claim: "group", Value: "staff", Ledgers: own, Scopes: []string{"read"}},
 		}}},
 		MTLS: []access.CertificateRule{{Subject: "CN=worker", Name: "worker", Ledgers: own, Scopes: []string{"write", "log"}}},

@@ -53,7 +53,7 @@ func startGated(t testing.TB) *gated {
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
 	g.service = start(t, func(c *Config) {
-		c.Access, c.Logger = who, log
+		c.Authenticator, c.Logger = who, log
 		c.ServerLimits.AuthFailureRate = 1e9 // the matrix sends many invalid credentials
 	})
 	g.tls = httptest.NewUnstartedServer(g.http.Config.Handler)

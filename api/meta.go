@@ -23,7 +23,7 @@ func (s *Server) home(c *call.Call) error {
 	if call.PreferredMediaType(c.Request()) != echo.MIMETextHTML {
 		return c.Redirect(http.StatusFound, "/docs")
 	}
-	console.ServePage(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), s.config.Access.SignInOrigins()...)
+	console.ServePage(c.Response(), c.Request(), call.AcceptsGzip(c.Request()), s.config.Authenticator.SignInOrigins()...)
 	return nil
 }
 
@@ -74,8 +74,8 @@ func (s *Server) version(c *call.Call) error {
 // signIn describes how callers can sign in. It needs no credentials, and reveals nothing about any
 // ledger.
 func (s *Server) signIn(c *call.Call) error {
-	options := s.config.Access.SignInMethods()
-	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, Tokens: options.AcceptsTokens, Certificates: options.AcceptsCertificates,
+	options := s.config.Authenticator.SignInMethods()
+	answer := wire.SignInMethods{Version: s.config.Version, Required: options.Required, AcceptsTokens: options.AcceptsTokens, AcceptsCertificates: options.AcceptsCertificates,
 		ReadOnly: s.config.ReadOnly, OIDC: []wire.SignInIssuer{}}
 	for _, o := range options.Issuers {
 		answer.OIDC = append(answer.OIDC, wire.SignInIssuer{Issuer: o.Issuer, ClientID: o.ConsoleClientID})
@@ -107,7 +107,7 @@ func (s *Server) docsFile(c *call.Call) error {
 	case "theme.js":
 		return c.AnswerSharedText(javaScript, reference.ThemeScript)
 	case "openapi.json":
-		contract, err := reference.OpenAPIJSON(c.Request(), s.config.Access.RequiresIdentity())
+		contract, err := reference.OpenAPIJSON(c.Request(), s.config.Authenticator.RequiresIdentity())
 		if err != nil {
 			return err
 		}

@@ -96,11 +96,11 @@ func (m *Metrics) Handler() http.Handler {
 // gets at most half of the slots that others leave free, so that slow callers cannot block others.
 func (s *Server) metrics(c *call.Call) error {
 	who := c.LimitKey()
-	if !s.shared.Limits.ScrapeSlots.TakeShare(who) {
+	if !s.shared.Limiter.ScrapeSlots.TakeShare(who) {
 		return limits.NewRejectedError(limits.ReasonAnswerMemory, http.StatusServiceUnavailable, time.Second,
 			"too many metrics requests are in progress, from this caller or in total (limit %d); try again later", limits.MaxScrapes)
 	}
-	defer s.shared.Limits.ScrapeSlots.Release(who)
+	defer s.shared.Limiter.ScrapeSlots.Release(who)
 	s.config.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	return nil
 }

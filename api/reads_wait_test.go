@@ -102,10 +102,10 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 		var turns []*limits.ReadTurn
 		for range max(1, runtime.GOMAXPROCS(0)-1) {
 			turns = append(turns, new(limits.ReadTurn))
-			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
+			require.NoError(t, turns[len(turns)-1].Take(t.Context(), handler.shared.Limiter.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limits.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
+		require.Error(t, new(limits.ReadTurn).Take(ctx, handler.shared.Limiter.ReadScheduler, func() limits.Holder { return limits.Holder{} }), name)
 		cancel()
 		for _, turn := range turns {
 			turn.Release()
@@ -116,7 +116,7 @@ func TestWritesCountUntilTheirAnswer(t *testing.T) {
 	s.post("/ipc-records", `{"malformed`).want(http.StatusBadRequest)
 	s.batch("malformed\n")
 	c := contextFrom(s, hog+":1")
-	c.Writer().BeginWriteRequest(handler.shared.Limits.ReadScheduler)
+	c.Writer().BeginWriteRequest(handler.shared.Limiter.ReadScheduler)
 	c.Response().WriteHeader(http.StatusCreated) // ends the write, even if no client reads it
 	s.fillTurns(handler)()                       // no write is in progress anymore
 	c.End()

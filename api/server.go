@@ -34,9 +34,9 @@ type Config struct {
 	Metrics *Metrics
 	Version string
 
-	// Access decides what a caller is allowed to do. If it is nil or requires no credentials,
-	// every caller is allowed to do everything.
-	Access *access.Authenticator
+	// Authenticator determines who a caller is and what the caller is allowed to do. If it is nil
+	// or requires no credentials, every caller is allowed to do everything.
+	Authenticator *access.Authenticator
 	// AllowedHosts lists the names that are allowed in Host headers if the server requires no
 	// authentication.
 	AllowedHosts AllowedHosts
@@ -112,7 +112,7 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	config.Metrics.watch(s.host, config.Index)
-	config.Metrics.Register(limits.Collector{Limits: s.shared.Limits})
+	config.Metrics.Register(limits.Collector{Limiter: s.shared.Limiter})
 	s.register()
 	return s, nil
 }
@@ -121,8 +121,8 @@ func New(config Config) (*Server, error) {
 func (c Config) shared() *call.ServerState {
 	everything := access.Grant{Ledgers: []string{access.AllLedgers}, Scopes: access.AllScopes}
 	return &call.ServerState{
-		Host: c.Host, Index: c.Index, Logger: c.Logger, Limits: limits.New(c.ServerLimits), LimitMetrics: c.Metrics.load,
-		Access:               c.Access,
+		Host: c.Host, Index: c.Index, Logger: c.Logger, Limiter: limits.New(c.ServerLimits), LimitMetrics: c.Metrics.load,
+		Authenticator:        c.Authenticator,
 		UnrestrictedIdentity: &access.Identity{Actor: ledger.AnonymousActor, Grants: []access.Grant{everything}},
 		ClientAddress:        limits.AddressExtractor(c.ServerLimits.TrustedProxies),
 		RecordLimits:         c.ServerLimits.RecordLimits(),
@@ -176,7 +176,7 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	if err := s.origins.Check(r); err != nil {
 		return problem.New(http.StatusForbidden, "refused: the request comes from a web page on a different origin")
 	}
-	if err := s.config.AllowedHosts.Check(r); err != nil && !s.shared.Access.RequiresIdentity() {
+	if err := s.config.AllowedHosts.Check(r); err != nil && !s.shared.Authenticator.RequiresIdentity() {
 		return err
 	}
 	return nil
@@ -197,7 +197,7 @@ func (s *Server) HTTPServer() *http.Server {
 // GRPCServer returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
 // limits with the server that HTTPServer returns.
 func (s *Server) GRPCServer() *http.Server {
-	server := s.serverOf(otlp.GRPCHandler{Next: s, MessageTimeout: s.shared.Limits.Config.BodyTimeout})
+	server := s.serverOf(otlp.GRPCHandler{Next: s, MessageTimeout: s.shared.Limiter.Limits.BodyTimeout})
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // needed to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)

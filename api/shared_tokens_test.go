@@ -50,7 +50,7 @@ func TestUnreadableSharedTokens(t *testing.T) {
 	who, err := access.Open(access.Config{Dir: t.TempDir(), SharedStore: &tokensOnly{tokens}})
 	require.NoError(t, err)
 	t.Cleanup(who.Close)
-	s := start(t, func(c *Config) { c.Access = who })
+	s := start(t, func(c *Config) { c.Authenticator = who })
 	ask := func() answer { return s.get("/stats", "Authorization", "Bearer "+made.Text) }
 	ask().want(http.StatusOK)
 	tokens.mu.Lock()

@@ -117,14 +117,14 @@ func TestOfManyPairsTheFirstAreCompared(t *testing.T) {
 	of := fmt.Sprintf("?variable=model&a=m1&b=m2&limit=2&after=%d", 2*pairs)
 	s.do(t, get(effectsOf).asking(of+"&text=true"), http.StatusOK).decode(t, &all)
 	require.Equal(t, []uint64{pairs, pairs / 2, pairs/2 + 1}, []uint64{all.Pairs, all.Changed, all.Unchanged})
-	require.False(t, all.Sample)
-	require.True(t, all.Text.Sample)
+	require.False(t, all.Partial)
+	require.True(t, all.Text.Partial)
 	require.Equal(t, uint64(1000), all.Text.Pairs)
 	require.Equal(t, []uint64{7: 500, 9: 500}, all.Text.SimilarityHistogram)
 
 	s.do(t, get(effectsOf).asking(of+"&totals=first"), http.StatusOK).decode(t, &first)
 	require.Equal(t, []uint64{1000, 500, 500}, []uint64{first.Pairs, first.Changed, first.Unchanged}, "the first combination is the newest, so the oldest is left out")
-	require.True(t, first.Sample)
+	require.True(t, first.Partial)
 	require.Len(t, first.Rows, 2)
 
 	// If there are fewer than 1,000 pairs, totals=first covers all pairs.

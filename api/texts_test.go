@@ -74,6 +74,6 @@ func TestTextsHoldMemoryAndACore(t *testing.T) {
 		require.Contains(t, s.get(path).problem(http.StatusServiceUnavailable).Detail, "too much memory for answers is in use", path)
 		release()
 		s.get(path).want(http.StatusOK)
-		require.Eventually(t, func() bool { return s.server().shared.Limits.ReadMemory.BytesInUse() == 0 }, patience, time.Millisecond, path)
+		require.Eventually(t, func() bool { return s.server().shared.Limiter.ReadMemory.BytesInUse() == 0 }, patience, time.Millisecond, path)
 	}
 }

@@ -40,8 +40,8 @@ func TestPullRequestsBuildLeavesMainValidated(t *testing.T) {
 	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no}, s.build("pr7", "pr-7", "main2", "A wall."))
 	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "unchanged", Validated: &yes}, s.build("main3", "main", "", "A door."))
 	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no}, s.build("main4", "main", "", "A wall."))
-	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, ValidatedBefore: 2}, s.build("main5", "main", "", "A door."))
-	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, OtherBase: true, ValidatedBefore: 2}, s.build("main5", "main", "main2", "A door."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, EarlierValidationSeq: 2}, s.build("main5", "main", "", "A door."))
+	require.Equal(t, wire.DerivedMembers{PathID: s.id, Category: "modified", Validated: &no, OtherBase: true, EarlierValidationSeq: 2}, s.build("main5", "main", "main2", "A door."))
 	var list wire.Page[wire.ListedRecord]
 	s.get("/records?flag=other_base&after=7").want(http.StatusOK).json(&list)
 	require.Len(t, list.Rows, 1)
@@ -74,7 +74,7 @@ func TestValidationNamesItsBuild(t *testing.T) {
 	main := "main"
 	require.Equal(t, uint64(3), receipt.Seq)
 	require.Equal(t, wire.PathValidatedEvent{RequestEventMembers: receipt.Event.Record.RequestEventMembers, Project: "p", PathID: s.id, Validated: true,
-		Build: &main, ContentFingerprint: &fingerprint, RecordSeq: 1, Names: []string{"build", "content_fingerprint"}}, receipt.Event.Record)
+		Build: &main, ContentFingerprint: &fingerprint, RecordSeq: 1, RequestMembers: []string{"build", "content_fingerprint"}}, receipt.Event.Record)
 
 	s.get("/paths/p?build=main&validated=true&after=3").want(http.StatusOK).json(&door)
 	require.Len(t, door.Rows, 1)

@@ -30,8 +30,9 @@ type BatchLine struct {
 	// again after a failed connection. The server validates it; the client does not. The caller
 	// must not change RawJSON before the result of the line arrives.
 	RawJSON []byte
-	// Tag is not sent to the server. It is returned in the Line of the result, and can contain, for example,
-	// the line's position in a file.
+	// Tag is a value for the caller's own use, which PostBatch does not send to the server. It is
+	// returned in the Line of the result, and can contain, for example, the line's position in a
+	// file.
 	Tag any
 }
 

@@ -456,7 +456,7 @@ func TestBatchOfVerbs(t *testing.T) {
 		kinds = append(kinds, result.Receipt.Kind)
 	}
 	require.Equal(t, []wire.Kind{wire.KindRecordStateChanged, wire.KindNote, wire.KindPathFingerprint, wire.KindPathValidated}, kinds)
-	row, err := l.Records.Get(t.Context(), first.Seq, &client.RecordGetOptions{QueryOptions: client.QueryOptions{AfterSeq: first.Seq + 2}})
+	row, err := l.Records.Get(t.Context(), first.Seq, &client.GetRecordOptions{QueryOptions: client.QueryOptions{AfterSeq: first.Seq + 2}})
 	require.NoError(t, err)
 	require.Equal(t, wire.StateStale, row.State)
 }

@@ -258,12 +258,16 @@ func exchange[T any](ctx context.Context, c *Client, r request, body any) (*T, e
 // QueryOptions are options of queries. They select the tree size at which the server answers, and what each answer
 // contains. A nil pointer means the defaults. The server refuses an option that the query does not support.
 type QueryOptions struct {
-	AsOf               uint64 // tree size at which the server answers; 0 means the size of the index
-	AfterSeq           uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
-	IncludeProofs      bool   // add an inclusion proof to each row, and the checkpoint to the answer
-	Limit              int    // rows per page, 1 to 1,000; 0 means 100; for lists only
-	IncludeTextFigures bool   // add figures about texts; only for ChangeAttribution, Timeline and Effects, and only if the token has the content scope
-	IncludeNames       bool   // add readable names for hashes; only for groups, ChangeAttribution, Timeline, Effects, and lists of records and run-DAGs
+	AsOf          uint64 // tree size at which the server answers; 0 means the size of the index
+	AfterSeq      uint64 // seq of an event; the server waits until the index contains it; 0 means no wait
+	IncludeProofs bool   // add an inclusion proof to each row, and the checkpoint to the answer
+	Limit         int    // rows per page, 1 to 1,000; 0 means 100; for lists only
+	// IncludeTextFigures adds the lengths and the similarity of compared texts; only for
+	// ChangeAttribution, Timeline and Effects, and only if the token has the content scope.
+	IncludeTextFigures bool
+	// IncludeNames adds readable names for hashes; only for groups, ChangeAttribution, Timeline,
+	// Effects, and lists of records and run-DAGs.
+	IncludeNames bool
 }
 
 func (o *QueryOptions) values() url.Values {

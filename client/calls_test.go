@@ -158,7 +158,7 @@ func TestEveryCall(t *testing.T) {
 	for kind, operation := range map[wire.Kind]string{wire.KindIPCRecord: "postIPCRecord", wire.KindRunDAG: "postRunDAG",
 		wire.KindCitationSet: "postCitationSet", wire.KindPathFingerprint: "postPathFingerprint"} {
 		record := map[wire.Kind]wire.Record{
-			wire.KindIPCRecord: generation("Ana!"), wire.KindRunDAG: &wire.RunDAG{Question: new("Q?"), RejectInputs: &wire.RejectedRunInputs{RejectionReason: "r",
+			wire.KindIPCRecord: generation("Ana!"), wire.KindRunDAG: &wire.RunDAG{Question: new("Q?"), RejectedInputs: &wire.RejectedRunInputs{RejectionReason: "r",
 				PreflightPayload: &wire.PreflightPayload{Classifier: json.RawMessage(`{"a": 1}`)}}},
 			wire.KindCitationSet:     &wire.CitationSet{Subject: "s", Citations: []wire.Citation{{SourceID: "x", Text: new("Ana  Varga."), Weight: 1}}},
 			wire.KindPathFingerprint: &wire.PathFingerprint{Project: "p", Build: new("2"), Route: []string{"End"}, Content: new("The end.")},
@@ -235,7 +235,7 @@ func TestEveryCall(t *testing.T) {
 	do("listRecords")(first(t, l.Records.List(&client.RecordFilter{QueryOptions: *all, Kind: wire.KindIPCRecord, State: wire.StateLive, Where: map[string]string{"run_id": "run/1"}})))
 	do("listRun")(first(t, l.Records.ListByRun("run/1", &client.ListByRunOptions{QueryOptions: *all, State: wire.StateLive})))
 	for name, seq := range w.at {
-		row, err := l.Records.Get(ctx, seq, &client.RecordGetOptions{QueryOptions: *point, IncludeDerivedMembers: true})
+		row, err := l.Records.Get(ctx, seq, &client.GetRecordOptions{QueryOptions: *point, IncludeDerivedMembers: true})
 		call("getRecord", row, err)
 		event, err := wire.ParseEvent(row.Event)
 		require.NoError(t, err, name)
@@ -294,7 +294,7 @@ func TestEveryCall(t *testing.T) {
 	call("compareRunDAGs", comparison, err)
 	runs, err := l.Records.CompareRuns(ctx, "run/1", "dag", &client.StateOptions{QueryOptions: *point, IncludeAllStates: true})
 	call("compareRuns", runs, err)
-	do("listDivergence")(first(t, l.RunDAGs.ListDivergence(w.q, state)))
+	do("listDivergence")(first(t, l.RunDAGs.ListDivergences(w.q, state)))
 	do("listRunGroups")(first(t, l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *state, MinRuns: 1})))
 	cached, err := l.RunDAGs.FindByCacheKey(ctx, w.dag, point)
 	call("getByCacheKey", cached, err)
@@ -357,7 +357,7 @@ func TestEveryCall(t *testing.T) {
 	requireRows(t, "group's outputs", l.Drift.Group("label:step", "one", anyGeneration).Outputs(ctx))
 	requireRows(t, "timeline", l.Drift.Timeline("model", "m1", anyGeneration).All(ctx))
 	requireRows(t, "effects", l.Drift.Effects("model", "m1", "m2", anyGeneration).Pairs(ctx))
-	requireRows(t, "divergence", l.RunDAGs.ListDivergence(w.q, singleAny).All(ctx))
+	requireRows(t, "divergence", l.RunDAGs.ListDivergences(w.q, singleAny).All(ctx))
 	requireRows(t, "groups of run-DAGs", l.RunDAGs.ListGroups("question_hash", &client.RunDAGGroupFilter{StateOptions: *singleAny}).All(ctx))
 	requireRows(t, "citation drift", l.Citations.Drift("s", &single).All(ctx))
 	requireRows(t, "conflicts", l.Citations.Conflicts(&single).All(ctx))

@@ -17,9 +17,10 @@ type DriftService struct{ ledger *Ledger }
 // RunGroupFilter selects groups of runs. A nil pointer selects all groups of live runs.
 type RunGroupFilter struct {
 	StateOptions
-	MinRuns, MinOutputs uint64
-	Since, Until        time.Time // time range of a group's last run; Since is inclusive, Until is exclusive, and zero means no limit
-	Sort                string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
+	MinRuns      uint64    // minimum number of runs in a group
+	MinOutputs   uint64    // minimum number of distinct outputs in a group
+	Since, Until time.Time // time range of a group's last run; Since is inclusive, Until is exclusive, and zero means no limit
+	Sort         string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
 }
 
 // ListGroups groups runs by the value of a field and lists the groups: GET /drift/groups. by is the name of the field:

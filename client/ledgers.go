@@ -90,7 +90,7 @@ func (l *Ledger) PayloadMemberSecret(ctx context.Context) (*wire.PayloadMemberSe
 // IndexPartQuery selects one part of the index. The zero value selects the first part at the
 // current tree size.
 type IndexPartQuery struct {
-	AsOf   uint64
+	AsOf   uint64 // tree size at which the index is read; 0 means the current size
 	Cursor string // Next from the previous part; if set, AsOf must equal the AsOf of that part
 	// DigestOnly requests the digest of the rows without the rows.
 	DigestOnly bool
@@ -117,7 +117,7 @@ func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 // SetLogVisibility makes the log public or private: PUT /visibility. The argument is "public" or
 // "private". The call is not repeated after a failure.
 func (l *Ledger) SetLogVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
-	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{Log: log})
+	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{LogVisibility: log})
 }
 
 // SetUnregisteredSourcePolicy makes the ledger accept or reject citation sets with sources that are not registered: PUT
@@ -190,8 +190,8 @@ func (s *ServerService) MakeSnapshot(ctx context.Context) (*wire.Snapshot, error
 }
 
 // Version returns the server's version: GET /version.
-func (s *ServerService) Version(ctx context.Context) (*wire.Version, error) {
-	return answer[wire.Version](ctx, s.client, get("/version", nil))
+func (s *ServerService) Version(ctx context.Context) (*wire.Versions, error) {
+	return answer[wire.Versions](ctx, s.client, get("/version", nil))
 }
 
 // Health returns the server's status as one line: GET /healthz. If the error is nil, the server is running. The call

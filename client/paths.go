@@ -9,19 +9,20 @@ import (
 	"colophon/client/wire"
 )
 
-// PathsService provides the queries about path fingerprints, and stores validations of paths.
+// PathsService provides the queries about paths through branching stories, and stores validations
+// of these paths.
 type PathsService struct{ ledger *Ledger }
 
-// Projects lists the projects: GET /paths.
+// Projects lists the projects that have paths: GET /paths.
 func (s *PathsService) Projects(o *QueryOptions) *PagedList[wire.ProjectRow] {
 	return list[wire.ProjectRow](s.ledger, "/paths", o.values())
 }
 
-// PathFilter selects paths. A nil pointer selects all.
+// PathFilter selects paths through a branching story. A nil pointer selects all.
 type PathFilter struct {
 	QueryOptions
 	Status    string // category of the latest record: new, modified, unchanged, or incomparable
-	Validated *bool
+	Validated *bool  // true selects only paths that are validated, false only paths that are not; nil selects both
 	Build     string // "" means the latest record of each path, in any build
 }
 
@@ -50,8 +51,8 @@ func (s *PathsService) Builds(project string, o *QueryOptions) *PagedList[wire.B
 	return list[wire.BuildRow](s.ledger, join("paths", project, "builds"), o.values())
 }
 
-// GonePaths lists the paths that exist in the build's base but not in the build: GET
-// /paths/{project}/builds/{build}/gone.
+// GonePaths lists the paths that exist in the base build of a build but not in the build itself:
+// GET /paths/{project}/builds/{build}/gone.
 func (s *PathsService) GonePaths(project, build string, o *QueryOptions) *PagedList[wire.PathRow] {
 	return list[wire.PathRow](s.ledger, join("paths", project, "builds", build, "gone"), o.values())
 }
@@ -90,7 +91,8 @@ func (s *ProducersService) List(o *QueryOptions) *PagedList[wire.ProducerRow] {
 	return list[wire.ProducerRow](s.ledger, "/producers", o.values())
 }
 
-// Producer is a handle for one producer. Creating a Producer sends no request.
+// Producer gives access to one producer, which numbers the records that it posts. Creating a
+// Producer sends no request.
 type Producer struct {
 	client *Client
 	path   string

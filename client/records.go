@@ -226,16 +226,16 @@ func (s *RecordsService) CompareRuns(ctx context.Context, a, b string, o *StateO
 	return answer[wire.RunsComparison](ctx, s.ledger.client, get(s.ledger.path+"/runs/compare", setPair(o.values(), a, b)))
 }
 
-// RecordGetOptions are the options of [RecordsService.Get].
-type RecordGetOptions struct {
+// GetRecordOptions are the options of [RecordsService.Get].
+type GetRecordOptions struct {
 	QueryOptions
 	IncludeDerivedMembers bool // include the members that the server derives from earlier events
 }
 
 // Get reads a record or any other event: GET /records/{seq}.
-func (s *RecordsService) Get(ctx context.Context, seq uint64, o *RecordGetOptions) (*wire.RecordAnswer, error) {
+func (s *RecordsService) Get(ctx context.Context, seq uint64, o *GetRecordOptions) (*wire.RecordAnswer, error) {
 	if o == nil {
-		o = new(RecordGetOptions)
+		o = new(GetRecordOptions)
 	}
 	q := o.QueryOptions.values()
 	setFlag(q, "derive", o.IncludeDerivedMembers)

@@ -75,9 +75,9 @@ func (s *RunDAGsService) Compare(ctx context.Context, a, b uint64, o *QueryOptio
 	return answer[wire.RunDAGComparison](ctx, s.ledger.client, get(s.ledger.path+"/run-dags/compare", setPair(o.values(), decimal(a), decimal(b))))
 }
 
-// ListDivergence lists the run-DAGs for a question and, for each, the first stage in which it
+// ListDivergences lists the run-DAGs for a question and, for each, the first stage in which it
 // differs from the previous run-DAG: GET /run-dags/divergence.
-func (s *RunDAGsService) ListDivergence(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
+func (s *RunDAGsService) ListDivergences(questionHash string, o *StateOptions) *PagedList[wire.DivergenceRow] {
 	q := o.values()
 	q.Set("question_hash", questionHash)
 	return list[wire.DivergenceRow](s.ledger, "/run-dags/divergence", q)
@@ -100,10 +100,9 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 type FailuresOptions struct {
 	StateOptions
 	Since, Until time.Time // zero means no limit
-	// IncludePeriods also requests counts for consecutive periods of length Step. If Step is 0, the server chooses the
-	// length.
+	// IncludePeriods also requests counts for consecutive periods of length Step.
 	IncludePeriods bool
-	Step           time.Duration
+	Step           time.Duration // length of each period, truncated to whole seconds; 0 lets the server choose
 }
 
 // FailureCounts counts run-DAGs by failure stage, audit mode and shape: GET /run-dags/failures. A

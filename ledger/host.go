@@ -64,7 +64,7 @@ type KeyStore interface {
 	Load(ledger string) (*proofs.Signer, error)
 	// LoadStaged returns the signer that is staged for a ledger, or storage.ErrNotFound.
 	LoadStaged(ledger string) (*proofs.Signer, error)
-	// Stage stages a signer for a ledger that does not exist yet.
+	// Stage stores the signer of a ledger that is about to be created.
 	Stage(ledger string, signer *proofs.Signer) error
 	// ConfirmStaged makes the staged signer the ledger's signer. It returns storage.ErrNotFound if
 	// there is no staged signer.
@@ -226,7 +226,7 @@ const (
 	StatusAbsent   Status = iota // the ledger is not open
 	StatusClosed                 // the ledger was closed, or another server has taken over its lease
 	StatusReadOnly               // the ledger is open for reading only, or its keys do not match its log
-	StatusWritable
+	StatusWritable               // the ledger is open for reading and writing
 )
 
 // Status returns what this server does with a ledger.
@@ -344,12 +344,12 @@ type CreateOptions struct {
 	// Create chooses an origin that contains the key's fingerprint and is therefore unique (spec:
 	// Origin and keys).
 	Origin string
-	// MismatchPolicy is the ledger's mismatch policy, MismatchPolicyAccept or MismatchPolicyReject.
-	// The default is MismatchPolicyAccept.
+	// MismatchPolicy says whether the ledger accepts records that claim wrong hashes:
+	// MismatchPolicyAccept (the default) or MismatchPolicyReject.
 	MismatchPolicy string
-	// Actor is the actor of the first event. The default is AnonymousActor. If the creation is
-	// interrupted before the event is written, the next start writes the event with AnonymousActor
-	// as the actor.
+	// Actor names who creates the ledger, for its first event. The default is AnonymousActor. If
+	// the creation is interrupted before the event is written, the next start writes the event with
+	// AnonymousActor as the actor.
 	Actor string
 }
 

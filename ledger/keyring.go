@@ -117,9 +117,9 @@ func (l *Ledger) RotateKey(next *proofs.Signer, actor string) (Ack, error) {
 	return l.changeKeys(now, change, []*proofs.Signer{next, now.signers[0]}, actor)
 }
 
-// RetireKey ends an overlap by logging a key change. Only the newest key signs the change's own
-// checkpoint and all later ones, so the retired key can be missing. RetireKey returns ErrNoKeyOverlap
-// if only one key signs; otherwise it returns any error from Submit.
+// RetireKey logs a key change that leaves only the newest key to sign, and so ends an overlap of
+// two keys. The newest key alone signs the change's own checkpoint, so the retired key can be
+// missing. RetireKey returns ErrNoKeyOverlap if only one key signs, or else any error from Submit.
 func (l *Ledger) RetireKey(actor string) (Ack, error) {
 	l.rotating.Lock()
 	defer l.rotating.Unlock()

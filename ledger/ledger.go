@@ -62,7 +62,7 @@ type Config struct {
 	// reads it. The mark is the checkpoint of the last head that the server published. Open returns
 	// highwater.ErrRollback if the stored log does not extend that checkpoint.
 	EnableStandbyMark bool
-	// Creator is the actor of the first event. The default is AnonymousActor.
+	// Creator names who creates the ledger, for its first event. The default is AnonymousActor.
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
 	Clock  func() time.Time

@@ -24,8 +24,8 @@ func (r reader) prover(ctx context.Context, head *Head) *proofs.Prover {
 	return proofs.NewProver(head.view, r.cache, r.tiles(ctx))
 }
 
-// Reader returns a reader of the ledger. Reads see the last durable state and never wait for
-// the sequencer.
+// Reader returns the ledger's store, for reading only. Reads see the last durable state and never
+// wait for the sequencer.
 func (l *Ledger) Reader() storage.Reader { return l.store }
 
 // DeleteArchivedEntries deletes archived entries from the ledger's store, except for those in keep (see

@@ -160,8 +160,9 @@ const AnonymousActor = "anonymous"
 // can be lost alone. Backups of the database contain the secret, just as they contain the payloads.
 const PayloadMemberSecretSetting = "member_secret"
 
-// PayloadMemberSecret returns the payload-member secret (spec: Payload members). It is nil if
-// an earlier version of the program created the ledger, or if the store is a copy without secrets.
+// PayloadMemberSecret returns the secret from which the digests of payload members are computed
+// (spec: Payload members). It is nil if an earlier version of the program created the ledger, or if
+// the store is a copy without secrets.
 func (l *Ledger) PayloadMemberSecret() *members.Secret { return l.members }
 
 // recoverMemberSecret loads the payload-member secret and checks it against the first event.

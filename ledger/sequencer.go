@@ -245,7 +245,7 @@ func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash
 // (spec: Entry and chain; Merkle tree).
 func (s *sequencer) link(next *assembly, at time.Time) {
 	text := at.Format(moment.Layout)
-	suffix := len(record.AppendBodySuffixTimeText(nil, ^uint64(0), text))
+	suffix := len(record.AppendBodySuffixWithTime(nil, ^uint64(0), text))
 	room, contents := 0, 0
 	for i := range next.events {
 		room += 1 + len(s.tip) + len(next.events[i].body) + suffix
@@ -263,7 +263,7 @@ func (s *sequencer) link(next *assembly, at time.Time) {
 		arena = append(arena, 0x00)
 		arena = append(arena, s.tip[:]...)
 		arena = append(arena, e.body...)
-		arena = record.AppendBodySuffixTimeText(arena, seq, text)
+		arena = record.AppendBodySuffixWithTime(arena, seq, text)
 		leaf := arena[start:len(arena):len(arena)]
 		entry := leaf[1:]
 		s.tip = sha256.Sum256(entry)

@@ -24,36 +24,38 @@ type Submission struct {
 	// already be in the log. The sequencer sets their RedactingSeq fields.
 	Redactions []storage.Redaction
 	// KeyDigest is the digest of the idempotency key, or nil. If it is not nil, RecordDigest must
-	// be the canonical digest of the record. RefusalBody must return the body of the event to
-	// append if another record, at seq first, already holds the key (spec: Idempotency).
+	// be the canonical digest of the record, and RefusalBody must be set (spec: Idempotency).
 	KeyDigest    *proofs.Hash
 	RecordDigest proofs.Hash
-	RefusalBody  func(first uint64) []byte
+	// RefusalBody returns the body of the event to append if another record, at seq first, already
+	// holds the idempotency key.
+	RefusalBody func(first uint64) []byte
 	// IsRefusal means that Body logs the refusal of the record. The event does not claim the key,
 	// but if the record already holds the key, the outcome is still OutcomeReplayed.
 	IsRefusal bool
-	// MatchKeyOnly means that the key alone identifies the record: if any record holds the key, the
-	// outcome is OutcomeReplayed, and no refusal is logged.
+	// MatchKeyOnly means that the idempotency key alone identifies the record: if any record holds
+	// the key, the outcome is OutcomeReplayed, and no refusal is logged.
 	MatchKeyOnly bool
 	// rekey returns the keyring that signs the commit of the event and all later commits, given the
 	// event's seq. If it is nil, the keyring does not change.
 	rekey func(seq uint64) (*keyring, error)
 }
 
+// Outcome says what happened to a submission. It is durable by the time it is reported.
 type Outcome uint8
 
-// These are the outcomes of a submission. Each is durable by the time it is reported.
+// The outcomes of a submission.
 const (
 	OutcomeAppended   Outcome = iota // the event is in the log
-	OutcomeReplayed                  // the same record already holds the key; nothing was appended
-	OutcomeConflicted                // another record holds the key; a refusal was appended to the log
+	OutcomeReplayed                  // the same record already holds the idempotency key, so nothing was appended
+	OutcomeConflicted                // another record holds the idempotency key, so a refusal was appended
 )
 
 // Ack acknowledges a submission after its commit.
 type Ack struct {
 	Outcome Outcome
-	// KeyHolderSeq is the seq of the event that holds the key. It is set only for OutcomeReplayed
-	// and OutcomeConflicted.
+	// KeyHolderSeq is the seq of the event that holds the idempotency key. It is set only for
+	// OutcomeReplayed and OutcomeConflicted.
 	KeyHolderSeq uint64
 	// Entry is the log entry of the appended event: prev_event_hash followed by the event body. For
 	// OutcomeReplayed, it is the entry of the event at KeyHolderSeq.

@@ -23,8 +23,8 @@ func SplitEntry(entry []byte) (prev Hash, body []byte, err error) {
 	return Hash(entry[:HashSize]), entry[HashSize:], nil
 }
 
-// Chain follows the entries of a log in order. The zero Chain is the state before the first
-// entry. It is not safe for concurrent use.
+// Chain verifies that each entry of a log links to the previous one. The zero Chain is the state
+// before the first entry. It is not safe for concurrent use.
 type Chain struct {
 	Size uint64 // number of entries so far
 	Tip  Hash   // event_hash of the last entry; the zero Hash if there are no entries yet
@@ -32,7 +32,7 @@ type Chain struct {
 
 // LinkedEntry holds the hashes that an entry adds to the chain and the tree, and the event body.
 type LinkedEntry struct {
-	EventHash Hash   // event_hash
+	EventHash Hash   // chain hash of the event (event_hash), to which the next entry links
 	LeafHash  Hash   // leaf hash of the entry in the tree, at index seq
 	Body      []byte // event body; aliases the entry
 }

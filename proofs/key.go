@@ -117,7 +117,7 @@ func (s *Signer) Origin() string { return s.verifier.Name() }
 // Verifier returns a verifier for the signer's public key.
 func (s *Signer) Verifier() *Verifier { return s.verifier }
 
-// String returns a description of the signer. It never reveals the secret.
+// String returns "signer of" followed by the verifier key of s. It never reveals the secret.
 func (s *Signer) String() string { return "signer of " + s.verifier.String() }
 
 // GoString returns the same as String, so that %#v does not reveal the secret.

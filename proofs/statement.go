@@ -144,8 +144,9 @@ func parseExport(text string) (*ExportManifest, error) {
 	return m, nil
 }
 
-// VerifyRows returns ErrInclusion unless the manifest covers exactly the given rows and rest.
-// leaves contains the leaf hashes of the rows in order. rest is the answer without its rows.
+// VerifyRows returns ErrInclusion unless the manifest covers exactly the given rows and the given
+// rest of the answer. leaves contains the leaf hashes of the rows in order. rest is the answer
+// without its rows.
 func (m *ExportManifest) VerifyRows(leaves []Hash, rest []byte) error {
 	switch {
 	case uint64(len(leaves)) != m.RowCount:

@@ -11,7 +11,7 @@ import (
 // concurrently.
 type TileReader func(level uint8, index uint64) ([]byte, error)
 
-// Tile is a changed tile with all of its current hashes.
+// Tile holds all current hashes of a tile that has changed.
 type Tile struct {
 	Level  uint8
 	Index  uint64

@@ -15,7 +15,7 @@ const ArchiveSetting = "archive"
 // longer contains the level-0 tiles that cover those entries. It still contains the tiles of higher
 // levels, which are used to verify data from the copy.
 type ArchivedRange struct {
-	EndSeq uint64 `json:"below"` // a multiple of HashesPerTile
+	EndSeq uint64 `json:"below"` // seq at which the archived range ends (exclusive), a multiple of HashesPerTile
 	URL    string `json:"place"` // the URL of the copy, without credentials
 }
 

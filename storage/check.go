@@ -32,6 +32,7 @@ type EventSummary struct {
 	TimeMicros     int64  // time of the event, in microseconds since 1970 UTC
 }
 
+// StrayKind says what kind of item a stray key is for.
 type StrayKind string
 
 // The kinds of stray keys.

@@ -24,8 +24,8 @@ var (
 	ErrConflict = errors.New("storage: conflict")
 	// ErrFrozen means that the ledger is frozen and accepts no commits. Nothing was written.
 	ErrFrozen = errors.New("storage: the ledger is frozen")
-	// ErrNoSpace means that there is too little free space. Nothing was written. Writes succeed
-	// again when there is space.
+	// ErrNoSpace means that too little space is free for a write. Nothing was written. Writes
+	// succeed again when there is space.
 	ErrNoSpace = errors.New("storage: too little free space")
 	// ErrInUse means that this process or another one already has the database open.
 	ErrInUse = errors.New("storage: the folder is already in use")

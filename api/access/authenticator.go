@@ -183,9 +183,10 @@ func (a *Authenticator) Authenticate(r *http.Request) (*Identity, error) {
 	return a.AuthenticateLimited(r, func() bool { return true })
 }
 
-// AuthenticateLimited is like Authenticate, but lets the caller limit expensive checks. It calls
-// mayVerify before it verifies the signature of an issuer's token, and only if no cheap check has
-// failed. If mayVerify returns false, the error is ErrVerificationSkipped.
+// AuthenticateLimited is like Authenticate, but verifies the signature of an issuer's token only if
+// mayVerify returns true. The caller can thus limit these expensive checks. AuthenticateLimited
+// calls mayVerify only if no cheap check has failed. If mayVerify returns false, the error is
+// ErrVerificationSkipped.
 func (a *Authenticator) AuthenticateLimited(r *http.Request, mayVerify func() bool) (*Identity, error) {
 	if a == nil {
 		return nil, ErrNoCredentials

@@ -68,7 +68,7 @@ func newIssuer(ctx context.Context, o IssuerRule, config Config) *issuer {
 	if o.NameClaim == "" {
 		i.config.NameClaim = "sub"
 	}
-	for _, r := range o.Rules {
+	for _, r := range o.ClaimRules {
 		grant, _ := grantOf(r.Ledgers, r.Scopes)
 		i.rules = append(i.rules, claimRule{r.Claim, r.Value, grant})
 	}

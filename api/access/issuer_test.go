@@ -114,7 +114,7 @@ func (p *provider) write(w http.ResponseWriter, document any) {
 // rules returns Rules that make a server trust the provider. Each change function can modify the
 // issuer's rule.
 func (p *provider) rules(change ...func(*IssuerRule)) Rules {
-	o := IssuerRule{Issuer: p.url, Audience: "colophon", Rules: []ClaimRule{
+	o := IssuerRule{Issuer: p.url, Audience: "colophon", ClaimRules: []ClaimRule{
 		{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write"}},
 		{Claim: "iss", Value: p.url, Ledgers: []string{AllLedgers}, Scopes: []string{"log"}},
 		{Claim: "scope", Value: "ledger:read", Ledgers: []string{"default"}, Scopes: []string{"read"}},

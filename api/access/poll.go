@@ -14,9 +14,9 @@ import (
 const (
 	// PollInterval is the time between two checks of the shared tokens.
 	PollInterval = 250 * time.Millisecond
-	// MaxTokenStaleness is the longest time for which the server accepts tokens without a
-	// successful check. After that, it accepts none, because a token may have been revoked in the
-	// meantime.
+	// MaxTokenStaleness is how long the server accepts shared tokens after its last successful
+	// check of the shared store. After that, it accepts none, because a token may have been revoked
+	// in the meantime.
 	MaxTokenStaleness = 5 * time.Second
 )
 

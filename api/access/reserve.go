@@ -10,8 +10,9 @@ import (
 	"colophon/internal/safefile"
 )
 
-// DiskReserveFileName is the name of a file in the folder of the token store. The file reserves
-// disk space, so that a token can be revoked even if the disk is full. Backups leave the file out.
+// DiskReserveFileName is the name of the file with which the token store reserves disk space for
+// revocations. The file is in the folder of the store. With it, a token can be revoked even if the
+// disk is full. Backups leave the file out.
 const DiskReserveFileName = "tokens.reserve"
 
 // The reserve file is mostReserve bytes longer than the tokens file. If the disk lacks room, the

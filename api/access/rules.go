@@ -43,7 +43,7 @@ type IssuerRule struct {
 	// authorization code flow and PKCE. If it is empty, the console does not offer to sign in with this
 	// issuer.
 	ConsoleClientID string      `yaml:"console_client_id"`
-	Rules           []ClaimRule `yaml:"rules"`
+	ClaimRules      []ClaimRule `yaml:"rules"`
 }
 
 // ClaimRule grants scopes to tokens in which a claim has a given value. The value can also be an
@@ -147,10 +147,10 @@ func (o IssuerRule) check(place string, several bool) error {
 			wrong("name: %w (with several issuers, each needs a name)", err)
 		}
 	}
-	if len(o.Rules) == 0 {
+	if len(o.ClaimRules) == 0 {
 		wrong("rules: the list is empty, so no token has any scope; add a rule")
 	}
-	for i, rule := range o.Rules {
+	for i, rule := range o.ClaimRules {
 		at := fmt.Sprintf("rules[%d]", i)
 		if rule.Claim == "" || rule.Value == "" {
 			wrong(`%s: both "claim" and "value" are required`, at)

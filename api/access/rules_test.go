@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 	rules, err := ReadRules(path)
 	require.NoError(t, err)
 	require.Equal(t, Rules{
-		OIDC: []IssuerRule{{Issuer: "https://id.example.org", Audience: "colophon", NameClaim: "email", Rules: []ClaimRule{
+		OIDC: []IssuerRule{{Issuer: "https://id.example.org", Audience: "colophon", NameClaim: "email", ClaimRules: []ClaimRule{
 			{Claim: "groups", Value: "writers", Ledgers: []string{"default"}, Scopes: []string{"write", "read"}},
 			{Claim: "iss", Value: "https://id.example.org", Ledgers: []string{"*"}, Scopes: []string{"log"}},
 		}}},
@@ -86,7 +86,7 @@ func TestWrongRulesNameThePlace(t *testing.T) {
 
 func TestSeveralIssuersHaveNames(t *testing.T) {
 	issuer := func(url, name string) IssuerRule {
-		return IssuerRule{Issuer: url, Audience: "a", Name: name, Rules: []ClaimRule{{Claim: "sub", Value: "x", Ledgers: []string{"a"}, Scopes: []string{"read"}}}}
+		return IssuerRule{Issuer: url, Audience: "a", Name: name, ClaimRules: []ClaimRule{{Claim: "sub", Value: "x", Ledgers: []string{"a"}, Scopes: []string{"read"}}}}
 	}
 	require.NoError(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "")}}.check())
 	require.NoError(t, Rules{OIDC: []IssuerRule{issuer("https://a.example", "a"), issuer("https://b.example", "b")}}.check())

@@ -24,7 +24,7 @@ func decode(c *call.Call, to map[string]*string) error {
 	}
 	defer c.EndHeavyWork()
 	var document pyjson.Document
-	if err := document.ParseLimited(body.Bytes(), record.DefaultLimits().JSONValues); err != nil {
+	if err := document.ParseLimited(body.Bytes(), record.DefaultLimits().MaxJSONValues); err != nil {
 		return problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	if document.Root().Kind() != pyjson.Object {

@@ -44,7 +44,7 @@ func (h *Handlers) ServeIndexPart(c *call.Call) error {
 	if err := c.BeginAnswer(partMemory); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limits.Config.IndexWait)
+	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limiter.Limits.IndexWait)
 	defer cancel()
 	part, err := index.ReadSnapshotPart(ctx, h.Index.Follower(l.Name()), size, from)
 	if err != nil {

@@ -49,7 +49,7 @@ func readMany[T any](h *Handlers, c *call.Call, parse func([]byte) (*T, error)) 
 	if l.Info().Frozen {
 		return nil, nil, nil, ledger.ErrFrozen
 	}
-	done, err = h.Limits.RedactionTurns.Take(c.Request().Context(), l.Name())
+	done, err = h.Limiter.RedactionTurns.Take(c.Request().Context(), l.Name())
 	return l, request, done, err
 }
 
@@ -151,7 +151,7 @@ const findPage = 1000
 // collectMatches adds all records that match f to set. It returns a problem with status 422 if
 // there are too many.
 func (h *Handlers) collectMatches(c *call.Call, view *index.View, f *query.RecordFilter, set *seqs.Set) error {
-	most := h.Limits.Config.MaxSelectedRecords
+	most := h.Limiter.Limits.MaxSelectedRecords
 	tooMany := problem.AtPointer(http.StatusUnprocessableEntity, "/filter", fmt.Sprintf(
 		"selects from more than %d records; split the request with since and until, or raise --max-selected", most))
 	if !f.ByOccurrence {

@@ -65,11 +65,11 @@ func (h *Handlers) PostBatch(c *call.Call) error {
 		return err
 	}
 	who := c.LimitKey()
-	if !h.Limits.BatchSlots.TakeShare(who) {
+	if !h.Limiter.BatchSlots.TakeShare(who) {
 		return limits.NewRejectedError(limits.ReasonBatches, http.StatusServiceUnavailable, time.Second,
-			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.MaxBatches)
+			"too many batches are open, from this caller or in total (limit %d); try again later", h.Limiter.Limits.MaxBatches)
 	}
-	defer h.Limits.BatchSlots.Release(who)
+	defer h.Limiter.BatchSlots.Release(who)
 	exchange, err := h.exchange(c)
 	if err != nil {
 		return err
@@ -122,9 +122,9 @@ func newChunk(budget *limits.MemoryBudget, who limits.Holder) *chunk {
 // heavy work, so that a chunk with one long line does not delay other chunks.
 func (h *Handlers) parsingSemaphore(c *chunk) chan struct{} {
 	if len(c.buffer) > 2*chunkBytes {
-		return h.Limits.HeavyWork.Slots
+		return h.Limiter.HeavyWorkLimiter.Slots
 	}
-	return h.Limits.ParseSlots
+	return h.Limiter.ParseSlots
 }
 
 // lineSpan is the location of a line in chunk.buffer, or the error that the line caused.
@@ -183,21 +183,21 @@ func (b *batch) run(ctx context.Context, w io.Writer) error {
 // they are still being parsed in parallel.
 func (b *batch) read(ctx context.Context, chunks chan<- *chunk) {
 	defer close(chunks)
-	lines := newLineReader(ctx, b.open, b.body, int(b.Limits.Config.MaxLineSize))
-	lines.most = b.Limits.Rates.LinesPerWait(chunkLines)
+	lines := newLineReader(ctx, b.open, b.body, int(b.Limiter.Limits.MaxLineSize))
+	lines.most = b.Limiter.Rates.LinesPerWait(chunkLines)
 	defer func() {
 		lines.close()
 		b.drain()
 	}()
 	for {
-		c := newChunk(b.Limits.WriteMemory, b.holder)
+		c := newChunk(b.Limiter.WriteMemory, b.holder)
 		more, err := b.next(ctx, lines, c)
 		if err != nil {
 			c.release()
 			return
 		}
 		if len(c.lines) > 0 {
-			c.begin(b.Limits.ReadScheduler)
+			c.begin(b.Limiter.ReadScheduler)
 			core := b.parsingSemaphore(c)
 			select {
 			case core <- struct{}{}:
@@ -238,7 +238,7 @@ func (b *batch) next(ctx context.Context, lines *lineReader, c *chunk) (more boo
 		lines.end(c, err)
 		return false, nil
 	}
-	return more, b.Limits.Rates.WaitForLines(ctx, b.caller, lines.number-before, b.progress)
+	return more, b.Limiter.Rates.WaitForLines(ctx, b.caller, lines.number-before, b.progress)
 }
 
 // fill reads the lines of one chunk. It recovers from a panic, for example in a decompressor:
@@ -362,7 +362,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		// that only reads.
 		c.end()
 		var turn limits.ReadTurn
-		if err := turn.Take(ctx, b.Limits.ReadScheduler, func() limits.Holder { return b.holder }); err != nil {
+		if err := turn.Take(ctx, b.Limiter.ReadScheduler, func() limits.Holder { return b.holder }); err != nil {
 			return err
 		}
 		defer turn.Release()
@@ -412,7 +412,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	if err != nil {
 		return nil, 0, err
 	}
-	o := &records.Outcome{Record: item.record, Refused: item.refused, MinimizeReceipt: b.options.MinimizeReceipt, DeriveMembers: b.options.DeriveMembers, IdempotencyKey: item.key, Ack: ack}
+	o := &records.Outcome{Record: item.record, Refused: item.refused, MinimizeReceipt: b.options.MinimizeReceipt, IncludeDerivedMembers: b.options.IncludeDerivedMembers, IdempotencyKey: item.key, Ack: ack}
 	receipt, err := o.Receipt(context.WithoutCancel(ctx), b.ledger)
 	if err != nil {
 		return nil, 0, err

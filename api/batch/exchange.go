@@ -26,7 +26,7 @@ type exchange struct {
 // exchange starts the response to a batch request.
 func (h *Handlers) exchange(c *call.Call) (*exchange, error) {
 	response := c.Response()
-	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: h.Limits.Config.BatchIdleTimeout}
+	e := &exchange{request: c.Request(), controller: http.NewResponseController(response.Writer), idle: h.Limiter.Limits.BatchIdleTimeout}
 	// Without full duplex, HTTP/1 reads the whole body before it responds. HTTP/2 is always
 	// full duplex and returns ErrNotSupported.
 	if err := e.controller.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) {

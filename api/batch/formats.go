@@ -42,10 +42,10 @@ func hasFormat(refused error) bool {
 func (b *batch) parseNative(text []byte) (line record.BatchLine, native *nativeLine, err error) {
 	limits := b.values
 	o := formats.Options{Limits: limits, MaxMembers: maxNativeValues}
-	o.Limits.JSONValues = min(limits.JSONValues, maxNativeValues)
+	o.Limits.MaxJSONValues = min(limits.MaxJSONValues, maxNativeValues)
 	var document pyjson.Document
-	if document.ParseLimited(text, o.Limits.JSONValues) != nil {
-		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; to record larger entries, use colophon import", o.Limits.JSONValues))
+	if document.ParseLimited(text, o.Limits.MaxJSONValues) != nil {
+		return line, nil, unprocessable("", fmt.Sprintf("a line with the member \"format\" can have at most %d JSON values and names; to record larger entries, use colophon import", o.Limits.MaxJSONValues))
 	}
 	root := document.Root()
 	format, key, err := nativeOptions(root, &o)

@@ -50,8 +50,8 @@ func newSpool(bounds spoolBounds) *spool {
 // spoolBounds returns the limits for the spool of one batch. room returns an error once the file
 // must not grow.
 func (h *Handlers) spoolBounds(room func() error) spoolBounds {
-	load := h.Limits.Config
-	return spoolBounds{maxMemory: load.SpoolBufferBytes, maxFile: int64(load.MaxBatchSpool), all: h.Limits.SpoolSpace, dir: h.SpoolDir, room: room}
+	load := h.Limiter.Limits
+	return spoolBounds{maxMemory: load.SpoolBufferBytes, maxFile: int64(load.MaxBatchSpool), all: h.Limiter.SpoolSpace, dir: h.SpoolDir, room: room}
 }
 
 // write adds results to the spool without waiting for the reader. After an error, it adds nothing

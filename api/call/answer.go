@@ -100,8 +100,8 @@ func (c *Call) AnswerText(status int, contentType string, text []byte) error {
 	return c.Blob(status, contentType, text)
 }
 
-// AnswerSharedText sends text as the response body. The text does not count against the memory
-// budget, because many responses share it.
+// AnswerSharedText sends, as the response body, a text that many responses share. It therefore does
+// not count against the memory budget.
 func (c *Call) AnswerSharedText(contentType string, text []byte) error {
 	return c.Blob(http.StatusOK, contentType, text)
 }

@@ -42,13 +42,13 @@ func (b *Body) Release() {
 // ReadBody reads the JSON body of a write. The body can have at most MaxBodySize bytes. The caller
 // must release it.
 func (c *Call) ReadBody() (*Body, error) {
-	return c.readBodyInto(c.shared.Limits.WriteMemory)
+	return c.readBodyInto(c.shared.Limiter.WriteMemory)
 }
 
 // ReadQueryBody is like ReadBody, but for a request that records nothing. It uses the memory budget
 // for reads.
 func (c *Call) ReadQueryBody() (*Body, error) {
-	return c.readBodyInto(c.shared.Limits.ReadMemory)
+	return c.readBodyInto(c.shared.Limiter.ReadMemory)
 }
 
 // ReadOptionalBody is like ReadBody, but for a request whose body is optional. Without a body, the
@@ -70,7 +70,7 @@ func (c *Call) readBodyInto(budget *limits.MemoryBudget) (*Body, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, "this route does not accept Content-Encoding %q; send the body unencoded", encoding)
 	}
 	source := r.Body
-	if most := int64(c.shared.Limits.Config.MaxBodySize); r.ContentLength < 0 || r.ContentLength > most {
+	if most := int64(c.shared.Limiter.Limits.MaxBodySize); r.ContentLength < 0 || r.ContentLength > most {
 		source = http.MaxBytesReader(c.Response(), source, most)
 	}
 	body := bodies.Get().(*Body)
@@ -78,12 +78,12 @@ func (c *Call) readBodyInto(budget *limits.MemoryBudget) (*Body, error) {
 	body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead) // leaves room for the read that returns io.EOF
 	if _, err := body.ReadFrom(body.share.MeteredReader(r.Context(), source)); err != nil {
 		body.Release()
-		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Config.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limiter.Limits.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)
 	}
-	if budget == c.shared.Limits.WriteMemory {
+	if budget == c.shared.Limiter.WriteMemory {
 		c.BeginWrite()
 	}
 	return body, nil
@@ -93,9 +93,9 @@ func (c *Call) readBodyInto(budget *limits.MemoryBudget) (*Body, error) {
 // open. Both the compressed and the decompressed body can have at most MaxBodySize bytes. The
 // caller must release the body.
 func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
-	r, most := c.Request(), int64(c.shared.Limits.Config.MaxBodySize)
+	r, most := c.Request(), int64(c.shared.Limiter.Limits.MaxBodySize)
 	body := bodies.Get().(*Body)
-	body.share = limits.MemoryShare{Budget: c.shared.Limits.WriteMemory, Holder: c.Holder()}
+	body.share = limits.MemoryShare{Budget: c.shared.Limiter.WriteMemory, Holder: c.Holder()}
 	plain, err := open(http.MaxBytesReader(c.Response(), r.Body, most))
 	if err == nil {
 		body.Grow(int(min(max(r.ContentLength, 0), maxPromisedBody)) + bytes.MinRead)
@@ -107,7 +107,7 @@ func (c *Call) ReadEncodedBody(open limits.DecompressFunc) (*Body, error) {
 	}
 	if err != nil {
 		body.Release()
-		if slow := limits.SlowBodyRefusal(err, c.shared.Limits.Config.BodyTimeout); slow != nil {
+		if slow := limits.SlowBodyRefusal(err, c.shared.Limiter.Limits.BodyTimeout); slow != nil {
 			return nil, slow
 		}
 		return nil, unreadable(err)

@@ -22,12 +22,13 @@ type ServerState struct {
 	Host         *ledger.Host
 	Index        *index.Store
 	Logger       *slog.Logger
-	Limits       *limits.Limiter
+	Limiter      *limits.Limiter
 	LimitMetrics limits.Metrics // counts refusals and answered batch lines
 
-	// Access decides what a caller may do. If it requires no credentials, every caller has
-	// UnrestrictedIdentity, which has all scopes.
-	Access               *access.Authenticator
+	// Authenticator determines who a caller is and what the caller may do.
+	Authenticator *access.Authenticator
+	// UnrestrictedIdentity is the identity of every caller if the server requires no credentials.
+	// It has all scopes.
 	UnrestrictedIdentity *access.Identity
 	// ClientAddress returns the address of the client, even if trusted proxies forward its
 	// requests.
@@ -38,16 +39,16 @@ type ServerState struct {
 
 // MaxContentBytes returns the maximum size of one record's content, in bytes.
 func (s *ServerState) MaxContentBytes() int64 {
-	return int64(max(s.Limits.Config.MaxBodySize, s.Limits.Config.MaxLineSize))
+	return int64(max(s.Limiter.Limits.MaxBodySize, s.Limiter.Limits.MaxLineSize))
 }
 
 // Identify authenticates a request. If the server requires no credentials, it returns an identity
 // with all scopes.
 func (s *ServerState) Identify(r *http.Request) (*access.Identity, error) {
-	if !s.Access.RequiresIdentity() {
+	if !s.Authenticator.RequiresIdentity() {
 		return s.UnrestrictedIdentity, nil
 	}
-	return s.Access.Authenticate(r)
+	return s.Authenticator.Authenticate(r)
 }
 
 // Call is one request and the resources that it holds. It must be used only by the goroutine that
@@ -71,14 +72,14 @@ type Handler func(c *Call) error
 
 // NewCall prepares a call. It treats HEAD like GET; net/http drops the body of the answer.
 func (s *ServerState) NewCall(context echo.Context, w http.ResponseWriter, r *http.Request) *Call {
-	c := &Call{Context: context, shared: s, answer: limits.MemoryShare{Budget: s.Limits.ReadMemory}}
+	c := &Call{Context: context, shared: s, answer: limits.MemoryShare{Budget: s.Limiter.ReadMemory}}
 	head := r.Method == http.MethodHead
-	c.writer = limits.NewWriter(w, s.Limits.Config.WriteTimeout, head, s.LimitMetrics)
+	c.writer = limits.NewWriter(w, s.Limiter.Limits.WriteTimeout, head, s.LimitMetrics)
 	if head {
 		r = r.WithContext(r.Context())
 		r.Method = http.MethodGet
 	}
-	c.Reset(c.incoming.LimitArrivalTime(r, &c.writer, s.Limits.Config.BodyTimeout), &c.writer)
+	c.Reset(c.incoming.LimitArrivalTime(r, &c.writer, s.Limiter.Limits.BodyTimeout), &c.writer)
 	return c
 }
 
@@ -88,7 +89,7 @@ func (c *Call) End() {
 	c.writer.EndWriteRequest()
 	c.answer.Release()
 	if c.stream != "" {
-		c.shared.Limits.StreamSlots.Release(c.stream)
+		c.shared.Limiter.StreamSlots.Release(c.stream)
 	}
 }
 
@@ -150,7 +151,7 @@ func (c *Call) LimitKey() string {
 	return c.ClientAddress().String()
 }
 
-// Holder returns the holder to which the memory budgets charge this request.
+// Holder returns the actor or the address to which the memory budgets charge this request.
 func (c *Call) Holder() limits.Holder {
 	if name := c.Actor(); name != ledger.AnonymousActor {
 		return limits.Holder{Name: name}
@@ -161,7 +162,7 @@ func (c *Call) Holder() limits.Holder {
 // HoldWriteMemory takes the given number of bytes from the memory budget for writes, on behalf of
 // the caller. release gives them back.
 func (c *Call) HoldWriteMemory(bytes int64) (release func(), err error) {
-	own := &limits.MemoryShare{Budget: c.shared.Limits.WriteMemory, Holder: c.Holder()}
+	own := &limits.MemoryShare{Budget: c.shared.Limiter.WriteMemory, Holder: c.Holder()}
 	return own.Release, own.Take(c.Request().Context(), bytes)
 }
 
@@ -202,7 +203,7 @@ func (c *Call) BeginRead() error {
 	if c.committed {
 		return nil
 	}
-	ctx, turns := c.Request().Context(), c.shared.Limits.ReadScheduler
+	ctx, turns := c.Request().Context(), c.shared.Limiter.ReadScheduler
 	if c.Response().Committed {
 		return c.writer.Turn.Take(ctx, turns, c.Holder)
 	}
@@ -212,7 +213,7 @@ func (c *Call) BeginRead() error {
 // BeginWrite ends the turn of the request, and marks the request as a write in progress.
 func (c *Call) BeginWrite() {
 	c.writer.EndHeavyWork()
-	c.writer.BeginWriteRequest(c.shared.Limits.ReadScheduler)
+	c.writer.BeginWriteRequest(c.shared.Limiter.ReadScheduler)
 }
 
 // EndWrite tells the scheduler that the request records nothing until the next BeginWrite. Reads
@@ -228,13 +229,13 @@ func (c *Call) YieldTurn() error { return c.writer.Turn.Yield(c.Request().Contex
 // least HeavyThresholdBytes waits for a slot for heavy work. The slot is released when the response begins
 // or when EndHeavyWork is called.
 func (c *Call) BeginDecoding(body *Body) error {
-	if body.share.Budget == c.shared.Limits.ReadMemory {
+	if body.share.Budget == c.shared.Limiter.ReadMemory {
 		return c.BeginRead()
 	}
 	if body.share.Bytes < limits.HeavyThresholdBytes {
 		return nil
 	}
-	return c.writer.HeavySlot.Take(c.Request().Context(), &c.shared.Limits.HeavyWork)
+	return c.writer.HeavySlot.Take(c.Request().Context(), &c.shared.Limiter.HeavyWorkLimiter)
 }
 
 // EndHeavyWork ends the turn of a request, and releases its slot for heavy work.

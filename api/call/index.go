@@ -18,7 +18,7 @@ func (s *ServerState) WaitForIndex(ctx context.Context, l *ledger.Ledger, size u
 	follower, behind, err := s.WaitForIndexAllowingLag(ctx, l, size)
 	if err == nil && behind {
 		has := follower.Size()
-		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limits.Config.IndexWait,
+		err = limits.NewRejectedError("", http.StatusServiceUnavailable, s.Limiter.Limits.IndexWait,
 			"the index has processed %d events of the ledger, %d fewer than this request needs; try again once the index has caught up", has, size-min(size, has))
 	}
 	return follower, err
@@ -35,11 +35,11 @@ func (s *ServerState) WaitForView(ctx context.Context, l *ledger.Ledger) (*index
 	return follower.View(head)
 }
 
-// WaitForIndexAllowingLag returns the index of a ledger once it has folded the first size events. It
-// blocks for up to IndexWait; after that, it returns the index as it is, with behind set to true.
+// WaitForIndexAllowingLag is like WaitForIndex, but returns the index even if it still lags after
+// IndexWait. In that case, behind is true.
 func (s *ServerState) WaitForIndexAllowingLag(ctx context.Context, l *ledger.Ledger, size uint64) (follower *index.Follower, behind bool, err error) {
 	follower = s.Index.Follower(l.Name())
-	limited, cancel := context.WithTimeout(ctx, s.Limits.Config.IndexWait)
+	limited, cancel := context.WithTimeout(ctx, s.Limiter.Limits.IndexWait)
 	defer cancel()
 	err = follower.WaitForSize(limited, size)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -59,13 +59,15 @@ const (
 	maxRecentEvents  = 10_000
 )
 
-// WaitForIndexBriefly waits up to recentEventsWait for the index to fold the first size events. It
-// does not report whether the index still lags, because the caller answers from it in any case.
+// WaitForIndexBriefly waits up to one second (recentEventsWait) for the index to fold the first
+// size events. It waits no longer than IndexWait, and not at all if the index lags by more than
+// maxRecentEvents. It does not report whether the index still lags, because the caller answers from
+// it in any case.
 func (s *ServerState) WaitForIndexBriefly(ctx context.Context, follower *index.Follower, size uint64) {
 	if follower.Size()+maxRecentEvents < size {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limits.Config.IndexWait))
+	ctx, cancel := context.WithTimeout(ctx, min(recentEventsWait, s.Limiter.Limits.IndexWait))
 	defer cancel()
 	_ = follower.WaitForSize(ctx, size)
 }

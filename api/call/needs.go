@@ -98,9 +98,10 @@ func (c *Call) RequireScope(scope access.Scopes) error {
 // recheck is the minimum time between two access checks of a long request.
 const recheck = time.Second / 2
 
-// ScopeRechecker returns a function that returns an error once the caller no longer has any of the
-// given scopes, since tokens can be revoked or expire while a batch or stream is in progress. The
-// function checks at most once every recheck interval. It must be used by only one goroutine.
+// ScopeRechecker returns a function that returns an error once the caller has lost all of the given
+// scopes, for example because its token was revoked or has expired. A handler calls the function
+// repeatedly during a long request, such as a batch or stream. The function checks at most once
+// every recheck interval. It must be used by only one goroutine.
 func (c *Call) ScopeRechecker(scopes access.Scopes) func() error {
 	r, name, looked := c.Request(), c.Param("ledger"), time.Now()
 	return func() error {

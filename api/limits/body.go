@@ -9,9 +9,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// TimedBody is the body of an HTTP/1 request. If no handler reads the whole body, net/http reads
-// part of the rest before it sends the response and before it reuses the connection. TimedBody
-// limits how long that takes. It must only be used by the goroutine that reads the body.
+// TimedBody is the body of an HTTP/1 request whose unread rest is read for at most MaxDrainTime. It
+// is needed because net/http reads part of the rest before it sends the response and before it
+// reuses the connection. It must only be used by the goroutine that reads the body.
 type TimedBody struct {
 	io.ReadCloser
 	controller      *http.ResponseController

@@ -260,9 +260,10 @@ func ConnectionOf(r *http.Request) (*connection, bool) {
 	return c, counted
 }
 
-// OverConnectionLimit reports whether r arrived on a spare connection, which means that it exceeds
-// ServerLimits.MaxConnections. last reports whether the connection must be closed after this
-// response, because it is a spare one or because few connections remain.
+// OverConnectionLimit reports, as beyond, whether r arrived on a connection that exceeds
+// ServerLimits.MaxConnections, or its address's share of them. Such a connection is a spare one.
+// last reports whether the connection must be closed after this response, because it is a spare one
+// or because few connections remain.
 func OverConnectionLimit(r *http.Request) (beyond, last bool) {
 	c, counted := ConnectionOf(r)
 	if !counted {

@@ -125,9 +125,9 @@ const (
 	besideWindow       = 512 << 10 // memory that a decompressor needs in addition to its window, in bytes
 )
 
-// UncheckedExpansionBytes is how many bytes of output are not checked. A longer output must not
-// exceed maxExpansion times the input. The ratio of output to input is between 5 and 50 for
-// records, but malicious input can reach about 1,000 with deflate and 100,000 with zstd.
+// UncheckedExpansionBytes is how many bytes a body may decompress to before its ratio of output to
+// input is checked. From then on, the ratio must not exceed maxExpansion. It is between 5 and 50
+// for records, but malicious input can reach about 1,000 with deflate and 100,000 with zstd.
 const (
 	UncheckedExpansionBytes = 64 << 20
 	maxExpansion            = 250

@@ -15,29 +15,53 @@ import (
 // disconnected. It is used as a label value of the metric colophon_refusals_total.
 type RefusalReason string
 
-// The reasons for a refusal. docs/metrics.md explains each of them.
+// The reasons for a refusal. docs/metrics.md says what to do about each of them.
 const (
-	ReasonRate         RefusalReason = "rate"
-	ReasonAddressRate  RefusalReason = "address_rate"
-	ReasonCredentials  RefusalReason = "failed_authentications"
-	ReasonConnections  RefusalReason = "connections"
-	ReasonBodyMemory   RefusalReason = "body_memory"
+	// ReasonRate means that an identity has exceeded ServerLimits.RequestRate.
+	ReasonRate RefusalReason = "rate"
+	// ReasonAddressRate means that an address has exceeded ServerLimits.AddressRate.
+	ReasonAddressRate RefusalReason = "address_rate"
+	// ReasonAuthFailures means that an address has sent too many invalid credentials.
+	ReasonAuthFailures RefusalReason = "failed_authentications"
+	// ReasonConnections means that too many connections or HTTP/2 requests are open, in total or
+	// from one address.
+	ReasonConnections RefusalReason = "connections"
+	// ReasonBodyMemory means that the body of a write got no memory within ServerLimits.MaxWait.
+	ReasonBodyMemory RefusalReason = "body_memory"
+	// ReasonAnswerMemory means that a response, or the body of a read, got no memory within
+	// ServerLimits.MaxWait, or that too many requests for metrics are in progress.
 	ReasonAnswerMemory RefusalReason = "answer_memory"
-	ReasonBatches      RefusalReason = "batches"
-	ReasonFollowers    RefusalReason = "followers"
-	ReasonRedactions   RefusalReason = "redactions"
-	ReasonSpool        RefusalReason = "spool"
-	ReasonSize         RefusalReason = "size"
-	ReasonURL          RefusalReason = "url"
-	ReasonExpansion    RefusalReason = "decompression"
-	ReasonSlowSender   RefusalReason = "slow_sender"
-	ReasonSlowReader   RefusalReason = "slow_reader"
-	ReasonQueueFull    RefusalReason = "queue"
-	ReasonHeavyWork    RefusalReason = "heavy_work"
-	ReasonDiskSpace    RefusalReason = "disk"
+	// ReasonBatches means that too many batches or OTLP requests are in progress, in total or for
+	// one caller.
+	ReasonBatches RefusalReason = "batches"
+	// ReasonFollowers means that too many clients follow live events, in total or for one caller.
+	ReasonFollowers RefusalReason = "followers"
+	// ReasonRedactions means that a bulk redaction or bulk state change waited longer than
+	// ServerLimits.MaxWait for another one in the same ledger.
+	ReasonRedactions RefusalReason = "redactions"
+	// ReasonSpool means that clients have left too many results of batches unread.
+	ReasonSpool RefusalReason = "spool"
+	// ReasonSize means that a body or a line of a batch is too long, or that an OTLP request has
+	// too many items.
+	ReasonSize RefusalReason = "size"
+	// ReasonURL means that a URL is too long or has too many parameters.
+	ReasonURL RefusalReason = "url"
+	// ReasonExpansion means that a compressed body expands too much, or needs too large a zstd
+	// window.
+	ReasonExpansion RefusalReason = "decompression"
+	// ReasonSlowSender means that a body or the next line of a batch did not arrive in time.
+	ReasonSlowSender RefusalReason = "slow_sender"
+	// ReasonSlowReader means that a client did not read its response in time.
+	ReasonSlowReader RefusalReason = "slow_reader"
+	// ReasonQueueFull means that too many records are waiting to be committed.
+	ReasonQueueFull RefusalReason = "queue"
+	// ReasonHeavyWork means that a request got no core within ServerLimits.MaxWait.
+	ReasonHeavyWork RefusalReason = "heavy_work"
+	// ReasonDiskSpace means that the disk is nearly full.
+	ReasonDiskSpace RefusalReason = "disk"
 )
 
-var RefusalReasons = [...]RefusalReason{ReasonRate, ReasonAddressRate, ReasonCredentials, ReasonConnections, ReasonBodyMemory, ReasonAnswerMemory, ReasonBatches,
+var RefusalReasons = [...]RefusalReason{ReasonRate, ReasonAddressRate, ReasonAuthFailures, ReasonConnections, ReasonBodyMemory, ReasonAnswerMemory, ReasonBatches,
 	ReasonFollowers, ReasonRedactions, ReasonSpool, ReasonSize, ReasonURL, ReasonExpansion, ReasonSlowSender, ReasonSlowReader, ReasonQueueFull, ReasonHeavyWork, ReasonDiskSpace}
 
 // RejectedError is returned when a request, or a line of a batch, is refused.
@@ -58,17 +82,17 @@ func NewRejectedError(why RefusalReason, status int, wait time.Duration, format 
 
 // Limiter enforces ServerLimits.
 type Limiter struct {
-	Config         ServerLimits
-	Rates          *rates
-	WriteMemory    *MemoryBudget // memory for bodies of writes
-	ReadMemory     *MemoryBudget // memory for responses, and for bodies of requests that record nothing
-	Connections    *connections
-	BatchSlots     *slots
-	FollowerSlots  *slots
-	ScrapeSlots    *slots
-	StreamSlots    *slots // limits concurrent HTTP/2 requests, in total and for each address
-	RedactionTurns *turns
-	HeavyWork      HeavyWorkLimiter
+	Limits           ServerLimits
+	Rates            *rates        // limits requests, batch lines, and failures per second, per identity or address
+	WriteMemory      *MemoryBudget // memory for bodies of writes
+	ReadMemory       *MemoryBudget // memory for responses, and for bodies of requests that record nothing
+	Connections      *connections  // limits how many connections are open, in total and from each address
+	BatchSlots       *slots
+	FollowerSlots    *slots
+	ScrapeSlots      *slots // limits how many requests for metrics are answered at the same time
+	StreamSlots      *slots // limits concurrent HTTP/2 requests, in total and for each address
+	RedactionTurns   *turns // makes bulk redactions and bulk state changes of each ledger run one at a time
+	HeavyWorkLimiter HeavyWorkLimiter
 	// ParseSlots holds a token for each chunk of a batch that is being parsed. It has one token
 	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	ParseSlots      chan struct{}
@@ -79,21 +103,21 @@ type Limiter struct {
 
 func New(load ServerLimits) *Limiter {
 	return &Limiter{
-		Config:          load,
-		Rates:           newRates(load),
-		WriteMemory:     NewMemoryBudget(int64(load.MaxBodyMemory), load.MaxWait, ReasonBodyMemory, "bodies"),
-		ReadMemory:      NewMemoryBudget(int64(load.MaxAnswerMemory), load.MaxWait, ReasonAnswerMemory, "answers"),
-		Connections:     newConnections(load),
-		BatchSlots:      newSlots(load.MaxBatches),
-		FollowerSlots:   newSlots(load.MaxFollowers),
-		ScrapeSlots:     newSlots(MaxScrapes),
-		StreamSlots:     newSlots(load.MaxConnections),
-		RedactionTurns:  newTurns(load.MaxWait),
-		ParseSlots:      make(chan struct{}, runtime.GOMAXPROCS(0)),
-		HeavyWork:       newHeavyWorkLimiter(max(2, runtime.GOMAXPROCS(0)/2), load.MaxWait),
-		ReadScheduler:   NewReadScheduler(runtime.GOMAXPROCS(0), load.MaxWait),
-		SpoolSpace:      &SpoolSpace{MaxBytes: int64(load.MaxSpool)},
-		FollowerLimiter: NewFollowerLimiter(int64(load.FollowRate)),
+		Limits:           load,
+		Rates:            newRates(load),
+		WriteMemory:      NewMemoryBudget(int64(load.MaxBodyMemory), load.MaxWait, ReasonBodyMemory, "bodies"),
+		ReadMemory:       NewMemoryBudget(int64(load.MaxAnswerMemory), load.MaxWait, ReasonAnswerMemory, "answers"),
+		Connections:      newConnections(load),
+		BatchSlots:       newSlots(load.MaxBatches),
+		FollowerSlots:    newSlots(load.MaxFollowers),
+		ScrapeSlots:      newSlots(MaxScrapes),
+		StreamSlots:      newSlots(load.MaxConnections),
+		RedactionTurns:   newTurns(load.MaxWait),
+		ParseSlots:       make(chan struct{}, runtime.GOMAXPROCS(0)),
+		HeavyWorkLimiter: newHeavyWorkLimiter(max(2, runtime.GOMAXPROCS(0)/2), load.MaxWait),
+		ReadScheduler:    NewReadScheduler(runtime.GOMAXPROCS(0), load.MaxWait),
+		SpoolSpace:       &SpoolSpace{MaxBytes: int64(load.MaxSpool)},
+		FollowerLimiter:  NewFollowerLimiter(int64(load.FollowRate)),
 	}
 }
 

@@ -49,10 +49,11 @@ type ServerLimits struct {
 	MaxAnswerMemory size.Bytes `yaml:"max-answer-memory"`
 	// MaxWait is the longest time that a request waits for memory, a core, or its turn.
 	MaxWait time.Duration `yaml:"max-wait"`
-	// MaxBatches limits the number of batches in progress. MaxFollowers limits the number of
-	// clients that follow live events. A caller gets at most half of the remaining slots of each
-	// kind.
-	MaxBatches   int `yaml:"max-batches"`
+	// MaxBatches limits the number of batches in progress. A caller gets at most half of the
+	// remaining slots.
+	MaxBatches int `yaml:"max-batches"`
+	// MaxFollowers limits the number of clients that follow live events. A caller gets at most half
+	// of the remaining slots.
 	MaxFollowers int `yaml:"max-followers"`
 
 	// MaxBatchSpool and MaxSpool limit the size of the temporary files that hold results until
@@ -69,12 +70,10 @@ type ServerLimits struct {
 	// MaxSelectedRecords limits how many records the filter of a single redaction or state change can
 	// select.
 	MaxSelectedRecords int `yaml:"max-selected"`
-	// MaxLabels limits the number of labels of a record. MaxLabelBytes limits the length, in bytes,
-	// of a label's name and of its value. MaxRecordValues limits the number of JSON values and member
-	// names of a record.
-	MaxLabels       int `yaml:"max-labels"`
-	MaxLabelBytes   int `yaml:"max-label-bytes"`
-	MaxRecordValues int `yaml:"max-values"`
+
+	MaxLabels       int `yaml:"max-labels"`      // largest number of labels of a record
+	MaxLabelBytes   int `yaml:"max-label-bytes"` // largest length, in bytes, of a label's name and of its value
+	MaxRecordValues int `yaml:"max-values"`      // largest number of JSON values and member names of a record
 
 	// BodyTimeout is how long the body of a request, except a batch, can take to arrive.
 	BodyTimeout time.Duration `yaml:"body-timeout"`
@@ -128,8 +127,8 @@ func (l *ServerLimits) settings() []setting {
 		{"max-page", &l.MaxPageRows, 1000, "maximum `number` of rows on a page"},
 		{"max-selected", &l.MaxSelectedRecords, 100_000, "maximum `number` of records that the filter of one redaction or state change may select"},
 		{"max-labels", &l.MaxLabels, record.DefaultLimits().MaxLabels, "maximum `number` of labels of a record"},
-		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().LabelBytes, "maximum `length` of a label's name or value"},
-		{"max-values", &l.MaxRecordValues, record.DefaultLimits().JSONValues, "maximum `number` of JSON values and names in a record"},
+		{"max-label-bytes", &l.MaxLabelBytes, record.DefaultLimits().MaxLabelBytes, "maximum `length` of a label's name or value"},
+		{"max-values", &l.MaxRecordValues, record.DefaultLimits().MaxJSONValues, "maximum `number` of JSON values and names in a record"},
 		{"body-timeout", &l.BodyTimeout, time.Minute, "maximum `time` that the body of a request can take to arrive"},
 		{"batch-idle", &l.BatchIdleTimeout, 2 * time.Minute, "maximum `time` that a batch waits for its client to send a line; the batch waits twice as long for the client to read the results"},
 		{"write-timeout", &l.WriteTimeout, 30 * time.Second, "maximum `time` that a client can take to read each 64 KiB of a response"},
@@ -149,8 +148,8 @@ func (l ServerLimits) WithDefaults() ServerLimits {
 	return l
 }
 
-// Bind creates a flag for every limit that has a name. The current values of the fields are
-// the flags' defaults.
+// Bind adds a flag to flags for every limit that an operator can set. The current values of the
+// fields are the flags' defaults.
 func (l *ServerLimits) Bind(flags *pflag.FlagSet) {
 	for _, s := range l.settings() {
 		if s.name == "" {
@@ -217,5 +216,5 @@ func atLeast(name string, memory size.Bytes, factor, largest size.Bytes) error {
 
 // RecordLimits returns the limits that apply to each record.
 func (l ServerLimits) RecordLimits() record.Limits {
-	return record.Limits{MaxLabels: l.MaxLabels, LabelBytes: l.MaxLabelBytes, JSONValues: l.MaxRecordValues}
+	return record.Limits{MaxLabels: l.MaxLabels, MaxLabelBytes: l.MaxLabelBytes, MaxJSONValues: l.MaxRecordValues}
 }

@@ -15,7 +15,7 @@ import (
 // memory that is left, so that one caller cannot stall the next. Reads and writes have separate
 // budgets, so that readers cannot stall writers.
 type MemoryBudget struct {
-	MaxBytes int64         // bytes
+	MaxBytes int64         // largest number of bytes that all requests together can hold
 	wait     time.Duration // longest time that Take waits
 	why      RefusalReason
 	purpose  string // what the memory is used for; named in error messages
@@ -55,6 +55,7 @@ type waiter struct {
 	ready chan struct{} // closed when the bytes are granted
 }
 
+// NewMemoryBudget returns a budget of limit bytes, for which a request waits at most wait.
 func NewMemoryBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *MemoryBudget {
 	return &MemoryBudget{MaxBytes: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
 }
@@ -255,10 +256,12 @@ func MemoryBound(b []byte) int64 {
 	return int64(BodyMemoryFactor*len(b) + BytesPerValue*values)
 }
 
-// BodyMemoryFactor is the memory that a body needs, as a multiple of its length. It covers a buffer
-// with spare capacity, the canonical form that is hashed, and the entry and content that are
-// committed. BytesPerValue is the memory needed for each decoded value, including spare capacity.
 const (
+	// BodyMemoryFactor is the memory that a body needs, as a multiple of its length. It covers a
+	// buffer with spare capacity, the canonical form that is hashed, and the entry and content that
+	// are committed.
 	BodyMemoryFactor = 4
-	BytesPerValue    = 48
+	// BytesPerValue is the memory, in bytes, that each decoded JSON value or name needs, including
+	// spare capacity.
+	BytesPerValue = 48
 )

@@ -38,8 +38,8 @@ func (m Metrics) CountRefusal(why RefusalReason) {
 	}
 }
 
-// CountLines adds answered lines of batches to the counts. lines maps each status to the number of
-// lines that were answered with it.
+// CountLines adds answered lines of batches to the counts, by HTTP status. lines maps each status
+// to the number of lines that were answered with it.
 func (m Metrics) CountLines(lines map[int]int) {
 	for status, count := range lines {
 		m.BatchLines.WithLabelValues(strconv.Itoa(status)).Add(float64(count))
@@ -56,7 +56,7 @@ var (
 )
 
 // Collector exports how many connections, batches, followers, and bytes are in use.
-type Collector struct{ Limits *Limiter }
+type Collector struct{ Limiter *Limiter }
 
 // Describe implements prometheus.Collector.
 func (l Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, ch) }
@@ -64,12 +64,12 @@ func (l Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 // Collect implements prometheus.Collector.
 func (l Collector) Collect(ch chan<- prometheus.Metric) {
 	for d, value := range map[*prometheus.Desc]float64{
-		openConnections: float64(l.Limits.Connections.Open.Load()),
-		openBatches:     float64(l.Limits.BatchSlots.InUse()),
-		openFollowers:   float64(l.Limits.FollowerSlots.InUse()),
-		bodiesHeld:      float64(l.Limits.WriteMemory.BytesInUse()),
-		answersHeld:     float64(l.Limits.ReadMemory.BytesInUse()),
-		spooled:         float64(l.Limits.SpoolSpace.TakenBytes.Load()),
+		openConnections: float64(l.Limiter.Connections.Open.Load()),
+		openBatches:     float64(l.Limiter.BatchSlots.InUse()),
+		openFollowers:   float64(l.Limiter.FollowerSlots.InUse()),
+		bodiesHeld:      float64(l.Limiter.WriteMemory.BytesInUse()),
+		answersHeld:     float64(l.Limiter.ReadMemory.BytesInUse()),
+		spooled:         float64(l.Limiter.SpoolSpace.TakenBytes.Load()),
 	} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}

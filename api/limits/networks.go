@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Networks is a list of networks. Its text form is in CIDR notation, separated by commas.
+// Networks is a list of IP networks. Its text form is in CIDR notation, separated by commas.
 type Networks []*net.IPNet
 
 // UnmarshalText parses the format written by MarshalText. It also accepts a single address, which

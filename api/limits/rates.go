@@ -189,7 +189,7 @@ func tooManyFailures(wait time.Duration) error {
 	if wait <= 0 {
 		return nil
 	}
-	return NewRejectedError(ReasonCredentials, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
+	return NewRejectedError(ReasonAuthFailures, http.StatusTooManyRequests, wait, "too many invalid credentials came from this address; try again later")
 }
 
 // DelayBadRequest delays the answer to a bad request if too many have come from its address. It
@@ -248,7 +248,7 @@ func NewRecentMap[K comparable, V any](limit int) RecentMap[K, V] {
 	return RecentMap[K, V]{limit: limit, CurrentEntries: make(map[K]V)}
 }
 
-// GetOrAdd returns the value for key. If there is none, it adds the value returned by make.
+// GetOrAdd returns the value for key, after adding the result of make if there was none.
 func (g *RecentMap[K, V]) GetOrAdd(key K, make func() V) V {
 	value, found := g.CurrentEntries[key]
 	if found {

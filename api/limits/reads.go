@@ -68,11 +68,10 @@ func NewReadScheduler(cores int, wait time.Duration) *ReadScheduler {
 	return &ReadScheduler{cores: cores, wait: wait, start: time.Now().Add(-lull), callers: make(map[Holder]*readCaller)}
 }
 
-// BeginWriteRequest notes that a write is in progress: its body has arrived, but its answer has not
-// begun.
+// BeginWrite notes that a write is in progress: its body has arrived, but its answer has not begun.
 func (t *ReadScheduler) BeginWrite() { t.writes.Add(1) }
 
-// EndWriteRequest notes that a write has ended. It is called once for each call to BeginWriteRequest.
+// EndWrite notes that a write has ended. It is called once for each call to BeginWrite.
 func (t *ReadScheduler) EndWrite() {
 	t.ended.Store(int64(time.Since(t.start)))
 	t.writes.Add(-1)
@@ -188,8 +187,8 @@ func (t *ReadScheduler) RunningTurns() int {
 	return t.working
 }
 
-// ReadTurn is the turn of one request. It must only be used by the request's goroutine. The zero
-// ReadTurn holds no turn.
+// ReadTurn is one request's permission to compute, which it gets from a ReadScheduler. It must only
+// be used by the request's goroutine. The zero ReadTurn holds no turn.
 type ReadTurn struct {
 	turns *ReadScheduler // nil while no turn is held
 	began time.Time
@@ -245,8 +244,8 @@ func (s *ReadTurn) TakeOrRefuse(ctx context.Context, t *ReadScheduler, who func(
 		"too many requests are waiting for a CPU core; nothing was recorded; try again later")
 }
 
-// Yield ends a turn that has lasted at least longestTurn, and then waits for the next one until ctx
-// is done.
+// Yield ends a turn that has lasted at least 10 ms (longestTurn), and then waits for the next one
+// until ctx ends.
 func (s *ReadTurn) Yield(ctx context.Context, who func() Holder) error {
 	if s.turns == nil || time.Since(s.began) < longestTurn {
 		return nil

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// turns makes the redactions of a ledger run one at a time.
+// turns makes the bulk redactions and bulk state changes of a ledger run one at a time. Below, both
+// are called redactions.
 type turns struct {
 	wait time.Duration // longest time that a redaction waits
 

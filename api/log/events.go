@@ -51,8 +51,8 @@ func (h *Handlers) ServeEvents(c *call.Call) error {
 		return h.followEvents(c, l)
 	}
 	var from uint64
-	rows := min(query.DefaultPageLimit, h.Limits.Config.MaxPageRows)
-	if err := c.ParseParameters(call.UintParameter("from", &from, nil), call.LimitParameter(&rows, h.Limits.Config.MaxPageRows)); err != nil {
+	rows := min(query.DefaultPageLimit, h.Limiter.Limits.MaxPageRows)
+	if err := c.ParseParameters(call.UintParameter("from", &from, nil), call.LimitParameter(&rows, h.Limiter.Limits.MaxPageRows)); err != nil {
 		return err
 	}
 	head := l.Head()

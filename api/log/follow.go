@@ -40,11 +40,11 @@ func (h *Handlers) followEvents(c *call.Call, l *ledger.Ledger) error {
 // the caller has lost all of the given scopes.
 func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes access.Scopes, run func(*follower) error) error {
 	who := c.LimitKey()
-	if !h.Limits.FollowerSlots.TakeShare(who) {
-		return limits.NewRejectedError(limits.ReasonFollowers, http.StatusServiceUnavailable, h.Limits.Config.HeartbeatInterval,
-			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limits.Config.MaxFollowers)
+	if !h.Limiter.FollowerSlots.TakeShare(who) {
+		return limits.NewRejectedError(limits.ReasonFollowers, http.StatusServiceUnavailable, h.Limiter.Limits.HeartbeatInterval,
+			"too many event streams are open: the server allows %d in total, and each caller only a share of them; close some, or try again later", h.Limiter.Limits.MaxFollowers)
 	}
-	defer h.Limits.FollowerSlots.Release(who)
+	defer h.Limiter.FollowerSlots.Release(who)
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, eventStream)
 	header.Set(echo.HeaderCacheControl, "no-store")
@@ -56,9 +56,9 @@ func (h *Handlers) follow(c *call.Call, l *ledger.Ledger, size uint64, scopes ac
 	if out.OmitsBody() {
 		return nil
 	}
-	beat := time.NewTicker(h.Limits.Config.HeartbeatInterval)
+	beat := time.NewTicker(h.Limiter.Limits.HeartbeatInterval)
 	defer beat.Stop()
-	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limits.FollowerLimiter, out: out,
+	err := run(&follower{ledger: l, stream: h.streams.stream(l), frames: h.streams.frames, pace: h.Limiter.FollowerLimiter, out: out,
 		hold: c.HoldReadMemory, allowed: c.ScopeRechecker(scopes), ending: h.streams.ending, beat: beat.C})
 	if errors.Is(err, errUnread) {
 		return nil // the client no longer reads the response

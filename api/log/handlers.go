@@ -14,13 +14,15 @@ type Handlers struct {
 	summaries summaries
 }
 
-// New returns the handlers. OpenStream must be called for each ledger before the first request.
+// New returns Handlers for a server with the given shared state. OpenStream must be called for each
+// ledger before the first request.
 func New(shared *call.ServerState) *Handlers {
 	return &Handlers{ServerState: shared, streams: newStreams()}
 }
 
-// OpenStream creates the stream of a ledger. It must be called before the ledger accepts writes. The
-// returned function notifies the followers of a commit, and never blocks.
+// OpenStream creates the stream that notifies the followers of a ledger of new events. It must be
+// called before the ledger accepts writes. The returned function notifies them of a commit, and
+// never blocks.
 func (h *Handlers) OpenStream(l *ledger.Ledger) (committed func()) {
 	return h.streams.open(l).committed
 }

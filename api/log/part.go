@@ -22,9 +22,9 @@ type part struct {
 	citationGiven bool
 }
 
-// ServeNestedProof sends the nested proof of one part of a record. The nested proof shows that the
-// event of the record contains the part. Its receipt proves that the event is in the tree of the
-// requested size, which is the current size by default.
+// ServeNestedProof sends a proof that the event of a record contains a given stage or citation. The
+// receipt in it proves that the event is in the tree of the requested size, which is the current
+// size by default.
 func (h *Handlers) ServeNestedProof(c *call.Call) error {
 	l, head, seq, err := c.ParseEventPath()
 	if err != nil {

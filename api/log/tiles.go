@@ -36,7 +36,7 @@ func (h *Handlers) cacheable(l *ledger.Ledger, header http.Header) {
 
 // open reports whether a client can read the ledger's log without credentials.
 func (h *Handlers) open(l *ledger.Ledger) bool {
-	return !h.Access.RequiresIdentity() || l.HasPublicLog()
+	return !h.Authenticator.RequiresIdentity() || l.HasPublicLog()
 }
 
 // ServeCheckpoint sends the latest signed checkpoint.

@@ -138,9 +138,9 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 			parsed <- c
 			return
 		}
-		core := e.Limits.ParseSlots
+		core := e.Limiter.ParseSlots
 		if size > 2*chunkBytes { // one long item must not delay other requests
-			core = e.Limits.HeavyWork.Slots
+			core = e.Limiter.HeavyWorkLimiter.Slots
 		}
 		select {
 		case core <- struct{}{}:
@@ -157,7 +157,7 @@ func (e *export) parseAll(ctx context.Context, parsed chan<- *chunk) {
 }
 
 func (e *export) newChunk() *chunk {
-	return &chunk{share: limits.MemoryShare{Budget: e.Limits.WriteMemory, Holder: e.holder}, parsed: make(chan struct{})}
+	return &chunk{share: limits.MemoryShare{Budget: e.Limiter.WriteMemory, Holder: e.holder}, parsed: make(chan struct{})}
 }
 
 // parse decodes and prepares the items of a chunk.
@@ -329,9 +329,9 @@ func (e *export) parseMessages(ctx context.Context, messages *genai.MessageColle
 // fill prepares the next generations made from messages, and adds them to c. It returns false once no
 // generation is left. If fill recovers from a panic, it sets c.failed, and the request fails.
 func (e *export) fill(c *chunk, next func() (genai.Item, bool)) (more bool) {
-	e.Limits.ParseSlots <- struct{}{}
+	e.Limiter.ParseSlots <- struct{}{}
 	defer func() {
-		<-e.Limits.ParseSlots
+		<-e.Limiter.ParseSlots
 		if r := recover(); r != nil {
 			c.failed = problem.FromPanic(r)
 		}

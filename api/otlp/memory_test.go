@@ -37,8 +37,8 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 	load.MaxBodyMemory = most
 	values := record.DefaultLimits()
 	return &export{
-		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Logger: slog.New(slog.DiscardHandler), Limits: limits.New(load), RecordLimits: values}},
-		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.LabelBytes},
+		Handlers: &Handlers{ServerState: &call.ServerState{Host: host, Logger: slog.New(slog.DiscardHandler), Limiter: limits.New(load), RecordLimits: values}},
+		ledger:   l, signal: signal, values: values, labels: genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.MaxLabelBytes},
 	}
 }
 
@@ -46,13 +46,13 @@ func newExport(t *testing.T, signal *Signal, most size.Bytes) *export {
 // does.
 func (e *export) start(t *testing.T, media string, body []byte) (held *limits.MemoryShare) {
 	t.Helper()
-	held = &limits.MemoryShare{Budget: e.Limits.WriteMemory}
+	held = &limits.MemoryShare{Budget: e.Limiter.WriteMemory}
 	require.NoError(t, held.Take(t.Context(), limits.MemoryBound(body)))
 	var err error
-	e.items, err = split(e.signal, media, body, e.RecordLimits.JSONValues, func(n int64) error { return held.Take(t.Context(), n) })
+	e.items, err = split(e.signal, media, body, e.RecordLimits.MaxJSONValues, func(n int64) error { return held.Take(t.Context(), n) })
 	require.NoError(t, err)
 	held.ShrinkTo(e.items.memory(len(body)))
-	e.maxChunkMemory = e.Limits.WriteMemory.MaxBytes/2 - held.Bytes
+	e.maxChunkMemory = e.Limiter.WriteMemory.MaxBytes/2 - held.Bytes
 	return held
 }
 
@@ -212,7 +212,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 					chunk.release()
 				}
 				share.Release()
-				require.Zero(t, e.Limits.WriteMemory.BytesInUse())
+				require.Zero(t, e.Limiter.WriteMemory.BytesInUse())
 				runtime.KeepAlive(e)
 			})
 		}
@@ -234,14 +234,14 @@ func TestRequestsReleaseTheMemoryOfWhatIsRecorded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newExport(t, c.signal, 32<<20)
-			require.Greater(t, int64(c.count*recordMemory), e.Limits.WriteMemory.MaxBytes/2, "more than a caller can get")
+			require.Greater(t, int64(c.count*recordMemory), e.Limiter.WriteMemory.MaxBytes/2, "more than a caller can get")
 			share := e.start(t, ProtobufMediaType, bodyOf(encode(t, c.count, c.of), false))
 			result, err := e.run(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.count, result.recorded)
 			require.EqualValues(t, 1+c.count, e.ledger.Head().Size)
 			share.Release()
-			require.Zero(t, e.Limits.WriteMemory.BytesInUse())
+			require.Zero(t, e.Limiter.WriteMemory.BytesInUse())
 		})
 	}
 }

@@ -94,7 +94,8 @@ func mediaOf(r *http.Request) string {
 	return media
 }
 
-// ExportHandler returns the handler that records the generations of a request.
+// ExportHandler returns the handler that records the generations (calls to a language model) in a
+// request of the given signal.
 func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 	return func(c *call.Call) error {
 		l, err := c.Ledger()
@@ -113,14 +114,14 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 			return err
 		}
 		who := c.LimitKey()
-		if err := h.Limits.Rates.CheckLineDebt(who); err != nil {
+		if err := h.Limiter.Rates.CheckLineDebt(who); err != nil {
 			return err
 		}
-		if !h.Limits.BatchSlots.TakeShare(who) {
+		if !h.Limiter.BatchSlots.TakeShare(who) {
 			return limits.NewRejectedError(limits.ReasonBatches, http.StatusServiceUnavailable, time.Second,
-				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limits.Config.MaxBatches)
+				"too many batches are open, from this caller or in total (limit %d); try again later", h.Limiter.Limits.MaxBatches)
 		}
-		defer h.Limits.BatchSlots.Release(who)
+		defer h.Limiter.BatchSlots.Release(who)
 		body, err := c.ReadEncodedBody(open)
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 		result, err := h.record(c, l, signal, media, body)
 		if result != nil {
 			h.Metrics.count(result)
-			h.Limits.Rates.ChargeLines(who, result.recorded)
+			h.Limiter.Rates.ChargeLines(who, result.recorded)
 		}
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func (h *Handlers) ExportHandler(signal *Signal) call.Handler {
 // record records the generations of a body. After an error, a client can repeat the request, which
 // then adds only the missing records.
 func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media string, body *call.Body) (*result, error) {
-	items, err := split(signal, media, body.Bytes(), h.RecordLimits.JSONValues, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
+	items, err := split(signal, media, body.Bytes(), h.RecordLimits.MaxJSONValues, func(n int64) error { return body.ReserveMemory(c.Request().Context(), n) })
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +152,8 @@ func (h *Handlers) record(c *call.Call, l *ledger.Ledger, signal *Signal, media 
 	values := h.RecordLimits.WithPayloadMemberSecret(l.PayloadMemberSecret())
 	e := &export{
 		Handlers: h, ledger: l, signal: signal, items: items, actor: c.Actor(), holder: c.Holder(), hashes: l.Settings().TelemetryContent == ledger.TelemetryContentHashes, values: values,
-		labels:         genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.LabelBytes},
-		maxChunkMemory: h.Limits.WriteMemory.MaxBytes/2 - body.ReservedMemory(),
+		labels:         genai.LabelLimits{MaxLabels: values.MaxLabels, MaxValueBytes: values.MaxLabelBytes},
+		maxChunkMemory: h.Limiter.WriteMemory.MaxBytes/2 - body.ReservedMemory(),
 	}
 	return e.run(c.Request().Context())
 }

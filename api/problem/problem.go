@@ -41,8 +41,8 @@ type Problem struct {
 	// Receipt is the receipt of the event that records the refusal.
 	Receipt json.RawMessage `json:"receipt,omitempty"`
 
-	// Reason is set if the request was refused because of one of the server's limits. Wait is then
-	// the time after which the client can retry.
+	// Reason is set if the request was refused because of one of the server's limits. RetryAfter is
+	// then the time after which the client can retry.
 	Reason     limits.RefusalReason `json:"-"`
 	RetryAfter time.Duration        `json:"-"`
 }
@@ -56,14 +56,14 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 	return line.Bytes()
 }
 
-// ErrorDetail describes what is wrong at one place in the request. For a failed check, it also gives the
-// field, the claimed value, and the computed value.
+// ErrorDetail describes what is wrong at one place in the request. Field, Claimed, and Computed are
+// set only for a failed check.
 type ErrorDetail struct {
 	Pointer  string `json:"pointer"`
 	Detail   string `json:"detail"`
-	Field    string `json:"field,omitempty"`
-	Claimed  string `json:"claimed,omitempty"`
-	Computed string `json:"computed,omitempty"`
+	Field    string `json:"field,omitempty"`    // name of the field whose claimed value failed a check
+	Claimed  string `json:"claimed,omitempty"`  // value that the request claims for Field
+	Computed string `json:"computed,omitempty"` // value that the server computed for Field
 }
 
 // Error returns the detail, so that a handler can return a problem as an error.

@@ -65,9 +65,9 @@ func (h *Handlers) ServeCitationsDocument(c *call.Call) error {
 	return c.AnswerText(http.StatusOK, echo.MIMEApplicationJSON, rules.AppendCitationsDocument(nil, citations))
 }
 
-// ServePinnedRetrieval sends chunks that it selects from the sources in the request. It prefers the
-// chunks that a citation set cites. It also sends the hashes of the cited chunks that the sources
-// do not contain.
+// ServePinnedRetrieval sends up to top_k chunks from the sources in the request, first those that a
+// citation set cites, so that a retrieval can cite the same chunks again. It also sends the hashes
+// of the cited chunks that it does not send.
 func (h *Handlers) ServePinnedRetrieval(c *call.Call) error {
 	// The body is read before a view is opened, because a slow client must not keep a view
 	// open.
@@ -103,7 +103,7 @@ func (h *Handlers) ServePinnedRetrieval(c *call.Call) error {
 		return err
 	}
 	answer, err := query.Retrieve(view, &set, chunks, topK, func(size int64) error {
-		if most := 2 * int64(h.Limits.Config.MaxBodySize); size > most {
+		if most := 2 * int64(h.Limiter.Limits.MaxBodySize); size > most {
 			return problem.AtPointer(http.StatusUnprocessableEntity, "/top_k", fmt.Sprintf("the chunks in the response take %d bytes, but the limit is %d bytes; request fewer chunks", size, most))
 		}
 		return c.BeginAnswer(pageMemory + 4*size)

@@ -128,7 +128,7 @@ func (e *export) page(first bool) error {
 		values[name] = list
 	}
 	if e.question.SharedParameters&query.PageParameters != 0 {
-		values.Set("limit", strconv.Itoa(e.Limits.Config.MaxPageRows))
+		values.Set("limit", strconv.Itoa(e.Limiter.Limits.MaxPageRows))
 	}
 	switch {
 	case e.cursor != "":

@@ -12,6 +12,8 @@ import (
 // Handlers serves the query routes.
 type Handlers struct {
 	*call.ServerState
+	// FiguresCache keeps the similarity and lengths of compared texts, and readable names, for
+	// later answers.
 	FiguresCache *figures.Cache
 	totals       effects.Cache
 }

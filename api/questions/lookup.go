@@ -27,7 +27,7 @@ func (h *Handlers) LookUpRunDAG(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	_, view, err := h.openView(c, &query.RunDAGLookupQuestion, nil, c.Request().URL.RawQuery)
+	_, view, err := h.openView(c, &query.CacheLookupQuestion, nil, c.Request().URL.RawQuery)
 	if err != nil {
 		return err
 	}

@@ -28,8 +28,9 @@ func missingSecret(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// ServePayloadMemberSecret sends the payload-member secret (spec: Payload members). With it, a
-// caller can test guesses about the values, so only callers with the content scope get it.
+// ServePayloadMemberSecret sends the secret with which a ledger computes the digests of payload
+// members (spec: Payload members). With it, a caller can test guesses about the values, so only
+// callers with the content scope get it.
 func (h *Handlers) ServePayloadMemberSecret(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"colophon/proofs"
 )
 
-// QueryHandler returns the handler of a query.
+// QueryHandler returns the handler that answers the query q.
 func (h *Handlers) QueryHandler(q *query.Question) call.Handler {
 	return func(c *call.Call) error {
 		elements, err := c.PathParameters()
@@ -55,7 +55,7 @@ func (h *Handlers) openView(c *call.Call, q *query.Question, elements query.Para
 		return nil, nil, err
 	}
 	size := l.Head().Size
-	request, err := q.Parse(elements, rawQuery, size, h.Limits.Config.MaxPageRows)
+	request, err := q.Parse(elements, rawQuery, size, h.Limiter.Limits.MaxPageRows)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -60,7 +60,7 @@ var rerunNames = []string{"payload", "input_hash", "payload_schema", "system_pro
 // decodeRerun returns the members of the re-run that are in the request, and the seq of the record
 // that the re-run repeats.
 func decodeRerun(document *pyjson.Document, body []byte) (request map[string]pyjson.Value, seq uint64, err error) {
-	if err := document.ParseLimited(body, record.DefaultLimits().JSONValues); err != nil {
+	if err := document.ParseLimited(body, record.DefaultLimits().MaxJSONValues); err != nil {
 		return nil, 0, problem.AtPointer(http.StatusBadRequest, "", "the request is malformed: "+err.Error())
 	}
 	root := document.Root()

@@ -11,7 +11,8 @@ import (
 	"colophon/ledger/record"
 )
 
-// ComputeHashes sends the hashes and checks of a record. It records nothing.
+// ComputeHashes sends the hashes and check results that a ledger would compute for a record. It
+// records nothing.
 func (h *Handlers) ComputeHashes(c *call.Call) error {
 	if err := c.ParseParameters(); err != nil {
 		return err

@@ -20,7 +20,7 @@ const deriveTimeout = 10 * time.Second
 // and the index has them within deriveTimeout.
 func (h *Handlers) AppendReceipt(ctx context.Context, dst []byte, l *ledger.Ledger, out *Outcome, receipt *proofs.Receipt) []byte {
 	dst = receipt.AppendJSON(dst)
-	if !out.DeriveMembers || out.Record == nil {
+	if !out.IncludeDerivedMembers || out.Record == nil {
 		return dst
 	}
 	facts, err := h.derive(ctx, l, receipt.Seq, out.Record.Kind)

@@ -16,9 +16,11 @@ import (
 type Options struct {
 	RejectMismatches bool // refuse a record whose claimed hashes are wrong (spec: Refusals)
 	MinimizeReceipt  bool // omit proofs from receipts (spec: Requests)
-	DeriveMembers    bool // add derived members to the receipt (spec: Derived members)
-	IdempotencyKey   string
-	Actor            string // actor named in the events
+	// IncludeDerivedMembers adds to the receipt the members that the server derives from earlier
+	// events (spec: Derived members).
+	IncludeDerivedMembers bool
+	IdempotencyKey        string
+	Actor                 string // actor named in the events
 }
 
 // ReadOptions reads the options of a request that writes to l.
@@ -44,10 +46,10 @@ func (o Options) withQuery(c *call.Call) (Options, error) {
 		return o, err
 	}
 	var err error
-	if o.DeriveMembers, err = query.ParseChoice("derive", derive, "false", "true"); err != nil {
+	if o.IncludeDerivedMembers, err = query.ParseChoice("derive", derive, "false", "true"); err != nil {
 		return o, err
 	}
-	if o.DeriveMembers {
+	if o.IncludeDerivedMembers {
 		// Derived members reveal other records.
 		if err := c.RequireScope(access.ScopeRead); err != nil {
 			return o, err

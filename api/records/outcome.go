@@ -18,12 +18,12 @@ import (
 
 // Outcome is the result of writing one record.
 type Outcome struct {
-	Record          *record.Record // nil for an action
-	Refused         bool           // the ledger refused the record because of a mismatch
-	MinimizeReceipt bool
-	DeriveMembers   bool
-	IdempotencyKey  string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
-	Ack             ledger.Ack
+	Record                *record.Record // nil for an action
+	Refused               bool           // the ledger refused the record because of a mismatch
+	MinimizeReceipt       bool
+	IncludeDerivedMembers bool   // add to the receipt the members that the server derives from earlier events
+	IdempotencyKey        string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
+	Ack                   ledger.Ack
 }
 
 // Receipt returns the receipt for the outcome of a write (spec: Receipts).

@@ -40,7 +40,7 @@ type listedPath struct{ PathID, ContentFingerprint string }
 func parseValidations(body []byte) (*validationsRequest, error) {
 	r := new(validationsRequest)
 	var document pyjson.Document
-	if err := document.ParseLimited(bytes.Clone(body), record.DefaultLimits().JSONValues); err != nil {
+	if err := document.ParseLimited(bytes.Clone(body), record.DefaultLimits().MaxJSONValues); err != nil {
 		return nil, strict.NewSyntaxError(err)
 	}
 	var d strict.Decoder

@@ -81,7 +81,7 @@ func (h *Handlers) WriteHandler(kind record.Kind) call.Handler {
 			return err
 		}
 		h.AppendDuration.WithLabelValues(l.Name()).Observe(time.Since(begin).Seconds())
-		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, MinimizeReceipt: o.MinimizeReceipt, DeriveMembers: o.DeriveMembers, IdempotencyKey: o.IdempotencyKey, Ack: ack})
+		return h.answer(c, l, &Outcome{Record: r.Record, Refused: refused, MinimizeReceipt: o.MinimizeReceipt, IncludeDerivedMembers: o.IncludeDerivedMembers, IdempotencyKey: o.IdempotencyKey, Ack: ack})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"colophon"
 )
 
-// Page is the page at /docs.
+// Page is the HTML page at /docs, which shows the reference of the API.
 //
 //go:embed index.html
 var Page []byte
@@ -22,7 +22,8 @@ var Page []byte
 // them.
 const ContentSecurityPolicy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// RapiDocScript is RapiDoc, as its project publishes it. `make rapidoc` updates it.
+// RapiDocScript is the unmodified script of RapiDoc, with which Page renders openapi.yaml.
+// `make rapidoc` updates it.
 //
 //go:embed rapidoc/rapidoc-min.js
 var RapiDocScript []byte

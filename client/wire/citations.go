@@ -2,17 +2,17 @@ package wire
 
 import "encoding/json"
 
-// CitationDriftRow describes how a citation set differs from the previous one. Against and Jaccard
-// are nil in the first row.
+// CitationDriftRow describes how a citation set differs from the previous one. PreviousSeq and
+// Jaccard are nil in the first row.
 type CitationDriftRow struct {
 	RowMembers
-	RunID   *string  `json:"run_id"`
-	Time    Time     `json:"time"`
-	Against *uint64  `json:"against"`
-	Added   []string `json:"added"` // Added, Removed and Kept contain chunk hashes
-	Removed []string `json:"removed"`
-	Kept    []string `json:"kept"`
-	Jaccard *float64 `json:"jaccard"` // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
+	RunID       *string  `json:"run_id"`
+	Time        Time     `json:"time"`
+	PreviousSeq *uint64  `json:"against"`
+	Added       []string `json:"added"` // Added, Removed and Kept contain chunk hashes
+	Removed     []string `json:"removed"`
+	Kept        []string `json:"kept"`
+	Jaccard     *float64 `json:"jaccard"` // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
 }
 
 // ChunkConflict is a chunk that citations attribute to several sources.
@@ -23,7 +23,7 @@ type ChunkConflict struct {
 	Sources     []SourceUse `json:"sources"`
 }
 
-// SourceUse is a source and a citation set that cites it.
+// SourceUse names a source to which a chunk is attributed, and the first citation set that does so.
 type SourceUse struct {
 	SourceID string `json:"source_id"`
 	Seq      uint64 `json:"seq"`
@@ -37,7 +37,7 @@ type StaleCitationRow struct {
 	SourceID     string  `json:"source_id"`
 	ChunkHash    string  `json:"chunk_hash"`
 	SupersededBy uint64  `json:"superseded_by"` // seq of the event that superseded the chunk
-	How          string  `json:"how"`           // cause: recited, registered or not_listed
+	Cause        string  `json:"how"`           // how the chunk was superseded: recited, registered or not_listed
 }
 
 // CitingSetRow is a citation set that cites a chunk or a source.
@@ -101,7 +101,7 @@ type PinnedRetrieval struct {
 	RowMembers
 	Chunks  []PinnedChunk `json:"chunks"`
 	Missing []string      `json:"missing"` // hashes of cited chunks that no given source contains
-	Cut     []string      `json:"cut"`     // hashes of chunks that were left out because of top_k
+	Cut     []string      `json:"cut"`     // hashes of cited chunks that a source contains but that top_k left out
 }
 
 // PinnedChunk is one chunk of a [PinnedRetrieval].

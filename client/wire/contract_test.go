@@ -104,7 +104,7 @@ var operations = map[string]exchange{
 	"putOTLPContent":       {wire.OTLPContentChange{}, wire.LedgerDescription{}},
 	"changeKeys":           {wire.KeyRotationStep{}, wire.Receipt{}},
 	"getStats":             {nil, wire.Stats{}},
-	"getVersion":           {nil, wire.Version{}},
+	"getVersion":           {nil, wire.Versions{}},
 	"home":                 {},
 	"getDocs":              {},
 	"getDocsFile":          {}, // serves files that are not JSON, apart from the contract itself

@@ -9,24 +9,27 @@ type DriftCause string
 
 // Causes that are not names of variables.
 const (
-	DriftCauseIdentical                 DriftCause = "identical"
-	DriftCauseConfounded                DriftCause = "confounded" // several variables differ
-	DriftCauseNoEffect                  DriftCause = "no_effect"  // variables differ, but the outputs do not
-	DriftCauseModelInternal             DriftCause = "model_internal"
-	DriftCauseStochastic                DriftCause = "stochastic"
+	DriftCauseIdentical     DriftCause = "identical"      // neither the variables nor the outputs differ
+	DriftCauseConfounded    DriftCause = "confounded"     // several variables differ
+	DriftCauseNoEffect      DriftCause = "no_effect"      // variables differ, but the outputs do not
+	DriftCauseModelInternal DriftCause = "model_internal" // only the model's digest and the output differ
+	DriftCauseStochastic    DriftCause = "stochastic"     // only the output differs; seed and model digests are known
+	// DriftCauseStochasticOrModelInternal means that only the output differs, and that a seed was
+	// given but a model digest is unknown.
 	DriftCauseStochasticOrModelInternal DriftCause = "stochastic_or_model_internal"
-	DriftCauseUnseeded                  DriftCause = "unseeded"
-	DriftCauseEvidence                  DriftCause = "evidence"
-	DriftCauseIncomplete                DriftCause = "incomplete"
+	// DriftCauseUnseeded means that only the output differs, and no seed was given.
+	DriftCauseUnseeded   DriftCause = "unseeded"
+	DriftCauseEvidence   DriftCause = "evidence"   // only the citation sets of the two runs and the output differ
+	DriftCauseIncomplete DriftCause = "incomplete" // a record has no output to compare
 )
 
-// RunPage is one page of a list of rows about runs.
+// RunPage is one page of a list of runs, of groups of runs or of pairs of runs.
 type RunPage[T any] struct {
 	Page[T]
-	Incomplete []string `json:"incomplete,omitempty"` // set only if there are no rows, perhaps because IPC records lack these parts
+	Incomplete []string `json:"incomplete,omitempty"` // parts that IPC records lack; set only if there are no rows
 }
 
-// Generation describes an IPC record in responses about drift.
+// Generation identifies an IPC record, which is one generation of text by a model.
 type Generation struct {
 	RowMembers
 	RunID      *string   `json:"run_id"`
@@ -76,7 +79,7 @@ type DriftAttribution struct {
 	Text *RunTextChanges `json:"text,omitempty"`
 }
 
-// IPCChange describes the change from IPC record A to IPC record B.
+// IPCChange describes how two IPC records, A and B, differ, and what caused the difference.
 type IPCChange struct {
 	A             ComparedRecord       `json:"a"`
 	B             ComparedRecord       `json:"b"`
@@ -89,18 +92,18 @@ type IPCChange struct {
 // RunGroup describes the runs that share a value. Seq is the seq of the last of these runs.
 type RunGroup struct {
 	RowMembers
-	By              string        `json:"by"`
+	By              string        `json:"by"` // what the runs have in common, such as model or input_hash
 	Value           string        `json:"value"`
-	Name            *ReadableName `json:"name,omitempty"` // set only if the request has names=true
+	Name            *ReadableName `json:"name,omitempty"` // name of Value; set only if the request has names=true
 	Runs            uint64        `json:"runs"`
 	DistinctOutputs uint64        `json:"distinct_outputs"`
 	Stability       Decimal       `json:"stability"`    // fraction of the runs that have the most common output
 	EntropyBits     Decimal       `json:"entropy_bits"` // Shannon entropy of the distribution of outputs, in bits
 	Flips           uint64        `json:"flips"`        // number of runs whose output differs from that of the previous run
-	FirstSeq        uint64        `json:"first_seq"`
-	FirstTime       Time          `json:"first_time"`
-	LastSeq         uint64        `json:"last_seq"`
-	LastTime        Time          `json:"last_time"`
+	FirstRunSeq     uint64        `json:"first_seq"`
+	FirstRunTime    Time          `json:"first_time"`
+	LastRunSeq      uint64        `json:"last_seq"`
+	LastRunTime     Time          `json:"last_time"`
 }
 
 // GroupAnswer is a group with one page of its outputs and one page of its runs.
@@ -115,7 +118,7 @@ type GroupAnswer struct {
 type GroupOutput struct {
 	RowMembers
 	OutputHash string        `json:"output_hash"`
-	Name       *ReadableName `json:"name,omitempty"` // set only if the request has names=true
+	Name       *ReadableName `json:"name,omitempty"` // name of the output; set only if the request has names=true
 	Runs       uint64        `json:"runs"`
 	Share      Decimal       `json:"share"` // fraction of the group's runs that have this output
 }
@@ -126,12 +129,12 @@ type GroupMember struct {
 	State State `json:"state"`
 }
 
-// TimelineRow describes a run and what caused the change since the previous run. Against, Cause and
-// OutputChanged are nil in the first row.
+// TimelineRow describes a run and what caused the change since the previous run. PreviousSeq, Cause
+// and OutputChanged are nil in the first row.
 type TimelineRow struct {
 	Generation
 	State         State                `json:"state"`
-	Against       *uint64              `json:"against"`
+	PreviousSeq   *uint64              `json:"against"`
 	Cause         *DriftCause          `json:"cause"`
 	OutputChanged *bool                `json:"output_changed"`
 	Differences   []VariableDifference `json:"differences"`
@@ -139,16 +142,16 @@ type TimelineRow struct {
 }
 
 // EffectsAnswer contains one page of the pairs of runs that differ in only one variable, and
-// totals. The totals cover all pairs unless Sample is true.
+// totals. The totals cover all pairs unless Partial is true.
 type EffectsAnswer struct {
 	RunPage[EffectPair]
 	Variable  string `json:"variable"`
 	Pairs     uint64 `json:"pairs"`
 	Changed   uint64 `json:"changed"`
 	Unchanged uint64 `json:"unchanged"`
-	// Sample is true if the list has more pairs than Pairs, Changed, and Unchanged cover. This can happen
-	// only if the request asked for partial totals (totals=first).
-	Sample bool `json:"sample,omitempty"`
+	// Partial is true if the list has more pairs than Pairs, Changed, and Unchanged cover. This can
+	// happen only if the request asked for partial totals (totals=first).
+	Partial bool `json:"sample,omitempty"`
 	// Text summarises how much the outputs changed. It is set only on the first page.
 	Text *EffectTextSummary `json:"text,omitempty"`
 }
@@ -199,7 +202,8 @@ type HashPair struct {
 	Match    bool    `json:"match"`
 }
 
-// RunValue is a value that occurs in runs. Seq is the seq of the first run with this value.
+// RunValue is one temperature, one value of max_tokens or one label name that occurs in the runs.
+// Seq is the seq of the first run with this value.
 type RunValue struct {
 	RowMembers
 	Value string `json:"value"` // a number in JSON syntax, or the name of a label

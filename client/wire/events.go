@@ -12,15 +12,14 @@ type EventLine struct {
 	Seq       uint64          `json:"seq"`
 	EventHash string          `json:"event_hash"`
 	Entry     []byte          `json:"entry"` // the 32 bytes of prev_event_hash, then the exact bytes of the event
-	Event     json.RawMessage `json:"event"` // an [Event]
+	Event     json.RawMessage `json:"event"` // the event's body as JSON, which [ParseEvent] parses
 }
 
-// LiveSummary is the response to GET /live. It describes a ledger at one tree size. The counters
-// are totals over the first IndexSize events.
+// LiveSummary holds the counters and the newest events of a ledger, as GET /live returns them.
 type LiveSummary struct {
 	TreeSize   uint64                `json:"tree_size"`
-	Time       Time                  `json:"time"` // time of the last event; the same commit signed the checkpoint for TreeSize
-	IndexSize  uint64                `json:"index_size"`
+	Time       Time                  `json:"time"`       // time of the last event; the same commit signed the checkpoint for TreeSize
+	IndexSize  uint64                `json:"index_size"` // number of events that the counters cover
 	Records    map[Kind]uint64       `json:"records"`
 	Mismatches uint64                `json:"mismatches"` // number of failed checks
 	Incomplete map[string]uint64     `json:"incomplete"` // number of IPC records that lack each part, keyed by part
@@ -39,15 +38,15 @@ type LiveEvent struct {
 
 // Event is the body of an event, which follows prev_event_hash in the log entry.
 type Event struct {
-	Actor  string          `json:"actor"` // name of the caller's token, or anonymous
-	Checks Checks          `json:"checks"`
-	Kind   Kind            `json:"kind"`
-	Ledger string          `json:"ledger"`
-	Record json.RawMessage `json:"record"` // see [Event.Decode]
-	Rules  uint64          `json:"rules"`
-	Seq    uint64          `json:"seq"`
-	Time   Time            `json:"time"`
-	V      uint64          `json:"v"`
+	Actor         string          `json:"actor"` // name of the caller's token, or anonymous
+	Checks        Checks          `json:"checks"`
+	Kind          Kind            `json:"kind"`
+	Ledger        string          `json:"ledger"`
+	Record        json.RawMessage `json:"record"` // the event's content, whose form depends on Kind; see [Event.Decode]
+	RulesVersion  uint64          `json:"rules"`  // version of the hashing rules that the checks follow
+	Seq           uint64          `json:"seq"`
+	Time          Time            `json:"time"`
+	FormatVersion uint64          `json:"v"`
 }
 
 // ParseEvent parses the event of a receipt, a record or a line of the log.
@@ -88,13 +87,13 @@ func (e *Event) Decode() (any, error) {
 
 // RecordEventMembers holds the members that are common to the events of all four kinds of records.
 type RecordEventMembers struct {
-	Content        map[string]ContentDigest `json:"content,omitempty"` // keys are the names under which the content can be fetched
-	Digest         string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
-	IdempotencyKey string                   `json:"idempotency_key,omitempty"`
-	Labels         map[string]string        `json:"labels,omitempty"`
-	Producer       *Producer                `json:"producer,omitempty"`
-	RunID          string                   `json:"run_id,omitempty"`
-	Timestamp      string                   `json:"timestamp,omitempty"`
+	Content              map[string]ContentDigest `json:"content,omitempty"` // keys are the names under which the content can be fetched
+	Digest               string                   `json:"digest"`            // SHA-256 of the record in canonical JSON
+	IdempotencyKeyDigest string                   `json:"idempotency_key,omitempty"`
+	Labels               map[string]string        `json:"labels,omitempty"`
+	Producer             *Producer                `json:"producer,omitempty"`
+	RunID                string                   `json:"run_id,omitempty"`
+	Timestamp            string                   `json:"timestamp,omitempty"`
 }
 
 // ContentDigest identifies content in an event: its SHA-256 and its length in bytes.
@@ -106,8 +105,8 @@ type ContentDigest struct {
 // RequestEventMembers holds the members common to the events of all requests that do not post a
 // record.
 type RequestEventMembers struct {
-	Digest         string `json:"digest"`                    // SHA-256 of the request in canonical JSON
-	IdempotencyKey string `json:"idempotency_key,omitempty"` // digest of the key
+	Digest               string `json:"digest"`                    // SHA-256 of the request in canonical JSON
+	IdempotencyKeyDigest string `json:"idempotency_key,omitempty"` // digest of the key
 }
 
 // IPCRecordEvent is an [IPCRecord] as recorded in the log.
@@ -129,24 +128,26 @@ type IPCRecordEvent struct {
 // RunDAGEvent is a [RunDAG] as recorded in the log.
 type RunDAGEvent struct {
 	RecordEventMembers
-	AnswerMode      *string            `json:"answer_mode,omitempty"`
-	AuditMode       *string            `json:"audit_mode,omitempty"`
-	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"` // a version is nil if it is too long for the event
+	AnswerMode *string `json:"answer_mode,omitempty"`
+	AuditMode  *string `json:"audit_mode,omitempty"`
+	// CacheDimensions maps names to values; a version is nil if too long or with a lone surrogate.
+	CacheDimensions map[string]*string `json:"cache_dimensions,omitempty"`
 	DocumentRoots   []string           `json:"document_roots,omitempty"`
 	EvidenceIDs     []string           `json:"evidence_ids,omitempty"`
 	FailureStage    *string            `json:"failure_stage"`
 	Hashes          Hashes             `json:"hashes"`
-	LookupPath      *string            `json:"lookup_path,omitempty"`
+	LookupPath      *string            `json:"lookup_path,omitempty"` // how the answer was found, such as retrieval
 	NQuotes         json.Number        `json:"n_quotes,omitempty"`
 	NSources        json.Number        `json:"n_sources,omitempty"`
-	NVerified       json.Number        `json:"n_verified,omitempty"`
+	NVerified       json.Number        `json:"n_verified,omitempty"` // number of the answer's verified quotes
 	Nodes           []Node             `json:"nodes"`
-	Preflight       string             `json:"preflight"` // available or unavailable_legacy_run
-	// PreflightGeneration is set if the preflight payload does not have the current form. It is the
-	// payload's node_version, or legacy if node_version does not identify the form.
+	// Preflight is available if the run has a preflight stage, or else unavailable_legacy_run.
+	Preflight string `json:"preflight"`
+	// PreflightGeneration names the form of a preflight payload that does not have the current
+	// form. It is the payload's node_version, or legacy if node_version does not identify the form.
 	PreflightGeneration string  `json:"preflight_generation,omitempty"`
 	QuestionMode        string  `json:"question_mode,omitempty"`
-	Shape               string  `json:"shape"`
+	Shape               string  `json:"shape"` // the run's sequence of stages: quote, pointer, reject or unrecognised
 	VerifierMethod      *string `json:"verifier_method,omitempty"`
 }
 
@@ -160,7 +161,7 @@ type CitationSetEvent struct {
 // PathFingerprintEvent is a [PathFingerprint] as recorded in the log.
 type PathFingerprintEvent struct {
 	RecordEventMembers
-	Base        *string  `json:"base,omitempty"`
+	Base        *string  `json:"base,omitempty"` // build that the record names for comparison with its own build
 	Branch      *string  `json:"branch,omitempty"`
 	Build       *string  `json:"build,omitempty"`
 	HashVersion string   `json:"hash_version"`
@@ -192,7 +193,7 @@ type PathValidatedEvent struct {
 	RequestEventMembers
 	Build              *string  `json:"build,omitempty"`     // build of the validated record
 	ContentFingerprint *string  `json:"content_fingerprint"` // fingerprint of the validated content
-	Names              []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
+	RequestMembers     []string `json:"names,omitempty"`     // which of build and content_fingerprint the request contained
 	PathID             string   `json:"path_id"`
 	Project            string   `json:"project"`
 	Reason             *string  `json:"reason,omitempty"`
@@ -250,28 +251,28 @@ func (r *SeqRange) UnmarshalJSON(text []byte) error {
 
 // LedgerCreatedEvent is the first event of every log.
 type LedgerCreatedEvent struct {
-	MemberSecretHash string `json:"member_secret_hash,omitempty"` // SHA-256 commitment to the secret that keys the digests of payload members
+	MemberSecretHash string `json:"member_secret_hash,omitempty"` // commits to the secret for payload-member digests
 	Origin           string `json:"origin"`
 	VerifierKey      string `json:"verifier_key"`
 }
 
 // KeyRotatedEvent is one step of a key rotation. To verify it, use proofs.KeyHistory.
 type KeyRotatedEvent struct {
-	Digest         string `json:"digest"`
-	Handover       string `json:"handover,omitempty"` // signed note; set only if Step is "introduced"
-	IdempotencyKey string `json:"idempotency_key"`
-	PreviousKey    string `json:"previous_key"`
-	Step           string `json:"step"` // introduced or retired
-	VerifierKey    string `json:"verifier_key"`
+	Digest               string `json:"digest"`
+	Handover             string `json:"handover,omitempty"` // signed note naming the next key; set only if introduced
+	IdempotencyKeyDigest string `json:"idempotency_key"`
+	PreviousKey          string `json:"previous_key"`
+	Step                 string `json:"step"` // introduced or retired
+	VerifierKey          string `json:"verifier_key"`
 }
 
 // RecordRefusedEvent records that a request was refused.
 type RecordRefusedEvent struct {
-	Digest         string  `json:"digest"`              // digest that the request's event would have contained
-	FirstSeq       *uint64 `json:"first_seq,omitempty"` // seq of the event that already uses the idempotency key
-	IdempotencyKey string  `json:"idempotency_key,omitempty"`
-	Kind           Kind    `json:"kind"`
-	Mismatches     uint64  `json:"mismatches"` // number of failed checks; the event lists at most the first 64
-	Reason         string  `json:"reason"`     // mismatch or idempotency_key_conflict
-	RunID          string  `json:"run_id,omitempty"`
+	Digest               string  `json:"digest"`              // digest that the request's event would have contained
+	FirstSeq             *uint64 `json:"first_seq,omitempty"` // seq of the event that already uses the idempotency key
+	IdempotencyKeyDigest string  `json:"idempotency_key,omitempty"`
+	Kind                 Kind    `json:"kind"`
+	Mismatches           uint64  `json:"mismatches"` // number of failed checks; the event lists at most the first 64
+	Reason               string  `json:"reason"`     // mismatch or idempotency_key_conflict
+	RunID                string  `json:"run_id,omitempty"`
 }

@@ -6,8 +6,8 @@ import "encoding/json"
 // line, which contains the manifest.
 type ExportLine struct {
 	Row      json.RawMessage `json:"row,omitempty"`
-	Manifest string          `json:"manifest,omitempty"` // signed note
-	// Rest is set only in the last line. It is the exported answer without its rows. If the answer is
-	// not a list, Rest is an empty object, and the export has one row that contains the whole answer.
+	Manifest string          `json:"manifest,omitempty"` // signed note that covers all rows and Rest
+	// Rest holds the remainder of the exported answer, in the last line only. If the answer is not
+	// a list, Rest is an empty object, and the export has one row that contains the whole answer.
 	Rest json.RawMessage `json:"rest,omitempty"`
 }

@@ -60,7 +60,7 @@ func TestMarshalIsJSON(t *testing.T) {
 			CommonRecordMembers: wire.CommonRecordMembers{RunID: text.Draw(t, "run"), Labels: rapid.MapOf(text, text).Draw(t, "labels")},
 			Question:            optional.Draw(t, "question"),
 			SourceRoots:         rapid.SliceOf(text).Draw(t, "roots"),
-			RejectInputs:        &wire.RejectedRunInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
+			RejectedInputs:      &wire.RejectedRunInputs{RejectionReason: text.Draw(t, "reason"), AnswerText: optional.Draw(t, "answer")},
 			Inputs:              &wire.RunInputs{NQuotes: wire.IntNumber(rapid.Int().Draw(t, "quotes")), NVerified: "1", Sources: []wire.RunSource{{Score: json.RawMessage(`1`)}}},
 		}
 		ours, err := wire.Marshal(value)

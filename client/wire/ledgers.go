@@ -4,7 +4,7 @@ package wire
 type CreateLedgerRequest struct {
 	Name       string `json:"name"`
 	Origin     string `json:"origin,omitempty"`
-	OnMismatch string `json:"on_mismatch,omitempty"` // accept (default) or reject
+	OnMismatch string `json:"on_mismatch,omitempty"` // what to do with wrong hash claims: accept (default) or reject
 }
 
 // LedgerList lists the ledgers for which the caller has a grant.
@@ -14,23 +14,21 @@ type LedgerList struct {
 
 // LedgerDescription describes a ledger and its current tree.
 type LedgerDescription struct {
-	Name        string `json:"name"`
-	Origin      string `json:"origin"`
-	VerifierKey string `json:"verifier_key"` // the newest key; do not trust it unless you have also obtained it from a trusted source
-	Created     Time   `json:"created"`
-	Frozen      bool   `json:"frozen"`      // the ledger accepts no more writes
-	OnMismatch  string `json:"on_mismatch"` // accept or reject
-	Log         string `json:"log"`         // public or private
-	// UnregisteredSources is accept or reject. It determines whether the ledger accepts
-	// citation sets with sources that are not registered.
-	UnregisteredSources string `json:"unregistered_sources"`
-	// OTLPContent is keep or hashes. It determines whether the ledger keeps the content of generations
-	// that arrive over OTLP, or only hashes of it. It is empty if the server is too old to send it.
-	OTLPContent string `json:"otlp_content"`
-	TreeSize    uint64 `json:"tree_size"`
-	RootHash    string `json:"root_hash"`
-	Tip         string `json:"tip"` // event_hash of the last event
-	LastEvent   Time   `json:"last_event"`
+	Name                string `json:"name"`
+	Origin              string `json:"origin"`
+	VerifierKey         string `json:"verifier_key"` // the newest key; do not trust it unless you have also obtained it from a trusted source
+	Created             Time   `json:"created"`
+	Frozen              bool   `json:"frozen"`               // the ledger accepts no more writes
+	OnMismatch          string `json:"on_mismatch"`          // records that claim a wrong hash: accept or reject
+	LogVisibility       string `json:"log"`                  // public or private
+	UnregisteredSources string `json:"unregistered_sources"` // citations of unregistered sources: accept or reject
+	// OTLPContent is the policy for content that arrives over OTLP: keep, or hashes to keep only
+	// hashes of it. It is empty if the server is too old to send it.
+	OTLPContent   string `json:"otlp_content"`
+	TreeSize      uint64 `json:"tree_size"`
+	RootHash      string `json:"root_hash"`
+	Tip           string `json:"tip"` // event_hash of the last event
+	LastEventTime Time   `json:"last_event"`
 	// Scopes lists the caller's scopes on the ledger, such as read. A write scope does not mean
 	// that the server and the ledger currently accept writes.
 	Scopes []string `json:"scopes"`
@@ -38,7 +36,7 @@ type LedgerDescription struct {
 
 // VisibilityChange makes a log public or private.
 type VisibilityChange struct {
-	Log string `json:"log"` // public or private
+	LogVisibility string `json:"log"` // public or private
 }
 
 // UnregisteredSourcesChange makes a ledger accept or reject citation sets with sources that
@@ -53,7 +51,7 @@ type OTLPContentChange struct {
 	OTLPContent string `json:"otlp_content"` // keep or hashes
 }
 
-// KeyRotationStep is one step of a key rotation.
+// KeyRotationStep asks the server to perform one step of a key rotation.
 type KeyRotationStep struct {
 	Step string `json:"step"` // rotate or retire
 }
@@ -67,9 +65,9 @@ type PayloadMemberSecret struct {
 // KeyHistory lists the verifier keys of a log, as reported by the server. Use proofs.ParseKeyHistory to
 // verify that each key was handed over to the next.
 type KeyHistory struct {
-	Origin      string        `json:"origin"`
-	VerifierKey string        `json:"verifier_key"` // the newest key
-	Retired     []ReplacedKey `json:"retired"`      // most recently replaced first
+	Origin       string        `json:"origin"`
+	VerifierKey  string        `json:"verifier_key"` // the newest key
+	ReplacedKeys []ReplacedKey `json:"retired"`      // most recently replaced first
 }
 
 // ReplacedKey is a key that has a successor.
@@ -101,24 +99,24 @@ type CheckCount struct {
 
 // Snapshot is a copy of the database that a server has made for a backup.
 type Snapshot struct {
-	Name    string `json:"name"`    // name of its folder in the "snapshots" folder of the data folder
-	Erasing uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
+	Name            string `json:"name"`    // name of its folder in the "snapshots" folder of the data folder
+	PendingErasures uint64 `json:"erasing"` // number of erased pieces of content that the copy might still contain
 }
 
-// Version holds the versions of the server and of the Go toolchain that built it.
-type Version struct {
-	Version string `json:"version"`
-	Go      string `json:"go"`
+// Versions holds the versions of the server and of the Go toolchain that built it.
+type Versions struct {
+	Server string `json:"version"`
+	Go     string `json:"go"`
 }
 
 // SignInMethods describes how callers sign in to a server.
 type SignInMethods struct {
-	Version      string         `json:"version"`      // the server's version
-	Required     bool           `json:"required"`     // requests to ledgers need credentials, except to public logs
-	Tokens       bool           `json:"tokens"`       // the server accepts API tokens
-	Certificates bool           `json:"certificates"` // the server accepts client certificates
-	ReadOnly     bool           `json:"read_only"`    // the server refuses all writes
-	OIDC         []SignInIssuer `json:"oidc"`         // the issuers that a browser can use to sign in
+	Version             string         `json:"version"`      // the server's version
+	Required            bool           `json:"required"`     // requests to ledgers need credentials, except to public logs
+	AcceptsTokens       bool           `json:"tokens"`       // the server accepts API tokens
+	AcceptsCertificates bool           `json:"certificates"` // the server accepts client certificates
+	ReadOnly            bool           `json:"read_only"`    // the server refuses all writes
+	OIDC                []SignInIssuer `json:"oidc"`         // the issuers that a browser can use to sign in
 }
 
 // SignInIssuer is an OpenID Connect issuer. A browser uses the authorization code flow with PKCE.
@@ -141,8 +139,8 @@ type ProducerRow struct {
 	Records    uint64 `json:"records"`
 	CompleteTo uint64 `json:"complete_to"` // all sequence numbers from 1 to this one have been delivered
 	Highest    uint64 `json:"highest"`
-	Missing    uint64 `json:"missing"`
-	Repeated   uint64 `json:"repeated"`
+	Missing    uint64 `json:"missing"`  // number of sequence numbers from 1 to Highest that were not delivered
+	Repeated   uint64 `json:"repeated"` // number of records that repeat a sequence number
 }
 
 // ProducerAnswer is a producer with one page of its gaps and one page of its duplicates.

@@ -1,13 +1,13 @@
 package wire
 
 // ProjectRow describes a project, which is a story with its paths. Seq is the seq of the project's
-// latest record.
+// first record.
 type ProjectRow struct {
 	RowMembers
 	Project    string `json:"project"`
 	Paths      uint64 `json:"paths"`
 	Builds     uint64 `json:"builds"`
-	Collisions uint64 `json:"collisions"`
+	Collisions uint64 `json:"collisions"` // number of paths whose usual path_id another path already had
 }
 
 // PathRow describes a path as of its latest record. If the query names a build, it describes the
@@ -27,14 +27,13 @@ type PathRow struct {
 // content nor a claimed fingerprint.
 type PathStatus struct {
 	Validated bool `json:"validated"`
-	// ValidatedBefore is the seq of an event that validated the same content in this build or in a
-	// build on which it is based, if that validation no longer applies. It is 0 if there is no such
-	// event.
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"`
+	// EarlierValidationSeq is the seq of a validation of the same content, in this build or a build
+	// on which it is based, that no longer applies. It is 0 if there is none.
+	EarlierValidationSeq  uint64  `json:"validated_before,omitempty"`
 	LinksChanged          bool    `json:"links_changed"`
 	ContentFingerprint    *string `json:"content_fingerprint"`
-	RawContentFingerprint *string `json:"raw_content_fingerprint"`
-	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
+	RawContentFingerprint *string `json:"raw_content_fingerprint"` // fingerprint of the content with its links
+	HashVersion           string  `json:"hash_version,omitempty"`  // version of the fingerprint rules; "" means adr-004
 }
 
 // PathVersion is the status of a path after one event: a record of the path, or a validation of such a
@@ -81,20 +80,20 @@ type PathDifference struct {
 	LinksChanged bool          `json:"links_changed"`
 	A            *ComparedPath `json:"a"` // A or B is nil if that build lacks the path
 	B            *ComparedPath `json:"b"`
-	// Renamed lists at most 5 paths that might be the same path under a different route. For a new path,
-	// it lists gone paths that had the same content. For a gone path, it lists new paths that have the
-	// same content.
-	Renamed []RenameCandidate `json:"renamed"`
+	// RenameCandidates lists at most 5 paths that might be the same path under a different route.
+	// For a new path, it lists gone paths that had the same content. For a gone path, it lists new
+	// paths that have the same content.
+	RenameCandidates []RenameCandidate `json:"renamed"`
 }
 
 // ComparedPath is a path in build A or B of a [PathDifference].
 type ComparedPath struct {
 	Seq                   uint64  `json:"seq"`
 	Validated             bool    `json:"validated"`
-	ValidatedBefore       uint64  `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
+	EarlierValidationSeq  uint64  `json:"validated_before,omitempty"` // seq of a validation that no longer applies
 	ContentFingerprint    *string `json:"content_fingerprint"`
 	RawContentFingerprint *string `json:"raw_content_fingerprint"`
-	HashVersion           string  `json:"hash_version,omitempty"` // "" means adr-004
+	HashVersion           string  `json:"hash_version,omitempty"` // version of the fingerprint rules; "" means adr-004
 }
 
 // RenameCandidate is a path that has the same content as a compared path but a different route, so
@@ -130,7 +129,7 @@ type PathValidationsRequest struct {
 	Paths  []ExpectedPath `json:"paths,omitempty"`   // at most 1,000 paths
 	Status string         `json:"status,omitempty"`  // new, modified, unchanged, or incomparable
 	DryRun *bool          `json:"dry_run,omitempty"` // default true
-	AsOf   *uint64        `json:"as_of,omitempty"`
+	AsOf   *uint64        `json:"as_of,omitempty"`   // tree size of the selection; required if DryRun is false
 }
 
 // ExpectedPath names a path and its required fingerprint. A nil fingerprint matches any

@@ -27,6 +27,7 @@ type CommonRecordMembers struct {
 	Producer *Producer         `json:"producer,omitempty"`
 }
 
+// RecordRunID implements [Record].
 func (c CommonRecordMembers) RecordRunID() string { return c.RunID }
 
 // Producer names the producer of a record and contains the producer's own number for the record. If a
@@ -36,8 +37,9 @@ type Producer struct {
 	Seq int64  `json:"seq"`
 }
 
-// IPCRecord is one generation. Payload or InputHash is required. Hashes are claims. The ledger
-// checks a hash if the record contains the content that the hash covers.
+// IPCRecord records one generation, as part of an interpretive provenance chain (IPC). Payload or
+// InputHash is required. Hashes are claims. The ledger checks a hash if the record contains the
+// content that the hash covers.
 type IPCRecord struct {
 	CommonRecordMembers
 	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
@@ -51,10 +53,12 @@ type IPCRecord struct {
 	Temperature      *float64        `json:"temperature,omitempty"`
 	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [IntNumber]
 	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the seed member of the payload
-	IPCID            string          `json:"ipc_id,omitempty"`
-	IPCIDAdvanced    string          `json:"ipc_id_advanced,omitempty"`
-	Environment      *Environment    `json:"environment,omitempty"`
-	Usage            json.RawMessage `json:"usage,omitempty"` // a JSON object
+	// IPCID is the claimed hash of the input hash, system prompt hash, model, temperature, token
+	// limit and seed. IPCIDAdvanced also covers the environment.
+	IPCID         string          `json:"ipc_id,omitempty"`
+	IPCIDAdvanced string          `json:"ipc_id_advanced,omitempty"`
+	Environment   *Environment    `json:"environment,omitempty"`
+	Usage         json.RawMessage `json:"usage,omitempty"` // a JSON object
 }
 
 // RecordKind implements [Record].
@@ -67,13 +71,13 @@ type Environment struct {
 	HostPlatform    *string `json:"host_platform,omitempty"`
 }
 
-// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectInputs is
+// RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectedInputs is
 // required. Its texts and free-form JSON can contain lone surrogates.
 type RunDAG struct {
 	CommonRecordMembers
 	DAG             *DAG               `json:"dag,omitempty"`
 	Inputs          *RunInputs         `json:"inputs,omitempty"`
-	RejectInputs    *RejectedRunInputs `json:"reject_inputs,omitempty"`
+	RejectedInputs  *RejectedRunInputs `json:"reject_inputs,omitempty"`
 	Question        *string            `json:"question,omitempty"`
 	QuestionMode    string             `json:"question_mode,omitempty"` // equivalence_class (default) or strict
 	AnswerText      *string            `json:"answer_text,omitempty"`
@@ -114,14 +118,14 @@ type RunInputs struct {
 	AnswerText        *string           `json:"answer_text,omitempty"`
 	RawAnswerText     *string           `json:"raw_answer_text,omitempty"`
 	RenderedText      *string           `json:"rendered_text,omitempty"`
-	ParsedLattice     json.RawMessage   `json:"parsed_lattice,omitempty"` // any JSON
+	ParsedLattice     json.RawMessage   `json:"parsed_lattice,omitempty"` // a pointer run's claim lattice, as any JSON
 	AuditMode         string            `json:"audit_mode"`
 	VerifierMethod    string            `json:"verifier_method"`
 	NQuotes           json.Number       `json:"n_quotes"`   // 0 or more
-	NVerified         json.Number       `json:"n_verified"` // 0 or more
+	NVerified         json.Number       `json:"n_verified"` // number of the answer's verified quotes, 0 or more
 	Sources           []RunSource       `json:"sources"`
 	RetrievalPlanHash string            `json:"retrieval_plan_hash,omitempty"`
-	LookupPath        *string           `json:"lookup_path,omitempty"`
+	LookupPath        *string           `json:"lookup_path,omitempty"`    // how the answer was found, such as retrieval
 	ClaimStatuses     json.RawMessage   `json:"claim_statuses,omitempty"` // a JSON list
 	Violations        json.RawMessage   `json:"violations,omitempty"`     // a JSON list
 	AnswerMode        *string           `json:"answer_mode,omitempty"`
@@ -148,8 +152,8 @@ type RejectedRunInputs struct {
 	VerifierMethod   *string           `json:"verifier_method,omitempty"` // the default is claim_lattice_pointer
 }
 
-// PreflightPayload is the payload of the preflight node. Classifier and the members after it can be any
-// JSON. To send a payload with another node_version, post a [RawRecord].
+// PreflightPayload holds the content that the hash of a run's preflight stage covers. Classifier
+// and the members after it can be any JSON. To send another node_version, post a [RawRecord].
 type PreflightPayload struct {
 	Stage            *string         `json:"stage,omitempty"`        // "preflight"
 	NodeVersion      *string         `json:"node_version,omitempty"` // "preflight-node-v1"
@@ -200,23 +204,27 @@ type Citation struct {
 	SourceID  string  `json:"source_id"`
 	Text      *string `json:"text,omitempty"`
 	ChunkHash string  `json:"chunk_hash,omitempty"`
-	Weight    float64 `json:"weight"` // 0 to 1
+	Weight    float64 `json:"weight"` // how much the answer depends on the citation, from 0 to 1
 	Section   *string `json:"section,omitempty"`
 }
 
-// PathFingerprint describes a route through a branching story, and its content.
+// PathFingerprint records a path, which is one route through a branching story, and its content.
 type PathFingerprint struct {
 	CommonRecordMembers
-	Project               string   `json:"project"`
-	Build                 *string  `json:"build,omitempty"`
-	Branch                *string  `json:"branch,omitempty"` // the branch to which the build belongs
-	Base                  *string  `json:"base,omitempty"`   // build to compare with; nil means the last one in the branch or, without a branch, in the project
-	Route                 []string `json:"route"`
-	Content               *string  `json:"content,omitempty"`
-	PathID                string   `json:"path_id,omitempty"`                 // a claim: 8 or 16 hexadecimal digits
-	ContentFingerprint    string   `json:"content_fingerprint,omitempty"`     // a claim: 8 hexadecimal digits, or up to 64 if HashVersion is not adr-004
-	RawContentFingerprint string   `json:"raw_content_fingerprint,omitempty"` // a claim in the same format as ContentFingerprint
-	HashVersion           string   `json:"hash_version,omitempty"`            // "" means adr-004; any other version requires ContentFingerprint, which the ledger does not check
+	Project string   `json:"project"`
+	Build   *string  `json:"build,omitempty"`
+	Branch  *string  `json:"branch,omitempty"` // the branch to which the build belongs
+	Base    *string  `json:"base,omitempty"`   // build to compare with; nil means the last one in the branch or, without a branch, in the project
+	Route   []string `json:"route"`            // names of passages (sections of text) in reading order
+	Content *string  `json:"content,omitempty"`
+	PathID  string   `json:"path_id,omitempty"` // a claim: 8 or 16 hexadecimal digits
+	// ContentFingerprint and RawContentFingerprint are the claimed fingerprints of the content
+	// without and with its links: 8 hexadecimal digits, or up to 64 if HashVersion is not adr-004.
+	ContentFingerprint    string `json:"content_fingerprint,omitempty"`
+	RawContentFingerprint string `json:"raw_content_fingerprint,omitempty"`
+	// HashVersion names the rules for the fingerprints: "" means adr-004. Any other version
+	// requires ContentFingerprint, which the ledger does not check.
+	HashVersion string `json:"hash_version,omitempty"`
 }
 
 // RecordKind implements [Record].
@@ -253,8 +261,8 @@ type BatchLine struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
 }
 
-// ForeignRecordLine is one line of a batch. It contains a record in the format of another system,
-// unchanged.
+// ForeignRecordLine is one line of a batch that imports a record from another system. The record is
+// unchanged, in the format of that system.
 type ForeignRecordLine struct {
 	Format         string          `json:"format"`
 	Record         json.RawMessage `json:"record"`
@@ -279,11 +287,11 @@ type ImportedChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ImportedMember describes where one member was recorded.
+// ImportedMember states where one member of a foreign record was recorded, or why it was left out.
 type ImportedMember struct {
 	Pointer string `json:"pointer"`
 	Outcome string `json:"fate"` // "taken as", "kept as label", "kept as content" or "left"
-	As      string `json:"as"`   // location of the member in the record or, if it was left out, the reason
+	Detail  string `json:"as"`   // location of the member in the record or, if it was left out, the reason
 }
 
 // ActionOrigin states which person or service acted in another system, and when. The event also
@@ -346,7 +354,7 @@ type StateChangeRequest struct {
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
-	AsOf   *uint64        `json:"as_of,omitempty"`
+	AsOf   *uint64        `json:"as_of,omitempty"`   // tree size of the selection; required if DryRun is false
 }
 
 // StateChangeResult is the result of a [StateChangeRequest]. In a dry run, it describes what the
@@ -354,10 +362,10 @@ type StateChangeRequest struct {
 type StateChangeResult struct {
 	AsOf         uint64     `json:"as_of"`
 	DryRun       bool       `json:"dry_run"`
-	Records      uint64     `json:"records"`       // number of records that change; each change is one event
-	AlreadySet   uint64     `json:"already"`       // number of records that already had the state
-	WithoutState uint64     `json:"without_state"` // number of selected events whose kind has no state
-	FirstSeqs    []uint64   `json:"first_seqs"`
+	Records      uint64     `json:"records"`            // number of records that change; each change is one event
+	AlreadySet   uint64     `json:"already"`            // number of records that already had the state
+	WithoutState uint64     `json:"without_state"`      // number of selected events whose kind has no state
+	FirstSeqs    []uint64   `json:"first_seqs"`         // seqs of the first records that change, in ascending order
 	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes only
 }
 
@@ -404,7 +412,7 @@ type RedactionRequest struct {
 	Filter map[string]any `json:"filter,omitempty"`
 	Seqs   []uint64       `json:"seqs,omitempty"`
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
-	AsOf   *uint64        `json:"as_of,omitempty"`
+	AsOf   *uint64        `json:"as_of,omitempty"`   // tree size of the selection; required if DryRun is false
 }
 
 // RedactionResult is the result of a [RedactionRequest]. In a dry run, it describes what the
@@ -415,10 +423,10 @@ type RedactionResult struct {
 	Records              uint64           `json:"records"`
 	AlreadyRedacted      uint64           `json:"already_redacted"`
 	WithoutContent       uint64           `json:"without_content"`
-	Erased               ContentCount     `json:"erased"` // content that no other record needs
-	Kept                 ContentCount     `json:"kept"`   // content that other records need
-	NeededBy             uint64           `json:"needed_by"`
-	FirstSeqs            []uint64         `json:"first_seqs"`
+	Erased               ContentCount     `json:"erased"`     // content that no other record needs
+	Kept                 ContentCount     `json:"kept"`       // content that other records need
+	NeededBy             uint64           `json:"needed_by"`  // number of other records that need some kept content
+	FirstSeqs            []uint64         `json:"first_seqs"` // seqs of the first newly redacted records, ascending
 	FirstAlreadyRedacted []RedactedRecord `json:"first_already_redacted"`
 	Events               *uint64          `json:"events,omitempty"`
 	Receipts             []*Receipt       `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
@@ -461,21 +469,21 @@ type Receipt struct {
 // DerivedMembers holds what the ledger derived from other events. No proof covers these members, except
 // Incomplete in a receipt. Without derive=true, only Incomplete can be set.
 type DerivedMembers struct {
-	Drift               *DerivedDrift          `json:"drift,omitempty"`
-	Incomplete          []string               `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
-	Divergence          *DerivedDivergence     `json:"divergence,omitempty"`
-	PathID              string                 `json:"path_id,omitempty"`  // the path_id that the ledger assigned
-	Category            string                 `json:"category,omitempty"` // new, modified, unchanged, or incomparable
-	Validated           *bool                  `json:"validated,omitempty"`
-	ValidatedBefore     uint64                 `json:"validated_before,omitempty"` // see PathStatus.ValidatedBefore
-	OtherBase           bool                   `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
-	Conflicts           []DerivedChunkConflict `json:"conflicts,omitzero"`
-	UnregisteredSources []string               `json:"unregistered_sources,omitzero"`
+	Drift                *DerivedDrift          `json:"drift,omitempty"`
+	Incomplete           []string               `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
+	Divergence           *DerivedDivergence     `json:"divergence,omitempty"`
+	PathID               string                 `json:"path_id,omitempty"`  // the path_id that the ledger assigned
+	Category             string                 `json:"category,omitempty"` // new, modified, unchanged, or incomparable
+	Validated            *bool                  `json:"validated,omitempty"`
+	EarlierValidationSeq uint64                 `json:"validated_before,omitempty"` // see [PathStatus]
+	OtherBase            bool                   `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
+	Conflicts            []DerivedChunkConflict `json:"conflicts,omitzero"`
+	UnregisteredSources  []string               `json:"unregistered_sources,omitzero"`
 }
 
 // DerivedDrift describes what caused the change since the previous run with the same input.
 type DerivedDrift struct {
-	Against       uint64     `json:"against"`
+	PreviousSeq   uint64     `json:"against"`
 	Cause         DriftCause `json:"cause"`
 	Variables     []string   `json:"variables"`
 	OutputChanged bool       `json:"output_changed"`
@@ -484,7 +492,7 @@ type DerivedDrift struct {
 // DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and what
 // caused the difference.
 type DerivedDivergence struct {
-	Against             uint64          `json:"against"`
+	PreviousSeq         uint64          `json:"against"`
 	FirstDivergingStage *string         `json:"first_diverging_stage"` // nil if no stage differs
 	Cause               DivergenceCause `json:"cause"`
 	DifferingDimensions []string        `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
@@ -518,7 +526,7 @@ type RecordAnswer struct {
 	Hashes        Hashes  `json:"hashes"`
 	Checks        Checks  `json:"checks"`
 	State         State   `json:"state,omitempty"`
-	RedactedBy    *uint64 `json:"redacted_by,omitempty"`
+	RedactedBy    *uint64 `json:"redacted_by,omitempty"` // seq of the event that withdrew the record's content, or nil
 	DerivedMembers
 	Event json.RawMessage `json:"event"` // the exact bytes of the hashed [Event]
 }
@@ -526,21 +534,21 @@ type RecordAnswer struct {
 // ListedRecord is one row of a list of records.
 type ListedRecord struct {
 	RowMembers
-	Kind         Kind              `json:"kind"`
-	Time         Time              `json:"time"`
-	EventHash    string            `json:"event_hash"`
-	State        State             `json:"state,omitempty"`
-	RedactedBy   *uint64           `json:"redacted_by,omitempty"`
-	RunID        string            `json:"run_id,omitempty"`
-	Timestamp    string            `json:"timestamp,omitempty"`
-	Hashes       Hashes            `json:"hashes"`
-	Mismatches   []string          `json:"mismatches"`
-	Inconsistent []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
-	Incomplete   []string          `json:"incomplete,omitempty"`   // parts, such as seed, that the IPC record lacks
-	Labels       map[string]string `json:"labels"`
-	Name         *ReadableName     `json:"name,omitempty"` // set only if the request has names=true
-	Links        RecordLinks       `json:"links"`
-	Event        json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
+	Kind        Kind              `json:"kind"`
+	Time        Time              `json:"time"`
+	EventHash   string            `json:"event_hash"`
+	State       State             `json:"state,omitempty"`
+	RedactedBy  *uint64           `json:"redacted_by,omitempty"` // seq of the event that withdrew the content, or nil
+	RunID       string            `json:"run_id,omitempty"`
+	Timestamp   string            `json:"timestamp,omitempty"`
+	Hashes      Hashes            `json:"hashes"`
+	Mismatches  []string          `json:"mismatches"`
+	BrokenRules []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
+	Incomplete  []string          `json:"incomplete,omitempty"`   // parts, such as seed, that the IPC record lacks
+	Labels      map[string]string `json:"labels"`
+	Name        *ReadableName     `json:"name,omitempty"` // set only if the request has names=true
+	Links       RecordLinks       `json:"links"`
+	Event       json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
 }
 
 // SearchAnswer is the response to GET /search. It lists the values that match the text.

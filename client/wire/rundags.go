@@ -8,7 +8,7 @@ type RunDAGSummary struct {
 	RunID *string `json:"run_id"`
 	Time  Time    `json:"time"`
 	Root  string  `json:"root"`
-	Shape string  `json:"shape"`
+	Shape string  `json:"shape"` // the run's sequence of stages: quote, pointer, reject or unrecognised
 }
 
 // RunDAGComparison is the response to GET /run-dags/compare.
@@ -30,14 +30,14 @@ type RunDAGChange struct {
 	Summary             string          `json:"says"` // the difference in one sentence
 }
 
-// DivergenceRow compares a run-DAG with the previous live run-DAG of the same question. Against is
-// nil if there is no such run-DAG.
+// DivergenceRow compares a run-DAG with the previous live run-DAG of the same question. PreviousSeq
+// is nil if there is no such run-DAG.
 type DivergenceRow struct {
 	RunDAGSummary
 	State               State   `json:"state"`
-	Against             *uint64 `json:"against"`
+	PreviousSeq         *uint64 `json:"against"`
 	FirstDivergingStage *string `json:"first_diverging_stage"`
-	// Cause and DifferingDimensions are nil if Against is nil.
+	// Cause states why the two differ. It and DifferingDimensions are nil if PreviousSeq is nil.
 	Cause               *DivergenceCause `json:"cause"`
 	DifferingDimensions []string         `json:"differing_dimensions"` // also nil if either run has no dimensions
 }
@@ -58,8 +58,9 @@ const (
 type CachedRunDAG struct {
 	IndexedTreeSize
 	RunDAGSummary
-	CacheKey        string             `json:"cache_key"`
-	CacheDimensions map[string]*string `json:"cache_dimensions"` // a version is nil if its text is too long for the event or has a lone surrogate
+	CacheKey string `json:"cache_key"`
+	// CacheDimensions maps names to values; a version is nil if too long or with a lone surrogate.
+	CacheDimensions map[string]*string `json:"cache_dimensions"`
 	QuestionHash    *string            `json:"question_hash"`
 	FailureStage    *string            `json:"failure_stage"`
 	AuditMode       *string            `json:"audit_mode"`
@@ -108,23 +109,23 @@ type ListedRunDAG struct {
 	QuestionHash         *string       `json:"question_hash"`
 	ModelProfileHash     *string       `json:"model_profile_hash"`
 	GovernancePolicyHash *string       `json:"governance_policy_hash"`
-	Inconsistent         []string      `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
+	BrokenRules          []string      `json:"inconsistent"`   // names of the rules that the run-DAG's verdict breaks
 	Name                 *ReadableName `json:"name,omitempty"` // readable name of the question; set only if the request has names=true
 }
 
 // RunDAGGroup describes the run-DAGs that share a hash. Seq is the seq of the last run-DAG.
 type RunDAGGroup struct {
 	RowMembers
-	By              string              `json:"by"`
+	By              string              `json:"by"` // hash that the run-DAGs have in common, such as question_hash
 	Value           string              `json:"value"`
-	Name            *ReadableName       `json:"name,omitempty"` // set only if the request has names=true
+	Name            *ReadableName       `json:"name,omitempty"` // name of Value; set only if the request has names=true
 	Runs            uint64              `json:"runs"`
-	DistinctAnswers uint64              `json:"distinct_answers"` // runs without an answer are not counted
-	Verdicts        []GroupOutcomeCount `json:"verdicts"`
-	FirstSeq        uint64              `json:"first_seq"`
-	FirstTime       Time                `json:"first_time"`
-	LastSeq         uint64              `json:"last_seq"`
-	LastTime        Time                `json:"last_time"`
+	DistinctAnswers uint64              `json:"distinct_answers"` // different answers, not counting runs without one
+	OutcomeCounts   []GroupOutcomeCount `json:"verdicts"`
+	FirstRunSeq     uint64              `json:"first_seq"`
+	FirstRunTime    Time                `json:"first_time"`
+	LastRunSeq      uint64              `json:"last_seq"`
+	LastRunTime     Time                `json:"last_time"`
 }
 
 // GroupOutcomeCount counts the run-DAGs in a group that have a given outcome.

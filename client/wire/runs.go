@@ -22,26 +22,26 @@ func EscapeRunID(runID string) string {
 // citation sets. A comparison is nil unless both runs have a record of its kind.
 type RunsComparison struct {
 	IndexedTreeSize
-	A            ComparedRun        `json:"a"`
-	B            ComparedRun        `json:"b"`
-	Cause        *DriftCause        `json:"cause"` // what caused the change between the IPC records
-	IPCRecords   *IPCChange         `json:"ipc_records"`
-	RunDAGs      *RunDAGChange      `json:"run_dags"`
-	CitationSets *CitationSetChange `json:"citation_sets"`
-	// SourcesChanged reports whether LostChunks or Reregistered is not empty.
-	SourcesChanged bool             `json:"sources_changed"`
-	LostChunks     []LostChunk      `json:"lost_chunks"`
-	Reregistered   []Reregistration `json:"reregistered"`
-	Summary        string           `json:"says"` // the comparison in one sentence
+	A                 ComparedRun        `json:"a"`
+	B                 ComparedRun        `json:"b"`
+	Cause             *DriftCause        `json:"cause"` // what caused the change between the IPC records
+	IPCChange         *IPCChange         `json:"ipc_records"`
+	RunDAGChange      *RunDAGChange      `json:"run_dags"`
+	CitationSetChange *CitationSetChange `json:"citation_sets"`
+	// SourcesChanged reports whether LostChunks or Reregistrations is not empty.
+	SourcesChanged  bool             `json:"sources_changed"`
+	LostChunks      []LostChunk      `json:"lost_chunks"`
+	Reregistrations []Reregistration `json:"reregistered"`
+	Summary         string           `json:"says"` // the comparison in one sentence
 }
 
 // ComparedRun names the records that are compared: the latest of each kind in a run. A seq is nil if
 // the run has no record of that kind.
 type ComparedRun struct {
-	RunID       string  `json:"run_id"`
-	IPCRecord   *uint64 `json:"ipc_record"`
-	RunDAG      *uint64 `json:"run_dag"`
-	CitationSet *uint64 `json:"citation_set"`
+	RunID          string  `json:"run_id"`
+	IPCRecordSeq   *uint64 `json:"ipc_record"`
+	RunDAGSeq      *uint64 `json:"run_dag"`
+	CitationSetSeq *uint64 `json:"citation_set"`
 	// More lists the kinds for which the run may have further records that are not compared. Such
 	// records are older or not live.
 	More []Kind `json:"more"`

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/json"
 
-// TextLength is the length of a text. Words are separated by white space. In a script without spaces, each
-// character is counted as a word.
+// TextLength is the length of a text in bytes, in characters and in words. Words are separated by
+// white space. In a script without spaces, each character is counted as a word.
 type TextLength struct {
 	Bytes      uint64 `json:"bytes"`
 	Characters uint64 `json:"characters"`
@@ -18,7 +18,7 @@ type TextChange struct {
 	B            *TextLength       `json:"b,omitempty"`
 	Similarity   *Decimal          `json:"similarity,omitempty"`    // fraction of words and punctuation marks that stay the same, from 0 to 1
 	LengthChange *Decimal          `json:"length_change,omitempty"` // number of words in B divided by the number of words in A, minus 1; nil if A has no words
-	Bounded      bool              `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
+	LowerBound   bool              `json:"bounded,omitempty"`       // the texts are long, so Similarity is only a lower bound
 }
 
 // UnavailableReason states why the lengths and similarity of texts are missing.
@@ -41,7 +41,7 @@ type RunTextChanges struct {
 // EffectTextSummary summarises how much the outputs of pairs of runs differ.
 type EffectTextSummary struct {
 	Pairs       uint64 `json:"pairs"`       // number of pairs that the figures below cover
-	Sample      bool   `json:"sample"`      // the figures cover only the first pairs, and there are more
+	Partial     bool   `json:"sample"`      // the figures cover only the first pairs, and there are more
 	Unavailable uint64 `json:"unavailable"` // number of further pairs that the figures do not cover, because their texts cannot be read
 	// Similarity, LengthChange, WordsA, and WordsB are nil if they have no value for any pair.
 	Similarity   *Quartiles `json:"similarity"`
@@ -73,8 +73,8 @@ type WordCountBucket struct {
 
 // ChangedPair holds the seqs of two runs, and how much the output changed.
 type ChangedPair struct {
-	A            uint64        `json:"a"`
-	B            uint64        `json:"b"`
+	A            uint64        `json:"a"` // seq of run A
+	B            uint64        `json:"b"` // seq of run B
 	Similarity   Decimal       `json:"similarity"`
 	LengthChange *Decimal      `json:"length_change,omitempty"`
 	Name         *ReadableName `json:"name,omitempty"` // readable name of the input; set only if the request has names=true
@@ -82,12 +82,12 @@ type ChangedPair struct {
 
 // TextDiff holds the difference between two texts, word by word.
 type TextDiff struct {
-	Of           string     `json:"of"` // name of the compared content
+	ContentName  string     `json:"of"` // name of the compared content
 	A            DiffedText `json:"a"`
 	B            DiffedText `json:"b"`
 	Similarity   Decimal    `json:"similarity"`
 	LengthChange *Decimal   `json:"length_change,omitempty"`
-	Bounded      bool       `json:"bounded,omitempty"`
+	LowerBound   bool       `json:"bounded,omitempty"` // the texts are so long that Similarity is only a lower bound
 	Edits        []TextEdit `json:"edits"`
 }
 
@@ -110,20 +110,20 @@ type EditOp string
 
 // Operations of a [TextEdit].
 const (
-	EditEqual  EditOp = "equal"
+	EditEqual  EditOp = "equal"  // both texts contain the part
 	EditDelete EditOp = "delete" // only A contains the part
 	EditInsert EditOp = "insert" // only B contains the part
 )
 
 // ReadableName is a readable name for a hash. At least one of Label and Words is present.
 type ReadableName struct {
-	// Label is the value of the label prompt, system_prompt or config. It is present only if the first and
-	// the last run with the system prompt have the same value.
+	// Label is the value of a label that the records have: prompt, system_prompt or config. It is
+	// present only if the first and the last run with the system prompt have the same value.
 	Label string `json:"label,omitempty"`
 	// Words holds the first words of the text on one line, at most 100 characters. Words from content are
 	// present only if the caller is allowed to read content and the record has not been redacted.
-	Words string `json:"words,omitempty"`
-	Cut   bool   `json:"cut,omitempty"` // the text continues after Words
+	Words     string `json:"words,omitempty"`
+	Truncated bool   `json:"cut,omitempty"` // the text continues after Words
 }
 
 // RunNames holds readable names for the input, the prompt and the output of a run.
@@ -150,7 +150,7 @@ func (n *RunNames) NameOf(variable string) string {
 		return ""
 	case name.Label != "":
 		return name.Label
-	case name.Cut:
+	case name.Truncated:
 		return name.Words + "…"
 	}
 	return name.Words

@@ -41,11 +41,12 @@ const (
 // text because the event hash covers the text.
 type Time string
 
+// Parse returns the timestamp as a [time.Time].
 func (t Time) Parse() (time.Time, error) { return time.Parse(time.RFC3339Nano, string(t)) }
 
-// Hashes holds the effective hashes of a record, keyed by names such as input_hash. A value is nil
-// if the record lacks the data that the hash covers. path_id and the two content fingerprints are
-// shorter than the other hashes.
+// Hashes maps names such as input_hash to a record's hashes, computed or, without the content,
+// claimed. A value is nil if the record lacks the data that the hash covers. path_id and the two
+// content fingerprints are shorter than the other hashes.
 type Hashes map[string]*string
 
 // Get returns the hash with the given name, or "" if the record has none.
@@ -98,7 +99,7 @@ type InclusionProof struct {
 
 // IndexedTreeSize states the tree size for which an answer from the index is valid.
 type IndexedTreeSize struct {
-	AsOf       uint64 `json:"as_of"`
+	AsOf       uint64 `json:"as_of"`                // tree size for which the answer is valid
 	Checkpoint string `json:"checkpoint,omitempty"` // signed checkpoint for the tree of size AsOf; set only if the request has proofs=true
 }
 

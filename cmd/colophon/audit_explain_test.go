@@ -74,6 +74,6 @@ func TestSummariesSayWhatWasNotChecked(t *testing.T) {
 	require.Contains(t, r.String(), "default: clean: 3 events")
 	r.UnperformedChecks = []string{"metrics: 404"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 3 events")
-	r.WalkedEntries, r.PreviousAudit = 1, &monitor.LastSuccess{LogSize: 2, Time: "2026-01-02T03:04:05Z"}
+	r.WalkedEntries, r.PreviousSuccess = 1, &monitor.LastSuccess{LogSize: 2, Time: "2026-01-02T03:04:05Z"}
 	require.Contains(t, r.String(), "default: clean, except for what is NOT CHECKED: 1 new event checked now; 2 of 3 events were checked before, last at 2026-01-02T03:04:05Z, and were not fetched again")
 }

@@ -120,11 +120,11 @@ func (r auditReport) String() string {
 	switch {
 	case len(r.Findings) > 0:
 		fmt.Fprintf(&b, "  what now  %s\n", auditAdvice(r.Findings[0].Kind))
-	case r.PreviousAudit == nil:
+	case r.PreviousSuccess == nil:
 		fmt.Fprintf(&b, "%s: %s: %s, %d uses of idempotency keys\n", r.Ledger, clean, cli.FormatCount(r.Size, "event"), r.KeyUses)
 	default:
 		fmt.Fprintf(&b, "%s: %s: %s checked now; %d of %s were checked before, last at %s, and were not fetched again\n", r.Ledger, clean,
-			cli.FormatCount(r.WalkedEntries, "new event"), r.Size-r.WalkedEntries, cli.FormatCount(r.Size, "event"), r.PreviousAudit.Time)
+			cli.FormatCount(r.WalkedEntries, "new event"), r.Size-r.WalkedEntries, cli.FormatCount(r.Size, "event"), r.PreviousSuccess.Time)
 	}
 	if r.Clean && r.RecordsByState != nil {
 		fmt.Fprintf(&b, "  period    %s to %s\n", r.FirstEventTime, r.LastEventTime)

@@ -36,14 +36,14 @@ func TestReportsSayWhatWasCheckedWhen(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	first, o := audited(t, url, w.Key, "--state", state, "--content")
 	require.True(t, first.Clean, "%s%s", o.stdout, o.stderr)
-	require.Nil(t, first.PreviousAudit)
+	require.Nil(t, first.PreviousSuccess)
 	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, first.SkippedChecks)
 
 	altered.Store(true)
 	report, o := audited(t, url, w.Key, "--state", state)
 	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	require.Zero(t, report.WalkedEntries)
-	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}, report.PreviousAudit)
+	require.Equal(t, &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}, report.PreviousSuccess)
 	require.Equal(t, []monitor.SkippedCheck{{Name: monitor.ContentCheckName, LastSuccess: &monitor.LastSuccess{LogSize: w.Size, Time: first.StartTime}}, {Name: monitor.AnswersCheckName}, {Name: monitor.ReceiptsCheckName}}, report.SkippedChecks)
 	text := commandLine(t.Context(), "audit", url, "--key", w.Key, "--state", state).stdout
 	require.Contains(t, text, "default: clean: 0 new events checked now; "+cli.FormatUint(w.Size)+" of "+cli.FormatUint(w.Size)+" events were checked before, last at ")

@@ -47,7 +47,7 @@ func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64,
 	for _, arg := range args {
 		seq, err := strconv.ParseUint(arg, 10, 64)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%q is not a record number; use the seq of a record", arg)
+			return nil, nil, cli.InvalidSeqError(arg)
 		}
 		seqs = append(seqs, seq)
 	}

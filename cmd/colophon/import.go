@@ -321,7 +321,7 @@ func checkWritable(ctx context.Context, server *remote.Connection, name string) 
 	description, err := server.Ledger(name).Describe(ctx)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return cli.ExitErrorf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.NoGrantHint(), name)
+		return cli.ExitErrorf(cli.ExitUsage, "the server has no ledger %q%s; create it with: colophon ledger create %s", name, server.MissingGrantHint(), name)
 	case err != nil:
 		return server.ExplainFatal(err)
 	case description.Frozen:

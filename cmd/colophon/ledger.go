@@ -142,7 +142,7 @@ func printLedgers(out io.Writer, ledgers []wire.LedgerDescription) error {
 		if l.Frozen {
 			state = "frozen"
 		}
-		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.FormatCount(l.TreeSize, "event"), state, l.OnMismatch, l.Log)
+		fmt.Fprintf(table, "%s\t%s, %s, mismatches: %s, log: %s\n", l.Name, cli.FormatCount(l.TreeSize, "event"), state, l.OnMismatch, l.LogVisibility)
 		if l.UnregisteredSources == "reject" {
 			fmt.Fprintf(table, "  sources\tcitations of unregistered sources are refused\n")
 		}
@@ -250,5 +250,5 @@ Content that is already in the ledger stays; colophon redact erases it.`,
 // setVisibility makes a ledger's log "public" or "private".
 func (l *ledgerCommand) setVisibility(command *cobra.Command, name, log string) error {
 	r := client.Request{Method: http.MethodPut, Path: remote.LedgerPath(name) + "/visibility"}
-	return l.change(command, r, wire.VisibilityChange{Log: log})
+	return l.change(command, r, wire.VisibilityChange{LogVisibility: log})
 }

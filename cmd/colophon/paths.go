@@ -216,13 +216,13 @@ func (p *pathsCommand) baseOf(ctx context.Context, o *client.QueryOptions) (*wir
 
 func (p *pathsCommand) checked(ctx context.Context, row *wire.PathDifference, texts map[uint64]string) (*story.ComparedPath, error) {
 	c := &story.ComparedPath{PathID: row.PathID, Route: row.Route, Status: row.Status, LinksChanged: row.LinksChanged}
-	for _, rename := range row.Renamed {
+	for _, rename := range row.RenameCandidates {
 		c.SameTextRoutes = append(c.SameTextRoutes, rename.Route)
 	}
 	if row.B == nil {
 		return c, nil
 	}
-	c.Validated, c.PriorValidationSeq = row.B.Validated, row.B.ValidatedBefore
+	c.Validated, c.PriorValidationSeq = row.B.Validated, row.B.EarlierValidationSeq
 	if !clearForeignValidation(c, row.B.Seq, texts) || row.Status != "modified" || c.Validated {
 		return c, nil
 	}

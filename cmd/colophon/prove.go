@@ -56,7 +56,7 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 func (p *proveCommand) run(ctx context.Context, arg string) error {
 	seq, err := strconv.ParseUint(arg, 10, 64)
 	if err != nil {
-		return cli.ExitErrorf(cli.ExitUsage, "%q is not a valid seq; give the sequence number of a record, such as 41", arg)
+		return cli.InvalidSeqError(arg)
 	}
 	if (p.stage == "") == (p.citation < 0) {
 		return cli.ExitErrorf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")

@@ -27,8 +27,8 @@ import (
 
 // Options configures a Database. Zero values select the defaults.
 type Options struct {
-	// Bucket contains the published copy. If it is nil, each ledger's copy is read from the
-	// location that its store recorded.
+	// Bucket contains the published copy of the logs. If it is nil, each ledger's copy is read from
+	// the location that its store recorded.
 	Bucket bucket.Bucket
 	// RequestTimeout is the time limit for each request to the bucket. The default is 30 seconds.
 	RequestTimeout time.Duration
@@ -43,8 +43,8 @@ const (
 	ahead          = 4 // number of bundles that Entries prefetches
 )
 
-// Database wraps another database. Entries and tiles that the wrapped database has archived are read from a
-// bucket.
+// Database wraps another database and gives access to its archived entries. It reads them, and the
+// archived tiles, from a bucket.
 type Database struct {
 	storage.Database
 	options Options

@@ -147,7 +147,7 @@ func takeSnapshot(ctx context.Context, c *cli.Console, o Options, copies datadir
 	if _, err := os.Stat(copies.DatabasePath()); err != nil {
 		return 0, cli.ExitErrorf(cli.ExitUsage, "the server at %s does not use the data folder %s: %w; use --server to name the server that uses the folder", o.Server.URL, o.DataFolder, err)
 	}
-	return int(made.Erasing), nil
+	return int(made.PendingErasures), nil
 }
 
 // madeBackup describes a complete backup.

@@ -22,8 +22,8 @@ import (
 // RestoreOptions holds the flags of the restore command.
 type RestoreOptions struct {
 	BackupFolder, BackupName, DataFolder string
-	SeenCheckpointFiles                  []string
-	AssumeNewestBackup                   bool
+	SeenCheckpointFiles                  []string // files that each contain the newest known checkpoint of a ledger
+	AssumeNewestBackup                   bool     // asserts that nothing was signed after the backup was made
 	TrustedKeys                          []string // trusted verifier keys, or names of files that contain them
 	AllowUnauthenticated                 bool
 	IncludeTokens                        bool

@@ -126,13 +126,14 @@ func (s Store) open() (*os.Root, error) {
 	return root, nil
 }
 
+// FilesFolder returns the path of the subfolder "files", which contains the stored files.
 func (s Store) FilesFolder() string { return filepath.Join(s.Dir, "files") }
 
 // FilePath returns the path of the stored file with the given SHA-256 in hexadecimal.
 func (s Store) FilePath(digest string) string { return filepath.Join(s.FilesFolder(), digest) }
 
-// RelativeFilePath returns the path of the stored file with the given SHA-256, relative to the
-// folder that Store.open returns.
+// RelativeFilePath returns the path, relative to Store.Dir, of the stored file with the given
+// SHA-256.
 func RelativeFilePath(digest string) string { return path.Join("files", digest) }
 
 // CreateFolders creates the backup folder and its subfolder "files" if they do not exist.

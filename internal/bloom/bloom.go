@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Key is half of a SHA-256, possibly mixed with a number. Its bits are effectively random, so the filter uses
-// them directly and does not hash again.
+// Key is an element of a Filter: half of a SHA-256, possibly combined with a number. Its bits are
+// effectively random, so the filter uses them directly and does not hash again.
 type Key = [16]byte
 
 // ReserveFunc reserves the given number of bytes until release is called. ok is false if that many

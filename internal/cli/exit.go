@@ -20,7 +20,7 @@ const (
 type ExitError struct {
 	Code int
 	Err  error
-	// OmitHelpHint omits the hint about the command's help.
+	// OmitHelpHint suppresses the hint to run the command with --help.
 	OmitHelpHint bool
 }
 
@@ -33,13 +33,14 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// ExitErrorf returns an ExitError. It formats and wraps errors in the same way as fmt.Errorf.
+// ExitErrorf returns an ExitError with the given code and a formatted error. Errors are formatted
+// and wrapped in the same way as by fmt.Errorf.
 func ExitErrorf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// FileStateErrorf returns an ExitError about the state of a file or folder. The command line was
-// correct, so the error omits the hint about the command's help.
+// FileStateErrorf is like ExitErrorf with ExitUsage, for errors about the state of a file or
+// folder. The command line was correct, so the error omits the hint to run it with --help.
 func FileStateErrorf(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), OmitHelpHint: true}
 }

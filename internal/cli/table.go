@@ -62,8 +62,8 @@ func (t *Table) WriteRows(rows [][]string) error {
 	return err
 }
 
-// QuoteCell returns text as a table cell. It quotes the text if it is empty, begins or ends with
-// white space, or contains unprintable characters.
+// QuoteCell returns text in a form that can be printed as a table cell. It quotes the text if it is
+// empty, begins or ends with white space, or contains unprintable characters.
 func QuoteCell(text string) string {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {

@@ -123,7 +123,8 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	return c, nil
 }
 
-// Wake makes the next round begin immediately and read all ledgers. It never blocks.
+// Wake makes this server read the state of all ledgers from the database as soon as possible. It
+// never blocks.
 func (c *Member) Wake() {
 	c.missed.Store(true)
 	c.signal()
@@ -559,9 +560,9 @@ func (c *Member) TransferLeases(ctx context.Context) {
 	}
 }
 
-// FinishRoleChanges waits for the running steps, such as taking a lease, and prevents new ones from
-// starting. Afterwards, each ledger keeps its role on this server, and the server still renews its
-// leases. FinishRoleChanges must be called before the host is closed.
+// FinishRoleChanges waits until no ledger is changing its role on this server, and prevents further
+// changes. The server still renews its leases. FinishRoleChanges must be called before the host is
+// closed.
 func (c *Member) FinishRoleChanges() {
 	c.mu.Lock()
 	c.noNewSteps = true

@@ -21,10 +21,10 @@ import (
 	"colophon/ledger/record/formats"
 )
 
-// Groupings and Variables are accepted by both flags and arguments. Groupings are the names by
-// which runs can be grouped, and Variables are the variables whose effects can be queried.
 var (
-	Groupings       = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
+	// Groupings lists the names by which runs can be grouped.
+	Groupings = []string{"ipc_id", "input", "input_hash", "system_prompt_hash", "output_hash", "model", "ollama_build_hash", "label:"}
+	// EffectVariables lists the variables whose effects can be queried.
 	EffectVariables = []string{"input", "input_hash", "system_prompt_hash", "model", "temperature", "max_tokens", "seed", "ollama_build_hash", "label:"}
 )
 

@@ -127,9 +127,9 @@ func (m Creation) BannerSuffix() string {
 	return ""
 }
 
-// DefaultKeyBannerText returns the part of the banner that says where the default ledger's new
+// DefaultKeyNotice returns the part of the startup banner that says where the default ledger's new
 // signing key is stored. It returns "" if an environment variable holds the key.
-func DefaultKeyBannerText(data string) string {
+func DefaultKeyNotice(data string) string {
 	path := KeyFiles(data).Path(ledger.DefaultName)
 	if _, err := os.Stat(path); err != nil {
 		return ""

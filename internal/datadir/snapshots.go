@@ -67,7 +67,8 @@ func (s SnapshotFolder) RemoveCopy() error {
 	return safefile.SyncDir(s.Dir)
 }
 
-// RemoveLeftoverCopy removes a leftover copy. It returns ErrSnapshotInUse if a backup is running.
+// RemoveLeftoverCopy removes the copy that an earlier backup left behind, if there is one. It
+// returns ErrSnapshotInUse if a backup is running.
 func (s SnapshotFolder) RemoveLeftoverCopy() error {
 	if _, err := os.Lstat(filepath.Join(s.Dir, snapshotName)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -27,7 +27,7 @@ func (d *deployment) askCopy(ctx context.Context) {
 }
 
 func (d *deployment) checkCheckpoint(ctx context.Context) error {
-	keys, err := d.console.ReadCurrentKeys(d.settings.config.CopyKey)
+	keys, err := d.console.ReadCurrentKeys(d.settings.config.CopyVerifierKey)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func TestCopy(t *testing.T) {
 	following := func(ledger, key string) func(*deployment) {
 		return func(d *deployment) {
 			withConfig(func(c *server.Config) {
-				c.ReadOnly, c.CopyURL, c.CopyKey = true, copied.URL+"/v1/ledgers/"+ledger, key
+				c.ReadOnly, c.CopyURL, c.CopyVerifierKey = true, copied.URL+"/v1/ledgers/"+ledger, key
 			})(d)
 			d.askCopy(t.Context())
 		}

@@ -208,7 +208,7 @@ func checkPublic(d *deployment) []Finding {
 	}
 	var public []string
 	for _, l := range d.server.ledgers {
-		if l.Log == "public" {
+		if l.LogVisibility == "public" {
 			public = append(public, cli.QuoteCell(l.Name))
 		}
 	}

@@ -139,7 +139,7 @@ func TestCheckLog(t *testing.T) {
 func TestCheckPublic(t *testing.T) {
 	with := func(log string) func(*deployment) {
 		return withServer(func(a *serverAnswers) {
-			a.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{Name: "default", Log: log}}}
+			a.ledgers = []ledgerAnswers{{LedgerDescription: wire.LedgerDescription{Name: "default", LogVisibility: log}}}
 		})
 	}
 	runCheckCases(t, checkPublic, []checkCase{

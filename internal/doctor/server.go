@@ -137,12 +137,12 @@ func ask(ctx context.Context, s, metrics *remote.Connection) (serverAnswers, err
 		a.err = err
 		return a, nil
 	}
-	var version wire.Version
-	if err := json.Unmarshal(answer.Body, &version); err != nil || version.Version == "" {
+	var version wire.Versions
+	if err := json.Unmarshal(answer.Body, &version); err != nil || version.Server == "" {
 		a.err = fmt.Errorf("the server at %s is not a Colophon server", s.URL)
 		return a, nil
 	}
-	a.version = version.Version
+	a.version = version.Server
 	if a.date, err = http.ParseTime(answer.Header.Get("Date")); err == nil {
 		a.skew = clockDifference(a.date, sent, time.Now())
 	}
@@ -184,7 +184,7 @@ func askLedgers(ctx context.Context, s *remote.Connection, now time.Time) ([]led
 		l := &ledgers[i]
 		l.LedgerDescription = description
 		if l.TreeSize > 0 {
-			if l.lastEvent, err = l.LastEvent.Parse(); err != nil {
+			if l.lastEvent, err = l.LastEventTime.Parse(); err != nil {
 				return nil, fmt.Errorf("parsing the time of the last event of ledger %q: %w", l.Name, err)
 			}
 		}

@@ -17,9 +17,9 @@ import (
 	"colophon/storage"
 )
 
-// Lock is a lock on a folder. It consists of the engine's lock file and, where the system supports
-// it, a lock on the folder itself. The file alone is not enough, because it can be deleted and
-// created again.
+// Lock prevents other processes from using a folder. It consists of the engine's lock file and,
+// where the system supports it, a lock on the folder itself. The file alone is not enough, because
+// it can be deleted and created again.
 type Lock struct {
 	EngineLock *engine.Lock // the engine checks this lock when it opens the folder
 	folder     io.Closer    // nil if the system or the file system cannot lock folders
@@ -64,7 +64,7 @@ func TakeFS(files vfs.FS, dir string) (*Lock, error) {
 	return nil, err
 }
 
-// Close releases both parts of the lock.
+// Close releases the engine's lock file and, if it is held, the lock on the folder itself.
 func (l *Lock) Close() error {
 	err := l.EngineLock.Close()
 	if l.folder != nil {

@@ -46,9 +46,10 @@ func (c *Case) runs() []*Run {
 
 // ComparedRuns holds the runs that a gate compares.
 type ComparedRuns struct {
-	// Cases are the inputs that have runs in both sets. If ComparesWholeSets is true, the sets have
-	// different inputs, and a single case holds all runs.
-	Cases             []*Case
+	// Cases are the inputs that have runs in both sets.
+	Cases []*Case
+	// ComparesWholeSets is true if the runs are not matched by their inputs. A single case then
+	// holds all runs.
 	ComparesWholeSets bool
 	// UnmatchedInputCounts is the number of inputs that only the baseline has, followed by the
 	// number that only the candidate has.

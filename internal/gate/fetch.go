@@ -32,7 +32,8 @@ type Selection struct {
 // there are more, only the latest are compared.
 const MaxRunsPerInput = 10
 
-// ErrIncomparable means that the selected runs cannot be compared.
+// ErrIncomparable means that the two sets overlap, or that one of them has more than
+// Selection.MaxRuns runs.
 var ErrIncomparable = errors.New("the selected runs cannot be compared")
 
 // FetchRuns reads the selected runs of a ledger. It also returns the tree size at which they were

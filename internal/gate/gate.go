@@ -28,8 +28,8 @@ type Options struct {
 	// SignificanceLevel is the maximum probability of a false alarm, that is, of the gate failing although
 	// nothing has changed.
 	SignificanceLevel float64
-	// Checks lists the checks to run; nil means all. If a check in RequiredChecks cannot be run on
-	// the data, the gate cannot pass.
+	// Checks lists the checks to run (nil means all), and RequiredChecks lists those without which
+	// the gate cannot pass: their outcome must not be OutcomeNotTested.
 	Checks, RequiredChecks []string
 	// Tolerances maps the name of a check to the largest change at which the check still passes; see
 	// Check.Change. The default is 0.
@@ -77,7 +77,8 @@ type Check struct {
 	Outcome Outcome `json:"outcome"`
 	Summary string  `json:"summary"` // a sentence with the figures, or the reason why the check was not tested
 	Inputs  int     `json:"inputs"`  // number of inputs that the check compares
-	// Change is how far apart the sets are beyond chance, as a fraction. Its meaning depends on the check:
+	// Change measures the difference between the sets, as a fraction. Its meaning depends on the
+	// check:
 	//   - changed: the increase in the share of outputs that differ
 	//   - similarity: the decrease in similarity
 	//   - length: the relative change
@@ -86,8 +87,8 @@ type Check struct {
 	Change             *float64           `json:"change,omitempty"`
 	Tolerance          float64            `json:"tolerance"`
 	ConfidenceInterval *evidence.Interval `json:"interval,omitempty"`
-	// PValue is the p-value of the test. AdjustedPValue is PValue adjusted for the number of
-	// checks. The gate compares AdjustedPValue, not PValue, with Options.SignificanceLevel.
+	// PValue is the test's p-value before it is adjusted for the number of checks. The gate
+	// compares AdjustedPValue, the result of the adjustment, with Options.SignificanceLevel.
 	PValue         *float64     `json:"p,omitempty"`
 	AdjustedPValue *float64     `json:"adjusted_p,omitempty"`
 	NeededInputs   int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
@@ -114,7 +115,7 @@ type WordChange struct {
 type Report struct {
 	Verdict             Verdict              `json:"verdict"`
 	Summary             string               `json:"summary"`
-	AsOf                uint64               `json:"as_of,omitempty"`
+	AsOf                uint64               `json:"as_of,omitempty"`    // tree size at which the runs were read
 	BaselineConditions  []string             `json:"baseline,omitempty"` // conditions that select the runs of the baseline
 	CandidateConditions []string             `json:"candidate,omitempty"`
 	MatchKey            string               `json:"matched_by,omitempty"` // the value that identifies an input; empty if the sets are compared as wholes

@@ -201,8 +201,9 @@ type junitMessage struct {
 	Message string `xml:"message,attr"`
 }
 
-// WriteJUnit writes the report as JUnit XML, with a test case for each check and one named evidence. If the
-// gate is undecided, the evidence test case is an error or, if allowUndecided is set, skipped.
+// WriteJUnit writes the report as JUnit XML, with a test case for each check, and one, named
+// evidence, that says whether there are enough runs. If the gate is undecided, the latter is an
+// error or, if allowUndecided is set, skipped.
 func (r *Report) WriteJUnit(to io.Writer, allowUndecided bool) error {
 	const class = "colophon.drift.gate"
 	s := junitSuite{Name: fmt.Sprintf("drift gate: %s → %s", conditionsOr(r.BaselineConditions), conditionsOr(r.CandidateConditions)),

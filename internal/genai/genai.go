@@ -17,11 +17,11 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// MaxAttributes is the maximum number of attributes of a span or log record. The events of a span
-// and their attributes count as well. MaxAttributeDepth is the maximum nesting depth of an
-// attribute value.
 const (
-	MaxAttributes     = 10_000
+	// MaxAttributes is the maximum number of attributes of a span or log record. The events of a
+	// span and their attributes count as well.
+	MaxAttributes = 10_000
+	// MaxAttributeDepth is the maximum nesting depth of an attribute value.
 	MaxAttributeDepth = 64
 )
 

@@ -20,7 +20,7 @@ type Options struct {
 	MaxLineBytes   int
 	Stdin          io.Reader      // read in place of the file "-"
 	OnRead         func(n int)    // called with the number of bytes read, from another goroutine
-	Native         *NativeOptions // options for files written by another system; nil for files of records
+	Native         *NativeOptions // options for files in another system's native format; nil for files of records
 	DefaultKind    string         // kind of the records that are not wrapped in a batch line; empty if not given
 }
 

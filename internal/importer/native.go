@@ -19,13 +19,13 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// NativeOptions configures an import of files written by another system.
+// NativeOptions configures an import of files in another system's native format.
 type NativeOptions struct {
 	Format formats.Format
 	// Zone is the time zone of times that do not state one; nil if it is not given.
 	Zone *time.Location
-	// Project is the project of a validation cache. Subject is the subject of citations; if it
-	// is empty, the name of the file's folder is used.
+	// Project is the project of the paths in a story's validation cache, and Subject is the subject
+	// of citations. If Subject is empty, the name of the file's folder is used.
 	Project, Subject string
 	DryRun           bool      // convert and check everything, but send nothing
 	ReportWriter     io.Writer // receives one line of JSON for each entry; may be nil

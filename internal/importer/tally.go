@@ -71,7 +71,7 @@ type Tally struct {
 	// MissingPartCounts maps each part of an IPC record to the number of accepted records that lack
 	// it.
 	MissingPartCounts map[string]int
-	// MismatchNotes describes the first accepted lines that have wrong claims. Failures describes the first
+	// MismatchNotes describes the first accepted lines with wrong claims, and Failures the first
 	// lines that were refused or could not be read. Each list has at most ten entries.
 	MismatchNotes, Failures []string
 	// Warnings contains messages about whole files. It has at most ten entries.
@@ -87,9 +87,9 @@ type Tally struct {
 
 // MemberCount is the number of members that have the same Pattern, Outcome, and Detail.
 type MemberCount struct {
-	Pattern string
+	Pattern string // JSON pointer to the members, with * in place of indexes and of the names of entries
 	Outcome formats.Outcome
-	Detail  string
+	Detail  string // where the members are in the records, or why they were left out
 	Count   int
 }
 

@@ -23,9 +23,11 @@ type Settings struct {
 	// PublishInterval is the minimum time between two publications of a ledger.
 	PublishInterval time.Duration `yaml:"publish-every"`
 	// ArchiveOldEntries allows the server to remove entries from the database once they are in the
-	// bucket. The newest RetainedEntries entries of each ledger stay in the database.
-	ArchiveOldEntries bool   `yaml:"archive"`
-	RetainedEntries   uint64 `yaml:"archive-after"`
+	// bucket.
+	ArchiveOldEntries bool `yaml:"archive"`
+	// RetainedEntries is the number of each ledger's newest entries that always stay in the
+	// database.
+	RetainedEntries uint64 `yaml:"archive-after"`
 }
 
 // LedgerNames is a list of ledger names. In its text form, the names are separated by commas.
@@ -52,7 +54,8 @@ func (n *LedgerNames) UnmarshalText(text []byte) error {
 // MarshalText implements encoding.TextMarshaler.
 func (n LedgerNames) MarshalText() ([]byte, error) { return []byte(strings.Join(n, ",")), nil }
 
-// DefaultRetainedEntries is the default of Settings.RetainedEntries.
+// DefaultRetainedEntries is the number of each ledger's newest entries that stay in the database by
+// default; see Settings.RetainedEntries.
 const DefaultRetainedEntries = 10_000_000
 
 // DefaultInterval is the default of Settings.PublishInterval.

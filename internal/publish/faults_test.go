@@ -68,7 +68,7 @@ func TestEndAtEveryStep(t *testing.T) {
 // A publisher catches up after its bucket has failed, hung, or lost objects.
 func TestFaultsOfTheBucket(t *testing.T) {
 	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FaultBeforeCall, "fails after it has written": buckettest.FaultAfterCall,
-		"hangs": buckettest.FaultHang, "forgets": buckettest.FaultLosePut} {
+		"hangs": buckettest.FaultHang, "forgets": buckettest.FaultLostPut} {
 		t.Run(name, func(t *testing.T) {
 			n, b := newNode(t), new(buckettest.MemoryBucket)
 			b.Fault = every(3, fault)

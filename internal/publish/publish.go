@@ -35,9 +35,10 @@ type Options struct {
 	// Interval is the minimum time between two publications of a ledger.
 	Interval time.Duration
 	// ArchiveOldEntries allows the publisher to remove entries from the store once they are in the
-	// bucket. The newest RetainedEntries entries stay in the store.
+	// bucket.
 	ArchiveOldEntries bool
-	RetainedEntries   uint64
+	// RetainedEntries is the number of each ledger's newest entries that always stay in the store.
+	RetainedEntries uint64
 	// Timeout is the time limit for a single request to the bucket. The default is 1 minute.
 	Timeout time.Duration
 	// MaxRetryPause is the maximum pause between retries. The default is 1 minute.

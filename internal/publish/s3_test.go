@@ -69,7 +69,7 @@ func TestFolder(t *testing.T) {
 func TestFaultyEndpoint(t *testing.T) {
 	for name, m := range map[string]*buckettest.MemoryBucket{"ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true},
 		"fails": {Fault: every(4, buckettest.FaultBeforeCall)}, "fails after it has written": {Fault: every(4, buckettest.FaultAfterCall)},
-		"hangs": {Fault: every(9, buckettest.FaultHang)}, "forgets": {Fault: every(4, buckettest.FaultLosePut)}} {
+		"hangs": {Fault: every(9, buckettest.FaultHang)}, "forgets": {Fault: every(4, buckettest.FaultLostPut)}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			b, err := bucket.Open(buckettest.ServeS3(t, m))

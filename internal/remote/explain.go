@@ -66,9 +66,9 @@ func (s *Connection) ExplainFatal(err error) error {
 	return explained
 }
 
-// NoGrantHint returns text to append to the message that a ledger does not exist. The text says
-// that the token may lack a grant on the ledger. It is empty if no token was sent.
-func (s *Connection) NoGrantHint() string {
+// MissingGrantHint returns a clause for the message that a ledger does not exist: the token may
+// lack a grant on it. The clause is empty if no token was sent.
+func (s *Connection) MissingGrantHint() string {
 	if s.Token == "" {
 		return ""
 	}

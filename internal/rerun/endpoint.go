@@ -35,8 +35,8 @@ const (
 // Endpoint is a server that generates text.
 type Endpoint struct {
 	API API
-	// APIKey is the API key; empty if there is none. APIKeyEnvVar names the environment variable
-	// that holds it, for error messages.
+	// APIKey is the API key, or empty if there is none, and APIKeyEnvVar names the environment
+	// variable that holds it.
 	APIKey, APIKeyEnvVar string
 	// Timeout is the time limit for each request, including reading the response.
 	Timeout time.Duration

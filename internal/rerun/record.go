@@ -17,7 +17,8 @@ import (
 	"colophon/internal/cli"
 )
 
-// Record is an IPC record with the content that is needed to generate its output again.
+// Record is an IPC (interpretive provenance chain) record, with the content that is needed to
+// generate its output again.
 type Record struct {
 	Seq              uint64
 	State            wire.State

@@ -135,9 +135,10 @@ func checkLinkOwner(path string) error {
 	return nil
 }
 
-// CheckDataFolder is a less strict version of CheckFolder. It checks folders whose subfolders must
-// pass CheckFolder. It allows the folder's group to write to the folder, which container platforms
-// need, and allows root to use any user's folder.
+// CheckDataFolder returns an error if users outside the folder's group can create files in it, or
+// if the folder fails CheckOwner. It is for folders whose subfolders must pass the stricter
+// CheckFolder. It allows the group to write because container platforms need that, and allows root
+// to use any user's folder.
 func CheckDataFolder(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -162,8 +163,8 @@ func CheckNotSymlink(dir string) error {
 	return err
 }
 
-// CheckUserFile checks a file that was named by the user. It follows links. It returns an error if
-// anyone can write to the file, or if it is secret and anyone can read it.
+// CheckUserFile returns an error if anyone can write to a file that the user named, or if the file
+// is secret and anyone can read it. It follows links.
 func CheckUserFile(path string, secret bool) error {
 	info, err := os.Stat(path)
 	switch {

@@ -40,11 +40,11 @@ type Config struct {
 	// ReadOnly makes the server serve the ledgers in the database at StoreURL, or the copy at
 	// CopyURL, without writing anything there. Such a server needs no signing key.
 	ReadOnly bool `yaml:"read-only"`
-	// CopyURL is the URL of a ledger in a published copy. CopyKey is the verifier key that the
+	// CopyURL is the URL of a ledger in a published copy. CopyVerifierKey is the verifier key that the
 	// copy's log must have, or the name of a file that contains the key.
-	CopyURL string `yaml:"from"`
-	CopyKey string `yaml:"key"`
-	// TrustedKeys contains the keys that CopyKey specifies.
+	CopyURL         string `yaml:"from"`
+	CopyVerifierKey string `yaml:"key"`
+	// TrustedKeys contains the keys that CopyVerifierKey specifies.
 	TrustedKeys []*proofs.Verifier `yaml:"-"`
 	// ListenAddress is the TCP address, host:port. Port 0 selects a free port.
 	ListenAddress string `yaml:"listen"`
@@ -54,11 +54,14 @@ type Config struct {
 	AdvertiseAddress string `yaml:"advertise"`
 	// IndexURLs lists URLs of servers with the same log, separated by commas. If the index is missing or
 	// far behind its log, it starts as a copy of the first server's index. The other servers' indexes
-	// must contain the same rows. IndexTokenFile and IndexCAFile configure the connections to these
-	// servers.
-	IndexURLs      string `yaml:"index-from"`
+	// must contain the same rows.
+	IndexURLs string `yaml:"index-from"`
+	// IndexTokenFile names a file with the token that this server sends to the servers in
+	// IndexURLs. If it is empty, the environment variable COLOPHON_TOKEN, if set, is the token.
 	IndexTokenFile string `yaml:"index-token-file"`
-	IndexCAFile    string `yaml:"index-ca-file"`
+	// IndexCAFile names a PEM file with the authorities to trust for connections to the servers in
+	// IndexURLs. If it is empty, the system's authorities are trusted.
+	IndexCAFile string `yaml:"index-ca-file"`
 	// Insecure allows the server to listen on an address that other machines can reach, even if it
 	// requires no credentials. Anyone who can reach the address can then read, write, and erase
 	// everything.
@@ -150,7 +153,7 @@ func (c Config) validate() error {
 		return errors.New("read-only: specify what to serve: --store URL, or --from URL for a published copy")
 	case c.CopyURL != "" && (!c.ReadOnly || c.StoreURL != ""):
 		return errors.New("from: requires --read-only, and cannot be combined with --store")
-	case c.CopyURL != "" && c.CopyKey == "":
+	case c.CopyURL != "" && c.CopyVerifierKey == "":
 		return errors.New("key: --from requires --key, which is the verifier key published by the ledger's operator, or a file that contains it")
 	case c.ReadOnly && c.BucketURL != "":
 		return errors.New("publish: cannot be combined with --read-only, because a read-only server does not publish")
@@ -197,7 +200,7 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.StoreURL, "store", c.StoreURL, "`URL` (postgres://user@host/database) of a PostgreSQL database for the log; default: the folder of --data. If the URL contains a password, put the URL in COLOPHON_STORE, never on the command line")
 	flags.BoolVar(&c.ReadOnly, "read-only", c.ReadOnly, "serve the ledgers of --store, or the published copy at --from, without writing or signing anything")
 	flags.StringVar(&c.CopyURL, "from", c.CopyURL, "`URL` of a ledger in a published copy, for --read-only: file:///folder/v1/ledgers/NAME, s3://bucket/prefix/v1/ledgers/NAME?endpoint=URL, or the URL of the ledger on a web server")
-	flags.StringVar(&c.CopyKey, "key", c.CopyKey, "verifier `key` that the log at --from must have, or a file that contains the key")
+	flags.StringVar(&c.CopyVerifierKey, "key", c.CopyVerifierKey, "verifier `key` that the log at --from must have, or a file that contains the key")
 	flags.StringVar(&c.ListenAddress, "listen", c.ListenAddress, "`address` to listen on, host:port; port 0 selects a free port")
 	flags.StringVar(&c.AdvertiseAddress, "advertise", c.AdvertiseAddress, "`address`, host:port or a URL, at which other servers on the same --store reach this one; default: the address in --listen")
 	flags.StringVar(&c.IndexURLs, "index-from", c.IndexURLs, "`URLs`, separated by commas, of servers with the same log: an index that is missing or far behind is fetched from the first server, if the other servers have the same rows")
@@ -223,8 +226,9 @@ func (c *Config) Bind(flags *pflag.FlagSet) {
 	c.ServerLimits.Bind(flags)
 }
 
-// ResolveConfig merges the sources of settings. Flags given on the command line override the
-// environment, and the environment overrides the file at path. If path is empty, there is no file.
+// ResolveConfig returns the settings from the file at path, the environment, and the command line.
+// Flags given on the command line override the environment, and the environment overrides the file.
+// If path is empty, there is no file.
 func ResolveConfig(path string, env func(string) (string, bool), given *pflag.FlagSet) (Config, error) {
 	config := Config{}.WithDefaults()
 	if path != "" {

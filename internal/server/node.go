@@ -25,7 +25,7 @@ import (
 	"colophon/storage/postgres"
 )
 
-// Node is an open data folder: the ledgers in it and their index.
+// Node holds what a server has open: the database, the ledgers in it, and their index.
 type Node struct {
 	database storage.Database
 	local    *pebble.Database               // the database in the data folder; nil if the log is in PostgreSQL

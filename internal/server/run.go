@@ -43,7 +43,7 @@ func Run(ctx context.Context, c *cli.Console, config Config, version string) (er
 	}
 	defer func() { err = errors.Join(err, g.close()) }()
 	if config.CopyURL != "" {
-		if config.TrustedKeys, err = c.ReadCurrentKeys(config.CopyKey); err != nil {
+		if config.TrustedKeys, err = c.ReadCurrentKeys(config.CopyVerifierKey); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (n *Node) Serve(ctx context.Context, c *cli.Console, config Config, g gate,
 		return err
 	}
 	service, err := api.New(api.Config{
-		Host: n.Host, Index: n.Index, Logger: n.log, Metrics: metrics, Version: n.version, Access: g.who,
+		Host: n.Host, Index: n.Index, Logger: n.log, Metrics: metrics, Version: n.version, Authenticator: g.who,
 		AllowedHosts: api.AllowedHosts(config.AllowedHosts), NoMetricsRoute: config.MetricsListenAddress != "",
 		SpoolDir: datadir.SpoolFolder(config.DataDir), ServerLimits: config.ServerLimits,
 		Snapshot: snapshot, WriterURL: n.writerAddress(), ReadOnly: config.ReadOnly, StalenessError: n.stalenessError(config),
@@ -236,7 +236,7 @@ func (n *Node) printBanner(c *cli.Console, config Config, g gate, at addresses) 
 		fmt.Fprintf(table, "  copy\t%s\n", config.CopyURL)
 	}
 	if n.madeDefault {
-		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyBannerText(data))
+		fmt.Fprintf(table, "  created\ta new ledger%s\n", datadir.DefaultKeyNotice(data))
 	}
 	for _, l := range n.Host.Ledgers() {
 		if err := l.CheckWritable(context.Background()); err != nil && !errors.Is(err, storage.ErrNoSpace) && !errors.Is(err, storage.ErrLeaseNotHeld) {

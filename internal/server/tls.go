@@ -32,9 +32,10 @@ type tlsFiles struct {
 	authorities map[string]bool
 }
 
-// LoadTLSFiles reads the files, and returns an error if they are not valid. Each handshake checks
-// whether they have changed. Because a certificate and its key are never replaced at the same
-// instant, an error in the new files is logged, and the last valid files stay in use.
+// LoadTLSFiles reads the certificate, the key, and the client authorities that config names. It
+// returns an error if the files are not valid. Each handshake checks whether they have changed.
+// Because a certificate and its key are never replaced at the same instant, an error in the new
+// files is logged, and the last valid files stay in use.
 func LoadTLSFiles(config Config, log *slog.Logger) (*tlsFiles, error) {
 	f := &tlsFiles{cert: config.TLSCertFile, key: config.TLSKeyFile, clientCA: config.TLSClientCAFile, log: log}
 	f.seen, f.looked = f.look(), time.Now()

@@ -199,7 +199,7 @@ func PrintTextDiff(c *cli.Console, of string, x *wire.TextDiff) error {
 	if x.LengthChange != nil {
 		length = " (" + signedShare(*x.LengthChange) + ")"
 	}
-	change := wire.TextChange{Similarity: &x.Similarity, Bounded: x.Bounded}
+	change := wire.TextChange{Similarity: &x.Similarity, LowerBound: x.LowerBound}
 	if _, err := fmt.Fprintf(c.Out, "\nThe %s is %s similar; its length changes from %d to %s%s.\n", of,
 		similarity(&change), x.A.Words, cli.FormatCount(x.B.Words, "word"), length); err != nil {
 		return err
@@ -215,7 +215,7 @@ func PrintEffectTextSummary(c *cli.Console, t *wire.EffectTextSummary) error {
 		return nil
 	}
 	of := cli.FormatCount(t.Pairs, "pair")
-	if t.Sample {
+	if t.Partial {
 		of = "the first " + of
 	}
 	s, l := t.Similarity, t.LengthChange

@@ -79,7 +79,7 @@ func TestTextDiff(t *testing.T) {
 		Similarity: 0.5, LengthChange: new(wire.Decimal(0.5)), Edits: []wire.TextEdit{{Op: wire.EditEqual, Text: "a b"}, {Op: wire.EditInsert, Text: " c"}}}
 	print := func(c *cli.Console) error { return show.PrintTextDiff(c, "output", x) }
 	require.Equal(t, "\nThe output is 50.0% similar; its length changes from 2 to 3 words (+50.0%).\na b{+ c+}\n", printed(t, print))
-	x.LengthChange, x.Bounded = nil, true
+	x.LengthChange, x.LowerBound = nil, true
 	require.Equal(t, "\nThe output is ≥ 50.0% similar; its length changes from 2 to 3 words.\na b{+ c+}\n", printed(t, print))
 	x.B = x.A
 	require.Equal(t, "\nThe output is the same: 2 words.\n", printed(t, print))
@@ -94,7 +94,7 @@ func TestDiffIsMarked(t *testing.T) {
 }
 
 func TestEffectTexts(t *testing.T) {
-	x := &wire.EffectTextSummary{Pairs: 2, Sample: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
+	x := &wire.EffectTextSummary{Pairs: 2, Partial: true, Similarity: &wire.Quartiles{Q1: 0.25, Median: 0.5, Q3: 0.75}, LengthChange: &wire.Quartiles{Q1: -0.1, Median: 0, Q3: 0.1},
 		MostChanged: []wire.ChangedPair{{A: 1, B: 2, Similarity: 0.25, LengthChange: new(wire.Decimal(-0.1)), Name: &wire.ReadableName{Words: "Who was Ana?"}}, {A: 3, B: 4, Similarity: 1}}}
 	effect := func(c *cli.Console) error { return show.PrintEffectTextSummary(c, x) }
 	require.Equal(t, "Over the first 2 pairs, the median similarity of the outputs is 50.0% (quartiles 25.0% and 75.0%), and the median change in length is 0.0% (quartiles -10.0% and +10.0%).\n\n", printed(t, effect))

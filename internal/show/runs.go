@@ -17,17 +17,17 @@ func PrintRunsComparison(ctx context.Context, c *cli.Console, t *TextReader, x *
 	if err := printComparedRecords(c, x); err != nil {
 		return err
 	}
-	if ipc := x.IPCRecords; ipc != nil {
+	if ipc := x.IPCChange; ipc != nil {
 		if err := printPair(c, row, ipc.A.Seq, ipc.B.Seq, func(a, b *wire.RecordAnswer) error { return PrintIPCChange(ctx, c, t, ipc, a, b, full) }); err != nil {
 			return err
 		}
 	}
-	if dags := x.RunDAGs; dags != nil {
+	if dags := x.RunDAGChange; dags != nil {
 		if err := printPair(c, row, dags.A.Seq, dags.B.Seq, func(a, b *wire.RecordAnswer) error { return PrintRunDAGChange(c, dags, a, b) }); err != nil {
 			return err
 		}
 	}
-	if sets := x.CitationSets; sets != nil {
+	if sets := x.CitationSetChange; sets != nil {
 		if err := printPair(c, row, sets.A.Seq, sets.B.Seq, func(a, b *wire.RecordAnswer) error { return setChange(c, sets, a, b, full) }); err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func printComparedRecords(c *cli.Console, x *wire.RunsComparison) error {
 		for _, of := range []struct {
 			kind wire.Kind
 			seq  *uint64
-		}{{wire.KindIPCRecord, run.IPCRecord}, {wire.KindRunDAG, run.RunDAG}, {wire.KindCitationSet, run.CitationSet}} {
+		}{{wire.KindIPCRecord, run.IPCRecordSeq}, {wire.KindRunDAG, run.RunDAGSeq}, {wire.KindCitationSet, run.CitationSetSeq}} {
 			cell := cli.NoValueCell
 			if of.seq != nil {
 				cell = cli.FormatUint(*of.seq)
@@ -126,7 +126,7 @@ func sourceChanges(c *cli.Console, x *wire.RunsComparison, full bool) error {
 	for _, lost := range x.LostChunks {
 		rows = append(rows, []string{cli.QuoteCell(lost.SourceID), fmt.Sprintf("event %d cites %s, which event %d does not list", lost.Seq, chunk(lost.ChunkHash, full), lost.Registration)})
 	}
-	for _, s := range x.Reregistered {
+	for _, s := range x.Reregistrations {
 		rows = append(rows, []string{cli.QuoteCell(s.SourceID), fmt.Sprintf("event %d does not list the same chunks as event %d", s.B, s.A)})
 	}
 	return printSection(c, rows, cli.TextColumn("source"), cli.TextColumn("what changed"))

@@ -169,7 +169,7 @@ func TextChangeCells(c *wire.TextChange) (similar, words string) {
 // similarity formats the similarity of two texts as a percentage, or as a lower bound if only a
 // bound is known.
 func similarity(c *wire.TextChange) string {
-	if c.Bounded {
+	if c.LowerBound {
 		return "≥ " + cli.FormatPercent(float64(*c.Similarity))
 	}
 	return cli.FormatPercent(float64(*c.Similarity))

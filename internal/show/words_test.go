@@ -37,7 +37,7 @@ func TestChangesAsCells(t *testing.T) {
 		{&wire.TextChange{Unavailable: wire.UnavailableRedacted}, "redacted", "-"},
 		{&wire.TextChange{B: &wire.TextLength{Words: 3}}, "-", "3"},
 		{&wire.TextChange{A: &wire.TextLength{Words: 2}, B: &wire.TextLength{Words: 3}, Similarity: &half}, "50.0%", "2 → 3"},
-		{&wire.TextChange{A: &wire.TextLength{Words: 2}, B: &wire.TextLength{Words: 3}, Similarity: &half, Bounded: true}, "≥ 50.0%", "2 → 3"},
+		{&wire.TextChange{A: &wire.TextLength{Words: 2}, B: &wire.TextLength{Words: 3}, Similarity: &half, LowerBound: true}, "≥ 50.0%", "2 → 3"},
 	} {
 		similar, words := show.TextChangeCells(c.change)
 		assert.Equal(t, [2]string{c.similar, c.words}, [2]string{similar, words})

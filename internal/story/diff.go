@@ -11,7 +11,7 @@ import (
 )
 
 // NormalizedText returns content in the form from which its content_fingerprint is computed:
-// without links, and with normalised white space (spec: Content fingerprints).
+// without links, and with normalized white space (spec: Content fingerprints).
 func NormalizedText(content string) string {
 	return string(rules.AppendCollapsedText(nil, rules.AppendWithoutLinks(nil, []byte(content))))
 }

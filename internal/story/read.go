@@ -15,7 +15,7 @@ import (
 
 // Path is a route through the story, with the text along it.
 type Path struct {
-	Route   []string
+	Route   []string // names of the passages along the path, in order
 	Content string
 	file    string // the file that the path was read from, for error messages
 }

@@ -10,12 +10,12 @@ import (
 	"colophon/proofs"
 )
 
-// ErrReplacedKey means that a checkpoint is signed only with a key that has been replaced, and that
-// no later tree was given to show that the log contains the checkpoint's tree. ErrNotPrefix means
-// that a later tree was given, but it does not extend the checkpoint's tree.
 var (
+	// ErrReplacedKey means that a checkpoint is signed only with a key that has been replaced, and
+	// that no later tree was given to show that the log contains the checkpoint's tree.
 	ErrReplacedKey = errors.New("signed only with a key that has been replaced")
-	ErrNotPrefix   = errors.New("the checkpoint's tree is not a prefix of the later tree")
+	// ErrNotPrefix means that the given later tree does not extend the checkpoint's tree.
+	ErrNotPrefix = errors.New("the checkpoint's tree is not a prefix of the later tree")
 )
 
 // laterTree is a response body of GET /proofs/consistency: a checkpoint, and a proof that the

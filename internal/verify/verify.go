@@ -19,13 +19,14 @@ type FailureKind struct {
 	err      error // errors of this kind wrap this error
 }
 
-// ErrRecordMismatch means that the event describes another record. ErrValueMismatch means that the
-// event describes the record, but contains values that do not follow from it. ErrTextMismatch means
-// that the hash of a text differs from the hash that a nested proof proves.
 var (
+	// ErrRecordMismatch means that the event describes another record.
 	ErrRecordMismatch = errors.New("the record does not match the event")
-	ErrValueMismatch  = errors.New("the event's values do not match the values computed from the record")
-	ErrTextMismatch   = errors.New("the text does not match the recorded hash")
+	// ErrValueMismatch means that the event describes the record, but contains values that do not
+	// follow from it.
+	ErrValueMismatch = errors.New("the event's values do not match the values computed from the record")
+	// ErrTextMismatch means that a text does not have the hash that a nested proof proves.
+	ErrTextMismatch = errors.New("the text does not match the recorded hash")
 )
 
 // FailureKinds lists the ways in which a verification can fail, with their exit codes.

@@ -28,7 +28,8 @@ type Message struct {
 	cause     string
 }
 
-// MessageData says what happened. Members that do not apply are absent.
+// MessageData describes what a webhook message reports about a ledger. Members that do not apply
+// are absent.
 type MessageData struct {
 	Ledger    string `json:"ledger"`
 	Seq       uint64 `json:"seq"` // seq of the event, or the tree size if the type is trouble
@@ -37,7 +38,7 @@ type MessageData struct {
 	EventHash string `json:"event_hash,omitempty"`
 	Text      string `json:"text"` // one human-readable sentence
 
-	FailedChecks       []string `json:"fields,omitempty"`    // checks that failed
+	FailedChecks       []string `json:"fields,omitempty"`    // claims that are wrong, or rules that the verdict breaks
 	Cause              string   `json:"cause,omitempty"`     // cause of the drift or divergence
 	ComparedSeq        uint64   `json:"against,omitempty"`   // event that this event was compared with
 	Variables          []string `json:"variables,omitempty"` // names of the variables that differ
@@ -140,9 +141,9 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 	switch {
 	case facts.Drift != nil && facts.Drift.OutputChanged:
 		d := facts.Drift
-		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from the output of event %d, the previous run with the same input; the cause is %s.", d.Against, d.Cause))
+		m := newMessage(e, TypeDrift, fmt.Sprintf("The output differs from the output of event %d, the previous run with the same input; the cause is %s.", d.PreviousSeq, d.Cause))
 		m.cause = string(d.Cause)
-		m.Data.Cause, m.Data.ComparedSeq, m.Data.Variables = m.cause, d.Against, d.Variables
+		m.Data.Cause, m.Data.ComparedSeq, m.Data.Variables = m.cause, d.PreviousSeq, d.Variables
 		return m, nil
 	case facts.Divergence != nil && facts.Divergence.Cause != wire.DivergenceCauseIdentical:
 		d := facts.Divergence
@@ -150,9 +151,9 @@ func driftMessage(ctx context.Context, view *index.View, e *event.Event) (*Messa
 		if d.FirstDivergingStage != nil {
 			stage = *d.FirstDivergingStage
 		}
-		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run diverges from event %d, the previous run for the same question, starting at stage %s; the cause is %s.", d.Against, stage, d.Cause))
+		m := newMessage(e, TypeDivergence, fmt.Sprintf("The run diverges from event %d, the previous run for the same question, starting at stage %s; the cause is %s.", d.PreviousSeq, stage, d.Cause))
 		m.cause = string(d.Cause)
-		m.Data.Cause, m.Data.ComparedSeq, m.Data.Stage, m.Data.Variables = m.cause, d.Against, stage, d.DifferingDimensions
+		m.Data.Cause, m.Data.ComparedSeq, m.Data.Stage, m.Data.Variables = m.cause, d.PreviousSeq, stage, d.DifferingDimensions
 		return m, nil
 	}
 	return nil, nil

@@ -19,21 +19,18 @@ type Cause string
 // variables that determine an ipc_id. CauseOllamaBuild and CauseHostPlatform correspond to
 // properties of a run's environment, which are compared only if both runs record them.
 const (
-	CauseIdentical    Cause = "identical"     // nothing differs, not even the outputs
-	CauseInput        Cause = "input"         // only the input and the output differ
-	CauseSystemPrompt Cause = "system_prompt" // only the system prompt and the output differ
-	CauseModel        Cause = "model"
-	CauseTemperature  Cause = "temperature"
-	CauseMaxTokens    Cause = "max_tokens"
-	CauseSeed         Cause = "seed"
-	// CauseOllamaBuild and CauseHostPlatform each mean that only the named property of the environment and the
-	// output differ.
-	CauseOllamaBuild  Cause = "ollama_build_hash"
-	CauseHostPlatform Cause = "host_platform"
-	// CauseEvidence means that only the citation sets of the two runs and the output differ.
-	CauseEvidence   Cause = "evidence"
-	CauseConfounded Cause = "confounded" // several variables and the output differ
-	CauseNoEffect   Cause = "no_effect"  // variables differ, but the outputs agree
+	CauseIdentical    Cause = "identical"         // nothing differs, not even the outputs
+	CauseInput        Cause = "input"             // only the input and the output differ
+	CauseSystemPrompt Cause = "system_prompt"     // only the system prompt and the output differ
+	CauseModel        Cause = "model"             // only the model, with or without its digest, and the output differ
+	CauseTemperature  Cause = "temperature"       // only the temperature and the output differ
+	CauseMaxTokens    Cause = "max_tokens"        // only max_tokens and the output differ
+	CauseSeed         Cause = "seed"              // only the seed and the output differ
+	CauseOllamaBuild  Cause = "ollama_build_hash" // only the hash of the Ollama build and the output differ
+	CauseHostPlatform Cause = "host_platform"     // only the host platform and the output differ
+	CauseEvidence     Cause = "evidence"          // only the citation sets of the two runs and the output differ
+	CauseConfounded   Cause = "confounded"        // several variables and the output differ
+	CauseNoEffect     Cause = "no_effect"         // variables differ, but the outputs agree
 	// CauseModelInternal means that only the model's digest and the output differ.
 	CauseModelInternal Cause = "model_internal"
 	// CauseStochastic means that only the output differs, and the model's digests are known and
@@ -71,15 +68,16 @@ type Difference struct {
 // MemberDifference is a payload member whose digests differ between two runs. DigestA or DigestB is
 // nil if that run's payload lacks the member.
 type MemberDifference struct {
-	Pointer          string
+	Pointer          string // JSON pointer of the member in the payload
 	DigestA, DigestB []byte
 }
 
 // RunChange is the result of comparing two runs.
 type RunChange struct {
 	Cause Cause
-	// Differences lists the variables that differ, in the order of the variables array. It includes a
-	// property of the environment only if both runs record it.
+	// Differences lists the variables that differ: first the input, then the other variables that
+	// determine an ipc_id, then the environment and the evidence. It includes a property of the
+	// environment only if both runs record it.
 	Differences   []Difference
 	OutputChanged bool
 }

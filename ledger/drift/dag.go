@@ -18,8 +18,9 @@ import (
 // shapes do not decide this, the walk takes the stage of b. As a result, no stage differs if and
 // only if the lists are equal. The roots are then also equal.
 type StageChange struct {
-	// DifferingStages lists the names of all stages that differ, in the order of the walk. If several stages
-	// with the same name differ, it contains the name once for each of them.
+	// DifferingStages lists the names of all stages that differ, in the order in which the stages
+	// were compared. If several stages with the same name differ, it contains the name once for
+	// each of them.
 	DifferingStages []string
 	StagesOnlyInA   []string
 	StagesOnlyInB   []string
@@ -55,7 +56,7 @@ type stageKey struct {
 }
 
 // CompareStages returns how the stages of run-DAG b differ from those of run-DAG a.
-func CompareStages(a, b []event.Stage) StageChange {
+func CompareStages(a, b []event.NamedHash) StageChange {
 	if sameNames(a, b) {
 		c := StageChange{StageCount: len(a)}
 		for i := range a {
@@ -72,23 +73,23 @@ func CompareStages(a, b []event.Stage) StageChange {
 	return c
 }
 
-func isRejected(stages []event.Stage) bool {
+func isRejected(stages []event.NamedHash) bool {
 	return len(stages) == 3 && rules.RunShape(stageNames(stages)) == rules.ShapeReject
 }
 
-func isAnswered(stages []event.Stage) bool {
+func isAnswered(stages []event.NamedHash) bool {
 	shape := rules.RunShape(stageNames(stages))
 	return shape == rules.ShapeQuote || shape == rules.ShapePointer
 }
 
 // agreeBefore reports whether a rejected run and an answered run have the same question and, if the
 // answered run has a preflight stage, the same preflight.
-func agreeBefore(rejected, answered []event.Stage) bool {
+func agreeBefore(rejected, answered []event.NamedHash) bool {
 	same := func(i int) bool { return bytes.Equal(rejected[i].Hash, answered[i].Hash) }
 	return same(0) && (string(answered[1].Name) != rules.PreflightStage || same(1))
 }
 
-func stageNames(stages []event.Stage) []string {
+func stageNames(stages []event.NamedHash) []string {
 	names := make([]string, len(stages))
 	for i, s := range stages {
 		names[i] = string(s.Name)
@@ -96,7 +97,7 @@ func stageNames(stages []event.Stage) []string {
 	return names
 }
 
-func sameNames(a, b []event.Stage) bool {
+func sameNames(a, b []event.NamedHash) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -108,7 +109,7 @@ func sameNames(a, b []event.Stage) bool {
 	return true
 }
 
-func stageKeys(stages []event.Stage) []stageKey {
+func stageKeys(stages []event.NamedHash) []stageKey {
 	met := make(map[string]int, len(stages))
 	keys := make([]stageKey, len(stages))
 	for i, s := range stages {
@@ -133,7 +134,7 @@ type stageWalk struct {
 	inA, inB map[stageKey]int
 }
 
-func (w *stageWalk) compare(a, b []event.Stage) StageChange {
+func (w *stageWalk) compare(a, b []event.NamedHash) StageChange {
 	c := StageChange{StageCount: len(a)}
 	i, j := 0, 0
 	for i < len(w.a) || j < len(w.b) {
@@ -178,10 +179,9 @@ func (w *stageWalk) earlierInA(i, j int) bool {
 }
 
 // DifferingDimensions returns the names of the cache-key dimensions that differ between run-DAGs a
-// and b. Dimensions of a come first, in the order of a, followed by those that only b contains. A
-// null dimension is equal to an absent one. The second result is false if either run-DAG has no
-// dimensions.
-func DifferingDimensions(a, b []event.Stage) ([]string, bool) {
+// and b, and whether both have dimensions. Dimensions of a come first, in the order of a, followed
+// by those that only b contains. A null dimension is equal to an absent one.
+func DifferingDimensions(a, b []event.NamedHash) ([]string, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, false
 	}
@@ -202,10 +202,10 @@ func DifferingDimensions(a, b []event.Stage) ([]string, bool) {
 // The causes of a divergence that are not dimensions of the cache key (spec: Causes of a
 // divergence).
 const (
-	StageCauseIdentical   = "identical"
-	StageCauseConfounded  = "confounded"
-	StageCauseNoDimension = "no_dimension"
-	StageCauseUnknown     = "unknown"
+	StageCauseIdentical   = "identical"    // no stage differs
+	StageCauseConfounded  = "confounded"   // stages and several dimensions of the cache key differ
+	StageCauseNoDimension = "no_dimension" // stages differ, but no dimension of the cache key does
+	StageCauseUnknown     = "unknown"      // stages differ, and at least one run-DAG has no cache-key dimensions
 )
 
 // Cause returns the cause of the divergence: the name of the dimension if exactly one differs, and
@@ -225,7 +225,7 @@ func (c *StageChange) Cause(dimensions []string, known bool) string {
 	return StageCauseConfounded
 }
 
-func dimensionOf(dimensions []event.Stage, name []byte) []byte {
+func dimensionOf(dimensions []event.NamedHash, name []byte) []byte {
 	for _, d := range dimensions {
 		if bytes.Equal(d.Name, name) {
 			return d.Hash
@@ -234,7 +234,7 @@ func dimensionOf(dimensions []event.Stage, name []byte) []byte {
 	return nil
 }
 
-func named(dimensions []event.Stage, name []byte) bool {
+func named(dimensions []event.NamedHash, name []byte) bool {
 	for _, d := range dimensions {
 		if bytes.Equal(d.Name, name) {
 			return true
@@ -272,7 +272,7 @@ func (c *StageChange) Sentence(dimensions []string, known bool) string {
 // whether the run failed. It is not used if the stages show that preflight rejected the run.
 const UnknownFailureStage = "unknown"
 
-// FailureStage returns the failure stage in the event of a run-DAG, or UnknownFailureStage. It
+// FailureStage returns the failure stage that a run-DAG event records, or UnknownFailureStage. It
 // returns nil if the run did not fail.
 func FailureStage(dag *event.DAG) []byte {
 	known := dag.QuoteCount != nil || string(dag.Shape) == rules.ShapeReject
@@ -285,7 +285,7 @@ func FailureStage(dag *event.DAG) []byte {
 // AnswerHash returns the hash of a run-DAG's answer: the hash of its first stage named answer
 // or, if there is none, of its first stage named render. It returns nil if the run-DAG has
 // neither stage.
-func AnswerHash(stages []event.Stage) (hash []byte) {
+func AnswerHash(stages []event.NamedHash) (hash []byte) {
 	for _, s := range stages {
 		switch {
 		case string(s.Name) == "answer":

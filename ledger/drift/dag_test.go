@@ -11,11 +11,11 @@ import (
 )
 
 // stages parses texts of the form "name=hash".
-func stages(texts ...string) []event.Stage {
-	var list []event.Stage
+func stages(texts ...string) []event.NamedHash {
+	var list []event.NamedHash
 	for _, text := range texts {
 		name, hash, _ := cutLast(text)
-		list = append(list, event.Stage{Name: []byte(name), Hash: []byte(hash)})
+		list = append(list, event.NamedHash{Name: []byte(name), Hash: []byte(hash)})
 	}
 	return list
 }
@@ -31,7 +31,7 @@ func cutLast(text string) (name, hash string, ok bool) {
 
 func TestCompareStages(t *testing.T) {
 	for name, test := range map[string]struct {
-		a, b []event.Stage
+		a, b []event.NamedHash
 		want StageChange
 	}{
 		"equal":     {stages("q=1", "a=2"), stages("q=1", "a=2"), StageChange{StageCount: 2}},
@@ -71,7 +71,7 @@ func TestCompareStagesProperties(t *testing.T) {
 		a, b := stages(textsA...), stages(textsB...)
 		c := CompareStages(a, b)
 		require.Equal(t, slices.Equal(textsA, textsB), len(c.DifferingStages) == 0)
-		count := func(list []event.Stage, name string) (n int) {
+		count := func(list []event.NamedHash, name string) (n int) {
 			for _, s := range list {
 				if string(s.Name) == name {
 					n++
@@ -96,7 +96,7 @@ func TestCompareStagesProperties(t *testing.T) {
 			part++
 		}
 		var parting []string
-		for _, list := range [][]event.Stage{a, b} {
+		for _, list := range [][]event.NamedHash{a, b} {
 			if part < len(list) {
 				parting = append(parting, string(list[part].Name))
 			}
@@ -115,12 +115,12 @@ func TestCompareStagesProperties(t *testing.T) {
 func TestRejectedAgainstAnswered(t *testing.T) {
 	rejected := stages("question=1", "preflight=2", "final_label=3")
 	quote := stages("question=1", "retrieval=4", "context=5", "prompt=6", "answer=7", "verify=8", "final_label=9")
-	after := func(preflight string, list []event.Stage) []event.Stage {
+	after := func(preflight string, list []event.NamedHash) []event.NamedHash {
 		return slices.Concat(list[:1], stages(preflight), list[1:])
 	}
 	pointer := stages("question=1", "retrieval=4", "evidence_map=5", "prompt=6", "raw_answer=7", "parsed_claim_lattice=7", "verify=8", "render=8", "final_label=9")
 	for name, test := range map[string]struct {
-		a, b []event.Stage
+		a, b []event.NamedHash
 		want string
 	}{
 		"quote":             {rejected, after("preflight=2", quote), "outcome"},
@@ -141,7 +141,7 @@ func TestRejectedAgainstAnswered(t *testing.T) {
 }
 
 func TestCompareDimensions(t *testing.T) {
-	a := []event.Stage{{Name: []byte("source_root"), Hash: []byte("1")}, {Name: []byte("schema_version"), Hash: nil}}
+	a := []event.NamedHash{{Name: []byte("source_root"), Hash: []byte("1")}, {Name: []byte("schema_version"), Hash: nil}}
 	_, known := DifferingDimensions(a, nil)
 	require.False(t, known)
 	_, known = DifferingDimensions(nil, a)
@@ -149,14 +149,14 @@ func TestCompareDimensions(t *testing.T) {
 	differing, known := DifferingDimensions(a, a[:1])
 	require.True(t, known)
 	require.Empty(t, differing, "null and absent are equal")
-	b := []event.Stage{{Name: []byte("source_root"), Hash: []byte("2")}, {Name: []byte("verifier_policy_hash"), Hash: []byte("3")}}
+	b := []event.NamedHash{{Name: []byte("source_root"), Hash: []byte("2")}, {Name: []byte("verifier_policy_hash"), Hash: []byte("3")}}
 	differing, _ = DifferingDimensions(a, b)
 	require.Equal(t, []string{"source_root", "verifier_policy_hash"}, differing)
 }
 
 func TestSentences(t *testing.T) {
 	for want, test := range map[string]struct {
-		a, b       []event.Stage
+		a, b       []event.NamedHash
 		dimensions []string
 		known      bool
 	}{

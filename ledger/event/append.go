@@ -27,8 +27,8 @@ type Body struct {
 	Note            Note
 	Source          Source
 	Redaction       Redaction
-	Rotation        KeyRotation
-	Creation        LedgerCreation
+	KeyRotation     KeyRotation
+	LedgerCreation  LedgerCreation
 	Refusal         Refusal
 
 	builder       pyjson.Builder
@@ -79,11 +79,11 @@ func (b *Body) Decode(body pyjson.Value) {
 		b.Redaction = e.Redaction()
 		b.Fields = &b.Redaction
 	case record.KindKeyRotated:
-		b.Rotation = e.KeyRotation()
-		b.Fields = &b.Rotation
+		b.KeyRotation = e.KeyRotation()
+		b.Fields = &b.KeyRotation
 	case record.KindLedgerCreated:
-		b.Creation = e.LedgerCreation()
-		b.Fields = &b.Creation
+		b.LedgerCreation = e.LedgerCreation()
+		b.Fields = &b.LedgerCreation
 	case record.KindRecordRefused:
 		b.Refusal = e.Refusal()
 		b.Fields = &b.Refusal
@@ -227,7 +227,7 @@ func (b *Body) Encode() []byte {
 	frame := record.EventContext{Actor: b.actor, Ledger: b.ledger}
 	b.builder.Buf = b.written[:0]
 	written := record.AppendDecodedBodyPrefix(&b.builder, b.Kind, frame, b.Checks, b.Fields, &b.Common)
-	b.written = record.AppendBodySuffixTimeText(written, b.Seq, b.TimeText)
+	b.written = record.AppendBodySuffixWithTime(written, b.Seq, b.TimeText)
 	return b.written
 }
 

@@ -33,11 +33,12 @@ type Event struct {
 	Checks, Record, Rules, Version pyjson.Value
 }
 
-// Decoder decodes entries. The zero Decoder is ready to use. It is not safe for concurrent
-// use.
+// Decoder decodes entries of a log as events. The zero Decoder is ready to use. It is not safe for
+// concurrent use.
 type Decoder struct{ document pyjson.Document }
 
-// Decode decodes an entry. The entry must not change while the event is in use.
+// Decode returns the event that an entry contains. The entry must not change while the event is in
+// use.
 func (d *Decoder) Decode(entry []byte) (Event, error) {
 	var e Event
 	if len(entry) < len(e.PrevHash) {

@@ -5,7 +5,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// IPC holds the fields of an ipc_record event (spec: IPC record).
+// IPC holds the fields of an ipc_record event, which describes one generation of text (interpretive
+// provenance chain; spec: IPC record).
 type IPC = fields.IPC
 
 // IPC reads the fields of an ipc_record event.

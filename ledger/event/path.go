@@ -8,10 +8,12 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// PathFingerprint holds the fields of a path_fingerprint event (spec: Path fingerprint).
+// PathFingerprint holds the fields of a path_fingerprint event, which describes one route through a
+// branching story (spec: Path fingerprint).
 type PathFingerprint struct {
 	fields.PathFingerprint
-	// Route consists of the names of the passages, joined together. It identifies the route.
+	// Route consists of the names of the story's passages along the path, joined with arrows. It
+	// identifies the route.
 	Route []byte
 	// ContentDigest is the SHA-256 of the content, or nil if the record had no content.
 	ContentDigest []byte
@@ -39,7 +41,7 @@ func (e *Event) PathFingerprint() PathFingerprint {
 		case "branch":
 			r.Branch = text(value)
 		case "base":
-			r.Base = text(value)
+			r.BaseBuild = text(value)
 		case "route":
 			for passage := range value.Elements() {
 				r.Passages = append(r.Passages, passage.Text())

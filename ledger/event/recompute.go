@@ -19,7 +19,7 @@ func (e *Event) RecomputeBody(r *record.Record) []byte {
 	} else {
 		body = r.AppendBodyPrefix(nil, frame)
 	}
-	return record.AppendBodySuffixTimeText(body, e.Seq, e.TimeText)
+	return record.AppendBodySuffixWithTime(body, e.Seq, e.TimeText)
 }
 
 // FirstDifference returns the first place where two events in canonical form differ, as a JSON

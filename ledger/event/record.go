@@ -26,8 +26,8 @@ func (e *Event) IdempotencyKey() *record.Hash {
 	return &key
 }
 
-// ClaimedIdempotencyKey returns the digest of the idempotency key that the event claims, or nil if it claims
-// none. A refusal may name a key, but does not claim it.
+// ClaimedIdempotencyKey is like IdempotencyKey, but returns nil if the event is a refusal. A
+// refusal may name a key, but does not claim it.
 func (e *Event) ClaimedIdempotencyKey() *record.Hash {
 	if e.Kind == record.KindRecordRefused {
 		return nil
@@ -35,7 +35,8 @@ func (e *Event) ClaimedIdempotencyKey() *record.Hash {
 	return e.IdempotencyKey()
 }
 
-// OccurredAt returns the timestamp of a record. The second result is false if the record has none.
+// OccurredAt returns the time at which a record occurred, according to its timestamp. The second
+// result is false if the record has no timestamp.
 func (e *Event) OccurredAt() (time.Time, bool) {
 	return moment.Parse(text(e.Record.Member("timestamp")))
 }

@@ -8,8 +8,9 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Stage is one node of a run-DAG, or one dimension of its cache key.
-type Stage = fields.NamedHash
+// NamedHash is either a stage of a run-DAG with its hash, or a dimension of a cache key with its
+// value.
+type NamedHash = fields.NamedHash
 
 // DAG holds the fields of a run_dag event (spec: Run-DAG).
 type DAG = fields.RunDAG
@@ -27,12 +28,12 @@ func (e *Event) DAG() DAG {
 			}
 		case "nodes":
 			for node := range value.Elements() {
-				r.Stages = append(r.Stages, Stage{Name: text(node.Member("stage")), Hash: text(node.Member("hash"))})
+				r.Stages = append(r.Stages, NamedHash{Name: text(node.Member("stage")), Hash: text(node.Member("hash"))})
 			}
 		case "cache_dimensions":
 			for dimension, v := range value.Members() {
 				if slices.Contains(rules.CacheDimensions[:], string(dimension.Text())) {
-					r.CacheDimensions = append(r.CacheDimensions, Stage{Name: dimension.Text(), Hash: text(v)})
+					r.CacheDimensions = append(r.CacheDimensions, NamedHash{Name: dimension.Text(), Hash: text(v)})
 				}
 			}
 		case "document_roots":

@@ -109,7 +109,7 @@ func (t *TextComparer) Diff(ctx context.Context, of string, a, b uint64) (*wire.
 		return nil, err
 	}
 	f, edits := textdiff.Diff(textA, textB)
-	answer := &wire.TextDiff{Of: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), Bounded: f.ExceedsLimit,
+	answer := &wire.TextDiff{ContentName: of, Similarity: wire.Decimal(f.Similarity), LengthChange: lengthChange(&f), LowerBound: f.ExceedsLimit,
 		A:     wire.DiffedText{Seq: a, SHA256: fmt.Sprintf("%x", contentA.Digest), TextLength: length(f.LengthA)},
 		B:     wire.DiffedText{Seq: b, SHA256: fmt.Sprintf("%x", contentB.Digest), TextLength: length(f.LengthB)},
 		Edits: make([]wire.TextEdit, len(edits))}

@@ -16,7 +16,7 @@ import (
 	"colophon/proofs"
 )
 
-// Log is the part of a ledger from which the figures are computed.
+// Log gives access to the events and the content of one ledger.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
@@ -29,8 +29,8 @@ type Log interface {
 	Content(ctx context.Context, digest proofs.Hash) ([]byte, error)
 }
 
-// TextComparer compares pairs of texts and computes figures for one answer (spec: Figures of
-// texts). It is not safe for concurrent use.
+// TextComparer measures how much texts differ, for one answer to a client (spec: Figures of texts).
+// It is not safe for concurrent use.
 type TextComparer struct {
 	Log Log
 	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
@@ -79,7 +79,7 @@ const (
 	ContentPayload      = "payload"
 )
 
-// Work measures the work done for one list of figures. It is the sum of textdiff.Figures.Work.
+// Work measures the work done to compare texts, in units of textdiff.Figures.Work.
 type Work uint64
 
 // maxWork is the limit on the Work for one list. That much work takes about one second on one core.
@@ -98,7 +98,7 @@ func (t *TextComparer) CompareContent(ctx context.Context, name string, a, b uin
 	}
 	*work += Work(f.Work)
 	similarity, lengthA, lengthB := wire.Decimal(f.Similarity), length(f.LengthA), length(f.LengthB)
-	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), Bounded: f.ExceedsLimit}, nil
+	return wire.TextChange{A: &lengthA, B: &lengthB, Similarity: &similarity, LengthChange: lengthChange(&f), LowerBound: f.ExceedsLimit}, nil
 }
 
 // MeasureContent returns the length of the content of one record, as a TextChange without a first

@@ -15,7 +15,7 @@ const MaxPairs = 1000
 // of the runs, and sample is true if there are further pairs. The summary lists the pairs that changed the
 // most, at most limit of them. If the texts are long, it covers only the first pairs.
 func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sample bool, limit int) (*wire.EffectTextSummary, error) {
-	answer := &wire.EffectTextSummary{Sample: sample, MostChanged: []wire.ChangedPair{}}
+	answer := &wire.EffectTextSummary{Partial: sample, MostChanged: []wire.ChangedPair{}}
 	var similarities, lengthChanges, wordsA, wordsB []float64
 	var work Work
 	for _, pair := range pairs {
@@ -24,7 +24,7 @@ func (t *TextComparer) SummarizePairs(ctx context.Context, pairs [][2]uint64, sa
 		case err != nil:
 			return nil, err
 		case change.Unavailable == wire.UnavailableWorkLimit:
-			answer.Sample = true
+			answer.Partial = true
 			continue
 		case change.Unavailable != "":
 			answer.Unavailable++

@@ -23,5 +23,5 @@ func TestWorkIsBounded(t *testing.T) {
 
 	summary, err := new(TextComparer).SummarizePairs(t.Context(), nil, true, 10)
 	require.NoError(t, err)
-	require.Equal(t, &wire.EffectTextSummary{Sample: true, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordCountBucket{}, MostChanged: []wire.ChangedPair{}}, summary)
+	require.Equal(t, &wire.EffectTextSummary{Partial: true, SimilarityHistogram: make([]uint64, 10), WordsHistogram: []wire.WordCountBucket{}, MostChanged: []wire.ChangedPair{}}, summary)
 }

@@ -110,5 +110,5 @@ func NameFromText(text []byte) *wire.ReadableName {
 	if words == "" {
 		return nil
 	}
-	return &wire.ReadableName{Words: words, Cut: cut}
+	return &wire.ReadableName{Words: words, Truncated: cut}
 }

@@ -30,8 +30,8 @@ func TestInstruction(t *testing.T) {
 func TestNameOf(t *testing.T) {
 	require.Nil(t, NameFromText([]byte(" \n\u202e\x00")))
 	require.Equal(t, &wire.ReadableName{Words: "Up the stairs."}, NameFromText([]byte("\tUp\r\nthe\u2066 stairs.")))
-	require.Equal(t, &wire.ReadableName{Words: strings.Repeat("a", maxWords), Cut: true}, NameFromText([]byte(strings.Repeat("a", 5000))))
-	require.Equal(t, &wire.ReadableName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Cut: true}, NameFromText([]byte(strings.Repeat("ab ", 40))))
+	require.Equal(t, &wire.ReadableName{Words: strings.Repeat("a", maxWords), Truncated: true}, NameFromText([]byte(strings.Repeat("a", 5000))))
+	require.Equal(t, &wire.ReadableName{Words: strings.TrimSpace(strings.Repeat("ab ", 33)), Truncated: true}, NameFromText([]byte(strings.Repeat("ab ", 40))))
 }
 
 func TestContainsWords(t *testing.T) {

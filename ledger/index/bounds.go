@@ -15,8 +15,8 @@ func recordedMarkKey(k rowstore.Keyspace, dst []byte, at time.Time, seq uint64) 
 // TimeBytes is the length in bytes of an encoded time in keys.
 const TimeBytes = 12
 
-// AppendTime appends an encoding of a time. The encodings sort in time order, even for times before
-// 1970.
+// AppendTime appends a time, encoded in TimeBytes bytes. The encodings sort in time order, even for
+// times before 1970.
 func AppendTime(dst []byte, at time.Time) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(at.Unix())^1<<63)
 	return binary.BigEndian.AppendUint32(dst, uint32(at.Nanosecond()))

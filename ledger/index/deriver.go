@@ -7,7 +7,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Family describes how the index answers the questions of one family.
+// Family describes one family of questions that the index answers: its rows, counters, and deriver.
 type Family struct {
 	// RowBytes maps each versioned dimension of the family to the length of its rows in bytes.
 	RowBytes map[rowstore.Dimension]int
@@ -21,8 +21,8 @@ type Family struct {
 
 // Deriver writes the rows of one family, one event at a time. It belongs to a single fold.
 type Deriver interface {
-	// Derive folds an event. After ErrBatchNotEmpty or ErrBatchFull, Derive is called with the
-	// same event again. Any other error stops the fold.
+	// Derive writes the rows that follow from an event. After ErrBatchNotEmpty or ErrBatchFull,
+	// Derive is called with the same event again. Any other error stops the fold.
 	Derive(ctx context.Context, e *Event) error
 }
 

@@ -12,12 +12,11 @@ import (
 // concurrent use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 
-// Sizes in bytes. The cache grows in steps of cachePart. Its internal tables need up to one fifth
-// more.
-const (
-	cachePart          = 32 << 20
-	MinEventCacheBytes = cachePart / 5 * 6
-)
+// The cache grows in steps of cachePart bytes. Its internal tables need up to one fifth more.
+const cachePart = 32 << 20
+
+// MinEventCacheBytes is the minimum size of an event cache, in bytes.
+const MinEventCacheBytes = cachePart / 5 * 6
 
 // newEventCache returns a cache of at most the given number of bytes, or nil if that is less than
 // MinEventCacheBytes. The cache allocates memory as it fills.

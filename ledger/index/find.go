@@ -53,7 +53,7 @@ type HashedEvent struct {
 // maxFound is the largest number of events that FindByHashPrefix returns.
 const maxFound = 8
 
-// FindByHashPrefix returns at most maxFound events whose event_hash begins with the given hexadecimal
+// FindByHashPrefix returns at most 8 events whose event_hash begins with the given hexadecimal
 // digits. There must be at least 8 digits, because FindByHashPrefix reads all events whose hashes
 // begin with the first 8. It returns ErrBehind if the index covers fewer than atLeast events.
 func FindByHashPrefix(ctx context.Context, f *Follower, digits string, atLeast uint64) ([]HashedEvent, error) {
@@ -105,7 +105,7 @@ func (f *Follower) eventsWith(ctx context.Context, now *snapshot, begins []byte,
 			found = append(found, HashedEvent{seq, hash})
 		}
 	}
-	return found, errors.Join(it.Error(), now.sameRows(f))
+	return found, errors.Join(it.Err(), now.sameRows(f))
 }
 
 // hashBytes is the number of bytes of an event_hash that are stored in keys. It is enough to

@@ -125,8 +125,8 @@ func (v *View) EntryAndEvent(ctx context.Context, seq uint64) ([]byte, event.Eve
 	return entry, e, nil
 }
 
-// EventOfKind returns the event at seq, which the caller owns. It returns storage.ErrNotFound if
-// the event is of another kind or is not below the view's size.
+// EventOfKind returns the event at seq, which the caller owns, if it is of the given kind. It
+// returns storage.ErrNotFound if the event is of another kind or is not below the view's size.
 func (v *View) EventOfKind(ctx context.Context, seq uint64, kind record.Kind) (*event.Event, error) {
 	if seq >= v.Size() {
 		return nil, fmt.Errorf("reading event %d: %w", seq, storage.ErrNotFound)

@@ -41,7 +41,7 @@ func CitationDrift(v *View, subject string) (*wire.Page[wire.CitationDriftRow], 
 }
 
 func citationDriftRow(v *View, d *citations.Drift) wire.CitationDriftRow {
-	row := wire.CitationDriftRow{RowMembers: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), Against: optionalSeq(d.PreviousSeq),
+	row := wire.CitationDriftRow{RowMembers: v.row(d.Seq), RunID: d.RunID, Time: timeOf(d.Time), PreviousSeq: optionalSeq(d.PreviousSeq),
 		Added: orEmpty(d.Added), Removed: orEmpty(d.Removed), Kept: orEmpty(d.Kept)}
 	if d.PreviousSeq > 0 { // the first set has no previous one
 		row.Jaccard = &d.Jaccard
@@ -93,7 +93,7 @@ func StaleCitations(v *View, source string) (*wire.Page[wire.StaleCitationRow], 
 
 func staleRow(v *View, s *citations.StaleCitation) wire.StaleCitationRow {
 	return wire.StaleCitationRow{RowMembers: v.row(s.Seq), RunID: s.RunID, Subject: s.Subject, SourceID: s.SourceID, ChunkHash: s.ChunkHash,
-		SupersededBy: s.SupersededBy, How: s.SupersessionKind}
+		SupersededBy: s.SupersededBy, Cause: s.SupersessionKind}
 }
 
 func parseChunk(p Parameters) (string, error) {
@@ -170,15 +170,17 @@ func SourceByID(v *View, id string) (*wire.SourceAnswer, error) {
 	return answer, err
 }
 
-// Questions about one citation set. The path element seq identifies the set. These questions have
-// no Path, because the answer to CitationsDocumentQuestion is sent byte for byte, and a request
-// with PinnedRetrievalQuestion has a body.
+// Questions about the citation set whose seq is in the path. They have no Path, because the answer to the first is
+// sent byte for byte, and a request with the second has a body.
 var (
-	CitationsDocumentQuestion = Question{SeqParameters: []string{"seq"}}                                    // the citations document of a set (spec: Citations document)
-	PinnedRetrievalQuestion   = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}} // a pinned retrieval that prefers the chunks of a set (spec: Pinned retrieval)
+	// CitationsDocumentQuestion asks for the citations document of a citation set (spec: Citations document).
+	CitationsDocumentQuestion = Question{SeqParameters: []string{"seq"}}
+	// PinnedRetrievalQuestion asks for a pinned retrieval, which prefers the chunks that a citation set cites (spec:
+	// Pinned retrieval).
+	PinnedRetrievalQuestion = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}}
 )
 
-// CitationSet returns the citation set that is named by the path element seq.
+// CitationSet returns the citation set whose seq is in the path of the request.
 func CitationSet(v *View, elements Parameters) (citations.Set, error) {
 	seq, _, err := elements.ParseUint("seq")
 	if err != nil {

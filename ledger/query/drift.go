@@ -223,7 +223,7 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 	}
 	var work figures.Work
 	for i := range answer.Rows {
-		if answer.Rows[i].Text, err = v.outputChange(answer.Rows[i].Against, answer.Rows[i].Seq, &work); err != nil {
+		if answer.Rows[i].Text, err = v.outputChange(answer.Rows[i].PreviousSeq, answer.Rows[i].Seq, &work); err != nil {
 			return nil, err
 		}
 	}
@@ -231,7 +231,7 @@ func Timeline(v *View, value records.Value) (*wire.RunPage[wire.TimelineRow], er
 }
 
 func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
-	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), Against: s.PreviousSeq,
+	row := wire.TimelineRow{Generation: generation(v, &s.IPCRecord), State: wire.State(s.State), PreviousSeq: s.PreviousSeq,
 		Differences: differences(&s.RunChange)}
 	if s.PreviousSeq != nil { // the first run has no previous one
 		cause := wire.DriftCause(s.Cause)
@@ -240,8 +240,7 @@ func timelineRow(v *View, s *runs.TimelineStep) wire.TimelineRow {
 	return row
 }
 
-// outputChange returns the change of the output from run a to run b. If a is nil, it returns the length of b's
-// output.
+// outputChange returns the change of the output from run a to run b. If a is nil, it returns the length of b's output.
 func (v *View) outputChange(a *uint64, b uint64, work *figures.Work) (*wire.TextChange, error) {
 	if a == nil {
 		change, err := v.TextComparer.MeasureContent(v.Context, figures.ContentOutput, b, work)
@@ -270,8 +269,7 @@ func (v *View) attributionTexts(pair RecordPair) (texts *wire.RunTextChanges, er
 // body. The path element seq names the record.
 var ReproductionQuestion = Question{SharedParameters: ProofsParameter, SeqParameters: []string{"seq"}}
 
-// CheckReproduction compares the IPC record at seq with its re-run. It calls rerun to obtain the
-// re-run.
+// CheckReproduction compares the IPC record at seq with its re-run. It calls rerun to obtain the re-run.
 func CheckReproduction(v *View, seq uint64, rerun func(*records.IPCRecord) (event.IPC, error)) (*wire.Reproduction, error) {
 	recorded, err := records.ReadIPCRecord(v.Context, v.View, seq)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -44,7 +44,7 @@ func Effects(v *View, q EffectsQuery) (*wire.EffectsAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.ChangedPairs, Unchanged: totals.UnchangedPairs, Sample: q.FirstPairsOnly && first.HasMore}
+	answer := &wire.EffectsAnswer{RunPage: *pairs, Variable: q.Variable, Pairs: totals.Pairs, Changed: totals.ChangedPairs, Unchanged: totals.UnchangedPairs, Partial: q.FirstPairsOnly && first.HasMore}
 	return answer, v.addEffectTexts(answer, &first)
 }
 

@@ -21,7 +21,7 @@ var (
 // RecordFilter selects records according to the parameters of a request.
 type RecordFilter struct {
 	records.Filter
-	ByOccurrence bool // since, until, and the order refer to the records' timestamps
+	ByOccurrence bool // since, until, and the order refer to when the records occurred, not to when they were recorded
 
 	parameters Parameters            // the request's parameters, if prefixes is not empty
 	prefixes   []hashPrefixParameter // hashes given only by their first digits; completed by ResolveHashPrefixes

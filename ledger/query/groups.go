@@ -23,8 +23,8 @@ var groupQuestions = []Question{
 // GroupsQuery selects and orders groups of runs.
 type GroupsQuery struct {
 	groups.Query
-	// Ranking is the order of the groups, which requires a view at the head. If it is nil, the groups are sorted by
-	// first run, newest first.
+	// Ranking is the order of the groups; it exists only for the latest tree size. If it is nil, the groups are sorted
+	// by first run, newest first.
 	Ranking *groups.Ranking
 }
 
@@ -117,7 +117,7 @@ func groupRow(v *View, by string, g *groups.Group) wire.RunGroup {
 	return wire.RunGroup{
 		RowMembers: v.row(g.LastRun.Seq), By: by, Value: g.Value, Name: v.groupName(by, g.FirstRun.Seq, g.LastRun.Seq), Runs: g.Runs, DistinctOutputs: g.Outputs,
 		Stability: wire.Decimal(float64(g.MostCommonOutputRuns) / float64(g.Runs)), EntropyBits: wire.Decimal(g.Entropy), Flips: g.Flips,
-		FirstSeq: g.FirstRun.Seq, FirstTime: timeOf(g.FirstRun.Time), LastSeq: g.LastRun.Seq, LastTime: timeOf(g.LastRun.Time),
+		FirstRunSeq: g.FirstRun.Seq, FirstRunTime: timeOf(g.FirstRun.Time), LastRunSeq: g.LastRun.Seq, LastRunTime: timeOf(g.LastRun.Time),
 	}
 }
 

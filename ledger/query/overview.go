@@ -32,8 +32,8 @@ func parseValuesOf(p Parameters) (string, error) {
 	return oneOf("of", p["of"], "", valueNames)
 }
 
-// RunValues lists distinct values that occur in runs in any state. The parameter "of" selects what to list: the
-// values of temperature, the values of max_tokens, or the label names.
+// RunValues lists the distinct temperatures, token limits, or label names that occur in runs in any state. The
+// parameter "of" selects what to list.
 func RunValues(v *View, of string) (*wire.Page[wire.RunValue], error) {
 	found, next, err := groups.ListValues(v.View, of, v.Page)
 	if err != nil {

@@ -20,8 +20,7 @@ func (p Parameters) Has(name string) bool {
 	return has
 }
 
-// ParseUint parses the named parameter as a number from 0 to 2^64-1. given is false if the request
-// lacks the parameter.
+// ParseUint parses the named parameter as a number from 0 to 2^64-1. given is false if the request lacks the parameter.
 func (p Parameters) ParseUint(name string) (n uint64, given bool, err error) {
 	text, given := p[name]
 	if given {

@@ -73,7 +73,7 @@ func pathRow(v *View, p *paths.ListedPath) wire.PathRow {
 }
 
 func pathStatus(p *paths.Path) wire.PathStatus {
-	return wire.PathStatus{Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq, LinksChanged: p.OnlyLinksChanged,
+	return wire.PathStatus{Validated: p.Validated, EarlierValidationSeq: p.EarlierValidationSeq, LinksChanged: p.OnlyLinksChanged,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }
@@ -86,7 +86,7 @@ func otherVersion(version string) string {
 	return version
 }
 
-// PathKey identifies a path of a project.
+// PathKey identifies a path, that is, a route through the story of a project.
 type PathKey struct{ Project, ID string }
 
 func pathInPath(p Parameters) (PathKey, error) { return PathKey{p["project"], p["path_id"]}, nil }
@@ -115,7 +115,7 @@ func Builds(v *View, project string) (*wire.Page[wire.BuildRow], error) {
 }
 
 func buildRow(v *View, b *paths.Build) wire.BuildRow {
-	return wire.BuildRow{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.Base, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
+	return wire.BuildRow{RowMembers: v.row(b.Seq), Build: b.Name, Branch: b.Branch, Base: b.BaseBuild, UnknownBase: b.UnknownBase, Time: timeOf(b.Time),
 		New: b.NewRecords, Modified: b.ModifiedRecords, Unchanged: b.UnchangedRecords, Incomparable: b.IncomparableRecords, HashVersion: otherVersion(b.HashVersion), Gone: b.GonePaths, Paths: b.Paths, OtherBases: b.OtherBaseRecords}
 }
 
@@ -126,7 +126,7 @@ func buildInPath(p Parameters) (BuildKey, error) {
 	return BuildKey{p["project"], p["build"]}, nil
 }
 
-// GonePaths lists the paths that are in a build's base but not in the build.
+// GonePaths lists the paths that a build lacks but its base build has.
 func GonePaths(v *View, b BuildKey) (*wire.Page[wire.PathRow], error) {
 	found, next, err := paths.ListGonePaths(v.Context, v.View, b.Project, b.Build, v.Page)
 	if err != nil {
@@ -161,9 +161,9 @@ func differenceRow(v *View, d *paths.Difference) wire.PathDifference {
 		shown = d.A
 	}
 	row := wire.PathDifference{RowMembers: v.row(shown.Seq), PathID: d.PathID, Route: d.Route, Status: string(d.Category), LinksChanged: d.OnlyLinksChanged,
-		A: pathSide(d.A), B: pathSide(d.B), Renamed: make([]wire.RenameCandidate, len(d.RenameCandidates))}
+		A: pathSide(d.A), B: pathSide(d.B), RenameCandidates: make([]wire.RenameCandidate, len(d.RenameCandidates))}
 	for i, r := range d.RenameCandidates {
-		row.Renamed[i] = wire.RenameCandidate{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
+		row.RenameCandidates[i] = wire.RenameCandidate{Seq: r.Seq, PathID: r.PathID, Route: r.Route}
 	}
 	return row
 }
@@ -172,7 +172,7 @@ func pathSide(p *paths.Path) *wire.ComparedPath {
 	if p == nil {
 		return nil
 	}
-	return &wire.ComparedPath{Seq: p.Seq, Validated: p.Validated, ValidatedBefore: p.EarlierValidationSeq,
+	return &wire.ComparedPath{Seq: p.Seq, Validated: p.Validated, EarlierValidationSeq: p.EarlierValidationSeq,
 		ContentFingerprint: nullable(p.ContentFingerprint), RawContentFingerprint: nullable(p.RawContentFingerprint),
 		HashVersion: otherVersion(p.HashVersion)}
 }

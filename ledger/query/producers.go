@@ -33,7 +33,7 @@ func ProducerByID(v *View, id string) (*wire.ProducerAnswer, error) {
 	}
 	answer := &wire.ProducerAnswer{
 		ProducerRow: producerRow(v, &found),
-		Gaps:        rowsOf(v, gaps, func(_ *View, g *producers.Gap) wire.ProducerGap { return wire.ProducerGap(*g) }),
+		Gaps:        rowsOf(v, gaps, func(_ *View, g *producers.Gap) wire.ProducerGap { return wire.ProducerGap{From: g.First, To: g.Last} }),
 		Duplicates: rowsOf(v, duplicates, func(v *View, d *producers.Duplicate) wire.ProducerDuplicate {
 			return wire.ProducerDuplicate{RowMembers: v.row(d.Seq), ProducerSeq: d.Number, FirstSeq: d.FirstSeq}
 		}),

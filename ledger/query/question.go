@@ -34,13 +34,13 @@ type Question struct {
 	// SecondCursorParameter names the parameter that holds the cursor of the answer's second list.
 	// It is "" if there is no second list. View.SecondPage selects the page of that list.
 	SecondCursorParameter string
-	// RequiresHead reports whether a request is answered from rankings, which exist only for the head. If so, each page is
-	// read at the head when it is requested. A nil RequiresHead means that the question never uses rankings.
+	// RequiresHead reports whether a request is answered from rankings, which exist only for the latest tree size (the
+	// head). If so, each page is read at the head when it is requested. Nil means that the question never uses
+	// rankings.
 	RequiresHead func(Parameters) bool
 	// AlwaysIncludesNames means that the answer includes display names even if the request does not set the names parameter.
 	AlwaysIncludesNames bool
-	// RefusalReasons gives the reason for refusing each parameter that only similar questions
-	// accept.
+	// RefusalReasons gives the reason for refusing each parameter that only similar questions accept.
 	RefusalReasons map[string]string
 	// ParseParameters parses the question's own parameters and the elements of the path. It is nil if the request has a body,
 	// because the answer then depends on the body too.
@@ -52,20 +52,25 @@ type SharedParameters uint8
 
 // The shared parameters.
 const (
-	PageParameters  SharedParameters = 1 << iota // the parameters limit and cursor
-	StateParameter                               // the parameter state: live or any
-	ProofsParameter                              // the parameter proofs
-	TextParameter                                // the parameter text
-	SeededParameter                              // the parameter seeded
-	NamesParameter                               // the parameter names
+	// PageParameters stands for the parameters "limit" and "cursor".
+	PageParameters SharedParameters = 1 << iota
+	// StateParameter stands for the parameter "state", which is "live" or "any".
+	StateParameter
+	// ProofsParameter stands for the parameter "proofs", which adds inclusion proofs and a checkpoint to the answer.
+	ProofsParameter
+	// TextParameter stands for the parameter "text", which adds figures about texts, such as their similarity.
+	TextParameter
+	// SeededParameter stands for the parameter "seeded", which limits the answer to runs with a seed.
+	SeededParameter
+	// NamesParameter stands for the parameter "names", which adds display names to the answer.
+	NamesParameter
 )
 
 // A ParseFunc parses the parameters of a question and returns a function that answers it. The answer has a type from
 // client/wire or is a value with an AppendJSON method.
 type ParseFunc func(Parameters) (func(*View) (any, error), error)
 
-// askWith returns a ParseFunc that parses the parameters with parse and passes the result to
-// answer.
+// askWith returns a ParseFunc that parses the parameters with parse and passes the result to answer.
 func askWith[P, A any](parse func(Parameters) (P, error), answer func(*View, P) (A, error)) ParseFunc {
 	return func(p Parameters) (func(*View) (any, error), error) {
 		typed, err := parse(p)
@@ -95,8 +100,8 @@ type Request struct {
 	TreeSize uint64
 	// MinIndexSize is the number of events that the index must have folded before it can answer the request.
 	MinIndexSize uint64
-	// IncludeFigures is true if the request asks for figures about texts. The caller of Parse must
-	// then set the view's TextComparer, but only if the client may read content.
+	// IncludeFigures is true if the request asks for figures about texts, such as their similarity. The caller of Parse
+	// must then set the view's TextComparer, but only if the client may read content.
 	IncludeFigures bool
 	// IncludeNames is true if the answer includes display names. The caller of Parse must then set
 	// the view's NameFinder.
@@ -289,9 +294,8 @@ func (r *Request) readCommon(p Parameters, maxPage int) (err error) {
 	return err
 }
 
-// position decodes the cursor in the named parameter and returns the position after the last row of
-// the previous page. Unless each page is read at the head, it also sets r.TreeSize to the tree size
-// of the first page.
+// position decodes the cursor in the named parameter and returns the position after the last row of the previous
+// page. Unless each page is read at the head, it also sets r.TreeSize to the tree size of the first page.
 func (r *Request) position(name, cursor string) ([]byte, error) {
 	if cursor == "" {
 		return nil, nil
@@ -352,9 +356,8 @@ func (r *Request) checkSizes(p Parameters, head uint64) error {
 	return nil
 }
 
-// OpenView opens the view from which the request is answered. The caller must set the view's Log
-// and CountCache, and must close the view. The error is index.ErrBehind if the index has not yet
-// folded MinIndexSize events.
+// OpenView opens the view from which the request is answered. The caller must set the view's Log and CountCache, and
+// must close the view. The error is index.ErrBehind if the index has not yet folded MinIndexSize events.
 func (r *Request) OpenView(ctx context.Context, follower *index.Follower) (*View, error) {
 	v, err := r.view, error(nil)
 	v.Context = ctx
@@ -370,8 +373,8 @@ func (r *Request) OpenView(ctx context.Context, follower *index.Follower) (*View
 	return &v, nil
 }
 
-// Answer answers the request. The error is an *Error if the question has no answer, and index.ErrInvalidPosition if the
-// position in a cursor is invalid.
+// Answer returns the answer to the request, computed from v. The error is an *Error if the question has no answer, and
+// index.ErrInvalidPosition if the position in a cursor is invalid.
 func (r *Request) Answer(v *View) (any, error) {
 	if err := r.resolve(v); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type RecordRow struct {
 	Time         wire.Time          `json:"time"`
 	EventHash    string             `json:"event_hash"`
 	State        record.State       `json:"state,omitempty"`
-	RedactedBy   *uint64            `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
+	RedactedBy   *uint64            `json:"redacted_by,omitempty"` // seq of the redaction, even if newer than as_of
 	RunID        *string            `json:"run_id,omitempty"`
 	Timestamp    *string            `json:"timestamp,omitempty"`
 	Hashes       json.RawMessage    `json:"hashes"`
@@ -38,7 +38,7 @@ type RecordRow struct {
 	BrokenRules  []string           `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
 	MissingParts []string           `json:"incomplete,omitempty"`   // parts that the IPC record lacks
 	Labels       json.RawMessage    `json:"labels"`
-	Name         *wire.ReadableName `json:"name,omitempty"`
+	Name         *wire.ReadableName `json:"name,omitempty"` // display name; nil if not requested or unknown
 	Links        wire.RecordLinks   `json:"links"`
 	Event        json.RawMessage    `json:"event,omitempty"`
 }
@@ -172,8 +172,7 @@ func addLinks(v *View, row *RecordRow, r *records.Record) error {
 	return nil
 }
 
-// RecordAnswer is a [wire.RecordAnswer] whose hashes, checks, and event are raw JSON copied from
-// the entry.
+// RecordAnswer is a [wire.RecordAnswer] whose hashes, checks, and event are raw JSON copied from the entry.
 type RecordAnswer struct {
 	wire.IndexedTreeSize
 	wire.RowMembers
@@ -186,7 +185,7 @@ type RecordAnswer struct {
 	Checks        json.RawMessage `json:"checks"`
 	MissingParts  json.RawMessage `json:"incomplete,omitempty"` // parts that the IPC record lacks
 	State         record.State    `json:"state,omitempty"`
-	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // set even if the redaction is newer than as_of
+	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // seq of the redaction, even if newer than as_of
 	Event         json.RawMessage `json:"event"`
 	*wire.DerivedMembers
 }

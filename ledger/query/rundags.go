@@ -72,7 +72,7 @@ func RunDAGs(v *View, f RecordFilter) (*wire.Page[wire.ListedRunDAG], error) {
 		}
 		return wire.ListedRunDAG{RunDAGSummary: runRow(v, &dag), State: wire.State(r.State), FailureStage: index.StringPointer(drift.FailureStage(&dag.DAG)),
 			AuditMode: index.StringPointer(dag.AuditMode), VerifierMethod: index.StringPointer(dag.VerifierMethod), QuestionHash: index.StringPointer(dag.QuestionHash),
-			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), Inconsistent: orEmpty(r.BrokenRules), Name: v.recordName(dag.Seq)}
+			ModelProfileHash: index.StringPointer(dag.ModelProfileHash), GovernancePolicyHash: index.StringPointer(dag.GovernancePolicyHash), BrokenRules: orEmpty(r.BrokenRules), Name: v.recordName(dag.Seq)}
 	})
 }
 
@@ -115,10 +115,10 @@ func RunDAGGroups(v *View, q RunDAGGroupsQuery) (*wire.Page[wire.RunDAGGroup], e
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, g *rundags.Group) wire.RunDAGGroup {
-		row := wire.RunDAGGroup{RowMembers: v.row(g.LastSeq), By: q.Field, Value: g.Value, Name: v.groupName(q.Field, g.FirstSeq, g.LastSeq), Runs: g.Runs, DistinctAnswers: g.DistinctAnswers, Verdicts: make([]wire.GroupOutcomeCount, len(g.OutcomeCounts)),
-			FirstSeq: g.FirstSeq, FirstTime: timeOf(g.FirstTime), LastSeq: g.LastSeq, LastTime: timeOf(g.LastTime)}
+		row := wire.RunDAGGroup{RowMembers: v.row(g.LastRunSeq), By: q.Field, Value: g.Value, Name: v.groupName(q.Field, g.FirstRunSeq, g.LastRunSeq), Runs: g.Runs, DistinctAnswers: g.DistinctAnswers, OutcomeCounts: make([]wire.GroupOutcomeCount, len(g.OutcomeCounts)),
+			FirstRunSeq: g.FirstRunSeq, FirstRunTime: timeOf(g.FirstRunTime), LastRunSeq: g.LastRunSeq, LastRunTime: timeOf(g.LastRunTime)}
 		for i, o := range g.OutcomeCounts {
-			row.Verdicts[i] = wire.GroupOutcomeCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
+			row.OutcomeCounts[i] = wire.GroupOutcomeCount{FailureStage: nullable(o.FailureStage), AuditMode: nullable(o.AuditMode), Shape: nullable(o.Shape),
 				Runs: o.Count, Share: wire.Decimal(float64(o.Count) / float64(g.Runs))}
 		}
 		return row
@@ -157,7 +157,7 @@ func compareRunDAGs(v *View, pair RecordPair) (*wire.RunDAGChange, error) {
 	return answer, nil
 }
 
-// RunDAGsOfQuestion lists the run-DAGs for a question. Each row names the first stage in which the
+// RunDAGsOfQuestion lists the run-DAGs whose question has the given hash. Each row names the first stage in which the
 // run-DAG differs from the previous live run-DAG.
 func RunDAGsOfQuestion(v *View, question string) (*wire.Page[wire.DivergenceRow], error) {
 	found, next, err := rundags.ListByQuestion(v.Context, v.View, question, v.AnyState, v.Page)
@@ -165,7 +165,7 @@ func RunDAGsOfQuestion(v *View, question string) (*wire.Page[wire.DivergenceRow]
 		return nil, err
 	}
 	return page(v, found, next, func(v *View, r *rundags.QuestionRunDAG) wire.DivergenceRow {
-		row := wire.DivergenceRow{RunDAGSummary: runRow(v, &r.RunDAG), State: wire.State(r.State), Against: optionalSeq(r.OtherSeq), FirstDivergingStage: r.Stage}
+		row := wire.DivergenceRow{RunDAGSummary: runRow(v, &r.RunDAG), State: wire.State(r.State), PreviousSeq: optionalSeq(r.OtherSeq), FirstDivergingStage: r.Stage}
 		if r.OtherSeq > 0 {
 			row.Cause = new(wire.DivergenceCause(r.DivergenceCause.Cause))
 			if r.DimensionsKnown {
@@ -192,12 +192,13 @@ func RunDAGByCacheKey(v *View, key string) (*wire.CachedRunDAG, error) {
 	return answer, err
 }
 
-// RunDAGLookupQuestion asks for the latest live run-DAG for a given question, and for its answer.
-// It has no Path, because its request has a body.
-var RunDAGLookupQuestion = Question{SharedParameters: ProofsParameter}
+// CacheLookupQuestion asks for the latest live run-DAG with the cache dimensions in the request, and for its answer
+// (spec: Cache lookups). It has no Path, because its request has a body.
+var CacheLookupQuestion = Question{SharedParameters: ProofsParameter}
 
-// RunDAGByQuestion looks up the cache key of each mode in order. It stops at the first key for which a live
-// run-DAG exists, and returns the latest one. The result does not include the text of the answer.
+// RunDAGByQuestion looks up a run-DAG by the cache key of its question in each mode, in the given order. It stops at
+// the first key for which a live run-DAG exists, and returns the latest one. The result does not include the text of
+// the answer.
 func RunDAGByQuestion(v *View, modes []record.QuestionHash) (*wire.LookupAnswer, error) {
 	for _, mode := range modes {
 		run, err := RunDAGByCacheKey(v, mode.CacheKey)
@@ -294,7 +295,7 @@ const maxListedStages = 16
 // ProveStageOfRun proves a stage in the tree of the run-DAG at seq (spec: Run tree). A suffix such as #2 in stage
 // selects the second stage with the same name. The returned name has no suffix. If the run-DAG lacks the stage, the
 // error lists the stages of the run-DAG.
-func ProveStageOfRun(seq uint64, stages []event.Stage, stage string) (proof rules.StageProof, name string, err error) {
+func ProveStageOfRun(seq uint64, stages []event.NamedHash, stage string) (proof rules.StageProof, name string, err error) {
 	list, names := make([]rules.Stage, len(stages)), make([]string, len(stages))
 	for i, s := range stages {
 		names[i] = string(s.Name)

@@ -39,24 +39,24 @@ func CompareRuns(v *View, pair RunPair) (*wire.RunsComparison, error) {
 	}
 	var summaries []string
 	a, b := &answer.A, &answer.B
-	if a.IPCRecord != nil && b.IPCRecord != nil {
-		if answer.IPCRecords, err = attribute(v, RecordPair{*a.IPCRecord, *b.IPCRecord}); err != nil {
+	if a.IPCRecordSeq != nil && b.IPCRecordSeq != nil {
+		if answer.IPCChange, err = attribute(v, RecordPair{*a.IPCRecordSeq, *b.IPCRecordSeq}); err != nil {
 			return nil, err
 		}
-		answer.Cause = &answer.IPCRecords.Cause
-		summaries = append(summaries, answer.IPCRecords.Summary)
+		answer.Cause = &answer.IPCChange.Cause
+		summaries = append(summaries, answer.IPCChange.Summary)
 	}
-	if a.RunDAG != nil && b.RunDAG != nil {
-		if answer.RunDAGs, err = compareRunDAGs(v, RecordPair{*a.RunDAG, *b.RunDAG}); err != nil {
+	if a.RunDAGSeq != nil && b.RunDAGSeq != nil {
+		if answer.RunDAGChange, err = compareRunDAGs(v, RecordPair{*a.RunDAGSeq, *b.RunDAGSeq}); err != nil {
 			return nil, err
 		}
-		summaries = append(summaries, answer.RunDAGs.Summary)
+		summaries = append(summaries, answer.RunDAGChange.Summary)
 	}
 	if err := compareSets(v, answer); err != nil {
 		return nil, err
 	}
-	if answer.CitationSets != nil {
-		summaries = append(summaries, answer.CitationSets.Summary)
+	if answer.CitationSetChange != nil {
+		summaries = append(summaries, answer.CitationSetChange.Summary)
 	}
 	if len(summaries) == 0 {
 		summaries = append(summaries, "The two runs have no kind of record in common.")
@@ -77,9 +77,9 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 		seq    **uint64
 		latest func(*View, string, string, record.Kind) (*uint64, bool, error)
 	}{
-		{record.KindIPCRecord, &found.IPCRecord, latestRecord},
-		{record.KindRunDAG, &found.RunDAG, latestRecord},
-		{record.KindCitationSet, &found.CitationSet, latestSet},
+		{record.KindIPCRecord, &found.IPCRecordSeq, latestRecord},
+		{record.KindRunDAG, &found.RunDAGSeq, latestRecord},
+		{record.KindCitationSet, &found.CitationSetSeq, latestSet},
 	} {
 		var more bool
 		if *of.seq, more, err = of.latest(v, name, run, of.kind); err != nil {
@@ -89,7 +89,7 @@ func recordsOfRun(v *View, name, run string) (found wire.ComparedRun, err error)
 			found.More = append(found.More, wire.Kind(of.kind))
 		}
 	}
-	if found.IPCRecord == nil && found.RunDAG == nil && found.CitationSet == nil {
+	if found.IPCRecordSeq == nil && found.RunDAGSeq == nil && found.CitationSetSeq == nil {
 		return found, &Error{ReasonNotFound, name, fmt.Sprintf("no live IPC record, live run-DAG, or citation set has the run_id %q; use state=any to include records in any state", run)}
 	}
 	return found, nil
@@ -113,9 +113,9 @@ func latestSet(v *View, _, run string, _ record.Kind) (*uint64, bool, error) {
 // compareSets compares the citation sets of two runs if both have one. It also lists the changes to the sources that
 // the sets cite.
 func compareSets(v *View, answer *wire.RunsComparison) error {
-	answer.LostChunks, answer.Reregistered = []wire.LostChunk{}, []wire.Reregistration{}
+	answer.LostChunks, answer.Reregistrations = []wire.LostChunk{}, []wire.Reregistration{}
 	var sets [2]*citations.Set
-	for i, seq := range [...]*uint64{answer.A.CitationSet, answer.B.CitationSet} {
+	for i, seq := range [...]*uint64{answer.A.CitationSetSeq, answer.B.CitationSetSeq} {
 		if seq == nil {
 			continue
 		}
@@ -136,16 +136,16 @@ func compareSets(v *View, answer *wire.RunsComparison) error {
 		}
 	}
 	if a, b := sets[0], sets[1]; a != nil && b != nil {
-		answer.CitationSets = setChange(v, a, b)
+		answer.CitationSetChange = setChange(v, a, b)
 		changed, err := citations.FindReregistrations(v.View, a, b)
 		if err != nil {
 			return err
 		}
 		for _, s := range changed {
-			answer.Reregistered = append(answer.Reregistered, wire.Reregistration{SourceID: s.SourceID, A: s.SeqA, B: s.SeqB})
+			answer.Reregistrations = append(answer.Reregistrations, wire.Reregistration{SourceID: s.SourceID, A: s.SeqA, B: s.SeqB})
 		}
 	}
-	answer.SourcesChanged = len(answer.LostChunks)+len(answer.Reregistered) > 0
+	answer.SourcesChanged = len(answer.LostChunks)+len(answer.Reregistrations) > 0
 	return nil
 }
 

@@ -19,15 +19,13 @@ import (
 	"colophon/storage"
 )
 
-// Log reads the data that answers need but that the index does not contain. It covers at least the events in the
-// view.
+// Log reads the data that answers need but the index does not contain. It covers at least the events in the view.
 type Log interface {
 	// Name returns the name of the ledger.
 	Name() string
 	// Entry returns the entry of an event.
 	Entry(ctx context.Context, seq uint64) ([]byte, error)
-	// RedactingSeq returns the seq of the event that redacts a record, or storage.ErrNotFound if
-	// none does.
+	// RedactingSeq returns the seq of the event that redacts a record, or storage.ErrNotFound if none does.
 	RedactingSeq(ctx context.Context, seq uint64) (uint64, error)
 	// Prover returns a prover for the tree at the view's size, and possibly at larger sizes.
 	Prover(ctx context.Context) *proofs.Prover
@@ -35,8 +33,8 @@ type Log interface {
 	Checkpoint(ctx context.Context, size uint64) ([]byte, error)
 }
 
-// View is a view of one ledger at one tree size. It also contains the parameters that all questions share. It is
-// not safe for concurrent use.
+// View gives access to one ledger as it was at one tree size. It also contains the parameters that all questions
+// share. It is not safe for concurrent use.
 type View struct {
 	*index.View
 	Context       context.Context

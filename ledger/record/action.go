@@ -41,7 +41,7 @@ func parseAction(kind Kind, f fields.Action, body []byte, read func(o strict.Obj
 // object, because they refer to a copy of text. The error is a *strict.Error.
 func parseRequest(text []byte, member string, read func(o strict.Object), known ...string) error {
 	var document pyjson.Document
-	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().JSONValues); err != nil {
+	if err := document.ParseLimited(bytes.Clone(text), DefaultLimits().MaxJSONValues); err != nil {
 		return strict.NewSyntaxError(err)
 	}
 	v, pointer := document.Root(), ""

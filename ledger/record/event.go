@@ -95,12 +95,12 @@ func noChecks(w *pyjson.Builder) { w.AddRaw("checks", []byte("{}")) }
 
 // AppendBodySuffix appends the members that complete an event body: "seq", "time", and "v".
 func AppendBodySuffix(dst []byte, seq uint64, at time.Time) []byte {
-	return AppendBodySuffixTimeText(dst, seq, at.UTC().Format(moment.Layout))
+	return AppendBodySuffixWithTime(dst, seq, at.UTC().Format(moment.Layout))
 }
 
-// AppendBodySuffixTimeText is like AppendBodySuffix, but expects a time that is already formatted
-// with moment.Layout.
-func AppendBodySuffixTimeText[T string | []byte](dst []byte, seq uint64, at T) []byte {
+// AppendBodySuffixWithTime appends the members that complete an event body, like AppendBodySuffix,
+// but takes a time that is already formatted with moment.Layout.
+func AppendBodySuffixWithTime[T string | []byte](dst []byte, seq uint64, at T) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, seq, 10)
 	dst = append(dst, `,"time":"`...)
@@ -194,8 +194,8 @@ func (r *Record) AppendComputedJSON(dst []byte) []byte {
 	return w.Buf
 }
 
-// AppendDecodedBodyPrefix writes the body of a decoded event without the members that
-// AppendBodySuffixTimeText appends. It returns w's bytes.
+// AppendDecodedBodyPrefix appends to w the body of an event that was decoded from the log, without
+// the members that the sequencer adds. It returns w's bytes.
 func AppendDecodedBodyPrefix(w *pyjson.Builder, kind Kind, e EventContext, checks []NamedCheck, f fields.Fields, c *fields.CommonFields) []byte {
 	appendChecks := func(w *pyjson.Builder) {
 		w.BeginMember("checks")

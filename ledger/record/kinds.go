@@ -11,10 +11,10 @@ type Kind string
 
 // The kinds of records that services post.
 const (
-	KindIPCRecord       Kind = "ipc_record"
-	KindRunDAG          Kind = "run_dag"
-	KindCitationSet     Kind = "citation_set"
-	KindPathFingerprint Kind = "path_fingerprint"
+	KindIPCRecord       Kind = "ipc_record"       // describes one generation (IPC: interpretive provenance chain)
+	KindRunDAG          Kind = "run_dag"          // describes the stages of a question-answering run
+	KindCitationSet     Kind = "citation_set"     // lists the source chunks that an answer rests on
+	KindPathFingerprint Kind = "path_fingerprint" // describes a route through a branching story, and its content
 )
 
 // The kinds of events that the ledger writes itself.

@@ -64,13 +64,12 @@ func (r *Record) AppendRefusal(dst []byte, e EventContext, why RefusalReason, fi
 	return appendEvent(&pyjson.Builder{Buf: dst}, KindRecordRefused, e, checks, func(w *pyjson.Builder) { refused.Append(w, &common) })
 }
 
-// RefusalFields holds the fields of a record_refused event. For RefusalKeyConflict, FirstSeq is the seq of
-// the event that claims the idempotency key.
+// RefusalFields holds the fields of a record_refused event.
 type RefusalFields struct {
 	Kind          Kind
 	Reason        RefusalReason
 	MismatchCount uint64
-	FirstSeq      uint64 // set only for RefusalKeyConflict
+	FirstSeq      uint64 // seq of the event that claims the idempotency key; set only for RefusalKeyConflict
 }
 
 // Append implements fields.Fields.

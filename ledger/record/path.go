@@ -49,14 +49,14 @@ var fingerprintVersion = []byte(rules.FingerprintVersion)
 // readBuild decodes the build of a path, the branch of the build, and the base build to compare it
 // with (spec: Path fingerprint).
 func readBuild(o strict.Object, p *fields.PathFingerprint) {
-	p.Build, p.Branch, p.Base = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
+	p.Build, p.Branch, p.BaseBuild = o.Text("build", maxName), o.Text("branch", maxName), o.Text("base", maxName)
 	if p.Build == nil {
 		for _, name := range [...]string{"branch", "base"} {
 			if o.Member(name).IsGiven() {
 				o.ReportInvalid(name, `describes a build, so the member "build" is required`)
 			}
 		}
-	} else if p.Base != nil && bytes.Equal(p.Base, p.Build) {
+	} else if p.BaseBuild != nil && bytes.Equal(p.BaseBuild, p.Build) {
 		o.ReportInvalid("base", "must differ from \"build\"; give the build to compare with")
 	}
 }

@@ -16,7 +16,7 @@ type QuestionHash struct {
 // is a *strict.Error.
 func decodeAlone(body []byte, decode func(g *runDAG, d *strict.Decoder, root pyjson.Value)) error {
 	var document pyjson.Document
-	if err := document.ParseLimited(body, DefaultLimits().JSONValues); err != nil {
+	if err := document.ParseLimited(body, DefaultLimits().MaxJSONValues); err != nil {
 		return strict.NewSyntaxError(err)
 	}
 	d := new(strict.Decoder)

@@ -69,9 +69,9 @@ var records = sync.Pool{New: func() any {
 
 // Limits contains a server's limits on the contents of records and their events.
 type Limits struct {
-	MaxLabels  int // maximum number of labels on a record
-	LabelBytes int // maximum length of a label's name or value, in bytes
-	JSONValues int // maximum number of JSON values and member names in a record
+	MaxLabels     int // maximum number of labels on a record
+	MaxLabelBytes int // maximum length of a label's name or value, in bytes
+	MaxJSONValues int // maximum number of JSON values and member names in a record
 	// PayloadMemberSecret is the payload-member secret of the ledger that receives the record. If
 	// it is nil, the event contains no digests of payload members.
 	PayloadMemberSecret *members.Secret
@@ -84,11 +84,13 @@ func (l Limits) WithPayloadMemberSecret(secret *members.Secret) Limits {
 }
 
 // DefaultLimits returns the limits of a server whose configuration does not set them.
-func DefaultLimits() Limits { return Limits{MaxLabels: 32, LabelBytes: 128, JSONValues: 1_000_000} }
+func DefaultLimits() Limits {
+	return Limits{MaxLabels: 32, MaxLabelBytes: 128, MaxJSONValues: 1_000_000}
+}
 
 // NoLimits returns limits that allow everything, for records that a server has already accepted.
 func NoLimits() Limits {
-	return Limits{MaxLabels: math.MaxInt, LabelBytes: math.MaxInt, JSONValues: math.MaxInt}
+	return Limits{MaxLabels: math.MaxInt, MaxLabelBytes: math.MaxInt, MaxJSONValues: math.MaxInt}
 }
 
 // Parse decodes a record of the given kind within the default limits. If the record is not valid,
@@ -100,7 +102,7 @@ func Parse(kind Kind, body []byte) (*Record, error) { return DefaultLimits().Par
 func (l Limits) ParseRecord(kind Kind, body []byte) (*Record, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseLimited(body, l.JSONValues); err != nil {
+	if err := r.document.ParseLimited(body, l.MaxJSONValues); err != nil {
 		r.Release()
 		return nil, strict.NewSyntaxError(err)
 	}
@@ -134,7 +136,7 @@ func ParseBatchLine(line []byte) (BatchLine, error) { return DefaultLimits().Par
 func (l Limits) ParseBatchLine(line []byte) (BatchLine, error) {
 	r := records.Get().(*Record)
 	r.limits = l
-	if err := r.document.ParseLimited(line, l.JSONValues); err != nil {
+	if err := r.document.ParseLimited(line, l.MaxJSONValues); err != nil {
 		r.Release()
 		return BatchLine{}, strict.NewSyntaxError(err)
 	}
@@ -238,7 +240,7 @@ func (r *Record) decodeCommon(o strict.Object) {
 	c.RunID = o.Identifier("run_id", maxName)
 	r.RunID = string(c.RunID)
 	c.Timestamp = readTimestamp(o, "timestamp")
-	c.Labels = o.Labels("labels", r.limits.MaxLabels, r.limits.LabelBytes)
+	c.Labels = o.Labels("labels", r.limits.MaxLabels, r.limits.MaxLabelBytes)
 	c.Producer = r.readProducer(o, "producer")
 }
 

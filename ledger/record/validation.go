@@ -17,7 +17,7 @@ type LatestPathRecord struct {
 // ValidationRequest is a request to validate one path or many.
 type ValidationRequest struct {
 	Validated                         bool
-	Reason, Build, ContentFingerprint []byte // nil if the request omits them
+	Reason, Build, ContentFingerprint []byte // each is nil if the request omits it
 	fields.ActionOrigin
 }
 

@@ -69,7 +69,7 @@ func TestBadInputIsReported(t *testing.T) {
 		{KindIPCRecord, goodIPC, `"o"`, `"o","timestamp":""`, false, "/timestamp"},
 		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"a":1}`, false, "/labels/a"},
 		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"":"x"}`, false, "/labels/"},
-		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", DefaultLimits().LabelBytes+1) + `"}`, false, "/labels/a"},
+		{KindIPCRecord, goodIPC, `"o"`, `"o","labels":{"a":"` + strings.Repeat("x", DefaultLimits().MaxLabelBytes+1) + `"}`, false, "/labels/a"},
 		{KindIPCRecord, goodIPC, `"o"`, `"o","environment":{"gpu":"x"}`, true, "/environment/gpu"},
 		{KindIPCRecord, goodIPC, `"o"`, `"o","usage":{"a":"\ud800"}`, false, "/usage/a"},
 		{KindRunDAG, goodDAG, `{"inputs"`, `{"reject_inputs":{},"inputs"`, false, "/reject_inputs"},
@@ -125,12 +125,12 @@ func TestBadInputIsReported(t *testing.T) {
 func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
 	for limits, ok := range map[Limits]bool{
-		{MaxLabels: 2, LabelBytes: 2, JSONValues: 99}: true, {MaxLabels: 1, LabelBytes: 2, JSONValues: 99}: false, {MaxLabels: 2, LabelBytes: 1, JSONValues: 99}: false, {MaxLabels: 2, LabelBytes: 2, JSONValues: 9}: false, NoLimits(): true,
+		{MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 99}: true, {MaxLabels: 1, MaxLabelBytes: 2, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 1, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 9}: false, NoLimits(): true,
 	} {
 		_, err := limits.ParseRecord(KindIPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)
 	}
-	_, err := Limits{JSONValues: 9}.ParseBatchLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
+	_, err := Limits{MaxJSONValues: 9}.ParseBatchLine([]byte(`{"kind":"ipc_record","record":` + goodIPC + `}`))
 	require.ErrorContains(t, err, "more than 9 values and member names")
 }
 

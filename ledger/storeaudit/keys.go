@@ -11,9 +11,9 @@ import (
 	"colophon/storage"
 )
 
-// FindStrayKeys finds keys in the database for which the logs do not account. It returns the first
-// stray key of each ledger, and the first stray key outside all ledgers. walked maps the name of
-// each ledger to its report from audit.WalkLog, which must have found no damage. FindStrayKeys
+// FindStrayKeys finds database keys that, according to the logs, should not exist. It returns the
+// first stray key of each ledger, and the first stray key outside all ledgers. walked maps the name
+// of each ledger to its report from audit.WalkLog, which must have found no damage. FindStrayKeys
 // skips ledgers that are not in walked. The caller must make sure that nothing writes to the
 // database in the meantime.
 func FindStrayKeys(ctx context.Context, database storage.Database, walked map[string]*audit.Report, progress func(keys uint64)) ([]*storage.StrayKeyError, error) {

@@ -71,7 +71,7 @@ func (s source) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
 func (s source) Redactions(ctx context.Context) iter.Seq2[audit.Redaction, error] {
 	return func(yield func(audit.Redaction, error) bool) {
 		for r, err := range s.Reader.Redactions(ctx) {
-			if !yield(audit.Redaction{RecordSeq: r.Seq, RedactedBy: r.RedactingSeq}, err) {
+			if !yield(audit.Redaction{RecordSeq: r.Seq, RedactingSeq: r.RedactingSeq}, err) {
 				return
 			}
 		}

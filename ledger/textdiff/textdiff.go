@@ -8,7 +8,7 @@ import "unicode/utf8"
 // each character is a word.
 type Length struct{ Bytes, Characters, Words uint64 }
 
-// Figures describe how much a text changed.
+// Figures describes how much a text changed.
 type Figures struct {
 	LengthA, LengthB Length
 	// Similarity is the number of unchanged tokens, divided by the mean number of tokens in the two

@@ -73,8 +73,8 @@ type Source interface {
 	KeyClaim(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Redaction is a redaction as stored: the event at seq RedactedBy redacts the record at RecordSeq.
-type Redaction struct{ RecordSeq, RedactedBy uint64 }
+// Redaction is a redaction as stored: the event at RedactingSeq redacts the record at RecordSeq.
+type Redaction struct{ RecordSeq, RedactingSeq uint64 }
 
 // Claim identifies the record that holds an idempotency key.
 type Claim struct {

@@ -100,7 +100,7 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 // commits to, or nil if the event does not commit to one. It calls read to get the secret. If the
 // secret is absent or does not match the commitment, the error is a *Damage.
 func ReadPayloadMemberSecret(e *event.Body, read func() ([]byte, error)) (*members.Secret, error) {
-	commitment := e.Creation.MemberSecretHash
+	commitment := e.LedgerCreation.MemberSecretHash
 	if commitment == nil {
 		return nil, nil
 	}

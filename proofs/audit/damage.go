@@ -7,7 +7,7 @@ import (
 	"colophon/proofs"
 )
 
-// DamageKind is a kind of damage.
+// DamageKind says in what way a log, or what is stored for it, is damaged.
 type DamageKind string
 
 // These are the kinds of damage.

@@ -146,7 +146,7 @@ func (c *eventCheck) isSameSecond(text []byte) bool {
 func (c *eventCheck) byKind(e *event.Body) error {
 	switch e.Kind {
 	case record.KindLedgerCreated:
-		c.members = string(e.Creation.MemberSecretHash)
+		c.members = string(e.LedgerCreation.MemberSecretHash)
 		return c.signers.created(e)
 	case record.KindIPCRecord:
 		return c.payloadMembers(e)

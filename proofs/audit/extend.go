@@ -23,10 +23,10 @@ type Position struct {
 	Tally                   Tally
 }
 
-// SeenCheckpoint is a checkpoint of the log that was seen earlier. SeenBy names the observer.
+// SeenCheckpoint is a checkpoint of the log that was seen earlier.
 type SeenCheckpoint struct {
 	proofs.Checkpoint
-	SeenBy string
+	SeenBy string // names the observer in messages
 }
 
 // WalkedEntry is an entry that the walk has found to be valid. Entry, ParsedBody, and Body are
@@ -34,8 +34,8 @@ type SeenCheckpoint struct {
 type WalkedEntry struct {
 	Seq        uint64
 	Entry      []byte
-	ParsedBody pyjson.Value // the parsed body of the entry
-	Body       *event.Body  // the decoded body of the entry
+	ParsedBody pyjson.Value // the entry's body as a JSON value
+	Body       *event.Body  // the entry's body, decoded into the members of an event
 }
 
 // ExtendOptions holds the options of ExtendWalk, in addition to Options.

@@ -295,7 +295,7 @@ func (m *memory) Redactions(ctx context.Context) iter.Seq2[Redaction, error] {
 	return func(yield func(Redaction, error) bool) {
 		for seq, by := range m.redacted {
 			err := m.ask(ctx, "redactions")
-			if !yield(Redaction{RecordSeq: seq, RedactedBy: by}, err) || err != nil {
+			if !yield(Redaction{RecordSeq: seq, RedactingSeq: by}, err) || err != nil {
 				return
 			}
 		}

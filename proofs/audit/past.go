@@ -62,17 +62,17 @@ type KeyUseRole uint8
 
 // These are the roles that an event can have in a KeyUse.
 const (
-	KeyUseClaim              KeyUseRole = iota
-	KeyUseRefusal                       // the event refuses a record because of the key
-	KeyUseSourceRegistration            // the event registers a source; the key is the SHA-256 of the source's id
-	KeyUseSourceRevocation              // the event revokes a source; the key is the SHA-256 of the source's id
-	KeyUseStateChange                   // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and Digest[0] is the number of the state
-	NumKeyUseRoles                      // the number of roles
+	KeyUseClaim              KeyUseRole = iota // the event claims the idempotency key
+	KeyUseRefusal                              // the event refuses a record because of the key
+	KeyUseSourceRegistration                   // the event registers a source; the key is the SHA-256 of its id
+	KeyUseSourceRevocation                     // the event revokes a source; the key is the SHA-256 of its id
+	KeyUseStateChange                          // the event changes a record's state; the key is a SHA-256 computed from the record's seq, and Digest[0] is the number of the state
+	NumKeyUseRoles                             // the number of roles
 )
 
 // KeyUse is one event's use of an idempotency key, a source, or a record's state.
 type KeyUse struct {
-	Key           proofs.Hash
+	Key           proofs.Hash // digest of an idempotency key, or hash for a source or record (see KeyUseRole)
 	Digest        proofs.Hash // digest of the record or action; zero for a source; see KeyUseStateChange
 	Kind          record.Kind // kind of the record or action
 	Seq           uint64      // seq of the event

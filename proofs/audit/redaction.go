@@ -77,10 +77,10 @@ func (c *redactionCheck) finish() error {
 		if err != nil {
 			return readDamage(err, damaged(DamageKindRedaction, c.head.Size, "cannot list the redactions: %v", err))
 		}
-		if r.RecordSeq < c.head.Size && r.RedactedBy < c.head.Size {
+		if r.RecordSeq < c.head.Size && r.RedactingSeq < c.head.Size {
 			continue
 		}
-		if err := c.checkPair(r.RecordSeq, r.RedactedBy); err != nil {
+		if err := c.checkPair(r.RecordSeq, r.RedactingSeq); err != nil {
 			return err
 		}
 	}

@@ -105,7 +105,7 @@ func TestSharedContentOfRedactedRecords(t *testing.T) {
 		restored(114, other)(t, m)
 		r := testRecord(t, other, fmt.Sprintf(`"system_prompt":%q,"output":"output 114"`, systemPrompt))
 		body := r.AppendBodyPrefix(nil, record.EventContext{Actor: "lab", Ledger: "default"})
-		m = m.altered(t, int(other), record.AppendBodySuffixTimeText(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
+		m = m.altered(t, int(other), record.AppendBodySuffixWithTime(body, other, bodyOf(t, m.entries[other]).Member("time").Text()))
 		require.Nil(t, walked(t, m).Damage)
 	}
 }

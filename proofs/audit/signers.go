@@ -38,12 +38,12 @@ func (c *signerCheck) open(walked uint64) error {
 // created checks the origin in the event that creates the ledger, and begins the key history
 // with the key in that event.
 func (c *signerCheck) created(e *event.Body) error {
-	if origin := string(e.Creation.Origin); origin != c.checkpoint.Origin {
+	if origin := string(e.LedgerCreation.Origin); origin != c.checkpoint.Origin {
 		return damaged(DamageKindEvent, e.Seq, "the event creates a ledger with the origin %.100q, but the checkpoint's origin is %.100q", origin, c.checkpoint.Origin)
 	}
-	first, err := proofs.ParseVerifier(string(e.Creation.VerifierKey))
+	first, err := proofs.ParseVerifier(string(e.LedgerCreation.VerifierKey))
 	if err != nil {
-		return damaged(DamageKindEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.Creation.VerifierKey, err)
+		return damaged(DamageKindEvent, e.Seq, "the event creates a ledger with the key %.200q, which is not a verifier key: %v", e.LedgerCreation.VerifierKey, err)
 	}
 	c.history = proofs.NewKeyHistory(first)
 	return nil

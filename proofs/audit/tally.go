@@ -11,16 +11,16 @@ type Tally struct {
 	Records           uint64 `json:"records"`    // events that contain a record
 	StatefulRecords   uint64 `json:"stateful"`   // records that have a state
 	MismatchedRecords uint64 `json:"mismatched"` // records with a failed check
-	Refusals          uint64 `json:"refused"`    // refusals
+	Refusals          uint64 `json:"refused"`    // events that refuse a record
 	// ChosenKeyCount counts the records whose idempotency key does not follow from their run_id.
 	// Either the writers chose those keys, or the server is dishonest.
 	ChosenKeyCount uint64 `json:"chosen_keys"`
-	// StatesAsOfSize is a number of events. The fields below count the records in each state after
-	// the state changes in the first StatesAsOfSize events.
+	// StatesAsOfSize is the number of events, from the first one on, whose state changes the fields
+	// below take into account.
 	StatesAsOfSize     uint64 `json:"counted"`
-	FailedRecords      uint64 `json:"failed"`
-	StaleRecords       uint64 `json:"stale"`
-	QuarantinedRecords uint64 `json:"quarantined"`
+	FailedRecords      uint64 `json:"failed"`      // records whose state is failed
+	StaleRecords       uint64 `json:"stale"`       // records whose state is stale
+	QuarantinedRecords uint64 `json:"quarantined"` // records whose state is quarantined
 }
 
 // LiveRecords returns the number of records whose state is live.

@@ -51,10 +51,10 @@ type Options struct {
 	Progress func(step string, done, total uint64)
 }
 
-// NamedCheckpoint is a signed checkpoint.
+// NamedCheckpoint is a signed checkpoint with a name for messages.
 type NamedCheckpoint struct {
-	Name string // identifies the checkpoint in messages, for example a file name
-	Text []byte
+	Name string // for example a file name
+	Text []byte // the checkpoint as a signed note
 }
 
 // withDefaults replaces zero values with the defaults.

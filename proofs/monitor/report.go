@@ -62,37 +62,38 @@ type Report struct {
 	Clean         bool   `json:"clean"`
 	Ledger        string `json:"ledger"`
 	Origin        string `json:"origin,omitempty"`
-	Size          uint64 `json:"size"`   // number of entries that the checkpoint covers
-	Root          string `json:"root"`   // signed root of the tree
-	WalkedEntries uint64 `json:"walked"` // number of entries that this audit has checked
-	KeyUses       uint64 `json:"key_uses"`
-	StartTime     string `json:"time"` // time at which this audit began
-	// PreviousAudit describes how many entries earlier audits have checked, and when. It is absent
-	// if this audit has checked all entries.
-	PreviousAudit *LastSuccess `json:"earlier,omitempty"`
+	Size          uint64 `json:"size"`     // number of entries that the checkpoint covers
+	Root          string `json:"root"`     // signed root of the tree
+	WalkedEntries uint64 `json:"walked"`   // number of entries that this audit has checked
+	KeyUses       uint64 `json:"key_uses"` // number of valid uses of idempotency keys in these entries
+	StartTime     string `json:"time"`     // time at which this audit began
+	// PreviousSuccess describes how many entries earlier audits have checked, and when. It is
+	// absent if this audit has checked all entries.
+	PreviousSuccess *LastSuccess `json:"earlier,omitempty"`
 	// SkippedChecks lists the checks that were not requested, each with the time of its last
 	// success if that is known.
 	SkippedChecks []SkippedCheck `json:"skipped"`
 	// Totals over all entries.
-	FirstEventTime    string            `json:"first_time,omitempty"`
-	LastEventTime     string            `json:"last_time,omitempty"`
-	Records           uint64            `json:"records"`
-	MismatchedRecords uint64            `json:"mismatched"`  // number of records with a failed check
-	Refusals          uint64            `json:"refused"`     // number of refusals in the log
-	ChosenKeyCount    uint64            `json:"chosen_keys"` // number of records whose idempotency key is not derived from their run_id
+	FirstEventTime    string            `json:"first_time,omitempty"` // time of the first event in the log
+	LastEventTime     string            `json:"last_time,omitempty"`  // time of the last event in the log
+	Records           uint64            `json:"records"`              // number of records in the log
+	MismatchedRecords uint64            `json:"mismatched"`           // number of records with a failed check
+	Refusals          uint64            `json:"refused"`              // number of refusals in the log
+	ChosenKeyCount    uint64            `json:"chosen_keys"`          // number of records whose idempotency key is not derived from their run_id
 	RecordsByState    map[string]uint64 `json:"states,omitempty"`
-	// ContentCount, RedactedRecords, RebuiltRecords, and ConfirmedRecords are set if
-	// Options.CheckContent was set.
+	// ContentCount is the number of valid pieces of content. It and the next three fields are set
+	// only if Options.CheckContent was set.
 	ContentCount     uint64 `json:"contents,omitempty"`
 	RedactedRecords  uint64 `json:"redacted,omitempty"`  // number of records whose content has been erased according to the log
 	RebuiltRecords   uint64 `json:"derived,omitempty"`   // number of records rebuilt from their content
 	ConfirmedRecords uint64 `json:"confirmed,omitempty"` // number of rebuilt records whose digest equals the digest in the event
-	// AnswersAsOfSize, Queries, and Rows are set if Options.AnswerChecker was set.
+	// AnswersAsOfSize is the size of the log at which answers were compared. It and the next two
+	// fields are set only if Options.AnswerChecker was set.
 	AnswersAsOfSize uint64 `json:"as_of,omitempty"`
-	Queries         uint64 `json:"queries,omitempty"`
-	Rows            uint64 `json:"rows,omitempty"`
-	Receipts        uint64 `json:"receipts,omitempty"`
-	Seed            uint64 `json:"seed,omitempty"` // the seed that determined which receipts were fetched and which questions were asked
+	Queries         uint64 `json:"queries,omitempty"`  // number of questions whose answers were compared with the log
+	Rows            uint64 `json:"rows,omitempty"`     // total number of rows in these answers
+	Receipts        uint64 `json:"receipts,omitempty"` // number of receipts that the audit fetched and checked
+	Seed            uint64 `json:"seed,omitempty"`     // the seed that determined which receipts were fetched and which questions were asked
 	// UnperformedChecks lists requested checks that could not be made.
 	UnperformedChecks []string  `json:"unchecked,omitempty"`
 	DataWithheld      bool      `json:"-"` // some requested checks were not made because the server withheld data
@@ -121,7 +122,7 @@ func timeOfReport() string { return time.Now().UTC().Format(time.RFC3339) }
 func newReport(a *Auditor) *Report {
 	r := &Report{Ledger: a.options.Ledger, StartTime: timeOfReport(), SkippedChecks: []SkippedCheck{}}
 	if last, known := a.state.done[checkLog]; known {
-		r.PreviousAudit = &last
+		r.PreviousSuccess = &last
 	}
 	for _, what := range [...]string{ContentCheckName, AnswersCheckName, ReceiptsCheckName} {
 		switch {
@@ -188,11 +189,11 @@ func (r *Report) signed(c proofs.Checkpoint) {
 	}
 }
 
-// conclude sets Clean. It removes PreviousAudit if this audit has checked all entries.
+// conclude sets Clean. It removes PreviousSuccess if this audit has checked all entries.
 func (r *Report) conclude() {
 	r.Clean = len(r.Findings) == 0 && !r.DataWithheld
 	if r.WalkedEntries >= r.Size || r.Size == 0 {
-		r.PreviousAudit = nil
+		r.PreviousSuccess = nil
 	}
 	if r.Findings == nil {
 		r.Findings = []Finding{}

@@ -61,9 +61,9 @@ func IsPack(text []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html>")) && bytes.Contains(text, []byte(dataBegin))
 }
 
-// Parse reads the pack in a page. It returns ErrMalformed if text is not an audit pack. own reports
-// whether everything outside the pack's data is exactly what HTML generates. If own is false, the
-// page could show its reader anything.
+// Parse reads the pack in a page, and reports whether the rest of the page is what HTML generates.
+// It returns proofs.ErrMalformed if text is not an audit pack. If own is false, the page could show
+// its reader anything.
 func Parse(text []byte) (p *Pack, own bool, err error) {
 	_, rest, found := bytes.Cut(text, []byte(dataBegin))
 	data, _, ended := bytes.Cut(rest, []byte(dataEnd))

@@ -17,7 +17,7 @@ import (
 // Report counts what Verify has verified.
 type Report struct {
 	Checkpoint          proofs.Checkpoint
-	Events              int
+	Events              int // number of verified events
 	Links               int // number of verified chain links between consecutive events in the pack
 	ContentCount        int // number of verified pieces of content, counted once per record that names them
 	RedactedRecords     int // number of records whose content was erased, as an event in the pack confirms

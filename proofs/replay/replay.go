@@ -20,19 +20,20 @@ import (
 	"colophon/proofs/replay/reference"
 )
 
-// Options configures a check. The zero value is valid.
+// Options configures the check of a server's answers. The zero value is valid.
 type Options struct {
-	// SampleSize is the number of values of each kind that the audit asks about. 0 means all values if
-	// the log has at most 2,000 entries, and 200 values of each kind if it has more. -1 means all
-	// values.
+	// SampleSize is the number of values of each kind from the log that the audit asks questions
+	// about. 0 means all values if the log has at most 2,000 entries, and 200 values of each kind
+	// if it has more. -1 means all values.
 	SampleSize int
 	// MetricsURL is the URL of the metrics if they are not at /metrics on the audited server. The
 	// token is not sent to any other host.
 	MetricsURL string
 }
 
-// New returns a check for monitor.Options.AnswerChecker. Only one audit at a time can use it. It needs a
-// token with the read scope, and temporary disk space of about twice the size of the log.
+// New returns an AnswerChecker that asks a server questions and compares the answers with the log.
+// Only one audit at a time can use it. It needs a token with the read scope, and temporary disk
+// space of about twice the size of the log.
 func New(o Options) monitor.AnswerChecker { return &check{Options: o} }
 
 // Constants that determine how many questions the audit asks.

@@ -51,7 +51,8 @@ type Plan struct {
 	// FailCount is the number of matching calls that fail after the skipped ones. 0 means one, and
 	// a negative number means all.
 	FailCount int
-	Pause     time.Duration
+	// Pause is how long ModeSlow delays each selected call.
+	Pause time.Duration
 	// BitIndex is the index of the bit that ModeFlipBit flips, counted from 0. An index past the
 	// end of the data wraps around to its beginning.
 	BitIndex int

@@ -8,10 +8,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Names of file system calls. CallCompact is a call to Create for the output of a compaction.
+// Names of file system calls.
 const (
 	CallCreate        = "create"
-	CallCompact       = "compact"
+	CallCompact       = "compact" // a call to Create for the output of a compaction
 	CallLink          = "link"
 	CallOpen          = "open"
 	CallOpenDir       = "open folder"

@@ -74,7 +74,7 @@ func (t *Tamperer) changeContent(digest storage.Hash, f func(l *ledger)) error {
 	return nil
 }
 
-// SetRedaction marks the record at seq as redacted by the event with the seq by. It does not change
+// SetRedaction marks the record at seq as redacted by the event whose seq is by. It does not change
 // the record's content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.change(func(l *ledger) { l.redactions[seq] = by })

@@ -104,7 +104,7 @@ func (c *ledgerChange) setEntries(old storage.Head, b storage.Batch) {
 }
 
 func (c *ledgerChange) setHead(b storage.Batch) {
-	c.set(keys.Head(c.ledger), keys.AppendHeadValue(nil, b.Head))
+	c.set(keys.HeadKey(c.ledger), keys.AppendHeadValue(nil, b.Head))
 }
 
 func (c *ledgerChange) setClaims(b storage.Batch) {

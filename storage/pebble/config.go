@@ -24,11 +24,10 @@ type Config struct {
 	FS vfs.FS
 	// Logger receives the messages of the database; nil means slog.Default.
 	Logger *slog.Logger
-	// Fatal must end the process and must not return. It is called when a write has failed and
-	// its outcome is unknown, because Pebble itself would continue and acknowledge lost
-	// writes. nil means that the error is logged and the process exits with status 1. In a
-	// test, Fatal may panic or call runtime.Goexit; afterwards the database must neither be
-	// used nor closed.
+	// Fatal is called after a failed write whose outcome is unknown, and must end the process
+	// without returning, because Pebble itself would continue and acknowledge lost writes. nil
+	// means that the error is logged and the process exits with status 1. In a test, Fatal may
+	// panic or call runtime.Goexit; afterwards the database must neither be used nor closed.
 	Fatal func(msg string)
 	// ReadOnly makes Open open an existing database without changing any file except the lock file.
 	// Every write then fails, and pending erasures stay pending. Opening the database does not need any

@@ -191,7 +191,7 @@ func (d *Database) describe(name string, number keys.LedgerNumber) (storage.Ledg
 // info reads the description of the ledger with the given number. A missing description is reported
 // as damage.
 func (d *Database) info(number keys.LedgerNumber) (storage.LedgerInfo, error) {
-	stored, err := d.get(keys.Info(number))
+	stored, err := d.get(keys.InfoKey(number))
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.LedgerInfo{}, fmt.Errorf("%w: the ledger's description is missing", storage.ErrDamaged)
 	}
@@ -203,7 +203,7 @@ func (d *Database) info(number keys.LedgerNumber) (storage.LedgerInfo, error) {
 
 // head reads the head of the ledger with the given number. A missing head is reported as damage.
 func (d *Database) head(number keys.LedgerNumber) (storage.Head, error) {
-	stored, err := d.get(keys.Head(number))
+	stored, err := d.get(keys.HeadKey(number))
 	if errors.Is(err, storage.ErrNotFound) {
 		return storage.Head{}, fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	}
@@ -233,7 +233,7 @@ func (d *Database) ledger(ctx context.Context, name string) (*ledger, error) {
 	if l, opened := d.ledgers[name]; opened {
 		return l, nil
 	}
-	stored, err := d.get(keys.Name(name))
+	stored, err := d.get(keys.NameKey(name))
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	if err := d.writable(ctx); err != nil {
 		return nil, err
 	}
-	_, err := d.get(keys.Name(info.Name))
+	_, err := d.get(keys.NameKey(info.Name))
 	if err == nil {
 		return nil, fmt.Errorf("%w: a ledger with this name already exists", storage.ErrConflict)
 	}
@@ -304,7 +304,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 	if err != nil {
 		return nil, err
 	}
-	if _, err := d.get(keys.Info(number)); !errors.Is(err, storage.ErrNotFound) {
+	if _, err := d.get(keys.InfoKey(number)); !errors.Is(err, storage.ErrNotFound) {
 		if err == nil {
 			err = fmt.Errorf("%w: the next ledger number is %d, but that number is already in use", storage.ErrDamaged, number)
 		}
@@ -315,10 +315,10 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 		return nil, err
 	}
 	c := newChange(d.engine, 0)
-	c.set(keys.LastLedger(), keys.EncodeNumber(uint32(number)))
-	c.set(keys.Name(info.Name), keys.EncodeNumber(uint32(number)))
-	c.set(keys.Info(number), description)
-	c.set(keys.Head(number), keys.AppendHeadValue(nil, storage.Head{}))
+	c.set(keys.LastLedgerKey(), keys.EncodeNumber(uint32(number)))
+	c.set(keys.NameKey(info.Name), keys.EncodeNumber(uint32(number)))
+	c.set(keys.InfoKey(number), description)
+	c.set(keys.HeadKey(number), keys.AppendHeadValue(nil, storage.Head{}))
 	if err := c.commit(d.durability); err != nil {
 		return nil, err
 	}
@@ -330,7 +330,7 @@ func (d *Database) create(ctx context.Context, info storage.LedgerInfo) (*ledger
 }
 
 // nextNumber returns a ledger number that has never been assigned. The caller must hold d.mu, and
-// must store the number under keys.LastLedger in the change that creates the ledger.
+// must store the number under keys.LastLedgerKey in the change that creates the ledger.
 func (d *Database) nextNumber() (keys.LedgerNumber, error) {
 	last, err := d.lastNumber()
 	if err != nil {
@@ -344,7 +344,7 @@ func (d *Database) nextNumber() (keys.LedgerNumber, error) {
 
 // lastNumber returns the last assigned ledger number, or 0 if none has been assigned.
 func (d *Database) lastNumber() (keys.LedgerNumber, error) {
-	stored, err := d.get(keys.LastLedger())
+	stored, err := d.get(keys.LastLedgerKey())
 	if errors.Is(err, storage.ErrNotFound) {
 		return 0, nil
 	}

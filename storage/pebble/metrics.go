@@ -10,16 +10,14 @@ import (
 
 // Metrics holds the database's own measurements. Counters start at 0 when the database is opened.
 type Metrics struct {
-	DiskBytes    uint64 // total size of all files, including obsolete ones
-	WALBytes     uint64 // size of the live data in the write-ahead log
-	Compactions  int64
-	Flushes      int64
-	Level0Files  int64     // number of tables in level 0, which wait for a compaction
-	FsyncLatency Histogram // sync latency of the write-ahead log
-	// FreeBytes is the free space of the database's file system. MinFreeBytes is the free-space
-	// threshold: writes are refused if less is free. Both are 0 if unknown.
-	FreeBytes       uint64
-	MinFreeBytes    uint64
+	DiskBytes       uint64 // total size of all files, including obsolete ones
+	WALBytes        uint64 // size of the live data in the write-ahead log
+	Compactions     int64
+	Flushes         int64
+	Level0Files     int64     // number of tables in level 0, which wait for a compaction
+	FsyncLatency    Histogram // sync latency of the write-ahead log
+	FreeBytes       uint64    // free space of the database's file system, in bytes; 0 if unknown
+	MinFreeBytes    uint64    // free space, in bytes, below which writes are refused; 0 if unknown
 	PendingErasures PendingErasures
 }
 

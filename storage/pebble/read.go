@@ -45,7 +45,7 @@ func (l *ledger) Tile(ctx context.Context, level uint8, index uint64) ([]byte, e
 
 // Setting implements storage.Reader.
 func (l *ledger) Setting(ctx context.Context, name string) ([]byte, error) {
-	value, err := l.fetch(ctx, keys.Setting(l.number, name))
+	value, err := l.fetch(ctx, keys.SettingKey(l.number, name))
 	if err != nil {
 		return nil, fmt.Errorf("reading setting %q of ledger %q: %w", name, l.name(), err)
 	}

@@ -64,7 +64,7 @@ func (l *ledger) freeze(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.db.engine.Set(keys.Info(l.number), description, l.db.durability); err != nil {
+	if err := l.db.engine.Set(keys.InfoKey(l.number), description, l.db.durability); err != nil {
 		return err
 	}
 	l.info.Store(&info)
@@ -75,7 +75,7 @@ func (l *ledger) freeze(ctx context.Context) error {
 func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) error {
 	err := l.db.writable(ctx)
 	if err == nil {
-		err = l.db.engine.Set(keys.Setting(l.number, name), value, l.db.durability)
+		err = l.db.engine.Set(keys.SettingKey(l.number, name), value, l.db.durability)
 	}
 	if err != nil {
 		return fmt.Errorf("storing setting %q of ledger %q: %w", name, l.name(), err)
@@ -127,6 +127,6 @@ func (l *ledger) archive(ctx context.Context, a storage.ArchivedRange, keep []ui
 	if a.EndSeq > before.EndSeq {
 		c.deleteRange(keys.AppendTileKey(nil, l.number, 0, before.EndSeq/storage.HashesPerTile), keys.AppendTileKey(nil, l.number, 0, a.EndSeq/storage.HashesPerTile))
 	}
-	c.set(keys.Setting(l.number, storage.ArchiveSetting), a.SettingValue())
+	c.set(keys.SettingKey(l.number, storage.ArchiveSetting), a.SettingValue())
 	return c.commit(l.db.durability)
 }

@@ -84,7 +84,7 @@ func (l *ledger) redactions(ctx context.Context, from uint64, most int) (p redac
 
 // sizeAt returns the size of a ledger as of a snapshot.
 func sizeAt(snapshot *engine.Snapshot, number keys.LedgerNumber) (size uint64, err error) {
-	stored, closer, err := snapshot.Get(keys.Head(number))
+	stored, closer, err := snapshot.Get(keys.HeadKey(number))
 	if err != nil {
 		return 0, err
 	}

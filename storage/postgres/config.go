@@ -269,8 +269,8 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ServerSettingError reports that a server setting is off. Confirmed commits could therefore be
-// lost.
+// ServerSettingError reports that a setting that the database server needs is off. A crash or power
+// failure could therefore lose confirmed commits or damage the database.
 type ServerSettingError struct {
 	Name   string // name of the setting that is off
 	effect string

@@ -92,9 +92,9 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 	return d, nil
 }
 
-// Probe checks a database without changing it. It returns an error if the database does not
-// respond, if connections share sessions, if the server's settings could lose commits, or if there
-// are tables that this build cannot use.
+// Probe checks that this build can use a database, without changing it. It returns an error if the
+// database does not respond, if connections share sessions, if the server's settings could lose
+// commits, or if there are tables that this build cannot use.
 func Probe(ctx context.Context, url string) error {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, _, err := cfg.pools(ctx, sockets.New())

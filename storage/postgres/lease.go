@@ -245,8 +245,9 @@ func (s *Leases) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release gives up the lease on a ledger. If to is not nil, only that server can take the lease for
-// a short time; otherwise any server can take it at once. No write to the ledger may be running.
+// Release gives up the lease on a ledger, so that another server can take it. If to is not nil,
+// only that server can take the lease for a short time; otherwise any server can take it at once.
+// No write to the ledger may be running.
 func (s *Leases) Release(ctx context.Context, name string, to *LedgerServer) error {
 	store, err := s.db.Ledger(ctx, name)
 	if err != nil {
@@ -267,11 +268,10 @@ func (s *Leases) Release(ctx context.Context, name string, to *LedgerServer) err
 	return nil
 }
 
-// RunningServer describes a running server. Ledgers contains the names of the ledgers whose signing
-// keys the server has.
+// RunningServer describes a server whose last heartbeat is at most LeaseDuration old.
 type RunningServer struct {
 	LedgerServer
-	Ledgers       []string
+	Ledgers       []string  // names of the ledgers whose signing keys the server has
 	LastHeartbeat time.Time // time of its last heartbeat, by the database's clock
 }
 
@@ -317,7 +317,7 @@ func (s *Leases) Servers(ctx context.Context) ([]RunningServer, error) {
 type LedgerState struct {
 	Name  string
 	Size  uint64 // size of the stored head
-	Epoch int64
+	Epoch int64  // grows each time a server takes the lease
 	// Version changes whenever the size of the head or a setting changes, and when the ledger is
 	// frozen.
 	Version string

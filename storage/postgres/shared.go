@@ -10,16 +10,16 @@ import (
 	"colophon/storage"
 )
 
-// Value returns a named value and its version. Named values belong to the whole database, so all
-// servers that use it share them. A value has version 1 when it is first stored, and each change
+// Value returns the database-wide value with the given name, and its version. All servers that use
+// the database share these values. A value has version 1 when it is first stored, and each change
 // increases the version by one. If the value is not stored, Value returns nil and version 0.
 func (d *Database) Value(ctx context.Context, name string) (value []byte, version int64, err error) {
 	err = d.row(ctx, []any{&value, &version}, `SELECT value, version FROM colophon_shared WHERE name = $1`, name)
 	return value, version, ignoreNotFound(err, name)
 }
 
-// ValueVersion returns the version of a named value without reading the value. It returns 0 if the value
-// is not stored.
+// ValueVersion returns the version of a database-wide value without reading the value. It returns 0
+// if the value is not stored.
 func (d *Database) ValueVersion(ctx context.Context, name string) (version int64, err error) {
 	err = d.row(ctx, []any{&version}, `SELECT version FROM colophon_shared WHERE name = $1`, name)
 	return version, ignoreNotFound(err, name)
@@ -32,9 +32,9 @@ func ignoreNotFound(err error, name string) error {
 	return fmt.Errorf("reading the database-wide value %q: %w", name, err)
 }
 
-// SetValue durably replaces a named value if its stored version equals the given version. Version 0
-// means that the value is not stored yet. SetValue returns storage.ErrConflict if the versions
-// differ. After any other error, the outcome is unknown.
+// SetValue durably replaces a database-wide value if its stored version equals the given version.
+// Version 0 means that the value is not stored yet. SetValue returns storage.ErrConflict if the
+// versions differ. After any other error, the outcome is unknown.
 func (d *Database) SetValue(ctx context.Context, name string, version int64, value []byte) error {
 	err := d.change(ctx, func(conn *pgx.Conn) error {
 		query, arguments := `UPDATE colophon_shared SET version = version + 1, value = $3 WHERE name = $1 AND version = $2`, []any{name, version, filled(value)}

@@ -28,7 +28,8 @@ type Tamperer interface {
 	// DeleteContent deletes content, as if it had never been stored. It returns ErrNotFound if the
 	// ledger does not have the content.
 	DeleteContent(digest storage.Hash) error
-	// SetRedaction stores a redaction of record seq by event by, without erasing any content.
+	// SetRedaction marks the record at seq as redacted by the event whose seq is by, without
+	// erasing any content.
 	SetRedaction(seq, by uint64) error
 	// DeleteRedaction deletes the redaction of the record at seq.
 	DeleteRedaction(seq uint64) error

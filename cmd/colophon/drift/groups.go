@@ -65,10 +65,10 @@ func groupColumns(by string) []cli.Column {
 
 // groupCells returns a table row for a group.
 func (d *commands) groupCells(command *cobra.Command, by string, g *wire.RunGroup) []string {
-	value := cli.QuoteCell(g.Value) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
+	value := cli.QuoteCell(g.Value) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastRunSeq)
 	if g.Name != nil && g.Name.Label != "" {
 		value += " (" + cli.QuoteCell(g.Name.Label) + ")"
 	}
 	return []string{value, cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctOutputs), cli.FormatPercent(float64(g.Stability)), fmt.Sprintf("%.3f", g.EntropyBits),
-		cli.FormatUint(g.Flips), cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
+		cli.FormatUint(g.Flips), cli.FormatUint(g.FirstRunSeq), cli.FormatUint(g.LastRunSeq), cli.QuoteCell(string(g.LastRunTime))}
 }

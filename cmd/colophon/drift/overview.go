@@ -61,7 +61,7 @@ func nameCell(name *wire.ReadableName) string {
 	}
 	if name.Words != "" {
 		words := `"` + cli.QuoteCell(name.Words)
-		if name.Cut {
+		if name.Truncated {
 			words += "…"
 		}
 		parts = append(parts, words+`"`)

@@ -50,8 +50,8 @@ func (d *commands) show(command *cobra.Command, by, value string) error {
 	}
 	g := first.Group
 	if _, err := fmt.Fprintf(d.Out, "%s %s: %s, %s, stability %s, %s, event %d to %d\n\n",
-		cli.QuoteCell(by), cli.QuoteCell(value)+d.texts().Excerpt(command.Context(), by, value, g.LastSeq), cli.FormatCount(g.Runs, "run"), cli.FormatCount(g.DistinctOutputs, "different output"), cli.FormatPercent(float64(g.Stability)),
-		cli.FormatCount(g.Flips, "flip"), g.FirstSeq, g.LastSeq); err != nil {
+		cli.QuoteCell(by), cli.QuoteCell(value)+d.texts().Excerpt(command.Context(), by, value, g.LastRunSeq), cli.FormatCount(g.Runs, "run"), cli.FormatCount(g.DistinctOutputs, "different output"), cli.FormatPercent(float64(g.Stability)),
+		cli.FormatCount(g.Flips, "flip"), g.FirstRunSeq, g.LastRunSeq); err != nil {
 		return err
 	}
 	if err := d.showOutputs(command, path, query, first); err != nil {

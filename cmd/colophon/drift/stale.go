@@ -75,7 +75,7 @@ sources instead, one source after the other.`,
 func printAllStale(d *commands, command *cobra.Command) error {
 	t := cli.NewTable(d.Out, cli.TextColumn("source"), cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
 	return list(d, command, "/citation-sets/stale", d.query(command), t, nothingStale, func(r wire.StaleCitationRow) []string {
-		return []string{cli.QuoteCell(r.SourceID), cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
+		return []string{cli.QuoteCell(r.SourceID), cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.Cause), cli.QuoteOptionalCell(r.RunID)}
 	})
 }
 
@@ -87,7 +87,7 @@ func stale(d *commands, command *cobra.Command, source string) error {
 	query.Set("source_id", source)
 	t := cli.NewTable(d.Out, cli.NumberColumn("event"), cli.TextColumn("subject"), cli.TextColumn("chunk"), cli.NumberColumn("superseded by"), cli.TextColumn("how"), cli.TextColumn("run"))
 	err := list(d, command, "/citation-sets/stale", query, t, "", func(r wire.StaleCitationRow) []string {
-		return []string{cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.How), cli.QuoteOptionalCell(r.RunID)}
+		return []string{cli.FormatUint(r.Seq), cli.QuoteCell(r.Subject), chunk(d, r.ChunkHash), cli.FormatUint(r.SupersededBy), cli.QuoteCell(r.Cause), cli.QuoteOptionalCell(r.RunID)}
 	})
 	if err != nil || t.RowCount > 0 || d.json {
 		return err

@@ -69,8 +69,8 @@ func newDivergence(d *commands) *cobra.Command {
 				cli.NumberColumn("against"), cli.TextColumn("diverges at"), cli.TextColumn("cause"), cli.TextColumn("run"))
 			return list(d, command, "/run-dags/divergence", query, t, "no run-DAG has the given question hash", func(r wire.DivergenceRow) []string {
 				against := cli.NoValueCell
-				if r.Against != nil {
-					against = cli.FormatUint(*r.Against)
+				if r.PreviousSeq != nil {
+					against = cli.FormatUint(*r.PreviousSeq)
 				}
 				return []string{cli.FormatUint(r.Seq), cli.QuoteCell(string(r.Time)), d.hash(r.Root), cli.QuoteCell(r.Shape), cli.QuoteCell(string(r.State)), against,
 					cli.QuoteOptionalCell(r.FirstDivergingStage), runCause(&r), cli.QuoteOptionalCell(r.RunID)}
@@ -113,12 +113,12 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 			t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("answers"), cli.TextColumn("verdicts"),
 				cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
 			return list(d, command, "/run-dags/groups", query, t, "no group of run-DAGs matches the filters", func(g wire.RunDAGGroup) []string {
-				verdicts := make([]string, len(g.Verdicts))
-				for i, v := range g.Verdicts {
+				verdicts := make([]string, len(g.OutcomeCounts))
+				for i, v := range g.OutcomeCounts {
 					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.FormatPercent(float64(v.Share))}, " ")
 				}
 				return []string{d.hash(g.Value), cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctAnswers), strings.Join(verdicts, ", "),
-					cli.FormatUint(g.FirstSeq), cli.FormatUint(g.LastSeq), cli.QuoteCell(string(g.LastTime))}
+					cli.FormatUint(g.FirstRunSeq), cli.FormatUint(g.LastRunSeq), cli.QuoteCell(string(g.LastRunTime))}
 			})
 		},
 	}

@@ -188,7 +188,7 @@ func valuesOf(d *commands, command *cobra.Command, by string) (string, error) {
 		err = forEachRow(d, command, "/drift/groups", query, func(g wire.RunGroup) bool {
 			value := cli.QuoteCell(g.Value)
 			if isTextHash(by) {
-				value = show.HashCell(g.Value, false) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastSeq)
+				value = show.HashCell(g.Value, false) + d.texts().Excerpt(command.Context(), by, g.Value, g.LastRunSeq)
 			}
 			values = append(values, value)
 			return len(values) <= maxValues

@@ -39,8 +39,8 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 	query.Set("names", "true")
 	err := list(d, command, "/drift/timeline", query, t, "", func(s wire.TimelineRow) []string {
 		against, cause := cli.NoValueCell, cli.NoValueCell
-		if s.Against != nil && s.Cause != nil {
-			against, cause = cli.FormatUint(*s.Against), cli.QuoteCell(string(*s.Cause))
+		if s.PreviousSeq != nil && s.Cause != nil {
+			against, cause = cli.FormatUint(*s.PreviousSeq), cli.QuoteCell(string(*s.Cause))
 		}
 		similar, words := show.TextChangeCells(s.Text)
 		return []string{cli.FormatUint(s.Seq), cli.QuoteCell(string(s.Time)), d.hashOr(s.OutputHash), against, similar, words, cause, d.changes(command, &s)}
@@ -53,12 +53,12 @@ func (d *commands) timeline(command *cobra.Command, by, value string) error {
 
 // changes formats a table cell with the differences between a run and the previous run.
 func (d *commands) changes(command *cobra.Command, s *wire.TimelineRow) string {
-	if len(s.Differences) == 0 || s.Against == nil {
+	if len(s.Differences) == 0 || s.PreviousSeq == nil {
 		return cli.NoValueCell
 	}
 	parts := make([]string, len(s.Differences))
 	for i, x := range s.Differences {
-		parts[i] = x.Variable + ": " + d.texts().ValueCell(command.Context(), x.Variable, x.A, *s.Against, d.full) + " → " + d.texts().ValueCell(command.Context(), x.Variable, x.B, s.Seq, d.full)
+		parts[i] = x.Variable + ": " + d.texts().ValueCell(command.Context(), x.Variable, x.A, *s.PreviousSeq, d.full) + " → " + d.texts().ValueCell(command.Context(), x.Variable, x.B, s.Seq, d.full)
 	}
 	return cli.QuoteCell(strings.Join(parts, ", "))
 }

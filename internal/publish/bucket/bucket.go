@@ -66,7 +66,8 @@ func (c Condition) Holds(tag string) bool {
 // server serves the object, without the leading slash.
 func LogObjectName(ledger, path string) string { return "v1/ledgers/" + ledger + "/log/" + path }
 
-// CheckURL checks the URL of a bucket. The error says what is wrong with it, and what to write instead.
+// CheckURL returns an error if text is not the URL of a bucket. The error says what is wrong, and
+// what to write instead.
 func CheckURL(text string) error {
 	_, err := parse(text)
 	return err

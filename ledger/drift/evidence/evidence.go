@@ -93,8 +93,8 @@ type NullDistribution struct {
 	sampled       bool      // values come from a random sample of the splits rather than from all of them
 }
 
-// PValue returns the p-value of a value: the share of the splits whose statistic is at least as large. If
-// the splits are random, the observed split counts as one of them.
+// PValue returns the share of the splits whose statistic is at least value. If the splits are
+// random, the observed split counts as one of them.
 func (n *NullDistribution) PValue(value float64) float64 {
 	// Sums of the same numbers in a different order can differ by rounding errors.
 	value -= 1e-9 * max(1, math.Abs(value))

@@ -26,8 +26,9 @@ type WordShares struct {
 // remains exact.
 const rare = 5
 
-// NewWordShares returns a WordShares statistic. sets contains the distinct words of each run's
-// output, indexed by input and run. Each word is represented by a number less than count.
+// NewWordShares returns the statistic for the words in the outputs of the runs. sets contains the
+// distinct words of each run's output, indexed by input and run. Each word is represented by a
+// number less than count.
 func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	w := &WordShares{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // number of runs of the current input that contain the word
@@ -125,7 +126,7 @@ type ScoredWord struct {
 	Score                         float64 // absolute value of the standardised change
 }
 
-// Words returns the kept words, those with the largest scores first.
+// Words returns the words that the statistic covers, those with the largest scores first.
 func (w *WordShares) Words() []ScoredWord {
 	w.add(observed(w.inputs))
 	list := slices.Clone(w.kept)
@@ -143,5 +144,5 @@ func (w *WordShares) logSplits(i RunCounts) float64 { return i.logSplits() }
 
 func (w *WordShares) sides() float64 { return 2 }
 
-// VariesBySplit reports whether any word was kept. Otherwise the statistic is always 0.
+// VariesBySplit reports whether the statistic covers any word. If not, the statistic is always 0.
 func (w *WordShares) VariesBySplit() bool { return len(w.kept) > 0 }

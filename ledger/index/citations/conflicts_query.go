@@ -17,7 +17,7 @@ const maxSources = 16
 type Conflict struct {
 	Seq       uint64 // seq of the set that added the second source
 	ChunkHash string
-	// Sources are the first maxSources sources, oldest first.
+	// Sources are the first 16 sources, oldest first.
 	Sources     []ChunkSource
 	SourceCount uint64 // total number of sources
 }
@@ -120,9 +120,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ListConflictsOfSet returns the chunks cited by the citation set at seq that have more than one
-// source in this set and all earlier ones. The chunks are sorted by their first citation in the
-// set. ListConflictsOfSet returns storage.ErrNotFound if the event is of another kind.
+// ListConflictsOfSet returns the chunks of the citation set at seq that this set and all earlier
+// sets cite under more than one source in total. The chunks are sorted by their first citation in
+// the set. ListConflictsOfSet returns storage.ErrNotFound if the event is of another kind.
 func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {

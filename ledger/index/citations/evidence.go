@@ -51,7 +51,7 @@ func (f *deriver) anyRunSets() bool {
 	}
 	f.KeysRead++
 	f.runSets = new(it.First())
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
+	if err := errors.Join(it.Err(), it.Close()); err != nil {
 		f.Rows.Failf("%w", err)
 	}
 	return *f.runSets

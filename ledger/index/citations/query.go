@@ -15,7 +15,8 @@ import (
 	"colophon/storage"
 )
 
-// Set is a citation set. Citations contains all its citations, or only those that a query selects.
+// Set lists the source chunks on which an answer rests (spec: Citation set). Citations contains all
+// citations of the set, or only those that a query selects.
 type Set struct {
 	Seq       uint64
 	Time      time.Time // time of the set's event

@@ -11,7 +11,7 @@ import (
 	"colophon/storage"
 )
 
-// Source is a source that is or was registered (spec: Unregistered sources).
+// Source describes a source of chunks that is or was registered (spec: Unregistered sources).
 type Source struct {
 	ID         string
 	Seq        uint64 // seq of the last registration or revocation
@@ -24,9 +24,10 @@ type Source struct {
 // SourceDetail is a source with the details of its last registration or revocation.
 type SourceDetail struct {
 	Source
-	Time          time.Time
-	Title, Reason *string // nil if not given
-	ChunkHashes   []string
+	Time        time.Time // time of the last registration or revocation
+	Title       *string   // title of the source; nil if not given
+	Reason      *string   // reason for the registration or revocation; nil if not given
+	ChunkHashes []string
 }
 
 // SourceByID returns the source with the given ID, or false if it was never registered.
@@ -74,8 +75,8 @@ func readSource(ctx context.Context, v *index.View, s Source) (SourceDetail, eve
 	return SourceDetail{Source: s, Time: e.Time, Title: index.StringPointer(decoded.Title), Reason: index.StringPointer(decoded.Reason)}, decoded, nil
 }
 
-// ListSources returns the sources that are or were registered, without their chunks, in reverse
-// order of first registration.
+// ListSources returns the sources that are or were registered, without their chunks, sorted by
+// first registration, newest first.
 func ListSources(ctx context.Context, v *index.View, page index.PageRequest) ([]SourceDetail, []byte, error) {
 	return rowstore.PageNewestFirst(v.Reader, sourceList, listRow, page, func(r rowstore.Version) (*SourceDetail, error) {
 		s, _, err := SourceByID(v, string(r.Value))

@@ -92,7 +92,7 @@ func (f *deriver) supersedeUnlisted(seq uint64, source rowstore.Identity, listed
 		}
 		s.supersede(pairOf(source, chunk), byRegistration, seq)
 	}
-	return it.Error()
+	return it.Err()
 }
 
 // supersededCount returns how many chunks of a source the event at seq has superseded in the
@@ -106,7 +106,7 @@ func (f *deriver) supersededCount(source rowstore.Identity, seq uint64) (n uint3
 	if it.Last() {
 		n = binary.BigEndian.Uint32(it.Key()[len(first)-4:]) + 1
 	}
-	return n, errors.Join(it.Error(), it.Close())
+	return n, errors.Join(it.Err(), it.Close())
 }
 
 // placeOf returns the identity of the place that a citation refers to. The place is the cited

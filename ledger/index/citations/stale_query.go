@@ -13,15 +13,13 @@ import (
 
 // StaleCitation is a citation of a chunk that was superseded later.
 type StaleCitation struct {
-	Seq       uint64 // seq of the set that contains the citation
-	RunID     *string
-	Subject   string
-	SourceID  string
-	ChunkHash string
-	// SupersededBy is the seq of the event that superseded the chunk. How is recited, registered,
-	// or not_listed.
-	SupersededBy     uint64
-	SupersessionKind string
+	Seq              uint64 // seq of the set that contains the citation
+	RunID            *string
+	Subject          string
+	SourceID         string
+	ChunkHash        string
+	SupersededBy     uint64 // seq of the event that superseded the chunk
+	SupersessionKind string // recited, registered, or not_listed (spec: Stale citations)
 }
 
 // ListStaleCitationsOfSource returns the stale citations of a source. The most recently superseded chunk comes

@@ -61,5 +61,5 @@ func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
 		}
 		c[s] = value
 	}
-	return c, errors.Join(it.Error(), it.Close())
+	return c, errors.Join(it.Err(), it.Close())
 }

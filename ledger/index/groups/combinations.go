@@ -9,12 +9,12 @@ import (
 	"colophon/ledger/record/members"
 )
 
-// InputMode selects how a combination compares the input.
+// InputMode selects what represents a run's input in its combination (see CombinationID).
 type InputMode int
 
 const (
 	InputModeHash     InputMode = iota // compare input_hash
-	InputModeSeedless                  // compare the variable input, which does not cover the seed
+	InputModeSeedless                  // compare the hash of the payload without the seed, or input_hash if unknown
 	InputModeMembers                   // compare the digests of the payload's members; only for runs that have such digests
 	inputModeCount
 )
@@ -97,8 +97,8 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputSeqOf returns the output of the run that wrote the version v of a row in
-// CombinationsDimension. The output is identified by the first run in the ledger that has it.
+// OutputSeqOf returns the seq that identifies the output of the run that wrote v, a version in
+// CombinationsDimension. It is the seq of the first run in the ledger with that output.
 func OutputSeqOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {

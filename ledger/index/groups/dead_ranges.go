@@ -55,7 +55,7 @@ func (r *groupRuns) close() error {
 func (r *groupRuns) version(seq uint64) (Version, error) {
 	*r.touched++
 	if !r.versions.SeekGE(rowstore.AppendVersion(r.versionsOf[:len(r.versionsOf):len(r.versionsOf)], seq)) {
-		return Version{}, r.versions.Error()
+		return Version{}, r.versions.Err()
 	}
 	newest, err := r.versions.NewestVersionUpTo(seq)
 	if err != nil {
@@ -116,14 +116,14 @@ func (r *groupRuns) following(seq uint64) (next rowstore.Version, found bool, er
 			}
 		}
 	}
-	return rowstore.Version{}, false, r.versions.Error()
+	return rowstore.Version{}, false, r.versions.Err()
 }
 
 // rangeAt returns the last dead range that begins at or before a run.
 func (r *groupRuns) rangeAt(run uint64) (found deadRange, ok bool, err error) {
 	*r.touched++
 	if !r.ranges.SeekLT(rowstore.AppendSeq(r.rangesOf[:len(r.rangesOf):len(r.rangesOf)], run+1)) {
-		return deadRange{}, false, r.ranges.Error()
+		return deadRange{}, false, r.ranges.Err()
 	}
 	value, err := r.ranges.Value()
 	if err != nil {

@@ -72,7 +72,7 @@ type preparedRun struct {
 	facts        []byte
 }
 
-// Prepare implements Preparer.
+// Prepare implements index.Preparer.
 func (f *Deriver) Prepare(e *index.Event) {
 	if e.Kind != record.KindIPCRecord || !e.IPC.IsRun() {
 		return
@@ -90,7 +90,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	p.facts = appendFacts(p.facts[:0], &e.IPC)
 }
 
-// Derive implements Deriver. It does nothing, because records.Deriver calls BeginRecord,
+// Derive implements index.Deriver. It does nothing, because records.Deriver calls BeginRecord,
 // WriteGroup, and BeforeStateChange instead.
 func (f *Deriver) Derive(context.Context, *index.Event) error { return nil }
 

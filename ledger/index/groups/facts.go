@@ -57,8 +57,9 @@ func appendFacts(dst []byte, ipc *event.IPC) []byte {
 	return dst
 }
 
-// DecodeRunFacts decodes the facts of a run. The result can stand in for that run in comparisons
-// with runs that have the same input. It has no output, and it shares memory with encoded.
+// DecodeRunFacts decodes the facts of a run, which are its variables except the input. The result
+// can stand in for that run in comparisons with runs that have the same input. It has no output,
+// and it shares memory with encoded.
 func DecodeRunFacts(encoded []byte) event.IPC {
 	var ipc event.IPC
 	if len(encoded) == 0 {

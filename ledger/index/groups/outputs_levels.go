@@ -103,5 +103,5 @@ func (f *Deriver) countLevels(ctx context.Context, id rowstore.Identity, except 
 		}
 		ok = it.SeekGE(rowstore.UpperBound(row, rowstore.VersionSize))
 	}
-	return levels, it.Error()
+	return levels, it.Err()
 }

@@ -19,13 +19,13 @@ type Group struct {
 	Outputs uint64 // number of distinct outputs
 	// MostCommonOutputRuns is the number of runs with the most common output.
 	MostCommonOutputRuns uint64
-	Flips                uint64    // number of runs whose output differs from that of the previous run
-	Entropy              float64   // entropy of the outputs, in bits
-	FirstRun, LastRun    EventTime // the first and the last run
+	Flips                uint64     // number of runs whose output differs from that of the previous run
+	Entropy              float64    // entropy of the outputs, in bits
+	FirstRun, LastRun    TimedEvent // seq and time of the first and the last run
 }
 
-// EventTime is the seq of an event and the time at which it was recorded.
-type EventTime struct {
+// TimedEvent identifies an event by its seq, and has the time at which the event was recorded.
+type TimedEvent struct {
 	Seq  uint64
 	Time time.Time
 }
@@ -104,7 +104,7 @@ func Get(_ context.Context, v *index.View, q RunQuery) (row Group, found bool, e
 func describe(v *index.View, t *Tally, value string) (Group, error) {
 	row := Group{
 		Value: value, Runs: t.Runs, Outputs: t.outputs, MostCommonOutputRuns: t.mostCommon, Flips: t.flips,
-		Entropy: t.entropy(), FirstRun: EventTime{Seq: t.first}, LastRun: EventTime{Seq: t.LastSeq},
+		Entropy: t.entropy(), FirstRun: TimedEvent{Seq: t.first}, LastRun: TimedEvent{Seq: t.LastSeq},
 	}
 	var err error
 	if row.FirstRun.Time, err = v.RecordedAt(t.first); err != nil {

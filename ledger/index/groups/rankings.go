@@ -87,10 +87,10 @@ func (r *rankState) noteChange(p records.Posting, g *Version, joins bool) {
 	}
 }
 
-// BeginBatch implements Deferrer.
+// BeginBatch implements index.Deferrer.
 func (f *Deriver) BeginBatch(from uint64) { f.runs.since = from }
 
-// PendingCount implements Deferrer. It returns the number of groups that must be ranked.
+// PendingCount implements index.Deferrer. It returns the number of groups that must be ranked.
 func (f *Deriver) PendingCount() int { return len(f.runs.changed) }
 
 // UnrankedGroups returns the groups that have yet to be ranked, without duplicates. Only tests use
@@ -102,14 +102,14 @@ func (f *Deriver) UnrankedGroups() (groups []rowstore.Identity) {
 	return groups
 }
 
-// Release implements Releaser.
+// Release implements index.Releaser.
 func (f *Deriver) Release() {
 	if f.runs.filter != nil {
 		f.runs.filter.Release()
 	}
 }
 
-// FlushPending implements Deferrer. It ranks the given number of groups.
+// FlushPending implements index.Deferrer. It ranks the given number of groups.
 func (f *Deriver) FlushPending(count int) {
 	left := len(f.runs.changed) - count
 	for _, c := range f.runs.changed[left:] {

@@ -115,7 +115,7 @@ func (w *rankedWalk) list(ctx context.Context, at int, after []byte) (next []byt
 			return nil, err
 		}
 	}
-	return nil, it.Error()
+	return nil, it.Err()
 }
 
 // members is like list, for the list of all groups instead of a ranking.
@@ -230,7 +230,7 @@ func (r *recent) next() (seq uint64, id rowstore.Identity, ok bool, err error) {
 	var rankedSeq uint64 // 0 if there is none; event 0 is never a run
 	if r.ranked.Valid() {
 		rankedSeq = rowstore.DecodeVersion(r.ranked.Key()[:r.rankedBytes+rowstore.VersionSize])
-	} else if err := r.ranked.Error(); err != nil {
+	} else if err := r.ranked.Err(); err != nil {
 		return 0, id, false, err
 	}
 	member, err := r.member()

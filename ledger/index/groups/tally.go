@@ -10,8 +10,9 @@ type Tally struct {
 	tied       uint64 // number of outputs tied for the most runs; 0 if unknown
 	flips      uint64 // number of runs whose output differs from that of the previous run
 	spread     uint64 // sum of weight(n) over the outputs, where n is the output's number of runs
-	// first and LastSeq are the seqs of the first and the last run. LastOutputSeq is the output of
-	// the last run. They are 0 if there are no runs.
+	// LastSeq is the seq of the last run, and first is the seq of the first run. LastOutputSeq
+	// identifies the output of the last run by the first run in the ledger with that output. All
+	// three are 0 if there are no runs.
 	first, LastSeq, LastOutputSeq uint64
 }
 

@@ -36,12 +36,13 @@ type Version struct {
 	OutputSeq uint64
 	// LiveTally counts the live runs, and AllTally counts the runs in any state.
 	LiveTally, AllTally Tally
-	// outputBefore and PrevCombinationSeq are the seqs of the newest earlier events with addsOutput
-	// and FlagNewCombination, or 0 if there are none. They link the versions into two lists, newest
-	// first. The list of combinations exists only in groups of an input, an input_hash, a system
-	// prompt, a model, a build, or a label.
+	// PrevCombinationSeq is the seq of the newest earlier event with FlagNewCombination, and
+	// outputBefore is that of the newest with addsOutput; 0 if there is none. They link the
+	// versions into two lists, newest first. The list of combinations exists only in groups of an
+	// input, an input_hash, a system prompt, a model, a build, or a label.
 	outputBefore, PrevCombinationSeq uint64
-	// LastRunFacts holds the facts of the last live run. It is set only in groups of an input.
+	// LastRunFacts holds the variables of the last live run except its input, encoded for
+	// DecodeRunFacts. It is set only in groups of an input.
 	LastRunFacts []byte
 }
 
@@ -57,8 +58,8 @@ func (g *Version) lastOutput() uint64 {
 	return g.outputBefore
 }
 
-// LastNewCombinationSeq returns the newest event with FlagNewCombination, up to and including the
-// event of this version, or 0 if there is none.
+// LastNewCombinationSeq returns the seq of the newest event with FlagNewCombination, up to and
+// including the event of this version, or 0 if there is none.
 func (g *Version) LastNewCombinationSeq() uint64 {
 	if g.flags&FlagNewCombination != 0 {
 		return g.seq

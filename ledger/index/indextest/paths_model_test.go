@@ -386,8 +386,8 @@ func (p *naiveProject) buildList() []paths.Build {
 	var list []paths.Build
 	for _, build := range p.builds {
 		b := paths.Build{Name: build.name, Branch: build.branch, Paths: uint64(len(p.in(build))), GonePaths: uint64(len(p.gone(build)))}
-		if b.Base = build.baseName; build.base == nil {
-			b.Base, b.UnknownBase = nil, build.baseName
+		if b.BaseBuild = build.baseName; build.base == nil {
+			b.BaseBuild, b.UnknownBase = nil, build.baseName
 		}
 		for _, path := range p.paths {
 			for _, v := range path.records {

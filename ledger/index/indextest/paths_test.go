@@ -208,8 +208,8 @@ func TestPullRequestLeavesMainValidated(t *testing.T) {
 	var bases []string
 	for _, b := range builds {
 		switch {
-		case b.Base != nil:
-			bases = append(bases, b.Name+"<"+*b.Base)
+		case b.BaseBuild != nil:
+			bases = append(bases, b.Name+"<"+*b.BaseBuild)
 		case b.UnknownBase != nil:
 			bases = append(bases, b.Name+"?"+*b.UnknownBase)
 		default:

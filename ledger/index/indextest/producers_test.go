@@ -102,14 +102,14 @@ func (d *delivery) count(numbers map[uint64]uint64) {
 	last := uint64(0)
 	for _, n := range sorted {
 		if n != last+1 {
-			d.gaps = append(d.gaps, producers.Gap{From: last + 1, To: n - 1})
+			d.gaps = append(d.gaps, producers.Gap{First: last + 1, Last: n - 1})
 			d.MissingCount += n - last - 1
 		}
 		last = n
 	}
 	d.HighestNumber, d.CompleteTo = last, last
 	if len(d.gaps) > 0 {
-		d.CompleteTo = d.gaps[0].From - 1
+		d.CompleteTo = d.gaps[0].First - 1
 	}
 }
 
@@ -193,12 +193,12 @@ func TestGapsAreReadWithFewKeys(t *testing.T) {
 	v, err := f.LatestView()
 	require.NoError(t, err)
 
-	require.Equal(t, []producers.Gap{{From: 1, To: 1}, {From: 300, To: 300}}, delivered(t, v, "backwards", 10).gaps)
+	require.Equal(t, []producers.Gap{{First: 1, Last: 1}, {First: 300, Last: 300}}, delivered(t, v, "backwards", 10).gaps)
 	require.LessOrEqual(t, v.KeysRead(), 20)
 	before := v.KeysRead()
 	sparse := delivered(t, v, "sparse", 100)
 	require.Len(t, sparse.gaps, 60)
-	require.Equal(t, producers.Gap{From: 1<<40 + 1, To: 2<<40 - 1}, sparse.gaps[1])
+	require.Equal(t, producers.Gap{First: 1<<40 + 1, Last: 2<<40 - 1}, sparse.gaps[1])
 	require.LessOrEqual(t, v.KeysRead()-before, 20*len(sparse.gaps))
 
 	// A gap that is filled later still appears in a view at an earlier size.

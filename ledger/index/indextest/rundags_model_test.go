@@ -55,10 +55,10 @@ func (j *journal) ranEvents(size uint64) []dagEvent {
 	return events
 }
 
-func (e *dagEvent) stages() []event.Stage {
-	var list []event.Stage
+func (e *dagEvent) stages() []event.NamedHash {
+	var list []event.NamedHash
 	for _, n := range e.Record.Nodes {
-		list = append(list, event.Stage{Name: []byte(n.Stage), Hash: []byte(n.Hash)})
+		list = append(list, event.NamedHash{Name: []byte(n.Stage), Hash: []byte(n.Hash)})
 	}
 	return list
 }
@@ -169,7 +169,7 @@ func naiveRunGroups(events []dagEvent, q rundags.GroupQuery) (list []rundags.Gro
 		if q.Since != nil && last.Time.Before(*q.Since) || q.Until != nil && !last.Time.Before(*q.Until) {
 			continue
 		}
-		g := rundags.Group{Value: value, Runs: uint64(len(counted)), FirstSeq: first.seq, FirstTime: first.Time, LastSeq: last.seq, LastTime: last.Time}
+		g := rundags.Group{Value: value, Runs: uint64(len(counted)), FirstRunSeq: first.seq, FirstRunTime: first.Time, LastRunSeq: last.seq, LastRunTime: last.Time}
 		answers := make(map[string]bool)
 		var alone []dagEvent // the run-DAGs without the events that change their state
 		for _, e := range counted {

@@ -89,7 +89,7 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 			require.ErrorIs(t, err, rundags.ErrNotLatest)
 			continue
 		}
-		slices.SortFunc(want, func(a, b rundags.Group) int { return cmp.Compare(b.LastSeq, a.LastSeq) })
+		slices.SortFunc(want, func(a, b rundags.Group) int { return cmp.Compare(b.LastRunSeq, a.LastRunSeq) })
 		got = pages(t, limit, func(p index.PageRequest) ([]rundags.Group, []byte, error) {
 			return rundags.ListGroupsByLastRun(background, v, q, p)
 		})
@@ -99,7 +99,7 @@ func requireRunGroups(t *rapid.T, f *index.Follower, log *journal) {
 
 func inUTC(groups []rundags.Group) []rundags.Group {
 	for i := range groups {
-		groups[i].FirstTime, groups[i].LastTime = groups[i].FirstTime.UTC(), groups[i].LastTime.UTC()
+		groups[i].FirstRunTime, groups[i].LastRunTime = groups[i].FirstRunTime.UTC(), groups[i].LastRunTime.UTC()
 	}
 	return groups
 }
@@ -299,7 +299,7 @@ func TestRunGroupsAreReadWithFewKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, next)
 	require.Len(t, rows, 9, "events 1991 to 1999; 2000 is not live")
-	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].DistinctAnswers, rows[0].FirstSeq, rows[0].LastSeq})
+	require.Equal(t, []any{"why 998", uint64(2), uint64(2), uint64(999), uint64(1999)}, []any{rows[0].Value, rows[0].Runs, rows[0].DistinctAnswers, rows[0].FirstRunSeq, rows[0].LastRunSeq})
 	require.LessOrEqual(t, v.KeysRead(), 60)
 	q.AnyState = true
 	v = viewOf(t, f, log.head.Size)
@@ -331,7 +331,7 @@ func TestRunGroupWhoseFirstIsNotLive(t *testing.T) {
 		require.NoError(t, err)
 		var got counted
 		for _, r := range rows {
-			got = counted{r.Runs, r.DistinctAnswers, r.FirstSeq, r.LastSeq}
+			got = counted{r.Runs, r.DistinctAnswers, r.FirstRunSeq, r.LastRunSeq}
 		}
 		require.Equal(t, want, got, "as of %d", size)
 	}

@@ -49,8 +49,8 @@ func naiveGroup(value string, runs []naiveGeneration) groups.Group {
 	}
 	g.Outputs = uint64(len(counts))
 	if len(runs) > 0 {
-		g.FirstRun = groups.EventTime{Seq: runs[0].seq, Time: runs[0].time}
-		g.LastRun = groups.EventTime{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
+		g.FirstRun = groups.TimedEvent{Seq: runs[0].seq, Time: runs[0].time}
+		g.LastRun = groups.TimedEvent{Seq: runs[len(runs)-1].seq, Time: runs[len(runs)-1].time}
 	}
 	return g
 }

@@ -101,7 +101,7 @@ func holds(t *testing.T, s *index.Store, key []byte) bool {
 	it, err := s.RowStore().NewIterator(key, append(key[:len(key):len(key)], 0))
 	require.NoError(t, err)
 	found := it.First()
-	require.NoError(t, errors.Join(it.Error(), it.Close()))
+	require.NoError(t, errors.Join(it.Err(), it.Close()))
 	return found
 }
 

@@ -78,11 +78,12 @@ func ListCollisions(ctx context.Context, v *index.View, project string, page ind
 
 // Build describes a build of a project and counts its records and paths.
 type Build struct {
-	Seq          uint64    // seq of the build's first record
-	Time         time.Time // time of the first record's event
-	Name         string
-	Branch, Base *string // nil if the build has none
-	HashVersion  string  // hash_version of the first record
+	Seq         uint64    // seq of the build's first record
+	Time        time.Time // time of the first record's event
+	Name        string
+	Branch      *string // nil if the build has none
+	BaseBuild   *string // name of the build that this one is compared with; nil if there is none
+	HashVersion string  // hash_version of the first record
 	// UnknownBase is the base that the build's first record names, if the project had no such build
 	// at that time. Otherwise it is nil.
 	UnknownBase *string
@@ -151,7 +152,7 @@ func readBuild(ctx context.Context, v *index.View, project rowstore.Identity, nu
 		b.UnknownBase = textOf(of.baseName)
 		return b, nil
 	}
-	b.Base = textOf(of.baseName)
+	b.BaseBuild = textOf(of.baseName)
 	base, err := buildAt(v, project, of.base)
 	b.GonePaths = base.paths - state.kept
 	return b, err

@@ -17,8 +17,8 @@ type Difference struct {
 	PathID           string
 	Route            []string
 	Category         Category // category of the path in B, compared with A
-	OnlyLinksChanged bool
-	A, B             *Path // nil in the build that lacks the path
+	OnlyLinksChanged bool     // whether the contents in A and B differ only in their links
+	A, B             *Path    // the path in each build; nil if the build lacks the path
 	// RenameCandidates is set only if exactly one build has the path. It lists at most maxRenames paths that
 	// have the same content but exist only in the other build. The path may have been renamed to or
 	// from one of them.

@@ -198,9 +198,9 @@ func (f *deriver) joinBuild(seq uint64, p *event.PathFingerprint, project rowsto
 func (f *deriver) newLine(p *event.PathFingerprint, project rowstore.Identity, last uint64) line {
 	l := line{base: last, name: p.Build, branch: p.Branch}
 	switch {
-	case p.Base != nil:
-		base := rowstore.IdentityOf(p.Project, p.Base)
-		l.base, l.baseName = f.number(buildNumbers, base[:]), p.Base
+	case p.BaseBuild != nil:
+		base := rowstore.IdentityOf(p.Project, p.BaseBuild)
+		l.base, l.baseName = f.number(buildNumbers, base[:]), p.BaseBuild
 	case p.Branch != nil:
 		branch := rowstore.IdentityOf(p.Project, p.Branch)
 		l.base = f.number(branches, branch[:])
@@ -219,7 +219,7 @@ func (f *deriver) newLine(p *event.PathFingerprint, project rowstore.Identity, l
 
 // contradicts reports whether a record names a base or branch other than its build's.
 func (l *line) contradicts(p *event.PathFingerprint) bool {
-	return p.Base != nil && !sameText(p.Base, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
+	return p.BaseBuild != nil && !sameText(p.BaseBuild, l.baseName) || p.Branch != nil && !sameText(p.Branch, l.branch)
 }
 
 // countRecord counts a record in its build. adds is true if the build did not have the record's

@@ -30,7 +30,8 @@ type Path struct {
 type Status struct {
 	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
 	Category Category
-	// Validated reports whether the record counts as validated.
+	// Validated is the value of the last validation that applies to the record, or false if there
+	// is none.
 	Validated bool
 	// EarlierValidationSeq is the seq of an earlier validation of the same content that does not apply
 	// to the record, or 0 if there is none.

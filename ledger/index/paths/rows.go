@@ -18,7 +18,8 @@ const (
 	CategoryIncomparable Category = "incomparable"
 )
 
-// Categories lists all categories. Rows store a category as its index in Categories.
+// Categories lists the categories of records, which are all categories except CategoryGone. Rows
+// store a category as its index in Categories.
 var Categories = [...]Category{CategoryNew, CategoryModified, CategoryUnchanged, CategoryIncomparable}
 
 // pathVersion describes one record or validation of a path. It is the value of a version in

@@ -21,7 +21,7 @@ type Producer struct {
 }
 
 // Gap is a range of numbers that a producer has not delivered. Both ends are included.
-type Gap struct{ From, To uint64 }
+type Gap struct{ First, Last uint64 }
 
 // Duplicate is a record that repeats a number of its producer.
 type Duplicate struct {

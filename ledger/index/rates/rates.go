@@ -102,14 +102,14 @@ func decode(value []byte) (uint64, error) {
 	return n, nil
 }
 
-// Period counts the records of one period.
+// Period counts the records that were recorded from Since (inclusive) to Until (exclusive).
 type Period struct {
 	Since, Until time.Time
 	// FirstSeq is the seq of the first event of the period, and EndSeq is one more than the seq of
 	// the last.
 	FirstSeq, EndSeq     uint64
-	Mismatches           uint64 // number of records with a wrong claim
-	RecordsWithoutOutput uint64 // number of IPC records that are not runs
+	Mismatches           uint64 // number of records with at least one check whose result is a mismatch
+	RecordsWithoutOutput uint64 // number of IPC records without an output
 	DriftCounts          map[drift.Cause]uint64
 }
 

@@ -41,6 +41,7 @@ type StateObserver interface {
 
 // StateChange describes a change of a record's state. From and To differ.
 type StateChange struct {
+	// Event is the state change, and Target is the event of the record whose state it changes.
 	Event, Target *event.Event
 	From, To      string
 }
@@ -51,7 +52,7 @@ func (f *Deriver) SetGrouper(g Grouper) { f.grouping = g }
 // AddStateObserver adds a deriver that is notified of state changes.
 func (f *Deriver) AddStateObserver(r StateObserver) { f.observers = append(f.observers, r) }
 
-// Prepare implements Preparer. It collects the values of a record that do not depend on other
+// Prepare implements index.Preparer. It collects the values of a record that do not depend on other
 // events. It also caches IPC records, because most queries read recent records.
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.PreparedValue[ValueCollector](e)
@@ -105,7 +106,7 @@ func (v *ValueCollector) addRun(dag *event.DAG) {
 // noFailure is the failure_stage of a run-DAG that did not fail.
 const noFailure = "none"
 
-// Derive implements Deriver.
+// Derive implements index.Deriver.
 func (f *Deriver) Derive(ctx context.Context, e *index.Event) error {
 	switch {
 	case e.Kind.IsRecord():

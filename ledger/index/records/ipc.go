@@ -13,7 +13,8 @@ import (
 	"colophon/storage"
 )
 
-// IPCRecord holds the contents of an IPC record's event.
+// IPCRecord is an IPC record (interpretive provenance chain), which describes one generation of
+// text.
 type IPCRecord struct {
 	Seq   uint64
 	Time  time.Time // time at which the event was recorded
@@ -39,8 +40,9 @@ type viewState struct {
 // maxRecords is the maximum number of records that a view caches. Most pages have fewer.
 const maxRecords = 128
 
-// ReadIPCRecord returns the IPC record at seq. It returns storage.ErrNotFound if the event is
-// of another kind or the view does not see it. The caller must not change the record's memory.
+// ReadIPCRecord returns the IPC record at seq, which describes one generation (IPC: interpretive
+// provenance chain). It returns storage.ErrNotFound if the event is of another kind or the view
+// does not see it. The caller must not change the record's memory.
 func ReadIPCRecord(ctx context.Context, v *index.View, seq uint64) (IPCRecord, error) {
 	state := index.ViewState[viewState](v)
 	if r, ok := state.records[seq]; ok {

@@ -18,8 +18,8 @@ const (
 	mismatched   = "mismatch"
 )
 
-// IsCheckedField reports whether name can occur as a value under mismatchName, and thus as a value
-// of the "field" label of the mismatch metric.
+// IsCheckedField reports whether name can be the "field" label of a hash check in the metrics, and
+// so the name of a mismatched field in the index.
 func IsCheckedField(name string) bool {
 	return name == counters.OtherLabel || counters.FieldLabel([]byte(name)) == name
 }

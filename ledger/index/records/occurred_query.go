@@ -51,7 +51,7 @@ func ListByOccurrence(ctx context.Context, v *index.View, q Filter, p index.Page
 			}
 		}
 	}
-	return rows, nil, it.Error()
+	return rows, nil, it.Err()
 }
 
 // occurrenceBounds returns the range of keys for a page, or nil bounds if there can be no records

@@ -46,7 +46,7 @@ const (
 	NameFlag        = "flag"
 	NameIncomplete  = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
-	LabelPrefix     = "label:"
+	LabelPrefix     = "label:"       // followed by the name of a label
 	producerName    = "producer"     // the producer's id
 	producerSeqName = "producer_seq" // see producerSeqText
 )
@@ -209,6 +209,8 @@ const (
 	NameOllamaBuildHash  = "ollama_build_hash"
 )
 
+// IPCIDGrouping and the variables below it are the identities that GroupingOf returns for the names
+// above.
 var (
 	IPCIDGrouping            = rowstore.IdentityOf([]byte(NameIPCID))
 	InputGrouping            = rowstore.IdentityOf([]byte(NameInput))

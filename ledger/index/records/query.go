@@ -59,7 +59,8 @@ type Record struct {
 	State     record.State // empty if the kind has no state
 	RunID     *string
 	Timestamp *string // the record's timestamp, as it was sent
-	// Hashes contains the effective hashes. Hashes and Labels are objects in canonical JSON.
+	// Hashes contains the effective hashes, and Labels contains the labels. Both are objects in
+	// canonical JSON.
 	Hashes, Labels []byte
 	Mismatches     []string // names of the checks whose result is a mismatch
 	BrokenRules    []string // rules that the verdict breaks

@@ -36,5 +36,5 @@ func (s *Store) Dump() (lines []string, err error) {
 		lines = append(lines, fmt.Sprintf("%s %x = %x", name, key[len(space):], value))
 	}
 	slices.Sort(lines)
-	return lines, it.Error()
+	return lines, it.Err()
 }

@@ -6,9 +6,8 @@ import (
 	engine "github.com/cockroachdb/pebble/v2"
 )
 
-// Iterator walks over stored keys in order. When Valid returns false, Error says whether
-// reading failed or the walk has ended. An Iterator is not safe for concurrent use, and must be
-// closed.
+// Iterator walks over stored keys in order. When Valid returns false, Err says whether reading
+// failed or the walk has ended. An Iterator is not safe for concurrent use, and must be closed.
 type Iterator struct{ engine *engine.Iterator }
 
 func iterate(from engine.Reader, lower, upper []byte) (*Iterator, error) {
@@ -54,12 +53,12 @@ func (it *Iterator) Value() ([]byte, error) {
 	return value, wrapRead(err)
 }
 
-// NewestVersionUpTo returns the newest version in the current version run whose seq is at most seq.
-// Its value is valid until the next move.
+// NewestVersionUpTo returns the newest of the versions stored under the current key whose seq is at
+// most seq. Its value is valid until the next move.
 func (it *Iterator) NewestVersionUpTo(seq uint64) (Version, error) { return newestAt(it.engine, seq) }
 
-// Versions yields the versions of the current version run, oldest first. Their values are
-// valid until the next move.
+// Versions yields the versions stored under the current key, oldest first. Their values are valid
+// until the next move.
 func (it *Iterator) Versions() iter.Seq2[Version, error] {
 	return func(yield func(Version, error) bool) {
 		encoded, err := it.Value()
@@ -79,7 +78,7 @@ func (it *Iterator) Versions() iter.Seq2[Version, error] {
 	}
 }
 
-// Error returns the error from the last move.
-func (it *Iterator) Error() error { return wrapRead(it.engine.Error()) }
+// Err returns the error from the last move.
+func (it *Iterator) Err() error { return wrapRead(it.engine.Error()) }
 
 func (it *Iterator) Close() error { return wrapRead(it.engine.Close()) }

@@ -77,8 +77,8 @@ func DecodeSeq(value []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Identity represents a list of texts of any length in a key. It is half of a SHA-256 hash,
-// so collisions are not expected.
+// Identity is a hash that stands for a list of texts in a key. It is half of a SHA-256, so
+// collisions are not expected.
 type Identity [16]byte
 
 // IdentityOf returns the Identity of a list of parts. It is the first half of a SHA-256 hash of the

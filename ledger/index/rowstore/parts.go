@@ -44,7 +44,7 @@ func (r *Reader) EncodeSnapshotPart(after []byte, bytes int) (rows, last []byte,
 		rows = SnapshotRow{key, value}.append(withRoom(rows, len(key)+len(value)+2*binary.MaxVarintLen64))
 		last = append(last[:0], key...)
 	}
-	return rows, last, more, it.Error()
+	return rows, last, more, it.Err()
 }
 
 // ErrInvalidSnapshotPart means that a part cannot be decoded or contains rows that are not valid.

@@ -97,7 +97,7 @@ func (r *Writer) ForEachKey(d Dimension, do func(it *Iterator) error) (err error
 			return err
 		}
 	}
-	return it.Error()
+	return it.Err()
 }
 
 // EndBatch discards the batch unless it was taken, and returns the first error since BeginBatch.

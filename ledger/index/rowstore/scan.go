@@ -13,9 +13,9 @@ type RowVersion struct {
 	Version
 }
 
-// NewestVersionsInRange yields the rows from first through last, in order. With each row, it yields
-// the newest version whose seq is less than below. It skips rows without such a version. below must
-// be at most the reader's size. NewestVersionsInRange reads one or two keys per row.
+// NewestVersionsInRange yields the newest version of each row from first through last, in order. It
+// ignores versions whose seq is not less than below, and skips rows without an earlier version.
+// below must be at most the reader's size. NewestVersionsInRange reads one or two keys per row.
 func (r *Reader) NewestVersionsInRange(d Dimension, first, last []byte, below uint64) iter.Seq2[RowVersion, error] {
 	return func(yield func(RowVersion, error) bool) {
 		keys := r.Keyspace
@@ -81,7 +81,7 @@ func (r *Reader) Scan(from, below []byte) iter.Seq2[KeyValue, error] {
 			}
 			more = yield(KeyValue{it.Key(), value}, nil)
 		}
-		if err = errors.Join(err, it.Error(), it.Close()); err != nil && more {
+		if err = errors.Join(err, it.Err(), it.Close()); err != nil && more {
 			yield(KeyValue{}, err)
 		}
 	}

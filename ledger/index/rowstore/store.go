@@ -27,9 +27,10 @@ type Config struct {
 	// store has few readers while it is filled.
 	DiscardExisting bool
 	// CacheBytes limits the total memory of the engine's block cache, its memtables, and the
-	// batches that are not yet written. MemTableBytes is the size of each memtable.
-	CacheBytes, MemTableBytes int
-	Logger                    *slog.Logger
+	// batches that are not yet written.
+	CacheBytes    int
+	MemTableBytes int // size of each memtable, in bytes
+	Logger        *slog.Logger
 	// Exit exits the process with a status. The store calls it when a write fails.
 	Exit func(status int)
 	// OnReplaceAttempt is called after an attempt to replace a damaged store with an empty one,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 )
 
+// AppendNumbers appends each number as an unsigned varint.
 func AppendNumbers(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
 		dst = binary.AppendUvarint(dst, n)
@@ -74,6 +75,7 @@ func (r *ValueReader) Finish(what string, value []byte) error {
 	return nil
 }
 
+// DecodeNumber decodes a value that consists of a single unsigned varint.
 func DecodeNumber(value []byte) (uint64, error) {
 	var n uint64
 	r := ValueReader{Rest: value}

@@ -200,7 +200,7 @@ func (f *deriver) findLive(lower, upper []byte, move func(*rowstore.Iterator) bo
 	if move(it) {
 		seq = rowstore.DecodeVersion(it.Key())
 	}
-	return seq, errors.Join(it.Error(), it.Close())
+	return seq, errors.Join(it.Err(), it.Close())
 }
 
 // liveDAGKey returns the key under which a group or a cache key lists a live run-DAG. Later

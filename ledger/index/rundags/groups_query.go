@@ -14,11 +14,11 @@ import (
 // Group describes the run-DAGs whose field GroupQuery.Field has the same value (spec: Groups of
 // run-DAGs).
 type Group struct {
-	Value                 string
-	Runs, DistinctAnswers uint64
-	FirstSeq, LastSeq     uint64
-	FirstTime, LastTime   time.Time
-	OutcomeCounts         []OutcomeCount // sorted by shape, audit_mode, and failure_stage
+	Value                     string
+	Runs, DistinctAnswers     uint64
+	FirstRunSeq, LastRunSeq   uint64
+	FirstRunTime, LastRunTime time.Time
+	OutcomeCounts             []OutcomeCount // sorted by shape, audit_mode, and failure_stage
 }
 
 // GroupQuery selects groups of run-DAGs.
@@ -124,7 +124,7 @@ func ListGroupsByLastRun(ctx context.Context, v *index.View, q GroupQuery, p ind
 				last, single = seq, false
 			}
 		}
-		if err := several.Error(); err != nil {
+		if err := several.Err(); err != nil {
 			return nil, nil, err
 		}
 		if last == 0 || last < w.from {
@@ -183,8 +183,8 @@ func (w *groupWalk) take(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	row := Group{Value: string(*last.HashField(w.query.Field)), Runs: t.runs, DistinctAnswers: t.answers, FirstSeq: t.first, LastSeq: t.last, LastTime: last.Time}
-	if row.FirstTime, err = w.view.RecordedAt(t.first); err != nil {
+	row := Group{Value: string(*last.HashField(w.query.Field)), Runs: t.runs, DistinctAnswers: t.answers, FirstRunSeq: t.first, LastRunSeq: t.last, LastRunTime: last.Time}
+	if row.FirstRunTime, err = w.view.RecordedAt(t.first); err != nil {
 		return err
 	}
 	counts := make(map[outcome]uint64)

@@ -17,7 +17,7 @@ import (
 	"colophon/storage"
 )
 
-// RunDAG holds the contents of a run-DAG's event. The caller owns it.
+// RunDAG holds the contents of a run-DAG event. The caller owns it.
 type RunDAG struct {
 	Seq   uint64
 	Time  time.Time // time at which it was recorded
@@ -48,7 +48,7 @@ func Decode(r *records.Record) (RunDAG, error) {
 // Divergence is the first stage in which a run-DAG differs from another one for the same
 // question.
 type Divergence struct {
-	OtherSeq uint64 // the other run-DAG; 0 if there is none
+	OtherSeq uint64 // seq of the other run-DAG; 0 if there is none
 	// Stage is the first diverging stage. It is nil if no stage differs or there is no other
 	// run-DAG.
 	Stage *string
@@ -56,7 +56,7 @@ type Divergence struct {
 
 // DivergenceCause is the reason why a run-DAG diverges from another one (spec: Causes of a divergence).
 type DivergenceCause struct {
-	Cause           string   // the cause; "" if there is no other run-DAG
+	Cause           string   // name of the cause, as listed in the spec; empty if there is no other run-DAG
 	Dimensions      []string // dimensions of the cache key that differ
 	DimensionsKnown bool     // whether both run-DAGs have dimensions
 }

@@ -12,14 +12,14 @@ type latestRun struct {
 	// listed is true if the value contains the stages. A run-DAG can have thousands of stages.
 	// If they are too long for the value, they are read from the log.
 	listed bool
-	stages []event.Stage // stages with identities instead of hashes
+	stages []event.NamedHash // stages with identities instead of hashes
 }
 
 // listedBytes is the maximum length of the stages in a latestRun, in bytes.
 const listedBytes = 1 << 10
 
 // latestRunOf returns the latestRun for a run-DAG. stages must come from shortHashes.
-func latestRunOf(seq uint64, stages []event.Stage) latestRun {
+func latestRunOf(seq uint64, stages []event.NamedHash) latestRun {
 	size := 0
 	for _, s := range stages {
 		size += 1 + len(s.Name) + len(s.Hash)
@@ -31,11 +31,11 @@ func latestRunOf(seq uint64, stages []event.Stage) latestRun {
 }
 
 // shortHashes returns a copy of stages in which each hash is replaced by its identity.
-func shortHashes(stages []event.Stage) []event.Stage {
-	short := make([]event.Stage, len(stages))
+func shortHashes(stages []event.NamedHash) []event.NamedHash {
+	short := make([]event.NamedHash, len(stages))
 	for i, s := range stages {
 		id := rowstore.IdentityOf(s.Hash)
-		short[i] = event.Stage{Name: s.Name, Hash: id[:]}
+		short[i] = event.NamedHash{Name: s.Name, Hash: id[:]}
 	}
 	return short
 }
@@ -60,7 +60,7 @@ func decodeLatestRun(value []byte) (latestRun, error) {
 	r.ReadNumbers(&l.seq, &listed)
 	l.listed = listed > 0
 	for len(r.Rest) > 0 && !r.Malformed {
-		var s event.Stage
+		var s event.NamedHash
 		var id rowstore.Identity
 		r.ReadTexts(&s.Name)
 		s.Hash = r.Rest

@@ -11,7 +11,7 @@ import (
 // Any value is either reported as damaged or decoded to a state that survives a round trip through
 // its encoding.
 func FuzzDecodeRunDAGs(f *testing.F) {
-	f.Add((&latestRun{seq: 5, listed: true, stages: shortHashes([]event.Stage{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
+	f.Add((&latestRun{seq: 5, listed: true, stages: shortHashes([]event.NamedHash{{Name: []byte("question"), Hash: []byte("1")}, {}})}).append(nil))
 	f.Add((&cachedSet{live: 2, latest: 8}).append(nil))
 	f.Add((&liveAll{2, 3}).append(nil))
 	g := group{all: tally{2, 1, 4, 7}, live: tally{1, 1, 7, 7}}

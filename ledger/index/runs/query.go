@@ -17,7 +17,7 @@ import (
 	"colophon/ledger/record"
 )
 
-// Run is a run and its state.
+// Run is an IPC record with an input and an output, and its state.
 type Run struct {
 	records.IPCRecord
 	State record.State
@@ -26,7 +26,7 @@ type Run struct {
 // Drift is the difference between a run and the previous one. It names the variables that
 // differ, without their values.
 type Drift struct {
-	PreviousSeq uint64 // the previous run
+	PreviousSeq uint64 // seq of the previous run
 	drift.RunChange
 }
 
@@ -147,7 +147,8 @@ func (m *members) appendRun(ctx context.Context, rows []Run, seq uint64) ([]Run,
 // TimelineStep is a run in a timeline, with its change from the previous run.
 type TimelineStep struct {
 	Run
-	// PreviousSeq is the previous run. It is nil for the first run, whose RunChange is empty.
+	// PreviousSeq is the seq of the previous run. It is nil for the first run, whose RunChange is
+	// empty.
 	PreviousSeq *uint64
 	drift.RunChange
 }

@@ -26,7 +26,7 @@ func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind recor
 		if err != nil || d.OtherSeq == 0 {
 			return facts, err
 		}
-		facts.Divergence = &wire.DerivedDivergence{Against: d.OtherSeq, FirstDivergingStage: d.Stage, Cause: wire.DivergenceCause(d.DivergenceCause.Cause)}
+		facts.Divergence = &wire.DerivedDivergence{PreviousSeq: d.OtherSeq, FirstDivergingStage: d.Stage, Cause: wire.DivergenceCause(d.DivergenceCause.Cause)}
 		if d.DimensionsKnown {
 			facts.Divergence.DifferingDimensions = append([]string{}, d.Dimensions...)
 		}
@@ -36,7 +36,7 @@ func DeriveMembers(ctx context.Context, view *index.View, seq uint64, kind recor
 			return facts, err
 		}
 		facts.PathID, facts.Category, facts.Validated = change.PathID, string(change.Category), &change.Validated
-		facts.ValidatedBefore, facts.OtherBase = change.EarlierValidationSeq, change.HasOtherBase
+		facts.EarlierValidationSeq, facts.OtherBase = change.EarlierValidationSeq, change.HasOtherBase
 	case record.KindCitationSet:
 		return citationFacts(ctx, view, seq)
 	}
@@ -57,7 +57,7 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 	if err != nil || !ok {
 		return facts, err
 	}
-	facts.Drift = &wire.DerivedDrift{Against: found.PreviousSeq, Cause: wire.DriftCause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
+	facts.Drift = &wire.DerivedDrift{PreviousSeq: found.PreviousSeq, Cause: wire.DriftCause(found.Cause), Variables: []string{}, OutputChanged: found.OutputChanged}
 	for _, difference := range found.Differences {
 		facts.Drift.Variables = append(facts.Drift.Variables, difference.Variable)
 	}

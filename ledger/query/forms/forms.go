@@ -14,18 +14,23 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// Format is the format of a value.
+// Format describes which values a parameter accepts.
 type Format struct {
 	Accepts     func(value string) bool
 	Description string // completes the error message "must be …"
 }
 
-// The formats that other packages use. Only Any accepts an empty value.
+// The formats that other packages use.
 var (
-	Any       = &Format{func(string) bool { return true }, "text"}
-	Hash      = &Format{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
+	// Any accepts every text, including the empty text.
+	Any = &Format{func(string) bool { return true }, "text"}
+	// Hash accepts a complete SHA-256. Its description also covers prefixes, which package query
+	// pads to full length before the check.
+	Hash = &Format{regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString, "8 to 64 lower-case hexadecimal digits"}
+	// ChunkHash accepts a complete chunk hash. As for Hash, its description also covers prefixes.
 	ChunkHash = &Format{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString, `8 to 64 lower-case hexadecimal digits, with or without "sha256:" before them`}
-	Seq       = &Format{isCount, "a number from 0 to 2^64-1 in plain decimal"}
+	// Seq accepts every possible seq of an event.
+	Seq = &Format{isCount, "a number from 0 to 2^64-1 in plain decimal"}
 )
 
 // isCount reports whether a value is a number from 0 to 2^64-1 without leading zeros.

@@ -10,8 +10,8 @@ import (
 	"colophon/ledger/index"
 )
 
-// NamedHash is a hash that occurs in records under the given name. Seq is the seq of the first
-// record that contains the hash.
+// NamedHash is a hash and the name under which it occurs in records. Seq is the seq of the first
+// record that contains the hash under that name.
 type NamedHash struct {
 	Name, Hash string
 	Seq        uint64

@@ -289,7 +289,7 @@ func (s *search) words() error {
 	const question = "question_hash"
 	found, next, err := rundags.ListGroups(s.ctx, s.View, rundags.GroupQuery{Field: question, AnyState: true}, page)
 	for i := range found {
-		take(question, found[i].Value, found[i].FirstSeq, found[i].LastSeq)
+		take(question, found[i].Value, found[i].FirstRunSeq, found[i].LastRunSeq)
 	}
 	s.more(next)
 	return err

@@ -70,7 +70,8 @@ func (g *Generator) Rune() rune {
 	return pool[g.IntN(len(pool))]
 }
 
-// Runes returns up to limit random code points, mostly from one of the pools.
+// Runes returns up to limit random code points, most of them from one of the pools, such as the one
+// for whitespace.
 func (g *Generator) Runes(limit int) []rune {
 	runes := make([]rune, 0, limit)
 	pool := []rune(pools[g.IntN(len(pools))])

@@ -14,7 +14,7 @@ import (
 // CommonFields holds the members of an event's record that are common to all kinds.
 type CommonFields struct {
 	Contents             []Content
-	Digest               rules.Hash
+	Digest               rules.Hash   // SHA-256 of the normalised record or, for an action, of its request and target
 	IdempotencyKeyDigest *rules.Hash  // digest of the idempotency key; nil if there is no key
 	Labels               pyjson.Value // Absent if there are no labels
 	Producer             Producer

@@ -19,7 +19,7 @@ type Fields interface {
 // Effective hashes).
 type FieldsWithHashes interface {
 	Fields
-	AppendHashes(w *pyjson.Builder) // writes the hashes in the same order as the event
+	AppendHashes(w *pyjson.Builder) // writes the effective hashes to w in the same order as in the event
 }
 
 // MaxEntryBytes is the maximum length of a log entry in bytes, as specified by tlog-tiles. An entry
@@ -29,8 +29,8 @@ const MaxEntryBytes = 65535
 // These constants limit the length of texts in an event, in bytes of UTF-8. Labels are limited by
 // record.Limits, and content is limited only by the size of the request.
 const (
-	MaxNameBytes      = 1024 // most texts, such as run_id, subject, project, build, model, source_id, section, and passages of a route
-	MaxShortTextBytes = 128  // stage names, question modes, topics, states, producer IDs, and hash versions
+	MaxNameBytes      = 1024 // maximum length of most texts, such as run_id, subject, model, and passage names
+	MaxShortTextBytes = 128  // maximum length of short texts, such as stage names, topics, and producer IDs
 	// MaxTimestampBytes is the maximum length of a timestamp.
 	MaxTimestampBytes = 64
 	// MaxSourceIDBytes is the maximum length of a source's ID, both in its registration and in

@@ -8,10 +8,14 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// IPC holds the fields of an ipc_record event (spec: IPC hashes). Numbers are in canonical form.
-// Fields that are null or missing are nil.
+// IPC holds the fields of an ipc_record event, which describes one generation (IPC: interpretive
+// provenance chain). Numbers are in canonical form. Fields that are null or missing are nil (spec:
+// IPC hashes).
 type IPC struct {
-	InputHash, SystemPromptHash, OutputHash, IPCID []byte
+	InputHash, SystemPromptHash, OutputHash []byte
+	// IPCID covers InputHash, SystemPromptHash, Model, Temperature, MaxTokens, and Seed, but not
+	// OutputHash.
+	IPCID []byte
 	// SeedlessInputHash is nil if the payload does not contain the run's seed (spec: Seedless
 	// hash).
 	SeedlessInputHash []byte
@@ -21,9 +25,10 @@ type IPC struct {
 	// MemberDigests holds the digests of the payload members. It is nil if there is no payload, or if the
 	// ledger has no secret for them.
 	MemberDigests members.Digests
-	// IPCIDAdvanced is nil if the hash is null or missing. HasIPCIDAdvanced is true if the event has the
-	// member ipc_id_advanced, even if it is null.
-	IPCIDAdvanced    []byte
+	// IPCIDAdvanced is like IPCID, but also covers the environment (OllamaBuildHash, ModelDigest,
+	// and HostPlatform). It is nil if the hash is null or missing.
+	IPCIDAdvanced []byte
+	// HasIPCIDAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	HasIPCIDAdvanced bool
 
 	Model, Temperature, MaxTokens, Seed []byte

@@ -4,8 +4,11 @@ import "colophon/ledger/record/pyjson"
 
 // KeyRotation holds the fields of a key_rotated event (spec: The log).
 type KeyRotation struct {
-	Step, PreviousKey, VerifierKey []byte
-	HandoverNote                   []byte // nil if this step of the rotation has none
+	Step []byte
+	// VerifierKey is the verifier key of the new signing key, and PreviousKey is that of the key
+	// that it replaces.
+	PreviousKey, VerifierKey []byte
+	HandoverNote             []byte // nil if this step of the rotation has none
 }
 
 func (f *KeyRotation) appendRequest(w *pyjson.Builder) {
@@ -34,7 +37,8 @@ func (f *KeyRotation) Check() error {
 
 // LedgerCreation holds the fields of a ledger_created event.
 type LedgerCreation struct {
-	// MemberSecretHash is nil if the ledger has no payload-member secret.
+	// MemberSecretHash is the commitment to the payload-member secret of the ledger; nil if the
+	// ledger has no such secret.
 	MemberSecretHash    []byte
 	Origin, VerifierKey []byte
 }

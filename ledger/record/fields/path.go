@@ -5,13 +5,19 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// PathFingerprint holds the fields of a path_fingerprint event (spec: Path fingerprints). Fields that are
-// null or missing are nil.
+// PathFingerprint holds the fields of a path_fingerprint event, which describes a route through a
+// branching story (spec: Path fingerprints). Fields that are null or missing are nil.
 type PathFingerprint struct {
-	Project, Build, Branch, Base                      []byte
+	Project, Build []byte
+	// BaseBuild names the build that Build is compared with, and Branch names the branch of Build.
+	// Only the first record of a build determines its base and branch (spec: Builds).
+	Branch, BaseBuild                                 []byte
 	PathID, ContentFingerprint, RawContentFingerprint []byte
-	HashVersion                                       []byte   // version of the rules under which the fingerprints were computed
-	Passages                                          [][]byte // passages of the route
+	// HashVersion is the version of the rules under which the fingerprints were computed.
+	HashVersion []byte
+	// Passages contains the route, that is, the names of the passages that a path through the story
+	// visits, in order, such as "Start", "Cave", and "Lake". A passage is one part of the story.
+	Passages [][]byte
 }
 
 // Check implements Fields.
@@ -20,7 +26,7 @@ func (f *PathFingerprint) Check() error {
 	c.required("project", f.Project, MaxNameBytes)
 	c.text("build", f.Build, MaxNameBytes)
 	c.text("branch", f.Branch, MaxNameBytes)
-	c.text("base", f.Base, MaxNameBytes)
+	c.text("base", f.BaseBuild, MaxNameBytes)
 	for _, passage := range f.Passages {
 		c.text("route", passage, MaxNameBytes)
 	}
@@ -42,7 +48,7 @@ func (f *PathFingerprint) Check() error {
 // Append implements Fields.
 func (f *PathFingerprint) Append(w *pyjson.Builder, c *CommonFields) {
 	w.BeginSortedObject()
-	w.AddText("base", f.Base)
+	w.AddText("base", f.BaseBuild)
 	w.AddText("branch", f.Branch)
 	w.AddText("build", f.Build)
 	c.appendContents(w)

@@ -5,14 +5,15 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// NamedHash is either a stage of a run-DAG with its hash, or a dimension of a cache key with its
-// value. Hash is nil if that value is null.
+// NamedHash is a stage of a run-DAG with its hash, or a dimension of a cache key with its value,
+// usually a hash. Hash is nil if that value is null.
 type NamedHash struct{ Name, Hash []byte }
 
-// RunDAG holds the fields of a run_dag event (spec: Run-DAG hashes). Fields that are null or
-// missing are nil.
+// RunDAG holds the fields of a run_dag event, which lists the stages of a question-answering run
+// (spec: Run-DAG hashes). Fields that are null or missing are nil.
 type RunDAG struct {
-	Root, QuestionHash, CacheKey []byte
+	Root                   []byte // root of the Merkle tree over the hashes of the stages
+	QuestionHash, CacheKey []byte
 
 	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
 	GovernancePolicyHash, VerifierPolicyHash                      []byte
@@ -25,9 +26,11 @@ type RunDAG struct {
 	Shape, FailureStage, PreflightStatus []byte
 	// PreflightGeneration identifies the version of the preflight payload's format. It is nil for
 	// the current version (spec: Preflight payload).
-	PreflightGeneration                               []byte
+	PreflightGeneration []byte
+	// AuditMode, VerifierMethod, LookupPath, and AnswerMode say how the run found and checked its
+	// answer.
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	QuoteCount, VerifiedQuoteCount, SourceCount       []byte // decimal numbers
+	QuoteCount, VerifiedQuoteCount, SourceCount       []byte // counts in decimal
 	QuestionMode                                      []byte
 
 	// DocumentRoots and EvidenceIDs are sorted and contain no duplicates. Each is nil if it would

@@ -127,7 +127,7 @@ func (d *draft) keepAt(pointer, pattern string, m member) {
 		// Only IPC records can have arbitrary content. An import counts the members that are left
 		// out (importer.Tally.LeftOutMemberCount).
 		d.note(pointer, pattern, OutcomeLeftOut, "the value does not fit in a label (a record can have at most %d labels of %d bytes each), and a record of kind %s cannot keep it as content",
-			d.options.Limits.MaxLabels, d.options.Limits.LabelBytes, d.conversion.Kind)
+			d.options.Limits.MaxLabels, d.options.Limits.MaxLabelBytes, d.conversion.Kind)
 	}
 }
 
@@ -190,7 +190,7 @@ func (d *draft) addLabel(name, text string) bool {
 	if before, used := d.labels[name]; used {
 		return before == text
 	}
-	if len(name) == 0 || len(name) > l.LabelBytes || len(text) > l.LabelBytes || len(d.labels) >= l.MaxLabels-reservedLabels ||
+	if len(name) == 0 || len(name) > l.MaxLabelBytes || len(text) > l.MaxLabelBytes || len(d.labels) >= l.MaxLabels-reservedLabels ||
 		pyjson.HasLoneSurrogate([]byte(name)) || pyjson.HasLoneSurrogate([]byte(text)) {
 		return false
 	}

@@ -73,14 +73,14 @@ func JoinNames(list []Format) string {
 	return text
 }
 
-// Options contains everything that a conversion needs apart from the native value itself.
+// Options contains everything that a conversion needs apart from the value to convert.
 type Options struct {
 	// DefaultZone is the time zone that is assumed for times without one. If DefaultZone is nil,
 	// such a time is kept as a label.
 	DefaultZone *time.Location
-	// Project is the project of the paths in a validation cache. Subject and RunID are the subject
-	// and the run_id of a citation set. If the native value has a member for one of these, that
-	// member takes precedence.
+	// Project, Subject, and RunID are defaults for members that the native value lacks: Project is
+	// the project of the paths in a validation cache, and Subject and RunID are the subject and the
+	// run_id of a citation set.
 	Project, Subject, RunID string
 	// MaxMembers is the maximum number of members of a native value that a Conversion accounts for,
 	// including the members of JSON inside strings. It also limits the total length of their
@@ -90,7 +90,8 @@ type Options struct {
 	Limits     record.Limits
 }
 
-// Conversion is one record made from a native value, or the reason why no record was made.
+// Conversion is one record made from a value in the format of another system, or the reason why no
+// record was made.
 type Conversion struct {
 	// Name distinguishes the Conversions of one native value. It is empty if there can be only one.
 	Name string
@@ -110,7 +111,7 @@ type Conversion struct {
 // RecordChange is a change to a record's state, or a validation of a record's path.
 type RecordChange struct {
 	State  record.State // new state of the record; empty if the change is a validation
-	PathID string       // path ID; empty if the change is to the state
+	PathID string       // ID of the path to validate; empty if the change is to the state
 	Reason string
 	Key    string // idempotency key of the change
 	// OriginalActor names the actor of the change in the other system, and Timestamp is the time of
@@ -142,7 +143,7 @@ type Outcome string
 // These are the values of Outcome. A message consists of an Outcome followed by
 // MemberOutcome.Detail.
 const (
-	OutcomeField   Outcome = "taken as"
+	OutcomeField   Outcome = "taken as" // the member became a field of the record, or part of one
 	OutcomeLabel   Outcome = "kept as label"
 	OutcomeContent Outcome = "kept as content"
 	OutcomeLeftOut Outcome = "left"
@@ -153,19 +154,20 @@ const DetailNull = "the value is null"
 
 // MemberOutcome says what a conversion did with one member of a native value.
 type MemberOutcome struct {
-	// Pointer is a JSON pointer into the native value. Pattern is Pointer with * in place of
-	// indexes and of the names of entries.
+	// Pointer and Pattern locate the member: Pointer is a JSON pointer into the native value, and
+	// Pattern is Pointer with * in place of indexes and of the names of entries.
 	Pointer, Pattern string
 	Outcome          Outcome
 	// Detail says where the member is in the record, or why it was left out.
 	Detail string
 }
 
-// Convert converts a native value to one or more Conversions. It returns an error only if native is
-// not a JSON object or f is unknown. All other problems are reported in the Conversions.
+// Convert converts a JSON object in format f to any number of Conversions. It returns an error only
+// if native is not a JSON object, exceeds o.Limits.MaxJSONValues, or f is unknown. All other
+// problems are reported in the Conversions.
 func (f Format) Convert(native []byte, o Options) ([]Conversion, error) {
 	var d pyjson.Document
-	if err := d.ParseLimited(native, o.Limits.JSONValues); err != nil {
+	if err := d.ParseLimited(native, o.Limits.MaxJSONValues); err != nil {
 		return nil, err
 	}
 	return f.ConvertValue(d.Root(), o)

@@ -307,7 +307,7 @@ const operation = "gen_ai.operation.name"
 
 // complete converts the span to a record and returns the finished Conversion.
 func (g *generation) complete() Conversion {
-	limits := genai.LabelLimits{MaxLabels: max(0, g.options.Limits.MaxLabels-reservedLabels-len(g.labels)), MaxValueBytes: g.options.Limits.LabelBytes}
+	limits := genai.LabelLimits{MaxLabels: max(0, g.options.Limits.MaxLabels-reservedLabels-len(g.labels)), MaxValueBytes: g.options.Limits.MaxLabelBytes}
 	one := []*tracepb.ResourceSpans{{ScopeSpans: []*tracepb.ScopeSpans{{Spans: []*tracepb.Span{g.span}}}}}
 	for item := range limits.ReadSpans(one) {
 		if item.Err != nil {

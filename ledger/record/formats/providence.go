@@ -91,7 +91,7 @@ func jsonOf(v pyjson.Value) (pyjson.Value, bool) {
 		return v, v.IsGiven()
 	}
 	d := new(pyjson.Document)
-	if d.ParseLimited(v.Text(), record.DefaultLimits().JSONValues) != nil {
+	if d.ParseLimited(v.Text(), record.DefaultLimits().MaxJSONValues) != nil {
 		return pyjson.Value{}, false
 	}
 	return d.Root(), d.Root().IsGiven()

@@ -12,10 +12,10 @@ import (
 	"colophon/ledger/record/rules"
 )
 
-// These limits determine whether an event contains digests of the payload's members (spec: Payload
-// members).
+// If a payload exceeds one of these limits, the event contains no digests of its members (spec:
+// Payload members).
 const (
-	MaxMembers   = 32  // maximum number of members in a payload, not counting the run's seed
+	MaxMembers   = 32  // maximum number of payload members that can have digests, not counting the seed of the run
 	MaxNameBytes = 128 // maximum length of a member's name in bytes
 )
 

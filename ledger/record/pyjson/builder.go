@@ -31,16 +31,17 @@ func (w *Builder) BeginObject() {
 // ordered marks an object in Builder.opened that was begun with BeginSortedObject.
 const ordered = -1
 
-// BeginSortedObject begins an object. The caller must add its members in sorted order and without
-// duplicates, and their names must need no escapes. The Builder does not check this, which makes
-// BeginMember and EndObject cheaper (BenchmarkEventBody).
+// BeginSortedObject is like BeginObject, but leaves the sorting of members to the caller. The
+// caller must add them in sorted order and without duplicates, and their names must need no
+// escapes. The Builder does not check this, which makes BeginMember and EndObject cheaper
+// (BenchmarkEventBody).
 func (w *Builder) BeginSortedObject() {
 	w.Buf = append(w.Buf, '{')
 	w.opened = append(w.opened, ordered)
 }
 
-// BeginMember begins a member. The caller must append the value to w.Buf before it calls another
-// method.
+// BeginMember writes the name of a member and the colon after it. The caller must append the value
+// to w.Buf before it calls another method.
 func (w *Builder) BeginMember(name string) {
 	if w.opened[len(w.opened)-1] == ordered {
 		if w.Buf[len(w.Buf)-1] != '{' {

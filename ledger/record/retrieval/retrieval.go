@@ -18,7 +18,7 @@ type Request struct {
 // These limits apply to a request. They are needed because a decoded chunk can take up much more
 // memory than it does in the request.
 const (
-	MaxChunks = 100_000
+	MaxChunks = 100_000   // maximum number of chunks
 	maxValues = 1_000_000 // maximum number of JSON values and member names
 	maxID     = 1024      // maximum length of a source's id in bytes
 )

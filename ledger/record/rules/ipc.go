@@ -15,9 +15,10 @@ const AxisPayloadSchema = "axis-payload-1"
 // this order (spec: IPC hashes).
 var EnvironmentMembers = [3]string{"ollama_build_hash", "model_digest", "host_platform"}
 
-// IPCID returns the SHA-256 of the parts, joined by colons. The result is ipc_id or, if the last
-// parts are the values of the environment, ipc_id_advanced (spec: IPC hashes). IPCID uses scratch
-// as a buffer and returns it so that the next call can reuse it.
+// IPCID returns the ID of an interpretive provenance chain (IPC): the SHA-256 of its parts, joined
+// by colons. The result is ipc_id or, if the last parts are the values of the environment,
+// ipc_id_advanced (spec: IPC hashes). IPCID uses scratch as a buffer and returns it so that the
+// next call can reuse it.
 func IPCID(scratch []byte, parts ...[]byte) (Hash, []byte) {
 	scratch = scratch[:0]
 	for i, part := range parts {
@@ -64,7 +65,8 @@ func PayloadHashes(scratch []byte, payload pyjson.Value, excludeSeed bool, membe
 	return whole, sha256.Sum256(scratch), scratch
 }
 
-// PayloadAxis is one axis of an axis payload. Score must be between 0 and 1.
+// PayloadAxis is a named and labelled score in a payload with the schema AxisPayloadSchema. Score
+// must be between 0 and 1.
 type PayloadAxis struct {
 	Name, Label []byte
 	Score       float64

@@ -159,14 +159,15 @@ var PreflightClauses = [...]string{"classifier", "answer_contract", "prompt_cont
 // PreflightVersion is the node_version of preflight payloads in the current version of the format.
 const PreflightVersion = "preflight-node-v1"
 
-// LegacyPreflightGeneration stands for the version of a preflight payload in another format if its
-// node_version does not identify that format.
+// LegacyPreflightGeneration is the generation of a preflight payload that is not in the current
+// format and whose node_version does not identify its format.
 const LegacyPreflightGeneration = "legacy"
 
-// PreflightGeneration returns nil if a preflight payload is in the current format (spec: Preflight
-// payload). The payload must be an object. For any other payload, PreflightGeneration returns the
-// payload's node_version, or LegacyPreflightGeneration if node_version is missing, not valid, or
-// PreflightVersion. maxVersion is the maximum length of node_version in bytes.
+// PreflightGeneration identifies the format of a preflight payload; nil means the current format
+// (spec: Preflight payload). The payload must be an object. For any other format,
+// PreflightGeneration returns the payload's node_version, or LegacyPreflightGeneration if
+// node_version is missing, not valid, or PreflightVersion. maxVersion is the maximum length of
+// node_version in bytes.
 func PreflightGeneration(payload pyjson.Value, maxVersion int) []byte {
 	version := payload.Member("node_version")
 	if text := version.Text(); version.Kind() == pyjson.String && string(text) != PreflightVersion &&

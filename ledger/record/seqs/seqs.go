@@ -17,7 +17,7 @@ import (
 // These limits apply to a List. They guarantee that an event with the longest list and the longest
 // reason still fits into a log entry.
 const (
-	MaxListLen   = 4096
+	MaxListLen   = 4096     // maximum number of event numbers
 	MaxJSONBytes = 32 << 10 // maximum length of the JSON in bytes
 )
 

@@ -181,8 +181,9 @@ func (o Object) RequiredObject(name string) pyjson.Value {
 // invalid. The SHA-256 must be exactly 64 lower-case hexadecimal digits.
 func (o Object) Hash(name string) []byte { return o.HexDigits(name, "", 64) }
 
-// HexDigits returns the string in the member with the given name, or nil if the member is absent or
-// invalid. The string must consist of prefix and exactly n lower-case hexadecimal digits.
+// HexDigits returns the hexadecimal string in the member with the given name, or nil if the member
+// is absent or invalid. The string must consist of prefix and exactly n lower-case hexadecimal
+// digits.
 func (o Object) HexDigits(name, prefix string, n int) []byte {
 	text, given := o.WTF8(name)
 	if !given {
@@ -235,9 +236,9 @@ func (o Object) Float64(name string) (value float64, given bool) {
 	return value, ok
 }
 
-// Labels returns the object in the member with the given name. The object's values must be strings.
-// It may have up to maxLabels members, and each name and each string may be up to maxBytes bytes
-// long.
+// Labels returns the labels in the member with the given name, which is an object. The object's
+// values must be strings. It may have up to maxLabels members, and each name and each string may be
+// up to maxBytes bytes long.
 func (o Object) Labels(name string, maxLabels, maxBytes int) pyjson.Value {
 	v := o.MemberOfKind(name, pyjson.Object, "an object of strings")
 	if !v.IsGiven() {

@@ -50,7 +50,8 @@ func NewSyntaxError(err error) *Error {
 	return &Error{Malformed: true, Problems: []Problem{p}}
 }
 
-// Decoder collects the problems of one request. The zero Decoder is ready to use.
+// Decoder decodes the objects in one request body and collects their problems. The zero Decoder is
+// ready to use.
 type Decoder struct {
 	problems  []Problem
 	malformed bool

@@ -23,10 +23,12 @@ import (
 // goroutine may use it at a time.
 type Rebuilder struct {
 	// RebuiltRecords counts the rebuilt records that yield exactly their original events.
-	// ConfirmedRecords counts those whose digest also equals the digest in the event.
-	// UnconfirmableRecords counts those whose cache key and digest cannot be compared, because both
-	// cover texts that the event leaves out.
-	RebuiltRecords, ConfirmedRecords, UnconfirmableRecords uint64
+	RebuiltRecords uint64
+	// ConfirmedRecords counts the rebuilt records whose digest also equals the digest in the event.
+	ConfirmedRecords uint64
+	// UnconfirmableRecords counts the rebuilt records whose cache key and digest cannot be compared
+	// with those in the event, because both cover texts that the event leaves out.
+	UnconfirmableRecords uint64
 	// PayloadMemberSecret is the secret that keys the digests of payload members. If it is nil,
 	// only the JSON pointers of the members are compared.
 	PayloadMemberSecret *members.Secret
@@ -39,9 +41,9 @@ type Rebuilder struct {
 // given digest.
 type ContentFunc func(name string, digest proofs.Hash) ([]byte, error)
 
-// Check checks an event in which a walk has found no damage. It ignores events without a record. It
-// returns an *Error if the rebuilt record does not yield the event, and returns any error from
-// content unchanged.
+// Check rebuilds the record of an event in which a walk has found no damage, and compares the
+// result with the event. It ignores events without a record. It returns an *Error if the rebuilt
+// record does not yield the event, and returns any error from content unchanged.
 func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 	if err := b.event.Parse(body); err != nil {
 		return malformed("the event's body is not JSON: %v", err)

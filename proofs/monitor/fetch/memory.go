@@ -18,7 +18,8 @@ func NewAnswerLimiter(answers int64) *AnswerLimiter {
 	return &AnswerLimiter{semaphore.NewWeighted(answers)}
 }
 
-// AnswerSlot is one task's slot in an AnswerLimiter. Only one goroutine may use it.
+// AnswerSlot lets one task hold large answers in memory, as part of an AnswerLimiter. Only one
+// goroutine may use it.
 type AnswerSlot struct {
 	limit *semaphore.Weighted
 	taken bool
@@ -45,8 +46,9 @@ func (s *AnswerSlot) Release() {
 	}
 }
 
-// WaitForSlot blocks until it has acquired the slot in ctx. It returns at once if an answer of size
-// bytes is not large, if ctx has no slot, or if the slot is already acquired.
+// WaitForSlot blocks until it has acquired the AnswerSlot in ctx for an answer of size bytes. It
+// returns at once if the answer is not large, if ctx has no slot, or if the slot is already
+// acquired.
 func WaitForSlot(ctx context.Context, size int64) error {
 	if size < smallAnswer {
 		return nil

@@ -14,7 +14,7 @@ import (
 type PageActivity struct {
 	RequestedURLs []string // requested URLs, including the page's own
 	Errors        []string // exceptions, and errors in the browser's log
-	Dialogs       []string
+	Dialogs       []string // messages of the dialogs that the page has opened
 }
 
 // take records the request, error, or dialog that m reports. It is called with the browser's mutex

@@ -165,6 +165,6 @@ func (l *Log) Description() (wire.LedgerDescription, error) {
 		return d, fmt.Errorf("reading event %d of the local copy of the log: %w", last.Seq, err)
 	}
 	root, err := l.tree.Root(d.TreeSize)
-	d.RootHash, d.Tip, d.LastEvent = hex.EncodeToString(root[:]), last.EventHash, wire.Time(event.Time.Format(time.RFC3339Nano))
+	d.RootHash, d.Tip, d.LastEventTime = hex.EncodeToString(root[:]), last.EventHash, wire.Time(event.Time.Format(time.RFC3339Nano))
 	return d, err
 }

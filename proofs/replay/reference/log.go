@@ -91,8 +91,8 @@ func (l *Log) show(size uint64) error {
 // AddedCount returns the number of entries that have been added.
 func (l *Log) AddedCount() uint64 { return l.written }
 
-// RedactedBy returns the first event that redacts a record. That event may be beyond the readable
-// entries.
+// RedactedBy returns the seq of the first event that redacts the record at seq. That event may be
+// beyond the readable entries.
 func (l *Log) RedactedBy(seq uint64) (by uint64, redacted bool) {
 	by, redacted = l.redactedBy[seq]
 	return by, redacted

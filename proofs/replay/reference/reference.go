@@ -65,9 +65,9 @@ func Open(log *Log, c Config) (*Answerer, error) {
 	return &Answerer{log: log, store: store, index: follower, progress: c.Progress}, nil
 }
 
-// AdvanceTo makes the reference answer as of the given size, which must be at least the previous
-// size and at most the size of the copy. It waits until the index has reached that size. No
-// question may be in progress.
+// AdvanceTo makes r answer as of the given size, which must be at least the previous size and at
+// most the size of the copy. It waits until the index has reached that size. No question may be in
+// progress.
 func (r *Answerer) AdvanceTo(ctx context.Context, size uint64) error {
 	if err := r.log.show(size); err != nil {
 		return err

@@ -18,13 +18,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FilesContaining returns the names of the files in a database's folder that contain needle. It also
-// searches compressed blocks and overwritten data that is still in the files. Block headers can split the
-// needle, so a quarter of it is enough for a match. The needle must have at least 32 bytes, and each
-// quarter must be too distinctive to occur by chance. In a damaged or unfinished table, only the readable
-// part is searched. A nil files means the operating system's file system. orders lists the names of the
-// comparers, other than Pebble's own, that tables may use.
-func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, orders ...string) ([]string, error) {
+// FilesContaining returns the names of the files in a database's folder that contain needle. It
+// also searches compressed blocks and overwritten data that is still in the files. Block headers
+// can split the needle, so a quarter of it is enough for a match. The needle must have at least 32
+// bytes, and each quarter must be too distinctive to occur by chance. In a damaged or unfinished
+// table, only the readable part is searched. A nil files means the operating system's file system.
+// comparerNames lists the comparers, other than Pebble's own, that tables may use.
+func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byte, comparerNames ...string) ([]string, error) {
 	if files == nil {
 		files = vfs.Default
 	}
@@ -37,7 +37,7 @@ func FilesContaining(ctx context.Context, files vfs.FS, dir string, needle []byt
 	}
 	var found []string
 	for _, name := range names {
-		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(orders))
+		shows, err := showsNeedle(ctx, files, files.PathJoin(dir, name), needle, readerOptions(comparerNames))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the file was removed after it was listed
 		}

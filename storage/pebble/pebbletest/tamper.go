@@ -31,7 +31,7 @@ func OpenTamperer(files vfs.FS, dir, ledger string) (*Tamperer, error) {
 		return nil, fmt.Errorf("opening %s to tamper with it: %w", dir, err)
 	}
 	t := &Tamperer{engine: db}
-	stored, err := t.get(keys.Name(ledger))
+	stored, err := t.get(keys.NameKey(ledger))
 	if err == nil {
 		var number uint32
 		number, err = keys.DecodeNumber(stored)
@@ -84,11 +84,11 @@ func (t *Tamperer) DeleteTile(level uint8, index uint64) error {
 
 // SetHead replaces or adds the head.
 func (t *Tamperer) SetHead(h storage.Head) error {
-	return t.set(keys.Head(t.ledger), keys.AppendHeadValue(nil, h))
+	return t.set(keys.HeadKey(t.ledger), keys.AppendHeadValue(nil, h))
 }
 
 // DeleteHead deletes the head.
-func (t *Tamperer) DeleteHead() error { return t.delete(keys.Head(t.ledger)) }
+func (t *Tamperer) DeleteHead() error { return t.delete(keys.HeadKey(t.ledger)) }
 
 // SetContent replaces the bytes stored under a digest. It returns storage.ErrNotFound if the ledger
 // does not have the content.
@@ -126,7 +126,8 @@ func (t *Tamperer) SetClaim(k storage.Claim) error {
 	return t.set(keys.AppendClaimKey(nil, t.ledger, k.KeyDigest), keys.AppendClaimValue(nil, k))
 }
 
-// SetRedaction marks the record at seq as redacted by the event at by. It erases no content.
+// SetRedaction marks the record at seq as redacted by the event whose seq is by. It erases no
+// content.
 func (t *Tamperer) SetRedaction(seq, by uint64) error {
 	return t.set(keys.AppendRedactionKey(nil, t.ledger, seq), keys.EncodeSeq(by))
 }

@@ -108,8 +108,7 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// IsUnsupported reports whether err means that the database does not support the statement or does
-// not permit it.
+// IsUnsupported reports whether err means that the database does not support or permit a statement.
 func IsUnsupported(err error) bool {
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {

@@ -18,12 +18,12 @@ type Fault int
 
 // The faults. After any fault other than FaultNone, the proxy closes the client's connection.
 const (
-	FaultNone         Fault = iota
-	FaultBeforeCommit       // the proxy drops the COMMIT and closes the connection to the server
-	FaultDuringCommit       // the proxy forwards the COMMIT and closes the connection to the server at once
-	FaultAfterCommit        // the server has answered the COMMIT, but the answer does not reach the client
-	FaultHoldCommit         // the server receives the COMMIT only when the test calls ReleaseCommit
-	FaultDropCommit         // the proxy drops the COMMIT but keeps the connection to the server open
+	FaultNone         Fault = iota // the proxy forwards the COMMIT and its answer
+	FaultBeforeCommit              // the proxy drops the COMMIT and closes the connection to the server
+	FaultDuringCommit              // the proxy forwards the COMMIT and closes the connection to the server at once
+	FaultAfterCommit               // the server has answered the COMMIT, but the answer does not reach the client
+	FaultHoldCommit                // the server receives the COMMIT only when the test calls ReleaseCommit
+	FaultDropCommit                // the proxy drops the COMMIT but keeps the connection to the server open
 )
 
 // Proxy forwards client connections to a server.

@@ -157,7 +157,7 @@ func (c *Set) MarkOpened(conn net.Conn) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// MarkReady records that a connection can be used.
+// MarkReady records that a connection has been set up and can execute statements.
 func (c *Set) MarkReady(conn net.Conn) {
 	if kept, ok := unwrap(conn); ok {
 		c.mu.Lock()

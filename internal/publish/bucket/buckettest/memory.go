@@ -25,7 +25,7 @@ const (
 	FaultBeforeCall       // the call has no effect and returns ErrFault
 	FaultAfterCall        // the call takes effect but returns ErrFault
 	FaultHang             // the call has no effect, and returns when its context is done
-	FaultLosePut          // a Put succeeds but stores nothing; other calls work
+	FaultLostPut          // a Put succeeds but stores nothing; other calls work
 )
 
 // ErrFault is returned by calls with the fault FaultBeforeCall or FaultAfterCall.
@@ -43,8 +43,8 @@ type MemoryBucket struct {
 	// OnPut, if set, receives all objects after each Put that takes effect. It must not call
 	// methods of the MemoryBucket.
 	OnPut func(name string, objects map[string][]byte)
-	// IgnoresIfAbsent and IgnoresIfTag make the bucket ignore the conditions IfAbsent and IfTag.
-	// RefusesConditions makes the bucket refuse all conditions as unsupported.
+	// IgnoresIfAbsent, IgnoresIfTag, and RefusesConditions say which conditions of a Put the bucket
+	// ignores or refuses. RefusesConditions makes it refuse all of them as unsupported.
 	IgnoresIfAbsent, IgnoresIfTag, RefusesConditions bool
 	// UniqueTags makes an object's tag change with each Put, even if the bytes stay the same.
 	UniqueTags bool
@@ -126,7 +126,7 @@ func (m *MemoryBucket) do(ctx context.Context, call Call, done func() error) err
 	case fault == FaultHang:
 		<-ctx.Done()
 		return ctx.Err()
-	case fault == FaultLosePut && call.Method == "Put":
+	case fault == FaultLostPut && call.Method == "Put":
 		return nil
 	}
 	return run()

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MakeDir creates dir and its missing parents, durably. It returns the canonical path, so that
-// two paths to one folder use the same lock.
+// MakeDir creates dir and its missing parents, durably, and returns the canonical path of dir. Two
+// paths to one folder can therefore use the same lock.
 func MakeDir(files vfs.FS, dir string) (string, error) {
 	if vfs.Root(files) == vfs.Default {
 		absolute, err := filepath.Abs(dir)

@@ -6,11 +6,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// MarkerSyncFS adds a sync that Pebble omits. The name of a marker file says which manifest is in
-// use. Pebble creates a manifest and syncs it, creates the marker, and then syncs the folder once
-// for both. If power is lost before that sync, a file system that reorders directory entries can
-// show the marker without its manifest, and the database cannot be opened. MarkerSyncFS therefore
-// syncs the folder before it creates a marker.
+// MarkerSyncFS syncs the database's folder before Pebble creates a marker file in it. The name of a
+// marker file says which manifest is in use. Pebble creates a manifest and syncs it, creates the
+// marker, and then syncs the folder once for both. If power is lost before that sync, a file system
+// that reorders directory entries can show the marker without its manifest, and the database cannot
+// be opened.
 type MarkerSyncFS struct{ vfs.FS }
 
 // Create implements vfs.FS.

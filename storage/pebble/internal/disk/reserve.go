@@ -92,10 +92,14 @@ const spacePause = 200 * time.Millisecond
 // waiting.
 type ReserveFS struct {
 	vfs.FS
-	Space         Space
-	WaitsForSpace atomic.Bool // false while the database is being opened or closed
-	// ErasureMinFreeBytes is the free-space threshold, in bytes, for compactions while content is being erased, and
-	// 0 at other times. It applies only if it is below the usual threshold. The eraser sets it.
+	Space Space
+	// WaitsForSpace says whether a compaction that lacks space waits for it instead of failing,
+	// except while content is being erased. It is false while the database is being opened or
+	// closed.
+	WaitsForSpace atomic.Bool
+	// ErasureMinFreeBytes is the free-space threshold, in bytes, for compactions while content is
+	// being erased, and 0 at other times. It applies only if it is below the usual threshold. The
+	// eraser sets it.
 	ErasureMinFreeBytes atomic.Uint64
 }
 

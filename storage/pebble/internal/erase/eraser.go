@@ -94,7 +94,8 @@ func (e *Eraser) Start(db *engine.DB) {
 	go e.run(ctx)
 }
 
-// Wake makes the eraser's goroutine look for new marks. It does not block.
+// Wake makes the eraser's goroutine look for deleted content that it has not erased yet. It does
+// not block.
 func (e *Eraser) Wake() { signal(e.marked) }
 
 func signal(ch chan struct{}) {
@@ -148,8 +149,8 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ErasePending erases the content of up to passMarks marks and then removes these marks. It returns false
-// if there were no marks.
+// ErasePending erases up to 100,000 pieces of deleted content and then removes their erasure marks.
+// It returns false if there were no marks.
 func (e *Eraser) ErasePending(ctx context.Context) (bool, error) {
 	var marks []PendingErasure
 	err := ForEachPending(e.engine, passMarks, func(m PendingErasure) { marks = append(marks, m) })

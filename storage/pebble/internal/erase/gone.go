@@ -16,9 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// CheckErased returns nil once no file contains the marked content. It returns an error if a table
-// in use refers to the content. It waits up to e.DeletionTimeout for the engine to delete all
-// obsolete tables and unreferenced values, and then returns an error.
+// CheckErased waits until no table or value file contains the content of the given marks, and then
+// returns nil. It returns an error if a table in use refers to the content, or if the engine has
+// not deleted all obsolete tables and unreferenced values within e.DeletionTimeout.
 func (e *Eraser) CheckErased(ctx context.Context, marks []PendingErasure) error {
 	inUse, err := e.checkTables(ctx, marks)
 	if err != nil {

@@ -18,7 +18,7 @@ type PendingErasure struct {
 	keys.Erasure
 }
 
-// ForEachPending calls visit for up to most marks, in the order of their content keys.
+// ForEachPending calls visit for up to most pending erasures, in the order of their content keys.
 func ForEachPending(db *engine.DB, most int, visit func(PendingErasure)) (err error) {
 	start, end := keys.ErasureRange()
 	marks, err := db.NewIter(&engine.IterOptions{LowerBound: start, UpperBound: end})

@@ -18,7 +18,8 @@ import (
 // cannot be opened.
 const FormatVersion = 4
 
-// LedgerNumber is the number of a ledger. It is assigned at creation and never reused.
+// LedgerNumber identifies a ledger in the keys of a database. It is assigned when the ledger is
+// created, and never reused.
 type LedgerNumber uint32
 
 const database LedgerNumber = 0
@@ -63,9 +64,9 @@ func span(ledger LedgerNumber, kind byte) (start, end []byte) {
 	return start, end
 }
 
-// HasSeparateValues reports whether values of keys of the same kind as key are stored in value
-// files. end is the first greater key for which the result can differ. It is nil if the result is
-// the same for all greater keys.
+// HasSeparateValues reports whether the values of all keys from key up to end are stored in value
+// files. If it returns false, none of them are. end is the first greater key for which the result
+// can differ. It is nil if the result is the same for all greater keys.
 func HasSeparateValues(key []byte) (separate bool, end []byte) {
 	for _, kind := range []byte{kindContent, kindEntry} {
 		if len(key) == 0 || key[0] < kind {
@@ -91,25 +92,25 @@ func Digest(key []byte) storage.Hash { return storage.Hash(key[prefixLength:]) }
 // so that every build can read the version of any database.
 func FormatVersionKey() []byte { return []byte{0, 0, 0, 0, 'f'} }
 
-// LastLedger returns the key of the last assigned ledger number.
-func LastLedger() []byte { return prefix(nil, database, kindLast) }
+// LastLedgerKey returns the key of the last assigned ledger number.
+func LastLedgerKey() []byte { return prefix(nil, database, kindLast) }
 
-// Name returns the key that maps a ledger's name to its number.
-func Name(name string) []byte { return append(prefix(nil, database, kindName), name...) }
+// NameKey returns the key that maps a ledger's name to its number.
+func NameKey(name string) []byte { return append(prefix(nil, database, kindName), name...) }
 
-// NameRange returns the range of all Name keys. The end is excluded.
+// NameRange returns the range of all keys that NameKey can return. The end is excluded.
 func NameRange() (start, end []byte) {
 	return span(database, kindName)
 }
 
-// Info returns the key of a ledger's description.
-func Info(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindInfo) }
+// InfoKey returns the key of a ledger's description.
+func InfoKey(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindInfo) }
 
-// Head returns the key of a ledger's head.
-func Head(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindHead) }
+// HeadKey returns the key of a ledger's head.
+func HeadKey(ledger LedgerNumber) []byte { return prefix(nil, ledger, kindHead) }
 
-// Setting returns the key of a named setting.
-func Setting(ledger LedgerNumber, name string) []byte {
+// SettingKey returns the key of a named setting.
+func SettingKey(ledger LedgerNumber, name string) []byte {
 	return append(prefix(nil, ledger, kindSetting), name...)
 }
 
@@ -227,7 +228,7 @@ func ClaimRange(ledger LedgerNumber) (start, end []byte) { return span(ledger, k
 // ContentRange returns the range of a ledger's content keys. The end is excluded.
 func ContentRange(ledger LedgerNumber) (start, end []byte) { return span(ledger, kindContent) }
 
-// InfoRange returns the range of all Info keys. The end is excluded.
+// InfoRange returns the range of all keys that InfoKey can return. The end is excluded.
 func InfoRange() (start, end []byte) { return []byte{kindInfo}, []byte{kindInfo + 1} }
 
 // Family says what a key is for. Keys with the same kind byte can have different families: for
@@ -238,7 +239,7 @@ type Family int
 const (
 	FamilyUnknown Family = iota
 	FamilyFormat
-	FamilyLastLedger
+	FamilyLastLedger // the key of the last assigned ledger number
 	FamilyName
 	FamilyInfo
 	FamilyHead
@@ -253,7 +254,7 @@ const (
 	FamilyErasure
 )
 
-// ParsedKey is a parsed key. Family determines which fields are set.
+// ParsedKey holds the family and the parts of a key. Family determines which fields are set.
 type ParsedKey struct {
 	Family   Family
 	Ledger   LedgerNumber // set for all keys of a ledger and for erasures
@@ -265,8 +266,8 @@ type ParsedKey struct {
 	Name     string       // set for names and settings
 }
 
-// Parse parses a key. It returns the family FamilyUnknown for a key that this package does not
-// create.
+// Parse splits a key into its parts. It returns the family FamilyUnknown for a key that this
+// package does not create.
 func Parse(key []byte) ParsedKey {
 	if len(key) < prefixLength {
 		return ParsedKey{}
@@ -307,7 +308,7 @@ func Parse(key []byte) ParsedKey {
 // ofDatabase completes p for a key that belongs to the database itself, not to a ledger.
 func (p ParsedKey) ofDatabase(key, rest []byte) ParsedKey {
 	switch {
-	case bytes.Equal(key, LastLedger()):
+	case bytes.Equal(key, LastLedgerKey()):
 		p.Family = FamilyLastLedger
 	case key[0] == kindName:
 		p.Family, p.Name = FamilyName, string(rest)

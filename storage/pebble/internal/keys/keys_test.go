@@ -25,11 +25,11 @@ func TestLayout(t *testing.T) {
 	head := storage.Head{Size: 1, Tip: digest(0xab), TimeMicros: -1, Checkpoint: []byte("c")}
 	for want, got := range map[string][]byte{
 		"00000000" + "66":                               keys.FormatVersionKey(),
-		"6c" + "00000000":                               keys.LastLedger(),
-		"6e" + "00000000" + "6162":                      keys.Name("ab"),
-		"69" + "00000102":                               keys.Info(0x102),
-		"68" + "00000102":                               keys.Head(0x102),
-		"73" + "00000102" + "6162":                      keys.Setting(0x102, "ab"),
+		"6c" + "00000000":                               keys.LastLedgerKey(),
+		"6e" + "00000000" + "6162":                      keys.NameKey("ab"),
+		"69" + "00000102":                               keys.InfoKey(0x102),
+		"68" + "00000102":                               keys.HeadKey(0x102),
+		"73" + "00000102" + "6162":                      keys.SettingKey(0x102, "ab"),
 		"45" + "00000102" + "0000000000000003":          keys.AppendEntryKey(nil, 0x102, 3),
 		"74" + "00000102" + "04" + "0000000000000003":   keys.AppendTileKey(nil, 0x102, 4, 3),
 		"43" + "00000102" + "0000000000000001" + "0002": keys.AppendContentKey(nil, 0x102, location),
@@ -72,12 +72,12 @@ func TestRanges(t *testing.T) {
 	start, end = keys.ClaimRange(math.MaxUint32)
 	require.Greater(t, string(keys.AppendClaimKey(nil, math.MaxUint32, digest(0xff))), string(start))
 	require.Less(t, string(keys.AppendClaimKey(nil, math.MaxUint32, digest(0xff))), string(end))
-	require.Less(t, string(end), string(keys.LastLedger()))
+	require.Less(t, string(end), string(keys.LastLedgerKey()))
 	start, end = keys.RedactionRange(7, 3)
 	for _, key := range [][]byte{keys.AppendRedactionKey(nil, 7, 3), keys.AppendRedactionKey(nil, 7, math.MaxUint64)} {
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
-	for _, key := range [][]byte{keys.AppendRedactionKey(nil, 7, 2), keys.Setting(7, ""), keys.AppendRedactionKey(nil, 8, 3)} {
+	for _, key := range [][]byte{keys.AppendRedactionKey(nil, 7, 2), keys.SettingKey(7, ""), keys.AppendRedactionKey(nil, 8, 3)} {
 		require.False(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	}
 	start, end = keys.ErasureRange()
@@ -85,7 +85,7 @@ func TestRanges(t *testing.T) {
 	require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 	start, end = keys.NameRange()
 	for _, name := range []string{"", "a", "\xff\xff"} {
-		key := keys.Name(name)
+		key := keys.NameKey(name)
 		require.True(t, bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0)
 		require.Equal(t, name, string(key[len(start):]))
 	}
@@ -112,7 +112,7 @@ func TestHasSeparateValues(t *testing.T) {
 		require.LessOrEqual(t, string(end), string(follows))
 		require.Greater(t, string(end), key)
 	}
-	for _, key := range [][]byte{keys.AppendLocationKey(nil, 0, digest(0)), keys.Head(1), keys.AppendTileKey(nil, 7, 0, 0), keys.AppendErasureKey(nil, 0, keys.Location{})} {
+	for _, key := range [][]byte{keys.AppendLocationKey(nil, 0, digest(0)), keys.HeadKey(1), keys.AppendTileKey(nil, 7, 0, 0), keys.AppendErasureKey(nil, 0, keys.Location{})} {
 		separate, end := keys.HasSeparateValues(key)
 		require.False(t, separate)
 		require.Nil(t, end)
@@ -124,7 +124,7 @@ func TestHasDigest(t *testing.T) {
 	require.True(t, keys.HasDigest(keys.AppendClaimKey(nil, 1, digest(2))))
 	require.Equal(t, digest(2), keys.Digest(keys.AppendLocationKey(nil, 1, digest(2))))
 	require.Equal(t, digest(2), keys.Digest(keys.AppendClaimKey(nil, 1, digest(2))))
-	for _, key := range [][]byte{nil, keys.AppendReferenceKey(nil, 1, digest(2), 3), keys.AppendEntryKey(nil, 1, 2), keys.Setting(1, string(make([]byte, 32)))} {
+	for _, key := range [][]byte{nil, keys.AppendReferenceKey(nil, 1, digest(2), 3), keys.AppendEntryKey(nil, 1, 2), keys.SettingKey(1, string(make([]byte, 32)))} {
 		require.False(t, keys.HasDigest(key))
 	}
 }
@@ -145,7 +145,7 @@ func TestEntryOrder(t *testing.T) {
 			require.Equal(r, seqs[i], seq)
 		}
 	})
-	for _, other := range [][]byte{nil, keys.Head(1), keys.AppendTileKey(nil, 1, 0, 0), keys.AppendContentKey(nil, 1, keys.Location{}), keys.AppendEntryKey(nil, 1, 5)[:12]} {
+	for _, other := range [][]byte{nil, keys.HeadKey(1), keys.AppendTileKey(nil, 1, 0, 0), keys.AppendContentKey(nil, 1, keys.Location{}), keys.AppendEntryKey(nil, 1, 5)[:12]} {
 		_, ok := keys.EntrySeq(other)
 		require.False(t, ok)
 	}
@@ -241,11 +241,11 @@ func TestParse(t *testing.T) {
 		want keys.ParsedKey
 	}{
 		{keys.FormatVersionKey(), keys.ParsedKey{Family: keys.FamilyFormat}},
-		{keys.LastLedger(), keys.ParsedKey{Family: keys.FamilyLastLedger}},
-		{keys.Name("default"), keys.ParsedKey{Family: keys.FamilyName, Name: "default"}},
-		{keys.Info(7), keys.ParsedKey{Family: keys.FamilyInfo, Ledger: 7}},
-		{keys.Head(7), keys.ParsedKey{Family: keys.FamilyHead, Ledger: 7}},
-		{keys.Setting(7, "log"), keys.ParsedKey{Family: keys.FamilySetting, Ledger: 7, Name: "log"}},
+		{keys.LastLedgerKey(), keys.ParsedKey{Family: keys.FamilyLastLedger}},
+		{keys.NameKey("default"), keys.ParsedKey{Family: keys.FamilyName, Name: "default"}},
+		{keys.InfoKey(7), keys.ParsedKey{Family: keys.FamilyInfo, Ledger: 7}},
+		{keys.HeadKey(7), keys.ParsedKey{Family: keys.FamilyHead, Ledger: 7}},
+		{keys.SettingKey(7, "log"), keys.ParsedKey{Family: keys.FamilySetting, Ledger: 7, Name: "log"}},
 		{keys.AppendEntryKey(nil, 7, 9), keys.ParsedKey{Family: keys.FamilyEntry, Ledger: 7, Seq: 9}},
 		{keys.AppendTileKey(nil, 7, 1, 9), keys.ParsedKey{Family: keys.FamilyTile, Ledger: 7, Level: 1, Index: 9}},
 		{keys.AppendContentKey(nil, 7, location), keys.ParsedKey{Family: keys.FamilyContent, Ledger: 7, Location: location}},

@@ -33,7 +33,7 @@ type LocationValue struct {
 	Redacted bool // whether the event that posted the content is redacted
 }
 
-// Erasure is the value of an erasure key.
+// Erasure is the value of an erasure key: when a piece of content was erased, and its digest.
 type Erasure struct {
 	TimeMicros int64 // time of the commit that erased the content, in microseconds since 1970 UTC
 	Digest     storage.Hash
@@ -127,7 +127,8 @@ func DecodeClaim(key storage.Hash, b []byte) (storage.Claim, error) {
 	}, nil
 }
 
-// EncodeNumber encodes n as the value of a key that FormatVersionKey, LastLedger, or Name returns.
+// EncodeNumber encodes n as the value of a key that FormatVersionKey, LastLedgerKey, or NameKey
+// returns.
 func EncodeNumber(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
 // DecodeNumber reads what EncodeNumber wrote.
