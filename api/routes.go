@@ -93,7 +93,7 @@ func (s *Server) writeRoutes() []route {
 		{http.MethodPost, ofLedger + "/records/:seq/notes", write, s.records.AddNote},
 		{http.MethodPut, ofLedger + "/paths/:project/:path_id/validation", write, s.records.ValidatePath},
 		// The response reveals paths and their status.
-		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeWrite | access.ScopeRead}, s.records.ValidateSelectedPaths},
+		{http.MethodPost, ofLedger + "/paths/:project/validations", call.RequiredScopes{Target: call.TargetPathLedger, AllOf: access.ScopeWrite | access.ScopeRead}, s.records.ChangeValidations},
 		{http.MethodPut, ofLedger + "/sources/:source_id", write, s.records.RegisterSource},
 		{http.MethodDelete, ofLedger + "/sources/:source_id", write, s.records.RevokeSource},
 	}

@@ -16,7 +16,7 @@ type RedactionPlan struct {
 	EventsWithoutContent      uint64        // number of events that refer to no content
 	ErasedContent             ContentTotals // content that Redact would erase
 	KeptContent               ContentTotals // content that Redact would keep, because records outside the set need it
-	RecordsNeedingKeptContent uint64        // number of records outside the set that need KeptContent
+	RecordsSharingContent uint64        // number of records outside the set that need KeptContent
 	// FirstRecordSeqs lists the seqs of the first records to redact. EarlierRedactions lists the
 	// first records that are already redacted. Each list has at most MaxListedRecords elements.
 	FirstRecordSeqs   []uint64
@@ -46,7 +46,7 @@ func (l *Ledger) PlanRedaction(ctx context.Context, of *seqs.Set, rest func() er
 			return nil, err
 		}
 	}
-	p.plan.RecordsNeedingKeptContent = p.others.Len()
+	p.plan.RecordsSharingContent = p.others.Len()
 	return &p.plan, nil
 }
 

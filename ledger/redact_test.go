@@ -58,7 +58,7 @@ func TestRedactionErasesUnneededContent(t *testing.T) {
 	plan, err := l.PlanRedaction(t.Context(), setOf(0, 1, 3), noRest)
 	require.NoError(t, err)
 	require.Equal(t, &ledger.RedactionPlan{
-		RecordCount: 2, EventsWithoutContent: 1, FirstRecordSeqs: []uint64{1, 3}, RecordsNeedingKeptContent: 2,
+		RecordCount: 2, EventsWithoutContent: 1, FirstRecordSeqs: []uint64{1, 3}, RecordsSharingContent: 2,
 		ErasedContent: ledger.ContentTotals{Pieces: 2, Bytes: plan.ErasedContent.Bytes},
 		KeptContent:   ledger.ContentTotals{Pieces: 3, Bytes: plan.KeptContent.Bytes},
 	}, plan, "the first record's own payload and output are erased")
@@ -214,7 +214,7 @@ func TestLargeRedaction(t *testing.T) {
 	require.EqualValues(t, records, plan.RecordCount)
 	require.EqualValues(t, 2*records+1, plan.ErasedContent.Pieces, "each piece is counted once")
 	require.Len(t, plan.FirstRecordSeqs, ledger.MaxListedRecords)
-	require.Zero(t, plan.KeptContent.Pieces+plan.RecordsNeedingKeptContent)
+	require.Zero(t, plan.KeptContent.Pieces+plan.RecordsSharingContent)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := 0

@@ -44,7 +44,7 @@ func redactionOf(asOf uint64, dryRun bool, e *ledger.RedactionPlan) *redaction {
 	r := &redaction{
 		AsOf: asOf, DryRun: dryRun,
 		Records: e.RecordCount, AlreadyRedacted: e.AlreadyRedactedCount, WithoutContent: e.EventsWithoutContent,
-		Erased: contentPieces{e.ErasedContent.Pieces, e.ErasedContent.Bytes}, Kept: contentPieces{e.KeptContent.Pieces, e.KeptContent.Bytes}, NeededBy: e.RecordsNeedingKeptContent,
+		Erased: contentPieces{e.ErasedContent.Pieces, e.ErasedContent.Bytes}, Kept: contentPieces{e.KeptContent.Pieces, e.KeptContent.Bytes}, NeededBy: e.RecordsSharingContent,
 		FirstSeqs: append([]uint64{}, e.FirstRecordSeqs...), FirstRedacted: make([]redactedRecord, len(e.EarlierRedactions)),
 	}
 	for i, a := range e.EarlierRedactions {

@@ -91,9 +91,9 @@ func (h *Handlers) prepareValidationAction(ctx context.Context, l *ledger.Ledger
 	return request.ActionFor(path), err
 }
 
-// ValidateSelectedPaths validates many paths of a build, or withdraws their validations. By default it
-// only reports what it would do. Each path gets a separate event.
-func (h *Handlers) ValidateSelectedPaths(c *call.Call) error {
+// ChangeValidations validates the selected paths of a build, or withdraws their validations. By
+// default, it only reports what it would do. Each path gets a separate event.
+func (h *Handlers) ChangeValidations(c *call.Call) error {
 	l, err := c.Ledger()
 	if err != nil {
 		return err

@@ -441,7 +441,7 @@ type ContentCount struct {
 // RedactedRecord is a record and the event that withdrew its content.
 type RedactedRecord struct {
 	Seq        uint64 `json:"seq"`
-	RedactedBy uint64 `json:"redacted_by"`
+	RedactedBy uint64 `json:"redacted_by"` // seq of the event that withdrew the content
 }
 
 // Receipt is the ledger's acknowledgement of an event. A minimal receipt lacks Event, Inclusion and

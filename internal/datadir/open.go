@@ -33,7 +33,7 @@ func ExplainOpenError(err error, data string) error {
 	case errors.Is(err, storage.ErrUnknownFormat):
 		return cli.ExitErrorf(cli.ExitFailed, "%w; use the version of colophon that wrote the database", err)
 	case errors.Is(err, ledger.ErrMarkWithoutLedger):
-		return cli.ExitErrorf(cli.ExitDamaged, "%w\nThe marks are in %s", err, HighWaterMarkFiles(data).Dir)
+		return cli.ExitErrorf(cli.ExitDamaged, "%w\nThe high-water marks are in %s", err, HighWaterMarkFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyInUse), errors.Is(err, ledger.ErrOriginInUse):
 		return cli.ExitErrorf(cli.ExitFailed, "%w\nNothing was changed. If both ledgers have signed checkpoints, keep a copy of the folder as evidence. The keys are in %s", err, KeyFiles(data).Dir)
 	case errors.Is(err, ledger.ErrKeyWithoutLedger):

@@ -107,8 +107,8 @@ type Check struct {
 // WordChange holds a word and, for each set, the share of outputs that contain it.
 type WordChange struct {
 	Word      string  `json:"word"`
-	Baseline  float64 `json:"baseline"`
-	Candidate float64 `json:"candidate"`
+	Baseline  float64 `json:"baseline"`  // share of the baseline's outputs that contain the word, from 0 to 1
+	Candidate float64 `json:"candidate"` // share of the candidate's outputs that contain the word, from 0 to 1
 }
 
 // Report describes the outcome of a gate and of its checks.

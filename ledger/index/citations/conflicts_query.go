@@ -120,10 +120,9 @@ func (c *Conflict) add(r rowstore.Version) error {
 	return nil
 }
 
-// ListConflictsOfSet returns the chunks of the citation set at seq that this set and all earlier
-// sets cite under more than one source in total. The chunks are sorted by their first citation in
-// the set. ListConflictsOfSet returns storage.ErrNotFound if the event is of another kind.
-func ListConflictsOfSet(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
+// ListSetConflicts returns those chunks of the citation set at seq for which this set and earlier
+// sets together name more than one source. The chunks are sorted by their first citation in the set. ListSetConflicts returns storage.ErrNotFound if the event is of another kind.
+func ListSetConflicts(ctx context.Context, v *index.View, seq uint64) ([]Conflict, error) {
 	set, err := Get(ctx, v, seq)
 	if err != nil {
 		return nil, err

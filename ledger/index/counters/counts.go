@@ -15,21 +15,21 @@ import (
 type Metric uint8
 
 const (
-	MetricRecords Metric = iota
-	MetricHashChecks
-	MetricRefusals
-	MetricDrift
-	MetricDAGDivergence
-	MetricDAGFailures
-	MetricCitationConflicts
-	MetricPathChanges
-	MetricPathIDCollisions
-	MetricStateChanges
-	MetricStaleChunks
-	MetricProducerDuplicates
-	MetricMissingProducerSeqs
-	MetricInconsistentVerdicts
-	MetricIncompleteRecords
+	MetricRecords              Metric = iota // records in the log, by kind
+	MetricHashChecks                         // hash checks, by kind, field, and result
+	MetricRefusals                           // refused records, by reason
+	MetricDrift                              // runs, by the cause of their difference from the previous run
+	MetricDAGDivergence                      // run-DAGs, by the first stage that differs from the previous run-DAG
+	MetricDAGFailures                        // run-DAGs, by failure stage and audit mode
+	MetricCitationConflicts                  // chunk hashes that are cited under more than one source
+	MetricPathChanges                        // path fingerprints, by category
+	MetricPathIDCollisions                   // routes whose path_id was already in use by another route of the project
+	MetricStateChanges                       // state changes, by new state
+	MetricStaleChunks                        // source chunks that were superseded
+	MetricProducerDuplicates                 // records that repeat a number of their producer
+	MetricMissingProducerSeqs                // numbers that producers have skipped and not delivered yet
+	MetricInconsistentVerdicts               // run-DAGs whose verdict breaks a rule, by rule
+	MetricIncompleteRecords                  // IPC records that lack a part, by part
 	metricCount
 )
 

@@ -161,7 +161,7 @@ func requireStale(t *rapid.T, want, got []citations.StaleCitation) {
 func requireDerived(t *rapid.T, v *index.View, events []citationEvent) {
 	for i, e := range events {
 		seq := uint64(i)
-		conflicts, err := citations.ListConflictsOfSet(background, v, seq)
+		conflicts, err := citations.ListSetConflicts(background, v, seq)
 		if e.Kind != "citation_set" {
 			require.ErrorIs(t, err, storage.ErrNotFound)
 			continue

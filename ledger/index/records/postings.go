@@ -156,8 +156,8 @@ type identified struct {
 	Posting
 }
 
-// Posting returns the posting of a value at the given position in a list of values. The position
-// must not exceed the number of cached positions.
+// Posting returns the posting of the value with the given name. at is the index of the value in the
+// list that the cache was made for, and must not exceed the number of cached positions.
 func (k *PostingCache) Posting(at int, name string, value []byte) Posting {
 	if k == nil {
 		return postingOf(name, value)

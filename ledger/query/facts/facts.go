@@ -66,7 +66,7 @@ func runFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.Der
 
 // citationFacts returns the conflicts and the unregistered sources of a citation set.
 func citationFacts(ctx context.Context, view *index.View, seq uint64) (facts wire.DerivedMembers, err error) {
-	found, err := citations.ListConflictsOfSet(ctx, view, seq)
+	found, err := citations.ListSetConflicts(ctx, view, seq)
 	if err != nil {
 		return facts, err
 	}
