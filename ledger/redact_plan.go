@@ -11,11 +11,11 @@ import (
 
 // RedactionPlan describes the effect of redacting a set of records.
 type RedactionPlan struct {
-	RecordCount               uint64        // number of records whose content would be redacted
-	AlreadyRedactedCount      uint64        // number of records that an earlier event redacted
-	EventsWithoutContent      uint64        // number of events that refer to no content
-	ErasedContent             ContentTotals // content that Redact would erase
-	KeptContent               ContentTotals // content that Redact would keep, because records outside the set need it
+	RecordCount           uint64        // number of records whose content would be redacted
+	AlreadyRedactedCount  uint64        // number of records that an earlier event redacted
+	EventsWithoutContent  uint64        // number of events that refer to no content
+	ErasedContent         ContentTotals // content that Redact would erase
+	KeptContent           ContentTotals // content that Redact would keep, because records outside the set need it
 	RecordsSharingContent uint64        // number of records outside the set that need KeptContent
 	// FirstRecordSeqs lists the seqs of the first records to redact. EarlierRedactions lists the
 	// first records that are already redacted. Each list has at most MaxListedRecords elements.
