@@ -32,7 +32,7 @@ type Config struct {
 	Index   *index.Store
 	Logger  *slog.Logger
 	Metrics *Metrics
-	Version string
+	Version string // version of the program
 
 	// Authenticator determines who a caller is and what the caller is allowed to do. If it is nil
 	// or requires no credentials, every caller is allowed to do everything.

@@ -38,9 +38,9 @@ type BatchLine struct {
 
 // BatchLineResult is the result of one line. Either Receipt or Err is set; after a [ReceiptError], both are.
 type BatchLineResult struct {
-	Index   int // index of the line, from 0
-	Line    BatchLine
-	Receipt *wire.Receipt
+	Index   int           // index of the line, from 0
+	Line    BatchLine     // the line as the caller passed it
+	Receipt *wire.Receipt // nil if the server sent no receipt for the line, or if RawReceipt is set
 	// RawReceipt is the receipt exactly as the server sent it. With BatchOptions.KeepRawReceipts,
 	// it is set instead of Receipt. It is valid only until the next result.
 	RawReceipt []byte
@@ -51,10 +51,12 @@ type BatchLineResult struct {
 
 // BatchOptions are the options of [RecordsService.PostBatch]. A nil pointer means the defaults.
 type BatchOptions struct {
-	OnMismatch            string // see [PostOptions]
-	IncludeDerivedMembers bool   // see [PostOptions]
-	RequestFullReceipts   bool   // request full receipts instead of minimal ones; implied if the client verifies receipts
-	Gzip                  bool   // compress the lines
+	OnMismatch            string // what to do with wrong hash claims: accept or reject; see [PostOptions]
+	IncludeDerivedMembers bool   // add members derived from earlier events to receipts; see [PostOptions]
+	// RequestFullReceipts requests full receipts instead of minimal ones. It is implied if the client
+	// verifies receipts.
+	RequestFullReceipts bool
+	Gzip                bool // compress the lines in the request
 	// KeepRawReceipts makes PostBatch set BatchLineResult.RawReceipt instead of
 	// BatchLineResult.Receipt. Use it if you need only a few members of each receipt, because
 	// decoding a receipt costs more than sending a line. It has no effect if the client verifies

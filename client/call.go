@@ -155,17 +155,19 @@ func readUpTo(response *http.Response, limit int64) ([]byte, error) {
 
 // Request is a request for [Client.Do].
 type Request struct {
-	Method           string            // "" means GET
-	Path             string            // escaped; begins with a slash and can have a query
-	Query            url.Values        // added to the path
-	Header           map[string]string // in addition to the client's headers
-	Body             []byte            // JSON; nil means no body
-	MaxResponseBytes int64             // maximum length of the response body in bytes; 0 means the limit of [WithMaxResponseBytes]
+	Method string            // "" means GET
+	Path   string            // escaped URL path; begins with a slash and can have a query
+	Query  url.Values        // added to the path
+	Header map[string]string // in addition to the client's headers
+	Body   []byte            // JSON; nil means no body
+	// MaxResponseBytes is the maximum length of the response body. 0 means the limit of
+	// [WithMaxResponseBytes].
+	MaxResponseBytes int64
 }
 
 // Response is a response with a success status, 200 to 299. Its body has been read completely.
 type Response struct {
-	Status int
+	Status int // HTTP status code
 	Header http.Header
 	Body   []byte
 }
@@ -287,7 +289,7 @@ func (o *QueryOptions) values() url.Values {
 // StateOptions are options of queries that, by default, leave out failed, stale and quarantined records.
 type StateOptions struct {
 	QueryOptions
-	IncludeAllStates bool // include records of all states
+	IncludeAllStates bool // include failed, stale and quarantined records
 }
 
 func (o *StateOptions) values() url.Values {

@@ -17,10 +17,15 @@ type DriftService struct{ ledger *Ledger }
 // RunGroupFilter selects groups of runs. A nil pointer selects all groups of live runs.
 type RunGroupFilter struct {
 	StateOptions
-	MinRuns      uint64    // minimum number of runs in a group
-	MinOutputs   uint64    // minimum number of distinct outputs in a group
-	Since, Until time.Time // time range of a group's last run; Since is inclusive, Until is exclusive, and zero means no limit
-	Sort         string    // recent (default), runs, flips or stability; only recent can be combined with AsOf
+	MinRuns    uint64 // minimum number of runs in a group
+	MinOutputs uint64 // minimum number of distinct outputs in a group
+	// Since and Until limit the time of a group's last run. Since is inclusive, Until is exclusive, and
+	// zero means no limit.
+	Since, Until time.Time
+	// Sort is recent (latest run first), runs (most runs first), flips (most flips first), or stability
+	// (least stable first). It cannot be combined with AsOf or IncludeAllStates. The default depends on
+	// the other fields; if none is set, the groups are sorted by first run, newest first.
+	Sort string
 }
 
 // ListGroups groups runs by the value of a field and lists the groups: GET /drift/groups. by is the name of the field:
@@ -74,12 +79,12 @@ func (g *RunGroup) page(ctx context.Context, name, cursor string) (*wire.GroupAn
 	return answer[wire.GroupAnswer](ctx, g.client, get(g.path, withCursor(g.query, name, cursor)))
 }
 
-// FieldValues lists the distinct values of a field over all runs: GET /drift/values. The argument
-// "of" is temperature, max_tokens, or label. For label, the values are the names of the labels that
-// runs have. The values are ordered by first appearance, most recent first.
-func (s *DriftService) FieldValues(of string, o *QueryOptions) *PagedList[wire.RunValue] {
+// FieldValues lists the distinct values of a field over all runs: GET /drift/values. field is
+// temperature, max_tokens, or label. For label, the values are the names of the labels that runs
+// have. The values are ordered by first appearance, most recent first.
+func (s *DriftService) FieldValues(field string, o *QueryOptions) *PagedList[wire.RunValue] {
 	q := o.values()
-	q.Set("of", of)
+	q.Set("of", field)
 	return list[wire.RunValue](s.ledger, "/drift/values", q)
 }
 
@@ -88,12 +93,12 @@ func (s *DriftService) ChangeAttribution(ctx context.Context, a, b uint64, o *Qu
 	return answer[wire.DriftAttribution](ctx, s.ledger.client, get(s.ledger.path+"/drift/attribution", setPair(o.values(), decimal(a), decimal(b))))
 }
 
-// Diff compares one text of event b, word by word, with the same text of event a: GET /diff. The argument "of" names
-// the text: output, prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of
+// Diff compares one text of event b, word by word, with the same text of event a: GET /diff. textName is
+// output, prompt, payload, passage, or the name of any content. [ErrGone] means that the text of one of
 // the events has been erased.
-func (s *DriftService) Diff(ctx context.Context, a, b uint64, of string) (*wire.TextDiff, error) {
+func (s *DriftService) Diff(ctx context.Context, a, b uint64, textName string) (*wire.TextDiff, error) {
 	q := setPair(make(url.Values), decimal(a), decimal(b))
-	setText(q, "of", of)
+	setText(q, "of", textName)
 	return answer[wire.TextDiff](ctx, s.ledger.client, get(s.ledger.path+"/diff", q))
 }
 

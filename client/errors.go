@@ -23,11 +23,11 @@ var (
 	ErrFrozen          = errors.New("client: ledger is frozen")   // 403: the ledger refuses all writes
 	ErrNotFound        = errors.New("client: not found")          // 404: the resource does not exist, or the token has no grant for the ledger
 	ErrConflict        = errors.New("client: conflict")           // 409: for example, the idempotency key was already used for a different record
-	ErrGone            = errors.New("client: content was erased") // 410
-	ErrTooLarge        = errors.New("client: request too large")  // 413
+	ErrGone            = errors.New("client: content was erased") // 410: the content was redacted
+	ErrTooLarge        = errors.New("client: request too large")  // 413: the request body is too long
 	ErrUnprocessable   = errors.New("client: invalid values")     // 422: for example, mismatched hashes, if the request or the ledger rejects them
-	ErrTooManyRequests = errors.New("client: too many requests")  // 429
-	ErrUnavailable     = errors.New("client: unavailable")        // 503
+	ErrTooManyRequests = errors.New("client: too many requests")  // 429: wait for the time in Error.RetryAfter
+	ErrUnavailable     = errors.New("client: unavailable")        // 503: the server cannot process the request now
 )
 
 // Errors that do not come from a response with an error status.
@@ -123,8 +123,8 @@ func (e *Error) Temporary() bool {
 // the server, the record is durable: do not post it again. Keep the receipt as evidence. After a key rotation, this
 // can happen because the client does not have the new key.
 type ReceiptError struct {
-	Receipt *wire.Receipt
-	Err     error // error from proofs.Receipt.Verify, or an error because the receipt is for a different record
+	Receipt *wire.Receipt // the receipt that failed verification
+	Err     error         // error from proofs.Receipt.Verify, or an error because the receipt is for a different record
 }
 
 func (e *ReceiptError) Error() string {

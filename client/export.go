@@ -14,7 +14,7 @@ import (
 // It also contains the leaf hashes of the rows.
 type ExportTrailer struct {
 	Manifest          string          // signed note that contains a proofs.ExportManifest
-	AnswerWithoutRows json.RawMessage // the answer without its rows
+	AnswerWithoutRows json.RawMessage // the JSON of the answer, without its rows
 	LeafHashes        []proofs.Hash   // RFC 6962 leaf hash of each row, in order
 }
 

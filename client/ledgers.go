@@ -15,15 +15,15 @@ type Ledger struct {
 	name   string
 	path   string
 
-	Records   *RecordsService
-	Events    *EventsService
-	Log       *LogService
-	Drift     *DriftService
-	RunDAGs   *RunDAGsService
-	Citations *CitationsService
-	Sources   *SourcesService
-	Paths     *PathsService
-	Producers *ProducersService
+	Records   *RecordsService   // posts and reads records, and changes their states
+	Events    *EventsService    // reads the events in order
+	Log       *LogService       // reads the transparency log and its proofs
+	Drift     *DriftService     // finds what caused outputs to change
+	RunDAGs   *RunDAGsService   // queries records of question-answering runs
+	Citations *CitationsService // queries citation sets
+	Sources   *SourcesService   // registers, revokes and reads cited sources
+	Paths     *PathsService     // queries and validates paths through branching stories
+	Producers *ProducersService // finds gaps and duplicates in the numbering of records
 }
 
 // Ledger returns the ledger with this name. It sends no request, and does not check that the ledger exists.
@@ -114,10 +114,10 @@ func (l *Ledger) Freeze(ctx context.Context) (*wire.LedgerDescription, error) {
 	return answer[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPost, path: l.path + "/freeze"})
 }
 
-// SetLogVisibility makes the log public or private: PUT /visibility. The argument is "public" or
+// SetLogVisibility makes the log public or private: PUT /visibility. visibility is "public" or
 // "private". The call is not repeated after a failure.
-func (l *Ledger) SetLogVisibility(ctx context.Context, log string) (*wire.LedgerDescription, error) {
-	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{LogVisibility: log})
+func (l *Ledger) SetLogVisibility(ctx context.Context, visibility string) (*wire.LedgerDescription, error) {
+	return exchange[wire.LedgerDescription](ctx, l.client, request{method: http.MethodPut, path: l.path + "/visibility"}, wire.VisibilityChange{LogVisibility: visibility})
 }
 
 // SetUnregisteredSourcePolicy makes the ledger accept or reject citation sets with sources that are not registered: PUT
@@ -128,10 +128,10 @@ func (l *Ledger) SetUnregisteredSourcePolicy(ctx context.Context, policy string)
 }
 
 // SetOTLPContentPolicy makes the ledger keep the content of generations that arrive over OTLP, or only its hashes:
-// PUT /otlp-content. content is keep or hashes. The call is not repeated after a failure.
-func (l *Ledger) SetOTLPContentPolicy(ctx context.Context, content string) (*wire.LedgerDescription, error) {
+// PUT /otlp-content. policy is keep or hashes. The call is not repeated after a failure.
+func (l *Ledger) SetOTLPContentPolicy(ctx context.Context, policy string) (*wire.LedgerDescription, error) {
 	r := request{method: http.MethodPut, path: l.path + "/otlp-content"}
-	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: content})
+	return exchange[wire.LedgerDescription](ctx, l.client, r, wire.OTLPContentChange{OTLPContent: policy})
 }
 
 // AdvanceKeyRotation performs one step of a key rotation: POST /keys. step is rotate or retire. The call is not repeated

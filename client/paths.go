@@ -23,7 +23,7 @@ type PathFilter struct {
 	QueryOptions
 	Status    string // category of the latest record: new, modified, unchanged, or incomparable
 	Validated *bool  // true selects only paths that are validated, false only paths that are not; nil selects both
-	Build     string // "" means the latest record of each path, in any build
+	Build     string // name of a build; "" means the latest record of each path, in any build
 }
 
 // List lists the paths of a project: GET /paths/{project}.

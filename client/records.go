@@ -169,7 +169,7 @@ func (s *RecordsService) RedactMany(ctx context.Context, r wire.RedactionRequest
 // RecordFilter selects records. A nil pointer selects all.
 type RecordFilter struct {
 	QueryOptions
-	Kind  wire.Kind
+	Kind  wire.Kind  // "" means all kinds
 	State wire.State // "" means any
 	// Clock selects the time that Since, Until and the sort order use: recorded (the default) for the time
 	// of the event, or occurred for the record's own timestamp.
@@ -277,11 +277,11 @@ func (s *RecordsService) StageProof(ctx context.Context, seq uint64, stage strin
 	return s.prove(ctx, seq, treeSize, "stage", stage)
 }
 
-// CitationProof reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citation is its index
+// CitationProof reads a proof of one citation of a set: GET /records/{seq}/proof?citation=. citationIndex is its index
 // in the set, starting at 0. If the client has keys, it verifies the proof. The caller must check that the proof is
 // for this citation.
-func (s *RecordsService) CitationProof(ctx context.Context, seq, citation, treeSize uint64) (*wire.NestedProof, error) {
-	return s.prove(ctx, seq, treeSize, "citation", decimal(citation))
+func (s *RecordsService) CitationProof(ctx context.Context, seq, citationIndex, treeSize uint64) (*wire.NestedProof, error) {
+	return s.prove(ctx, seq, treeSize, "citation", decimal(citationIndex))
 }
 
 func (s *RecordsService) prove(ctx context.Context, seq, treeSize uint64, name, part string) (*wire.NestedProof, error) {

@@ -15,7 +15,9 @@ type RunDAGsService struct{ ledger *Ledger }
 // RunDAGFilter selects run-DAGs. A nil pointer selects all live ones.
 type RunDAGFilter struct {
 	StateOptions
-	Since, Until time.Time // limits on when the run-DAG was recorded; zero means no limit
+	// Since and Until limit when the run-DAG was recorded. Since is inclusive, Until is exclusive, and
+	// zero means no limit.
+	Since, Until time.Time
 	// Where holds the filters of GET /run-dags, keyed by parameter name: failure_stage, audit_mode, shape,
 	// verifier_method, document_root, evidence_id, inconsistent, and more. A run-DAG must match all of
 	// them.
@@ -39,8 +41,10 @@ func (s *RunDAGsService) List(f *RunDAGFilter) *PagedList[wire.ListedRunDAG] {
 // RunDAGGroupFilter selects groups of run-DAGs. A nil pointer selects all.
 type RunDAGGroupFilter struct {
 	StateOptions
-	Since, Until time.Time // limits on the time of a group's last run-DAG; zero means no limit
-	MinRuns      uint64    // minimum number of run-DAGs in a group
+	// Since and Until limit the time of a group's last run-DAG. Since is inclusive, Until is exclusive,
+	// and zero means no limit.
+	Since, Until time.Time
+	MinRuns      uint64 // minimum number of run-DAGs in a group
 }
 
 func (f *RunDAGGroupFilter) values() url.Values {
@@ -99,7 +103,7 @@ func (s *RunDAGsService) StageProof(ctx context.Context, seq uint64, stage strin
 // FailuresOptions selects run-DAGs by when they were recorded. A nil pointer selects all live ones.
 type FailuresOptions struct {
 	StateOptions
-	Since, Until time.Time // zero means no limit
+	Since, Until time.Time // Since is inclusive, Until is exclusive; zero means no limit
 	// IncludePeriods also requests counts for consecutive periods of length Step.
 	IncludePeriods bool
 	Step           time.Duration // length of each period, truncated to whole seconds; 0 lets the server choose

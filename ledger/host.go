@@ -339,7 +339,7 @@ func (h *Host) loadOrConfirm(ctx context.Context, name string, store storage.Sto
 
 // CreateOptions describes a ledger to create.
 type CreateOptions struct {
-	Name string
+	Name string // 1 to 64 lower-case letters, digits, and hyphens (see CheckName)
 	// Origin is the origin of the ledger's checkpoints. It can never be changed. If it is empty,
 	// Create chooses an origin that contains the key's fingerprint and is therefore unique (spec:
 	// Origin and keys).

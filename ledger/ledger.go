@@ -66,7 +66,7 @@ type Config struct {
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
 	Clock  func() time.Time
-	Logger *slog.Logger
+	Logger *slog.Logger // the default discards all messages
 	// OnFatal is called if continuing could lose or fork the log, or if another server has taken
 	// over the ledger. The default logs the error and exits with status 1. If OnFatal returns, the
 	// ledger refuses writes until Host.OpenLedger is called.
@@ -93,7 +93,7 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes a durable commit to the functions registered with OnCommit.
 type Commit struct {
-	EventCount int
+	EventCount int           // number of events in the commit
 	Duration   time.Duration // duration of storage.Store.Commit
 	Time       time.Time     // time of the commit's events
 	// ByOtherServer means that another server made this commit or froze the ledger. Several commits by
@@ -166,7 +166,7 @@ type Ledger struct {
 // Head is the state of the log after a durable commit. It is immutable.
 type Head struct {
 	storage.Head
-	Root proofs.Hash
+	Root proofs.Hash // root hash of the tree
 	view *proofs.Snapshot
 }
 

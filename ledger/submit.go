@@ -19,7 +19,7 @@ type Submission struct {
 	// AppendBodyPrefix method of record.Record or record.Action. Its length is at most
 	// fields.MaxEntryBytes.
 	Body     []byte
-	Contents []record.Content
+	Contents []record.Content // content to store with the event
 	// Redactions lists the records whose content the commit deletes (spec: Redactions). They must
 	// already be in the log. The sequencer sets their RedactingSeq fields.
 	Redactions []storage.Redaction

@@ -13,9 +13,9 @@ import (
 
 // Checkpoint is a log's signed statement of the root of its tree at a given size (tlog-checkpoint).
 type Checkpoint struct {
-	Origin string
-	Size   uint64
-	Root   Hash
+	Origin string // identifies the log
+	Size   uint64 // number of entries in the tree
+	Root   Hash   // root hash of the tree
 }
 
 // maxCheckpoint is the maximum length of a signed checkpoint, in bytes. It leaves room for the

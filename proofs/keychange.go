@@ -20,7 +20,7 @@ const (
 
 // KeyChange is the content of a key_rotated event's record (spec: Key rotation events).
 type KeyChange struct {
-	Step KeyStep
+	Step KeyStep // whether the new key begins to sign or the old one stops
 	// Previous is the key that is being replaced, and Next is its successor.
 	Previous, Next *Verifier
 	// HandoverNote is the note that SignHandover returns. It is nil if Step is KeyStepRetired.

@@ -27,7 +27,7 @@ type LogKey struct {
 	// ReplacedAtSeq is the seq of the event that introduced the next key, and HandoverNote is the
 	// note in that event. They are 0 and nil for the newest key.
 	ReplacedAtSeq uint64
-	HandoverNote  []byte
+	HandoverNote  []byte // nil for the newest key
 }
 
 // NewKeyHistory returns the history of a log whose only key is the one in its ledger_created event.
@@ -286,15 +286,15 @@ func ParseKeyHistory(text []byte) (*KeyHistory, error) {
 // logKeyText is the JSON form of a KeyHistory, as the log/key endpoint returns it.
 type logKeyText struct {
 	Origin      string         `json:"origin"`
-	VerifierKey string         `json:"verifier_key"`
-	Retired     []replacedText `json:"retired"` // most recently replaced key first
+	VerifierKey string         `json:"verifier_key"` // the newest key
+	Retired     []replacedText `json:"retired"`      // most recently replaced key first
 }
 
 type replacedText struct {
 	VerifierKey string  `json:"verifier_key"`
-	ReplacedAt  uint64  `json:"replaced_at"`
+	ReplacedAt  uint64  `json:"replaced_at"`  // seq of the event that introduced the next key
 	SignedUpTo  *uint64 `json:"signed_up_to"` // null while the key still signs
-	Handover    string  `json:"handover"`
+	Handover    string  `json:"handover"`     // signed note in that event
 }
 
 // MarshalJSON implements json.Marshaler. ParseKeyHistory parses the result.

@@ -30,9 +30,9 @@ type NestedProof struct {
 
 // NestedStage is a stage and its path in the tree of the run (spec: Run tree).
 type NestedStage struct {
-	Name  string // name of the stage in the event
-	Index uint64 // position among the run's stages
-	Hash  Hash
+	Name  string     // name of the stage in the event
+	Index uint64     // position among the run's stages
+	Hash  Hash       // recorded hash of the stage
 	Root  Hash       // root of the run's tree
 	Path  []PathStep // from the leaf to the root; empty if the run has only one stage
 }

@@ -14,12 +14,12 @@ import (
 type Receipt struct {
 	Ledger string
 	Seq    uint64
-	Kind   string
+	Kind   string // kind of the event
 	Time   string // same text as in the event (spec: Event body)
 
-	EventHash     Hash
-	PrevEventHash Hash
-	LeafHash      Hash
+	EventHash     Hash // covers the event and PrevEventHash
+	PrevEventHash Hash // event_hash of the previous event in the log
+	LeafHash      Hash // RFC 6962 hash of the log entry
 
 	Hashes []byte // canonical JSON object: the event's record.hashes, or {} if it has none
 	Checks []byte // canonical JSON object: the event's checks, or {} if it has none
@@ -48,16 +48,16 @@ type Receipt struct {
 // ReceiptProof is the part of a receipt that makes it possible to verify the receipt without access
 // to the ledger.
 type ReceiptProof struct {
-	Event      []byte // the complete event body, as canonical JSON
-	Inclusion  InclusionProof
-	Checkpoint []byte // signed note
+	Event      []byte         // the complete event body, as canonical JSON
+	Inclusion  InclusionProof // proof that the checkpoint's tree contains the event
+	Checkpoint []byte         // signed note
 }
 
 // InclusionProof is an RFC 6962 inclusion proof.
 type InclusionProof struct {
-	LeafIndex uint64
-	TreeSize  uint64
-	Hashes    []Hash
+	LeafIndex uint64 // seq of the event
+	TreeSize  uint64 // number of entries in the tree
+	Hashes    []Hash // from the leaf upwards
 }
 
 // NewReceipt returns the minimal receipt for an entry. It returns ErrTooLong or ErrMalformed if the

@@ -9,10 +9,10 @@ import (
 // TilePath is the path of a hash tile or an entry bundle (tlog-tiles), relative to the log's
 // prefix: tile/<L>/<N>[.p/<W>] or tile/entries/<N>[.p/<W>].
 type TilePath struct {
-	IsEntryBundle bool  // whether this is the path of an entry bundle, in which case Level is 0
-	Level         uint8 // 0 to 63
-	Index         uint64
-	Width         int // 1 to 255 for a partial tile, FullTileWidth for a full one
+	IsEntryBundle bool   // whether this is the path of an entry bundle, in which case Level is 0
+	Level         uint8  // 0 to 63
+	Index         uint64 // position among the tiles of the level, from 0
+	Width         int    // 1 to 255 for a partial tile, FullTileWidth for a full one
 }
 
 const (

@@ -14,8 +14,8 @@ type TlogProof struct {
 	// Extra is the entry, or empty. Other programs can store other data here, so Extra must not be
 	// treated as the entry until Verify succeeds.
 	Extra      []byte
-	Index      uint64
-	Hashes     []Hash
+	Index      uint64 // seq of the entry
+	Hashes     []Hash // inclusion proof, from the leaf upwards
 	Checkpoint []byte // signed note
 }
 

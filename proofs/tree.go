@@ -13,8 +13,8 @@ type TileReader func(level uint8, index uint64) ([]byte, error)
 
 // Tile holds all current hashes of a tile that has changed.
 type Tile struct {
-	Level  uint8
-	Index  uint64
+	Level  uint8  // 0 for tiles of leaf hashes
+	Index  uint64 // position among the tiles of the level, from 0
 	Hashes []byte // at most 256 hashes of 32 bytes; must not be modified, because the memory is shared
 }
 

@@ -37,12 +37,12 @@ type StrayKind string
 
 // The kinds of stray keys.
 const (
-	StrayEntry     StrayKind = "entry"
-	StrayTile      StrayKind = "tile"
-	StrayContent   StrayKind = "content"
-	StrayRedaction StrayKind = "redaction"
-	StrayClaim     StrayKind = "key"      // a claim of an idempotency key
-	StrayOther     StrayKind = "database" // anything else
+	StrayEntry     StrayKind = "entry"     // a log entry
+	StrayTile      StrayKind = "tile"      // a hash tile
+	StrayContent   StrayKind = "content"   // a piece of content, its location, or a reference to it
+	StrayRedaction StrayKind = "redaction" // a redaction
+	StrayClaim     StrayKind = "key"       // a claim of an idempotency key
+	StrayOther     StrayKind = "database"  // anything else
 )
 
 // StrayKeyError describes a stored key that no ledger's log accounts for.
@@ -50,7 +50,7 @@ type StrayKeyError struct {
 	Ledger  string // empty for the database itself
 	Kind    StrayKind
 	Seq     uint64 // seq of the event to which the key refers, or the ledger's size if it refers to none
-	Message string
+	Message string // what is wrong, in words
 }
 
 // Error returns the kind and the message, separated by a colon.

@@ -70,7 +70,7 @@ type Head struct {
 
 // Content is one piece of content that was posted with an event.
 type Content struct {
-	Digest Hash
+	Digest Hash   // SHA-256 of Bytes
 	Seq    uint64 // seq of the event that the content was posted with
 	Slot   uint16 // position among the pieces of content posted with the same event
 	Bytes  []byte
@@ -87,24 +87,24 @@ type Redaction struct {
 
 // Claim says which record claimed an idempotency key, and which event logged that record.
 type Claim struct {
-	KeyDigest    Hash // digest of the key itself (spec: Idempotency)
-	RecordDigest Hash // digest of the record that claimed the key
-	Seq          uint64
+	KeyDigest    Hash   // digest of the key itself (spec: Idempotency)
+	RecordDigest Hash   // digest of the record that claimed the key
+	Seq          uint64 // seq of the event that logged that record
 }
 
 // Tile is the current value of one hash tile: 1 to 256 hashes of 32 bytes. A tile only grows: each
 // value begins with the earlier values.
 type Tile struct {
-	Level  uint8
-	Index  uint64
-	Hashes []byte
+	Level  uint8  // 0 for tiles of leaf hashes
+	Index  uint64 // position among the tiles of the level, from 0
+	Hashes []byte // 1 to 256 hashes of 32 bytes, concatenated
 }
 
 // Batch is everything that one commit makes durable together.
 type Batch struct {
-	Head    Head
+	Head    Head     // head after the commit
 	Entries [][]byte // the seq of the first entry is the Size of the head before the commit
-	Tiles   []Tile
+	Tiles   []Tile   // tiles that the commit changes
 	// Contents is the content posted with the events of this batch, in the order of the events.
 	// Each piece has a slot within its event. An event needs its content until the event is
 	// redacted. Content that the ledger already has is stored only once.

@@ -115,6 +115,8 @@ func (a *Authenticator) RequiresIdentity() bool {
 
 // SignInMethods describes the credentials that an Authenticator accepts.
 type SignInMethods struct {
+	// Required says whether requests need credentials. AcceptsTokens says whether these can be API tokens, and
+	// AcceptsCertificates whether they can be client certificates.
 	Required, AcceptsTokens, AcceptsCertificates bool
 	Issuers                                      []IssuerRule // the issuers with a ConsoleClientID
 }

@@ -19,8 +19,8 @@ import (
 // Rules grant scopes to tokens of OpenID Connect issuers and to client certificates. A caller gets
 // the grants of all rules that match it.
 type Rules struct {
-	OIDC []IssuerRule      `yaml:"oidc"`
-	MTLS []CertificateRule `yaml:"mtls"`
+	OIDC []IssuerRule      `yaml:"oidc"` // rules for tokens, one for each trusted issuer
+	MTLS []CertificateRule `yaml:"mtls"` // rules for client certificates
 }
 
 // IssuerRule configures an issuer that the server trusts. The server accepts the issuer's ID tokens
@@ -43,17 +43,17 @@ type IssuerRule struct {
 	// authorization code flow and PKCE. If it is empty, the console does not offer to sign in with this
 	// issuer.
 	ConsoleClientID string      `yaml:"console_client_id"`
-	ClaimRules      []ClaimRule `yaml:"rules"`
+	ClaimRules      []ClaimRule `yaml:"rules"` // rules that grant scopes to the issuer's tokens
 }
 
 // ClaimRule grants scopes to tokens in which a claim has a given value. The value can also be an
 // element of a list or, in the scope claim, one of the words. A token that matches no rule is
 // authenticated but has no scopes.
 type ClaimRule struct {
-	Claim   string   `yaml:"claim"`
-	Value   string   `yaml:"value"`
-	Ledgers []string `yaml:"ledgers"`
-	Scopes  []string `yaml:"scopes"`
+	Claim   string   `yaml:"claim"`   // name of the claim
+	Value   string   `yaml:"value"`   // value that the claim must have or contain
+	Ledgers []string `yaml:"ledgers"` // names of the ledgers, or AllLedgers
+	Scopes  []string `yaml:"scopes"`  // names of the scopes
 }
 
 // CertificateRule grants scopes to a client certificate.
@@ -66,8 +66,8 @@ type CertificateRule struct {
 	// Name determines the name of the actor, "mtls:<name>". If several rules match, the first one
 	// determines the name, and the actor gets the grants of all matching rules with that name.
 	Name    string   `yaml:"name"`
-	Ledgers []string `yaml:"ledgers"`
-	Scopes  []string `yaml:"scopes"`
+	Ledgers []string `yaml:"ledgers"` // names of the ledgers, or AllLedgers
+	Scopes  []string `yaml:"scopes"`  // names of the scopes
 }
 
 // maxRulesFile is the maximum length of a rules file, in bytes.

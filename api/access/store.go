@@ -16,7 +16,7 @@ import (
 // the same time. A running server applies a change starting with its next request, or within
 // PollInterval if the tokens are in a shared store.
 type TokenStore struct {
-	Dir string
+	Dir string // folder of the token store
 	// SharedStore is the store of the tokens. If it is nil, Dir contains the tokens.
 	SharedStore SharedStore
 	// Now returns the current time. Times are stored in whole seconds.
@@ -25,7 +25,7 @@ type TokenStore struct {
 
 // TokenSpec describes a token to create.
 type TokenSpec struct {
-	Name    string
+	Name    string // name of the token, which is also the actor's name in events
 	Grants  []Grant
 	Expires time.Time // zero means never
 }

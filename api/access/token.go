@@ -62,9 +62,9 @@ func (d *TokenDigest) UnmarshalText(text []byte) error {
 // Token is the stored form of a token, which does not include the token's text. A caller that sends
 // the text acts as Name and has the scopes in Grants.
 type Token struct {
-	ID        string      `json:"id"`
-	Name      string      `json:"name"` // unique among tokens that are not revoked
-	SHA256    TokenDigest `json:"sha256"`
+	ID        string      `json:"id"`     // the part of the token's text that is not secret
+	Name      string      `json:"name"`   // unique among tokens that are not revoked
+	SHA256    TokenDigest `json:"sha256"` // hash of the token's text
 	Grants    []Grant     `json:"grants"`
 	CreatedAt time.Time   `json:"created"`
 	Expires   time.Time   `json:"expires,omitzero"` // zero means never

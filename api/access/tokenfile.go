@@ -30,7 +30,7 @@ const maxTokensFile = 8 << 20
 
 // tokenList is the content of the tokens file.
 type tokenList struct {
-	Version int     `json:"version"`
+	Version int     `json:"version"` // version of the file's format
 	Tokens  []Token `json:"tokens"`
 }
 

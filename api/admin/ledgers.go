@@ -16,21 +16,21 @@ import (
 // ledgerRow describes a ledger and its head.
 type ledgerRow struct {
 	Name        string    `json:"name"`
-	Origin      string    `json:"origin"`
+	Origin      string    `json:"origin"` // origin of the log's checkpoints
 	VerifierKey string    `json:"verifier_key"`
 	Created     time.Time `json:"created"`
-	Frozen      bool      `json:"frozen"`
-	OnMismatch  string    `json:"on_mismatch"`
-	Log         string    `json:"log"` // "public" or "private"
+	Frozen      bool      `json:"frozen"`      // true if the ledger accepts no more events
+	OnMismatch  string    `json:"on_mismatch"` // "accept" or "reject"
+	Log         string    `json:"log"`         // "public" or "private"
 	// UnregisteredSources is "accept" or "reject".
 	UnregisteredSources string `json:"unregistered_sources"`
 	// OTLPContent is "keep" or "hashes".
 	OTLPContent string    `json:"otlp_content"`
-	TreeSize    uint64    `json:"tree_size"`
-	RootHash    hexHash   `json:"root_hash"`
-	Tip         hexHash   `json:"tip"` // event_hash of the last event
-	LastEvent   time.Time `json:"last_event"`
-	Scopes      []string  `json:"scopes"` // the caller's scopes on the ledger
+	TreeSize    uint64    `json:"tree_size"`  // number of events in the log
+	RootHash    hexHash   `json:"root_hash"`  // root of the log's Merkle tree
+	Tip         hexHash   `json:"tip"`        // event_hash of the last event
+	LastEvent   time.Time `json:"last_event"` // time of the last event
+	Scopes      []string  `json:"scopes"`     // the caller's scopes on the ledger
 }
 
 // describe returns the row for a ledger at its current head, including the caller's scopes.

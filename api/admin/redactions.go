@@ -13,16 +13,16 @@ import (
 // redaction is the answer to a request to erase the content of many records. It says what was done
 // or, in a dry run, what would be done.
 type redaction struct {
-	AsOf            uint64           `json:"as_of"`
-	DryRun          bool             `json:"dry_run"`
-	Records         uint64           `json:"records"`
-	AlreadyRedacted uint64           `json:"already_redacted"`
-	WithoutContent  uint64           `json:"without_content"`
-	Erased          contentPieces    `json:"erased"`
-	Kept            contentPieces    `json:"kept"`
-	NeededBy        uint64           `json:"needed_by"`
-	FirstSeqs       []uint64         `json:"first_seqs"`
-	FirstRedacted   []redactedRecord `json:"first_already_redacted"`
+	AsOf            uint64           `json:"as_of"`                  // tree size at which the records were selected
+	DryRun          bool             `json:"dry_run"`                // true if nothing was done
+	Records         uint64           `json:"records"`                // number of records to redact
+	AlreadyRedacted uint64           `json:"already_redacted"`       // number of records that an earlier event redacted
+	WithoutContent  uint64           `json:"without_content"`        // number of events that refer to no content
+	Erased          contentPieces    `json:"erased"`                 // content that no other record needs
+	Kept            contentPieces    `json:"kept"`                   // content that other records need
+	NeededBy        uint64           `json:"needed_by"`              // number of other records that need some of Kept
+	FirstSeqs       []uint64         `json:"first_seqs"`             // first records to redact, in ascending order
+	FirstRedacted   []redactedRecord `json:"first_already_redacted"` // first records that were already redacted
 	// Events is the number of events that were written. Receipts holds the receipts of the first
 	// ledger.MaxListedRecords of these events.
 	Events   *uint64           `json:"events,omitempty"`
@@ -30,14 +30,14 @@ type redaction struct {
 }
 
 type contentPieces struct {
-	Pieces uint64 `json:"pieces"`
-	Bytes  uint64 `json:"bytes"`
+	Pieces uint64 `json:"pieces"` // number of pieces of content
+	Bytes  uint64 `json:"bytes"`  // total length of the pieces
 }
 
 // redactedRecord is a record and the event that redacted it.
 type redactedRecord struct {
-	Seq        uint64 `json:"seq"`
-	RedactedBy uint64 `json:"redacted_by"`
+	Seq        uint64 `json:"seq"`         // seq of the record
+	RedactedBy uint64 `json:"redacted_by"` // seq of the event that redacted it
 }
 
 func redactionOf(asOf uint64, dryRun bool, e *ledger.RedactionPlan) *redaction {

@@ -15,12 +15,12 @@ import (
 // stateChanges is the answer to a request to change the state of many records. It says what was
 // done or, in a dry run, what would be done.
 type stateChanges struct {
-	AsOf         uint64            `json:"as_of"`
-	DryRun       bool              `json:"dry_run"`
-	Records      uint64            `json:"records"` // number of records that change; each change is one event
-	AlreadySet   uint64            `json:"already"` // number of records that already had the requested state
-	WithoutState uint64            `json:"without_state"`
-	FirstSeqs    []uint64          `json:"first_seqs"`
+	AsOf         uint64            `json:"as_of"`              // tree size at which the records were selected
+	DryRun       bool              `json:"dry_run"`            // true if nothing was done
+	Records      uint64            `json:"records"`            // number of records that change, each by one event
+	AlreadySet   uint64            `json:"already"`            // number of records that already had the requested state
+	WithoutState uint64            `json:"without_state"`      // number of events of kinds that have no state
+	FirstSeqs    []uint64          `json:"first_seqs"`         // first records that change, in ascending order
 	Receipts     []json.RawMessage `json:"receipts,omitempty"` // receipts of the first events only
 }
 

@@ -15,7 +15,7 @@ import (
 // Buffer holds all or part of a response before it is sent, so that the server can send it in one
 // piece with a Content-Length.
 type Buffer struct {
-	Text []byte
+	Text []byte // bytes of the response that are not sent yet
 	pool *BufferPool
 }
 

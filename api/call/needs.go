@@ -27,7 +27,7 @@ const (
 // RequiredScopes describes the scopes that a caller must have: at least one of those in AnyOf, and
 // all of those in AllOf.
 type RequiredScopes struct {
-	Target       Target
+	Target       Target // the ledgers on which the scopes are required
 	AnyOf, AllOf access.Scopes
 }
 

@@ -64,6 +64,6 @@ func (i *TimedBody) drain(h http.Header) {
 // after the end of a batch. This way, a client that is still sending sees the response instead of a
 // reset connection.
 const (
-	MaxDrainTime  = time.Second
-	MaxDrainBytes = 256 << 10
+	MaxDrainTime  = time.Second // longest time spent on reading the unneeded body
+	MaxDrainBytes = 256 << 10   // largest part of the unneeded body that is read
 )

@@ -21,6 +21,7 @@ import (
 // with a 503. All further connections are closed at once. A trusted proxy is not limited to a share, because it
 // forwards the requests of many clients.
 type connections struct {
+	// Regular holds the slots for connections up to the limit, and spare those for connections beyond it.
 	Regular, spare *slots
 	proxies        []*net.IPNet
 	Open           atomic.Int64 // number of regular and spare connections, for metrics
@@ -281,9 +282,9 @@ func EndConnectionAfter(r *http.Request) {
 }
 
 // TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough,
-// because one HTTP/2 connection can carry many requests at once. Addresses share the slots in the
-// same way as connections. from is the holder to pass to StreamSlots.Release. taken is false if
-// none was free.
+// because one HTTP/2 connection can carry many requests at once. An address gets at most half of
+// the remaining slots, as with connections; a trusted proxy can use all of them. from is the holder
+// to pass to StreamSlots.Release. taken is false if no slot was available to the address.
 func (b *Limiter) TakeStreamSlot(r *http.Request) (from string, taken bool) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {

@@ -69,36 +69,36 @@ type RejectedError struct {
 	Reason     RefusalReason // counted in the metrics unless it is empty
 	Status     int           // status of the HTTP response
 	RetryAfter time.Duration // time after which the client can retry, for status 429 or 503
-	Detail     string
+	Detail     string        // explanation for the client
 }
 
 // Error implements error.
 func (e *RejectedError) Error() string { return e.Detail }
 
 // NewRejectedError returns a RejectedError. It formats the Detail like fmt.Sprintf.
-func NewRejectedError(why RefusalReason, status int, wait time.Duration, format string, args ...any) *RejectedError {
-	return &RejectedError{why, status, wait, fmt.Sprintf(format, args...)}
+func NewRejectedError(reason RefusalReason, status int, wait time.Duration, format string, args ...any) *RejectedError {
+	return &RejectedError{reason, status, wait, fmt.Sprintf(format, args...)}
 }
 
 // Limiter enforces ServerLimits.
 type Limiter struct {
 	Limits           ServerLimits
-	Rates            *rates        // limits requests, batch lines, and failures per second, per identity or address
-	WriteMemory      *MemoryBudget // memory for bodies of writes
-	ReadMemory       *MemoryBudget // memory for responses, and for bodies of requests that record nothing
-	Connections      *connections  // limits how many connections are open, in total and from each address
-	BatchSlots       *slots
-	FollowerSlots    *slots
-	ScrapeSlots      *slots // limits how many requests for metrics are answered at the same time
-	StreamSlots      *slots // limits concurrent HTTP/2 requests, in total and for each address
-	RedactionTurns   *turns // makes bulk redactions and bulk state changes of each ledger run one at a time
-	HeavyWorkLimiter HeavyWorkLimiter
+	Rates            *rates           // limits requests, batch lines, and failures per second, per identity or address
+	WriteMemory      *MemoryBudget    // memory for bodies of writes
+	ReadMemory       *MemoryBudget    // memory for responses, and for bodies of requests that record nothing
+	Connections      *connections     // limits how many connections are open, in total and from each address
+	BatchSlots       *slots           // limits how many batches and OTLP requests are in progress
+	FollowerSlots    *slots           // limits how many clients follow live events
+	ScrapeSlots      *slots           // limits how many requests for metrics are answered at the same time
+	StreamSlots      *slots           // limits concurrent HTTP/2 requests, in total and for each address
+	RedactionTurns   *turns           // makes bulk redactions and bulk state changes of each ledger run one at a time
+	HeavyWorkLimiter HeavyWorkLimiter // limits how many writes decode large input at the same time
 	// ParseSlots holds a token for each chunk of a batch that is being parsed. It has one token
 	// per core, so that the sequencer and the index never wait behind more chunks than that.
 	ParseSlots      chan struct{}
-	ReadScheduler   *ReadScheduler
-	SpoolSpace      *SpoolSpace
-	FollowerLimiter *FollowerLimiter
+	ReadScheduler   *ReadScheduler   // makes reads take turns on the cores
+	SpoolSpace      *SpoolSpace      // limits the total size of the temporary files of batches
+	FollowerLimiter *FollowerLimiter // limits the bytes per second sent to all followers
 }
 
 func New(load ServerLimits) *Limiter {

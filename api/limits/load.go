@@ -33,7 +33,7 @@ type ServerLimits struct {
 	// BadRequestRate is the number of bad requests per second from one address that the server answers
 	// without delay. The server delays its answers to further ones by at most MaxBadRequestDelay.
 	BadRequestRate     float64       `yaml:"bad-request-limit"`
-	MaxBadRequestDelay time.Duration `yaml:"-"`
+	MaxBadRequestDelay time.Duration `yaml:"-"` // longest delay of an answer to a bad request
 	// TrustedProxies are the networks of proxies whose X-Forwarded-For is trusted. The server
 	// ignores this header in all other requests.
 	TrustedProxies Networks `yaml:"trusted-proxies"`
@@ -59,7 +59,7 @@ type ServerLimits struct {
 	// MaxBatchSpool and MaxSpool limit the size of the temporary files that hold results until
 	// clients read them: MaxBatchSpool for one batch, MaxSpool for all batches together.
 	MaxBatchSpool size.Bytes `yaml:"max-spool"`
-	MaxSpool      size.Bytes `yaml:"max-spools"`
+	MaxSpool      size.Bytes `yaml:"max-spools"` // for all batches together
 	// SpoolBufferBytes limits how many bytes of the results of one batch are kept in memory for a slow
 	// client. Further results go to a temporary file.
 	SpoolBufferBytes int `yaml:"-"`

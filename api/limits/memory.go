@@ -38,8 +38,8 @@ type MemoryBudget struct {
 
 // Holder identifies the caller that memory belongs to: an identity, or an address.
 type Holder struct {
-	Name    string
-	Address netip.Prefix
+	Name    string       // name of the identity; empty for an address
+	Address netip.Prefix // network of a caller without credentials
 }
 
 // holding is the total of all shares of a holder.
@@ -56,8 +56,8 @@ type waiter struct {
 }
 
 // NewMemoryBudget returns a budget of limit bytes, for which a request waits at most wait.
-func NewMemoryBudget(limit int64, wait time.Duration, why RefusalReason, purpose string) *MemoryBudget {
-	return &MemoryBudget{MaxBytes: limit, wait: wait, why: why, purpose: purpose, holders: make(map[Holder]*holding)}
+func NewMemoryBudget(limit int64, wait time.Duration, reason RefusalReason, purpose string) *MemoryBudget {
+	return &MemoryBudget{MaxBytes: limit, wait: wait, why: reason, purpose: purpose, holders: make(map[Holder]*holding)}
 }
 
 // BytesInUse returns the number of bytes that are held.
@@ -70,9 +70,9 @@ func (b *MemoryBudget) BytesInUse() int64 {
 // MemoryShare is the part of a budget that one body or response holds. Only one goroutine can use it
 // at a time.
 type MemoryShare struct {
-	Budget  *MemoryBudget
+	Budget  *MemoryBudget // budget that the share is part of
 	Holder  Holder
-	Bytes   int64
+	Bytes   int64    // number of bytes in the share
 	holding *holding // nil while nothing is held; guarded by Budget.mu
 }
 

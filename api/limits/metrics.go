@@ -8,8 +8,8 @@ import (
 
 // Metrics counts refusals and answered batch lines.
 type Metrics struct {
-	Refusals   *prometheus.CounterVec
-	BatchLines *prometheus.CounterVec
+	Refusals   *prometheus.CounterVec // refused requests and batch lines, by reason
+	BatchLines *prometheus.CounterVec // answered batch lines, by HTTP status
 }
 
 // NewMetrics creates a series for every reason, so that Prometheus' rate() counts the first
@@ -31,10 +31,10 @@ func NewMetrics() Metrics {
 	return m
 }
 
-// CountRefusal counts a refusal unless why is empty.
-func (m Metrics) CountRefusal(why RefusalReason) {
-	if why != "" {
-		m.Refusals.WithLabelValues(string(why)).Inc()
+// CountRefusal counts a refusal unless reason is empty.
+func (m Metrics) CountRefusal(reason RefusalReason) {
+	if reason != "" {
+		m.Refusals.WithLabelValues(string(reason)).Inc()
 	}
 }
 

@@ -240,7 +240,9 @@ func AddressExtractor(trusted []*net.IPNet) echo.IPExtractor {
 // RecentMap is a map that keeps only recently used entries, at most 2*limit of them. Each time
 // limit distinct entries have been used, it keeps only those and starts counting again.
 type RecentMap[K comparable, V any] struct {
-	limit                    int
+	limit int
+	// CurrentEntries holds the entries used since the counting last started, and previous those used in
+	// the round before.
 	CurrentEntries, previous map[K]V
 }
 

@@ -6,8 +6,8 @@ import (
 
 // SpoolSpace limits the total size, in bytes, of the temporary files of all batches.
 type SpoolSpace struct {
-	MaxBytes   int64
-	TakenBytes atomic.Int64
+	MaxBytes   int64        // largest total size of the files
+	TakenBytes atomic.Int64 // number of bytes that batches have reserved
 }
 
 // TryTake reserves n bytes if they are free, and reports whether it did. It does not wait.

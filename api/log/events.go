@@ -26,9 +26,9 @@ import (
 // eventLine is one line of the answer to GET /events (spec: Requests).
 type eventLine struct {
 	Seq       uint64          `json:"seq"`
-	EventHash string          `json:"event_hash"`
-	Entry     []byte          `json:"entry"`
-	Event     json.RawMessage `json:"event"`
+	EventHash string          `json:"event_hash"` // 64 hexadecimal digits
+	Entry     []byte          `json:"entry"`      // previous event_hash, followed by the event body
+	Event     json.RawMessage `json:"event"`      // event body
 }
 
 func eventLineOf(seq uint64, entry []byte) (eventLine, error) {

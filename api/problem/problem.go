@@ -24,11 +24,11 @@ import (
 
 // Problem is an RFC 9457 problem. The server reports every error in this form.
 type Problem struct {
-	Type   string        `json:"type"`
-	Title  string        `json:"title"`
-	Status int           `json:"status"`
-	Detail string        `json:"detail"`
-	Errors []ErrorDetail `json:"errors,omitempty"`
+	Type   string        `json:"type"`             // always "about:blank"
+	Title  string        `json:"title"`            // name of the HTTP status
+	Status int           `json:"status"`           // HTTP status
+	Detail string        `json:"detail"`           // what went wrong
+	Errors []ErrorDetail `json:"errors,omitempty"` // what is wrong at each place in the request
 	// Line is the number, starting at 1, of the batch line that caused the problem.
 	Line int `json:"line,omitempty"`
 	// FirstSeq is the seq of the event that already has the idempotency key or the run_id of the
@@ -44,7 +44,7 @@ type Problem struct {
 	// Reason is set if the request was refused because of one of the server's limits. RetryAfter is
 	// then the time after which the client can retry.
 	Reason     limits.RefusalReason `json:"-"`
-	RetryAfter time.Duration        `json:"-"`
+	RetryAfter time.Duration        `json:"-"` // time after which the client can retry
 }
 
 // AppendLine appends p to dst as one line of JSON.
@@ -59,8 +59,8 @@ func (p *Problem) AppendLine(dst []byte) []byte {
 // ErrorDetail describes what is wrong at one place in the request. Field, Claimed, and Computed are
 // set only for a failed check.
 type ErrorDetail struct {
-	Pointer  string `json:"pointer"`
-	Detail   string `json:"detail"`
+	Pointer  string `json:"pointer"`            // JSON pointer to the place, or "/" and the name of a parameter
+	Detail   string `json:"detail"`             // what is wrong there
 	Field    string `json:"field,omitempty"`    // name of the field whose claimed value failed a check
 	Claimed  string `json:"claimed,omitempty"`  // value that the request claims for Field
 	Computed string `json:"computed,omitempty"` // value that the server computed for Field

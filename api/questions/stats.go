@@ -9,19 +9,19 @@ import (
 
 // statsAnswer holds the counters of a ledger's first as_of events.
 type statsAnswer struct {
-	AsOf       uint64            `json:"as_of"`
-	TreeSize   uint64            `json:"tree_size"`
-	Records    map[string]uint64 `json:"records"`
-	Refusals   map[string]uint64 `json:"refusals"`
-	Incomplete map[string]uint64 `json:"incomplete"`
-	Checks     []checkCount      `json:"checks"`
+	AsOf       uint64            `json:"as_of"`      // number of events that are counted, from the first
+	TreeSize   uint64            `json:"tree_size"`  // number of events in the log
+	Records    map[string]uint64 `json:"records"`    // number of records, by kind
+	Refusals   map[string]uint64 `json:"refusals"`   // number of refusals, by reason
+	Incomplete map[string]uint64 `json:"incomplete"` // number of IPC records, by the part that they lack
+	Checks     []checkCount      `json:"checks"`     // number of hash checks, by kind, field, and result
 }
 
 type checkCount struct {
-	Kind   string `json:"kind"`
-	Field  string `json:"field"`
-	Result string `json:"result"`
-	Count  uint64 `json:"count"`
+	Kind   string `json:"kind"`   // kind of the records
+	Field  string `json:"field"`  // name of the checked hash
+	Result string `json:"result"` // "match", "mismatch", "computed", or "claimed"
+	Count  uint64 `json:"count"`  // number of checks with this result
 }
 
 // ServeStats sends the ledger's counters at the current head. If the index lags far behind, it

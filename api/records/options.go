@@ -19,7 +19,7 @@ type Options struct {
 	// IncludeDerivedMembers adds to the receipt the members that the server derives from earlier
 	// events (spec: Derived members).
 	IncludeDerivedMembers bool
-	IdempotencyKey        string
+	IdempotencyKey        string // value of the Idempotency-Key header; may be empty
 	Actor                 string // actor named in the events
 }
 

@@ -20,10 +20,10 @@ import (
 type Outcome struct {
 	Record                *record.Record // nil for an action
 	Refused               bool           // the ledger refused the record because of a mismatch
-	MinimizeReceipt       bool
-	IncludeDerivedMembers bool   // add to the receipt the members that the server derives from earlier events
-	IdempotencyKey        string // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
-	Ack                   ledger.Ack
+	MinimizeReceipt       bool           // omit proofs from the receipt, unless the record is refused
+	IncludeDerivedMembers bool           // add to the receipt the members that the server derives from earlier events
+	IdempotencyKey        string         // value of the Idempotency-Key header; if it is empty, the run_id of the record is the key
+	Ack                   ledger.Ack     // what the ledger returned for the submission
 }
 
 // Receipt returns the receipt for the outcome of a write (spec: Receipts).

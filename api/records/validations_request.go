@@ -25,7 +25,7 @@ type validationsRequest struct {
 	// or those with the given Status.
 	Paths  []listedPath
 	Status string // status of the paths to select; "" selects all
-	DryRun bool
+	DryRun bool   // only report the changes
 	// AsOf is the tree size at which paths are selected. It can be nil only in a dry run, and then
 	// means the current size.
 	AsOf *uint64

@@ -24,7 +24,7 @@ type CommonRecordMembers struct {
 	// Labels are chosen by the caller: at most 32, with names and values of at most 128 bytes each. The
 	// event contains them, so readers of the log see them.
 	Labels   map[string]string `json:"labels,omitempty"`
-	Producer *Producer         `json:"producer,omitempty"`
+	Producer *Producer         `json:"producer,omitempty"` // nil if the record names no producer
 }
 
 // RecordRunID implements [Record].
@@ -33,8 +33,8 @@ func (c CommonRecordMembers) RecordRunID() string { return c.RunID }
 // Producer names the producer of a record and contains the producer's own number for the record. If a
 // producer numbers its records from 1 without gaps, a gap reveals a record that was never posted.
 type Producer struct {
-	ID  string `json:"id"` // 1 to 128 bytes
-	Seq int64  `json:"seq"`
+	ID  string `json:"id"`  // name of the producer, 1 to 128 bytes
+	Seq int64  `json:"seq"` // the producer's own number for the record, 0 or more
 }
 
 // IPCRecord records one generation, as part of an interpretive provenance chain (IPC). Payload or
@@ -42,52 +42,59 @@ type Producer struct {
 // content that the hash covers.
 type IPCRecord struct {
 	CommonRecordMembers
-	Payload          json.RawMessage `json:"payload,omitempty"` // a JSON object
-	InputHash        string          `json:"input_hash,omitempty"`
-	PayloadSchema    string          `json:"payload_schema,omitempty"` // "" or axis-payload-1
-	SystemPrompt     *string         `json:"system_prompt,omitempty"`
-	SystemPromptHash string          `json:"system_prompt_hash,omitempty"`
-	Output           *string         `json:"output,omitempty"`
-	OutputHash       string          `json:"output_hash,omitempty"`
-	Model            string          `json:"model"`
-	Temperature      *float64        `json:"temperature,omitempty"`
-	MaxTokens        json.Number     `json:"max_tokens,omitempty"` // an integer of any size; see [IntNumber]
-	Seed             json.Number     `json:"seed,omitempty"`       // an integer of any size; the default is the seed member of the payload
+	Payload   json.RawMessage `json:"payload,omitempty"`    // input of the prompt, a JSON object
+	InputHash string          `json:"input_hash,omitempty"` // SHA-256 of Payload in canonical JSON
+	// PayloadSchema is axis-payload-1 if the ledger is to normalise the payload before it hashes it, or else "".
+	PayloadSchema    string   `json:"payload_schema,omitempty"`
+	SystemPrompt     *string  `json:"system_prompt,omitempty"`      // nil if not sent
+	SystemPromptHash string   `json:"system_prompt_hash,omitempty"` // SHA-256 of SystemPrompt with stripped lines
+	Output           *string  `json:"output,omitempty"`             // the generated text; nil if not sent
+	OutputHash       string   `json:"output_hash,omitempty"`        // SHA-256 of Output with normalised spaces
+	Model            string   `json:"model"`                        // name of the model, at most 1,024 bytes
+	Temperature      *float64 `json:"temperature,omitempty"`        // sampling temperature; nil if not sent
+	// MaxTokens is the token limit, 0 or more, and Seed is the sampling seed. Both are integers of any size;
+	// see [IntNumber]. The default of Seed is the seed member of the payload.
+	MaxTokens json.Number `json:"max_tokens,omitempty"`
+	Seed      json.Number `json:"seed,omitempty"`
 	// IPCID is the claimed hash of the input hash, system prompt hash, model, temperature, token
 	// limit and seed. IPCIDAdvanced also covers the environment.
 	IPCID         string          `json:"ipc_id,omitempty"`
 	IPCIDAdvanced string          `json:"ipc_id_advanced,omitempty"`
 	Environment   *Environment    `json:"environment,omitempty"`
-	Usage         json.RawMessage `json:"usage,omitempty"` // a JSON object
+	Usage         json.RawMessage `json:"usage,omitempty"` // token counts, durations and the like, a JSON object
 }
 
 // RecordKind implements [Record].
 func (IPCRecord) RecordKind() Kind { return KindIPCRecord }
 
-// Environment describes where a generation ran.
+// Environment describes where a generation ran. Each value has at most 1,024 bytes. The ledger computes the
+// ipc_id_advanced only if it knows all three values.
 type Environment struct {
-	OllamaBuildHash *string `json:"ollama_build_hash,omitempty"`
-	ModelDigest     *string `json:"model_digest,omitempty"`
-	HostPlatform    *string `json:"host_platform,omitempty"`
+	OllamaBuildHash *string `json:"ollama_build_hash,omitempty"` // build of the runtime
+	ModelDigest     *string `json:"model_digest,omitempty"`      // digest of the model's weights
+	HostPlatform    *string `json:"host_platform,omitempty"`     // machine and operating system
 }
 
 // RunDAG holds the stages of a question-answering run. One of DAG, Inputs and RejectedInputs is
-// required. Its texts and free-form JSON can contain lone surrogates.
+// required; Inputs and RejectedInputs exclude each other. The texts and free-form JSON can contain lone surrogates.
+// DAG stands for directed acyclic graph; here, the graph is a list of stages.
 type RunDAG struct {
 	CommonRecordMembers
-	DAG             *DAG               `json:"dag,omitempty"`
-	Inputs          *RunInputs         `json:"inputs,omitempty"`
-	RejectedInputs  *RejectedRunInputs `json:"reject_inputs,omitempty"`
-	Question        *string            `json:"question,omitempty"`
-	QuestionMode    string             `json:"question_mode,omitempty"` // equivalence_class (default) or strict
-	AnswerText      *string            `json:"answer_text,omitempty"`
-	Messages        json.RawMessage    `json:"messages,omitempty"`        // a JSON list
-	Policy          json.RawMessage    `json:"policy,omitempty"`          // a JSON object
-	VerifierPolicy  json.RawMessage    `json:"verifier_policy,omitempty"` // a JSON object
-	SourceRoots     []string           `json:"source_roots,omitzero"`
-	Evidence        []Evidence         `json:"evidence,omitzero"`
-	CacheDimensions *CacheDimensions   `json:"cache_dimensions,omitempty"`
-	CacheKey        string             `json:"cache_key,omitempty"`
+	DAG            *DAG               `json:"dag,omitempty"`           // stages that the service computed
+	Inputs         *RunInputs         `json:"inputs,omitempty"`        // values from which the stages are computed
+	RejectedInputs *RejectedRunInputs `json:"reject_inputs,omitempty"` // the same for a run that preflight rejected
+	Question       *string            `json:"question,omitempty"`      // text from which question_hash is computed
+	// QuestionMode is equivalence_class (the default) if the hash of the question ignores case, articles and
+	// final punctuation, or strict if it does not.
+	QuestionMode    string           `json:"question_mode,omitempty"`
+	AnswerText      *string          `json:"answer_text,omitempty"`      // the answer; can replace Inputs.AnswerText
+	Messages        json.RawMessage  `json:"messages,omitempty"`         // a JSON list of the messages to the model
+	Policy          json.RawMessage  `json:"policy,omitempty"`           // governance policy, a JSON object
+	VerifierPolicy  json.RawMessage  `json:"verifier_policy,omitempty"`  // verifier's part of Policy, a JSON object
+	SourceRoots     []string         `json:"source_roots,omitzero"`      // root hashes of the source documents
+	Evidence        []Evidence       `json:"evidence,omitzero"`          // from which evidence_map_root is computed
+	CacheDimensions *CacheDimensions `json:"cache_dimensions,omitempty"` // values from which CacheKey is computed
+	CacheKey        string           `json:"cache_key,omitempty"`        // claimed SHA-256 of the cache dimensions
 }
 
 // RecordKind implements [Record].
@@ -95,68 +102,74 @@ func (RunDAG) RecordKind() Kind { return KindRunDAG }
 
 // DAG holds the stages of a run as the service computed them.
 type DAG struct {
-	Root             string            `json:"root"`
-	Nodes            []Node            `json:"nodes"`
-	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
+	Root             string            `json:"root"`                        // Merkle root over the hashes of the stages
+	Nodes            []Node            `json:"nodes"`                       // in the order of the stages
+	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"` // content of the stage preflight, if known
 }
 
 // Node is one stage of a run.
 type Node struct {
-	Stage string `json:"stage"`
-	Hash  string `json:"hash"`
+	Stage string `json:"stage"` // name of the stage, such as retrieval; at most 128 bytes
+	Hash  string `json:"hash"`  // SHA-256 in 64 hexadecimal digits
 }
 
 // RunInputs holds the inputs from which the ledger builds a run-DAG. The shape of the run-DAG is
-// "pointer" if EvidenceMapRoot is set, and "quote" otherwise.
+// "pointer" if EvidenceMapRoot is set or can be computed, and "quote" otherwise. QuestionHash, ContextRoot,
+// EvidenceMapRoot and ConversationHash can be left out if the ledger can compute them from the Question,
+// SourceRoots, Evidence and Messages of the [RunDAG].
 type RunInputs struct {
-	QuestionHash      string            `json:"question_hash,omitempty"`
-	PreflightHash     string            `json:"preflight_hash,omitempty"`
-	PreflightPayload  *PreflightPayload `json:"preflight_payload,omitempty"`
-	ContextRoot       string            `json:"context_root,omitempty"`
-	EvidenceMapRoot   string            `json:"evidence_map_root,omitempty"`
-	ConversationHash  string            `json:"conversation_hash,omitempty"`
-	AnswerText        *string           `json:"answer_text,omitempty"`
-	RawAnswerText     *string           `json:"raw_answer_text,omitempty"`
-	RenderedText      *string           `json:"rendered_text,omitempty"`
-	ParsedLattice     json.RawMessage   `json:"parsed_lattice,omitempty"` // a pointer run's claim lattice, as any JSON
-	AuditMode         string            `json:"audit_mode"`
-	VerifierMethod    string            `json:"verifier_method"`
-	NQuotes           json.Number       `json:"n_quotes"`   // 0 or more
-	NVerified         json.Number       `json:"n_verified"` // number of the answer's verified quotes, 0 or more
-	Sources           []RunSource       `json:"sources"`
-	RetrievalPlanHash string            `json:"retrieval_plan_hash,omitempty"`
-	LookupPath        *string           `json:"lookup_path,omitempty"`    // how the answer was found, such as retrieval
-	ClaimStatuses     json.RawMessage   `json:"claim_statuses,omitempty"` // a JSON list
-	Violations        json.RawMessage   `json:"violations,omitempty"`     // a JSON list
-	AnswerMode        *string           `json:"answer_mode,omitempty"`
+	QuestionHash     string            `json:"question_hash,omitempty"`     // hash of the stage question
+	PreflightHash    string            `json:"preflight_hash,omitempty"`    // hash of the stage preflight, if any
+	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"` // content that PreflightHash covers
+	ContextRoot      string            `json:"context_root,omitempty"`      // hash of the stage context (quote runs)
+	EvidenceMapRoot  string            `json:"evidence_map_root,omitempty"` // hash of the stage evidence_map
+	ConversationHash string            `json:"conversation_hash,omitempty"` // hash of the stage prompt
+	AnswerText       *string           `json:"answer_text,omitempty"`       // required here or in the [RunDAG]
+	RawAnswerText    *string           `json:"raw_answer_text,omitempty"`   // pointer runs only; nil means AnswerText
+	RenderedText     *string           `json:"rendered_text,omitempty"`     // pointer runs only; nil means AnswerText
+	ParsedLattice    json.RawMessage   `json:"parsed_lattice,omitempty"`    // a pointer run's claim lattice, any JSON
+	AuditMode        string            `json:"audit_mode"`                  // audit outcome; STRICT if nothing failed
+	VerifierMethod   string            `json:"verifier_method"`             // how the answer was verified
+	NQuotes          json.Number       `json:"n_quotes"`                    // number of quotes in the answer
+	NVerified        json.Number       `json:"n_verified"`                  // number of those quotes that were verified
+	Sources          []RunSource       `json:"sources"`                     // as retrieval found them, in order
+	// RetrievalPlanHash is the hash of the retrieval plan. If it is set, the stage retrieval also covers it.
+	RetrievalPlanHash string `json:"retrieval_plan_hash,omitempty"`
+	// LookupPath is a name for how the answer was found, such as retrieval. It is not a file path.
+	LookupPath    *string         `json:"lookup_path,omitempty"`
+	ClaimStatuses json.RawMessage `json:"claim_statuses,omitempty"` // status of each claim, a JSON list; nil means []
+	Violations    json.RawMessage `json:"violations,omitempty"`     // rules that were violated, a JSON list
+	AnswerMode    *string         `json:"answer_mode,omitempty"`    // how the answer is given, such as pointer
 }
 
 // RunSource is one source of a run's retrieval. Each member can be any JSON, and nil means null. To send
 // further members, which no hash covers, post a [RawRecord].
 type RunSource struct {
-	DocumentRoot json.RawMessage `json:"document_root,omitempty"`
-	SourceRole   json.RawMessage `json:"source_role,omitempty"`
-	Score        json.RawMessage `json:"score,omitempty"`
-	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`
+	DocumentRoot json.RawMessage `json:"document_root,omitempty"` // root hash or other ID of the document
+	SourceRole   json.RawMessage `json:"source_role,omitempty"`   // role of the source, such as "corroboration"
+	Score        json.RawMessage `json:"score,omitempty"`         // retrieval score
+	ChunkIdx     json.RawMessage `json:"chunk_idx,omitempty"`     // index of the retrieved chunk
 }
 
 // RejectedRunInputs holds the inputs from which the ledger builds the run-DAG of a run that preflight rejected.
 type RejectedRunInputs struct {
-	QuestionHash     string            `json:"question_hash,omitempty"`
-	PreflightHash    string            `json:"preflight_hash,omitempty"`
-	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"`
-	RejectionReason  string            `json:"rejection_reason"`
-	AnswerText       *string           `json:"answer_text,omitempty"`
-	Violations       json.RawMessage   `json:"violations,omitempty"`      // a JSON list
-	AuditMode        *string           `json:"audit_mode,omitempty"`      // the default is UNGROUNDED
-	VerifierMethod   *string           `json:"verifier_method,omitempty"` // the default is claim_lattice_pointer
+	QuestionHash     string            `json:"question_hash,omitempty"`     // default: hash of the RunDAG's Question
+	PreflightHash    string            `json:"preflight_hash,omitempty"`    // the default is PreflightPayload's hash
+	PreflightPayload *PreflightPayload `json:"preflight_payload,omitempty"` // content that PreflightHash covers
+	RejectionReason  string            `json:"rejection_reason"`            // why preflight rejected the run
+	AnswerText       *string           `json:"answer_text,omitempty"`       // text that the user got, if any
+	Violations       json.RawMessage   `json:"violations,omitempty"`        // rules that were violated, a JSON list
+	AuditMode        *string           `json:"audit_mode,omitempty"`        // audit outcome; the default is UNGROUNDED
+	// VerifierMethod states how answers are verified. The default is claim_lattice_pointer.
+	VerifierMethod *string `json:"verifier_method,omitempty"`
 }
 
 // PreflightPayload holds the content that the hash of a run's preflight stage covers. Classifier
-// and the members after it can be any JSON. To send another node_version, post a [RawRecord].
+// and the members after it can be any JSON. The ledger does not interpret them; it hashes an empty one as {}. To
+// send another node_version, post a [RawRecord].
 type PreflightPayload struct {
-	Stage            *string         `json:"stage,omitempty"`        // "preflight"
-	NodeVersion      *string         `json:"node_version,omitempty"` // "preflight-node-v1"
+	Stage            *string         `json:"stage,omitempty"`        // nil or "preflight"
+	NodeVersion      *string         `json:"node_version,omitempty"` // nil or "preflight-node-v1"
 	Classifier       json.RawMessage `json:"classifier,omitempty"`
 	AnswerContract   json.RawMessage `json:"answer_contract,omitempty"`
 	PromptContract   json.RawMessage `json:"prompt_contract,omitempty"`
@@ -165,35 +178,38 @@ type PreflightPayload struct {
 	QuestionState    json.RawMessage `json:"question_state,omitempty"`
 }
 
-// Evidence is the part of a chunk from Start up to, but not including, End. To send further
-// members, which no hash covers, post a [RawRecord].
+// Evidence is the part of a chunk from Start up to, but not including, End. The unit of these positions is up to
+// the service; the ledger only hashes them. To send further members, which no hash covers, post a [RawRecord].
 type Evidence struct {
-	ChunkRoot  string      `json:"chunk_root"`
-	Start      json.Number `json:"start"`
-	End        json.Number `json:"end"`
-	EvidenceID *string     `json:"evidence_id,omitempty"` // a claimed ID, which the ledger checks
-	TextHash   string      `json:"text_hash,omitempty"`   // a claimed hash of Span
-	Span       *string     `json:"span,omitempty"`
+	ChunkRoot  string      `json:"chunk_root"`            // hash of the chunk, 64 hexadecimal digits
+	Start      json.Number `json:"start"`                 // 0 or more
+	End        json.Number `json:"end"`                   // 0 or more
+	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim that the ledger checks: E and 8 hexadecimal digits
+	TextHash   string      `json:"text_hash,omitempty"`   // a claimed SHA-256 of Span, which the ledger checks
+	Span       *string     `json:"span,omitempty"`        // text of the part
 }
 
-// CacheDimensions holds the values from which a cache key is computed.
+// CacheDimensions holds the values from which a cache key is computed: hashes of 64 hexadecimal digits, and
+// versions that the service chooses. If the [RunDAG] has the content that a hash covers, the computed hash replaces
+// the given one in the cache key.
 type CacheDimensions struct {
-	SourceRoot              string `json:"source_root"`
-	QuestionHash            string `json:"question_hash"`
-	ModelProfileHash        string `json:"model_profile_hash"`
-	ConversationHash        string `json:"conversation_hash"`
-	GovernancePolicyHash    string `json:"governance_policy_hash"`
+	SourceRoot              string `json:"source_root"`            // root hash of the sources; always a claim
+	QuestionHash            string `json:"question_hash"`          // hash of RunDAG.Question
+	ModelProfileHash        string `json:"model_profile_hash"`     // hash of the model's profile; always a claim
+	ConversationHash        string `json:"conversation_hash"`      // hash of RunDAG.Messages
+	GovernancePolicyHash    string `json:"governance_policy_hash"` // hash of RunDAG.Policy
 	SchemaVersion           string `json:"schema_version"`
 	CanonicalizationVersion string `json:"canonicalization_version"`
 	ChunkingVersion         string `json:"chunking_version"`
-	VerifierPolicyHash      string `json:"verifier_policy_hash,omitempty"`
+	// VerifierPolicyHash is the hash of RunDAG.VerifierPolicy. If it is "", the cache key does not cover it.
+	VerifierPolicyHash string `json:"verifier_policy_hash,omitempty"`
 }
 
 // CitationSet holds the citations that support an answer.
 type CitationSet struct {
 	CommonRecordMembers
-	Subject   string     `json:"subject"`
-	Citations []Citation `json:"citations"`
+	Subject   string     `json:"subject"`   // what the citations are about, at most 1,024 bytes
+	Citations []Citation `json:"citations"` // in the order of the answer
 }
 
 // RecordKind implements [Record].
@@ -201,22 +217,24 @@ func (CitationSet) RecordKind() Kind { return KindCitationSet }
 
 // Citation is one citation of a set. Text or ChunkHash is required.
 type Citation struct {
-	SourceID  string  `json:"source_id"`
-	Text      *string `json:"text,omitempty"`
-	ChunkHash string  `json:"chunk_hash,omitempty"`
-	Weight    float64 `json:"weight"` // how much the answer depends on the citation, from 0 to 1
-	Section   *string `json:"section,omitempty"`
+	SourceID  string  `json:"source_id"`            // ID of the source, at most 1,024 bytes
+	Text      *string `json:"text,omitempty"`       // text of the cited chunk
+	ChunkHash string  `json:"chunk_hash,omitempty"` // "sha256:" and the SHA-256 of the words of Text
+	Weight    float64 `json:"weight"`               // how much the answer depends on the citation, from 0 to 1
+	Section   *string `json:"section,omitempty"`    // section of the answer, at most 1,024 bytes
 }
 
 // PathFingerprint records a path, which is one route through a branching story, and its content.
 type PathFingerprint struct {
 	CommonRecordMembers
-	Project string   `json:"project"`
-	Build   *string  `json:"build,omitempty"`
-	Branch  *string  `json:"branch,omitempty"` // the branch to which the build belongs
-	Base    *string  `json:"base,omitempty"`   // build to compare with; nil means the last one in the branch or, without a branch, in the project
-	Route   []string `json:"route"`            // names of passages (sections of text) in reading order
-	Content *string  `json:"content,omitempty"`
+	Project string  `json:"project"`          // name of the story, at most 1,024 bytes
+	Build   *string `json:"build,omitempty"`  // version of the story; nil if none
+	Branch  *string `json:"branch,omitempty"` // branch of the build, such as a pull request; nil if none
+	// Base is the build with which Build is compared. If Base is nil, it is the last build in the branch or,
+	// without a branch, in the project.
+	Base    *string  `json:"base,omitempty"`
+	Route   []string `json:"route"`             // names of passages (sections of text) in reading order
+	Content *string  `json:"content,omitempty"` // text along the route, with its links
 	PathID  string   `json:"path_id,omitempty"` // a claim: 8 or 16 hexadecimal digits
 	// ContentFingerprint and RawContentFingerprint are the claimed fingerprints of the content
 	// without and with its links: 8 hexadecimal digits, or up to 64 if HashVersion is not adr-004.
@@ -234,7 +252,7 @@ func (PathFingerprint) RecordKind() Kind { return KindPathFingerprint }
 // breaks between tokens with spaces, because each record must be one line.
 type RawRecord struct {
 	Kind Kind
-	JSON json.RawMessage
+	JSON json.RawMessage // the record, in the form that its kind requires
 }
 
 // RecordKind implements [Record].
@@ -257,60 +275,63 @@ func (r RawRecord) MarshalJSON() ([]byte, error) { return r.JSON.MarshalJSON() }
 // BatchLine is one line of a batch.
 type BatchLine struct {
 	Kind           Kind   `json:"kind"`
-	Record         any    `json:"record"`
-	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes
+	Record         any    `json:"record"`                    // a [Record], encoded as JSON
+	IdempotencyKey string `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is the record's run_id
 }
 
 // ForeignRecordLine is one line of a batch that imports a record from another system. The record is
 // unchanged, in the format of that system.
 type ForeignRecordLine struct {
-	Format         string          `json:"format"`
-	Record         json.RawMessage `json:"record"`
-	IdempotencyKey string          `json:"idempotency_key,omitempty"` // at most 1,024 bytes; the default is derived from the record
-	Zone           string          `json:"zone,omitempty"`            // time zone for times that do not state one
-	Project        string          `json:"project,omitempty"`         // default project for entries of a validation cache
-	Subject        string          `json:"subject,omitempty"`         // default subject for citations
-	RunID          string          `json:"run_id,omitempty"`          // default run_id for citations
+	Format string          `json:"format"` // axis-log, axis-save, citations, validation-cache or providence
+	Record json.RawMessage `json:"record"` // a JSON object
+	// IdempotencyKey has at most 1,024 bytes. The default is derived from Format, Record, Project, Subject and RunID.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Zone is the time zone for times that do not state one: UTC, an offset such as +01:00, or a name such as
+	// Europe/Berlin. Without Zone, such a time becomes a label.
+	Zone    string `json:"zone,omitempty"`
+	Project string `json:"project,omitempty"` // default project for entries of a validation cache
+	Subject string `json:"subject,omitempty"` // default subject for citations
+	RunID   string `json:"run_id,omitempty"`  // default run_id for citations
 }
 
 // ImportResult describes where each member of a [ForeignRecordLine] was recorded.
 type ImportResult struct {
-	Change  *ImportedChange  `json:"change,omitempty"` // state change or validation that followed the record
+	Change  *ImportedChange  `json:"change,omitempty"` // state change or validation that followed the record, if any
 	Members []ImportedMember `json:"members"`
 }
 
 // ImportedChange is a change of state or a validation that resulted from a [ForeignRecordLine].
 // Either Seq or Problem is set.
 type ImportedChange struct {
-	Kind    Kind   `json:"kind"`
-	Seq     uint64 `json:"seq,omitempty"`
-	Problem string `json:"problem,omitempty"`
+	Kind    Kind   `json:"kind"`              // record_state_changed or path_validated
+	Seq     uint64 `json:"seq,omitempty"`     // seq of the event that made the change
+	Problem string `json:"problem,omitempty"` // why the change failed; the record itself is in the log
 }
 
 // ImportedMember states where one member of a foreign record was recorded, or why it was left out.
 type ImportedMember struct {
-	Pointer string `json:"pointer"`
-	Outcome string `json:"fate"` // "taken as", "kept as label", "kept as content" or "left"
-	Detail  string `json:"as"`   // location of the member in the record or, if it was left out, the reason
+	Pointer string `json:"pointer"` // JSON pointer into the foreign record
+	Outcome string `json:"fate"`    // "taken as", "kept as label", "kept as content" or "left" (left out)
+	Detail  string `json:"as"`      // location of the member in the record or, if it was left out, the reason
 }
 
 // ActionOrigin states which person or service acted in another system, and when. The event also
 // contains the actor and the time that the ledger recorded.
 type ActionOrigin struct {
-	OriginalActor string `json:"original_actor,omitempty"` // at most 1,024 bytes
-	Timestamp     string `json:"timestamp,omitempty"`      // RFC 3339 with any offset
+	OriginalActor string `json:"original_actor,omitempty"` // the person or service, at most 1,024 bytes
+	Timestamp     string `json:"timestamp,omitempty"`      // time of the action, in RFC 3339 with any offset
 }
 
 // StateChange sets the state of a record.
 type StateChange struct {
-	State  State  `json:"state"`
-	Reason string `json:"reason"`
+	State  State  `json:"state"`  // new state of the record
+	Reason string `json:"reason"` // 1 to 4,096 bytes; the event contains it
 	ActionOrigin
 }
 
 // StateChangeLine is a [StateChange] as a line of a batch.
 type StateChangeLine struct {
-	RecordSeq uint64 `json:"record_seq"`
+	RecordSeq uint64 `json:"record_seq"` // seq of the record to change; it must already be in the ledger
 	StateChange
 }
 
@@ -323,7 +344,7 @@ func (StateChangeLine) RecordRunID() string { return "" }
 // ValidationLine is a [PathValidation] as a line of a batch.
 type ValidationLine struct {
 	Project string `json:"project"`
-	PathID  string `json:"path_id"`
+	PathID  string `json:"path_id"` // the path_id that the ledger assigned
 	PathValidation
 }
 
@@ -335,7 +356,7 @@ func (ValidationLine) RecordRunID() string { return "" }
 
 // NoteLine is a [Note] as a line of a batch.
 type NoteLine struct {
-	RecordSeq uint64 `json:"record_seq"`
+	RecordSeq uint64 `json:"record_seq"` // seq of the record that the note is about; it must already be in the ledger
 	Note
 }
 
@@ -352,21 +373,23 @@ type StateChangeRequest struct {
 	// Filter holds parameters of GET /records, keyed by name. Values are strings or integers. A nil map
 	// means no filter.
 	Filter map[string]any `json:"filter,omitempty"`
-	Seqs   []uint64       `json:"seqs,omitempty"`
-	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
-	AsOf   *uint64        `json:"as_of,omitempty"`   // tree size of the selection; required if DryRun is false
+	Seqs   []uint64       `json:"seqs,omitempty"`    // 1 to 1,000 seqs of records, in any order
+	DryRun *bool          `json:"dry_run,omitempty"` // nil or true means that nothing changes
+	// AsOf is the tree size at which the records are selected. It is required if DryRun is false; otherwise, nil
+	// means the current size.
+	AsOf *uint64 `json:"as_of,omitempty"`
 }
 
 // StateChangeResult is the result of a [StateChangeRequest]. In a dry run, it describes what the
 // request would do.
 type StateChangeResult struct {
-	AsOf         uint64     `json:"as_of"`
-	DryRun       bool       `json:"dry_run"`
+	AsOf         uint64     `json:"as_of"`              // tree size at which the records were selected
+	DryRun       bool       `json:"dry_run"`            // true if nothing was changed
 	Records      uint64     `json:"records"`            // number of records that change; each change is one event
 	AlreadySet   uint64     `json:"already"`            // number of records that already had the state
 	WithoutState uint64     `json:"without_state"`      // number of selected events whose kind has no state
-	FirstSeqs    []uint64   `json:"first_seqs"`         // seqs of the first records that change, in ascending order
-	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes only
+	FirstSeqs    []uint64   `json:"first_seqs"`         // seqs of the first records that change, at most 100, ascending
+	Receipts     []*Receipt `json:"receipts,omitempty"` // receipts of the first changes, at most 100; nil in a dry run
 }
 
 // Note is a remark about a record, for example from a review or a step of a workflow.
@@ -378,39 +401,41 @@ type Note struct {
 
 // PathValidation states whether a path's content is correct.
 type PathValidation struct {
-	Validated          bool    `json:"validated"`
-	Reason             *string `json:"reason,omitempty"`
-	Build              *string `json:"build,omitempty"`               // nil means the build of the path's latest record
-	ContentFingerprint *string `json:"content_fingerprint,omitempty"` // if set, the path must have this fingerprint in the build
+	Validated bool    `json:"validated"`        // whether the content along the route is correct
+	Reason    *string `json:"reason,omitempty"` // at most 4,096 bytes; the event contains it
+	Build     *string `json:"build,omitempty"`  // nil means the build of the path's latest record
+	// ContentFingerprint is the fingerprint that the path must have in the build. Nil matches any
+	// fingerprint.
+	ContentFingerprint *string `json:"content_fingerprint,omitempty"`
 	ActionOrigin
 }
 
 // SourceRegistration registers a source. A nil ChunkHashes means that the chunks are not
 // listed; an empty one means that the source has no chunks.
 type SourceRegistration struct {
-	ChunkHashes []string `json:"chunk_hashes,omitzero"`
-	Title       *string  `json:"title,omitempty"`
-	Reason      *string  `json:"reason,omitempty"`
+	ChunkHashes []string `json:"chunk_hashes,omitzero"` // hashes of all chunks of the source, each once
+	Title       *string  `json:"title,omitempty"`       // at most 1,024 bytes; the event contains it
+	Reason      *string  `json:"reason,omitempty"`      // at most 4,096 bytes; the event contains it
 }
 
 // SourceRevocation revokes a source.
 type SourceRevocation struct {
-	Reason *string `json:"reason,omitempty"`
+	Reason *string `json:"reason,omitempty"` // at most 4,096 bytes; the event contains it
 }
 
 // ContentRedaction withdraws the content of one record.
 type ContentRedaction struct {
-	Reason string `json:"reason"`
+	Reason string `json:"reason"` // 1 to 4,096 bytes; the event contains it permanently
 }
 
 // RedactionRequest withdraws the content of the records that either Filter or Seqs selects. It erases
 // content only if DryRun is false and AsOf is the value that the dry run returned.
 type RedactionRequest struct {
-	Reason string `json:"reason"`
+	Reason string `json:"reason"` // 1 to 4,096 bytes; each event contains it permanently
 	// Filter holds parameters of GET /records, keyed by name. Values are strings or integers. A nil map
 	// means no filter.
 	Filter map[string]any `json:"filter,omitempty"`
-	Seqs   []uint64       `json:"seqs,omitempty"`
+	Seqs   []uint64       `json:"seqs,omitempty"`    // seqs of at most 1,000 records, in any order
 	DryRun *bool          `json:"dry_run,omitempty"` // the default is true
 	AsOf   *uint64        `json:"as_of,omitempty"`   // tree size of the selection; required if DryRun is false
 }
@@ -418,98 +443,122 @@ type RedactionRequest struct {
 // RedactionResult is the result of a [RedactionRequest]. In a dry run, it describes what the
 // request would do.
 type RedactionResult struct {
-	AsOf                 uint64           `json:"as_of"`
-	DryRun               bool             `json:"dry_run"`
-	Records              uint64           `json:"records"`
-	AlreadyRedacted      uint64           `json:"already_redacted"`
-	WithoutContent       uint64           `json:"without_content"`
-	Erased               ContentCount     `json:"erased"`     // content that no other record needs
-	Kept                 ContentCount     `json:"kept"`       // content that other records need
-	NeededBy             uint64           `json:"needed_by"`  // number of other records that need some kept content
-	FirstSeqs            []uint64         `json:"first_seqs"` // seqs of the first newly redacted records, ascending
+	AsOf            uint64       `json:"as_of"`            // tree size at which the records were selected
+	DryRun          bool         `json:"dry_run"`          // true for a dry run, which erases nothing
+	Records         uint64       `json:"records"`          // number of records whose content is withdrawn
+	AlreadyRedacted uint64       `json:"already_redacted"` // number of records that were already redacted
+	WithoutContent  uint64       `json:"without_content"`  // number of events that refer to no content
+	Erased          ContentCount `json:"erased"`           // content that no other record needs
+	Kept            ContentCount `json:"kept"`             // content that other records need
+	NeededBy        uint64       `json:"needed_by"`        // number of other records that need kept content
+	// FirstSeqs lists the seqs of the first newly redacted records, and FirstAlreadyRedacted the first
+	// of the records that were already redacted. Each list has at most 100 elements and is in ascending
+	// order.
+	FirstSeqs            []uint64         `json:"first_seqs"`
 	FirstAlreadyRedacted []RedactedRecord `json:"first_already_redacted"`
-	Events               *uint64          `json:"events,omitempty"`
-	Receipts             []*Receipt       `json:"receipts,omitempty"` // receipts of the first events only; to get all, list the content_redacted events
+	Events               *uint64          `json:"events,omitempty"` // number of events written; nil in a dry run
+	// Receipts holds the receipts of the first events only, at most 100. To get all events, list those
+	// of kind content_redacted.
+	Receipts []*Receipt `json:"receipts,omitempty"`
 }
 
 // ContentCount counts pieces of content and their bytes.
 type ContentCount struct {
-	Pieces uint64 `json:"pieces"`
-	Bytes  uint64 `json:"bytes"`
+	Pieces uint64 `json:"pieces"` // each piece counts once, even if several records need it
+	Bytes  uint64 `json:"bytes"`  // total length of the pieces
 }
 
 // RedactedRecord is a record and the event that withdrew its content.
 type RedactedRecord struct {
-	Seq        uint64 `json:"seq"`
+	Seq        uint64 `json:"seq"`         // seq of the record
 	RedactedBy uint64 `json:"redacted_by"` // seq of the event that withdrew the content
 }
 
 // Receipt is the ledger's acknowledgement of an event. A minimal receipt lacks Event, Inclusion and
 // Checkpoint, and proves nothing.
 type Receipt struct {
-	Ledger        string           `json:"ledger"`
-	Seq           uint64           `json:"seq"`
-	Kind          Kind             `json:"kind"`
-	Time          Time             `json:"time"`
-	EventHash     string           `json:"event_hash"`
-	PrevEventHash string           `json:"prev_event_hash"`
-	LeafHash      string           `json:"leaf_hash"`
-	Hashes        Hashes           `json:"hashes"`
-	Checks        Checks           `json:"checks"`
-	Shape         string           `json:"shape,omitempty"`        // only for run-DAGs: quote, pointer, reject or unrecognised
-	FailureStage  Nullable[string] `json:"failure_stage,omitzero"` // only for run-DAGs: null, retrieval, context or answer
-	Replayed      bool             `json:"replayed,omitempty"`     // the record was already posted with this idempotency key; this receipt is for the existing event
+	Ledger        string `json:"ledger"` // name of the ledger
+	Seq           uint64 `json:"seq"`
+	Kind          Kind   `json:"kind"`
+	Time          Time   `json:"time"`
+	EventHash     string `json:"event_hash"`      // SHA-256 of PrevEventHash (32 bytes) followed by Event
+	PrevEventHash string `json:"prev_event_hash"` // EventHash of the log's previous event; all zeros if there is none
+	LeafHash      string `json:"leaf_hash"`       // hash of the event as a leaf of the log's Merkle tree
+	Hashes        Hashes `json:"hashes"`
+	Checks        Checks `json:"checks"`          // results of the checks, keyed by name of the hash or rule
+	Shape         string `json:"shape,omitempty"` // only for run-DAGs: quote, pointer, reject or unrecognised
+	// FailureStage is set only for run-DAGs: retrieval, context or answer, or null if the run did not
+	// fail or its inputs are not known.
+	FailureStage Nullable[string] `json:"failure_stage,omitzero"`
+	// Replayed is true if the record was already posted with this idempotency key. The receipt is then
+	// for the existing event.
+	Replayed bool `json:"replayed,omitempty"`
 	DerivedMembers
-	Imported   *ImportResult   `json:"imported,omitempty"` // set only for a ForeignRecordLine
-	Event      json.RawMessage `json:"event,omitempty"`    // the exact bytes of the hashed [Event]
-	Inclusion  *InclusionProof `json:"inclusion,omitempty"`
-	Checkpoint string          `json:"checkpoint,omitempty"` // signed note
+	Imported   *ImportResult   `json:"imported,omitempty"`   // set only for a ForeignRecordLine
+	Event      json.RawMessage `json:"event,omitempty"`      // the exact bytes of the hashed [Event]
+	Inclusion  *InclusionProof `json:"inclusion,omitempty"`  // proof that the event is in the tree of Checkpoint
+	Checkpoint string          `json:"checkpoint,omitempty"` // signed note with the size and root hash of the tree
 }
 
 // DerivedMembers holds what the ledger derived from other events. No proof covers these members, except
 // Incomplete in a receipt. Without derive=true, only Incomplete can be set.
 type DerivedMembers struct {
-	Drift                *DerivedDrift          `json:"drift,omitempty"`
-	Incomplete           []string               `json:"incomplete,omitempty"` // parts that an IPC record lacks; set even without derive=true
-	Divergence           *DerivedDivergence     `json:"divergence,omitempty"`
-	PathID               string                 `json:"path_id,omitempty"`  // the path_id that the ledger assigned
-	Category             string                 `json:"category,omitempty"` // new, modified, unchanged, or incomparable
-	Validated            *bool                  `json:"validated,omitempty"`
-	EarlierValidationSeq uint64                 `json:"validated_before,omitempty"` // see [PathStatus]
-	OtherBase            bool                   `json:"other_base,omitempty"`       // the record names a base or branch other than that of its build
-	Conflicts            []DerivedChunkConflict `json:"conflicts,omitzero"`
-	UnregisteredSources  []string               `json:"unregistered_sources,omitzero"`
+	// Drift describes the change from the previous run with the same input. It is nil if there is no
+	// such run.
+	Drift      *DerivedDrift `json:"drift,omitempty"`
+	Incomplete []string      `json:"incomplete,omitempty"` // parts that an IPC record lacks; also without derive=true
+	// Divergence describes how a run-DAG differs from the previous one with the same question hash. It
+	// is nil if there is no such run-DAG.
+	Divergence *DerivedDivergence `json:"divergence,omitempty"`
+	PathID     string             `json:"path_id,omitempty"`  // the path_id that the ledger assigned
+	Category   string             `json:"category,omitempty"` // for a path: new, modified, unchanged, or incomparable
+	// Validated states whether the path is validated. It is nil if the record is not a path
+	// fingerprint.
+	Validated            *bool  `json:"validated,omitempty"`
+	EarlierValidationSeq uint64 `json:"validated_before,omitempty"` // see [PathStatus]
+	// OtherBase is true if the record names a base or branch other than that of its build.
+	OtherBase bool `json:"other_base,omitempty"`
+	// Conflicts lists the chunks of a citation set that are also attributed to other sources, in the
+	// order of the set.
+	Conflicts []DerivedChunkConflict `json:"conflicts,omitzero"`
+	// UnregisteredSources lists the cited sources that were not registered when the citation set was
+	// recorded. It is empty if the ledger had never registered a source by then.
+	UnregisteredSources []string `json:"unregistered_sources,omitzero"`
 }
 
 // DerivedDrift describes what caused the change since the previous run with the same input.
 type DerivedDrift struct {
-	PreviousSeq   uint64     `json:"against"`
+	PreviousSeq   uint64     `json:"against"` // seq of the previous run
 	Cause         DriftCause `json:"cause"`
-	Variables     []string   `json:"variables"`
-	OutputChanged bool       `json:"output_changed"`
+	Variables     []string   `json:"variables"`      // names of the variables that differ, such as model
+	OutputChanged bool       `json:"output_changed"` // whether the outputs differ
 }
 
 // DerivedDivergence names the first stage in which a run-DAG differs from the previous one, and what
 // caused the difference.
 type DerivedDivergence struct {
-	PreviousSeq         uint64          `json:"against"`
-	FirstDivergingStage *string         `json:"first_diverging_stage"` // nil if no stage differs
+	PreviousSeq uint64 `json:"against"` // seq of the previous run-DAG
+	// FirstDivergingStage is nil if no stage differs. It is "outcome" if one run was rejected and the
+	// other was answered.
+	FirstDivergingStage *string         `json:"first_diverging_stage"`
 	Cause               DivergenceCause `json:"cause"`
-	DifferingDimensions []string        `json:"differing_dimensions"` // dimensions of the cache key that differ; nil if one of the runs has no dimensions
+	// DifferingDimensions lists the dimensions of the cache key that differ. It is nil if one of the
+	// runs has no dimensions.
+	DifferingDimensions []string `json:"differing_dimensions"`
 }
 
 // DerivedChunkConflict is a chunk of a citation set that is also attributed to other sources.
 type DerivedChunkConflict struct {
 	ChunkHash   string      `json:"chunk_hash"`
-	SourceCount uint64      `json:"source_count"`
-	Sources     []SourceUse `json:"sources"`
+	SourceCount uint64      `json:"source_count"` // number of all sources, of which Sources lists at most 16
+	Sources     []SourceUse `json:"sources"`      // oldest first
 }
 
 // ComputeAnswer is the response to POST /v1/compute/{kind}. It holds the hashes, the checks, and
 // the record that a ledger would store if the given record were posted.
 type ComputeAnswer struct {
-	Checks Checks          `json:"checks"`
-	Hashes Hashes          `json:"hashes"`
+	Checks Checks          `json:"checks"` // results of the checks, keyed by name of the hash or rule
+	Hashes Hashes          `json:"hashes"` // hashes of the record, keyed by name
 	Kind   Kind            `json:"kind"`
 	Record json.RawMessage `json:"record"` // same format as Event.Record
 }
@@ -520,12 +569,12 @@ type RecordAnswer struct {
 	RowMembers
 	Kind          Kind    `json:"kind"`
 	Time          Time    `json:"time"`
-	EventHash     string  `json:"event_hash"`
-	PrevEventHash string  `json:"prev_event_hash"`
-	LeafHash      string  `json:"leaf_hash"`
+	EventHash     string  `json:"event_hash"`      // SHA-256 of PrevEventHash (32 bytes) followed by Event
+	PrevEventHash string  `json:"prev_event_hash"` // EventHash of the log's previous event; all zeros if there is none
+	LeafHash      string  `json:"leaf_hash"`       // hash of the event as a leaf of the log's Merkle tree
 	Hashes        Hashes  `json:"hashes"`
-	Checks        Checks  `json:"checks"`
-	State         State   `json:"state,omitempty"`
+	Checks        Checks  `json:"checks"`                // results of the checks, keyed by name of the hash or rule
+	State         State   `json:"state,omitempty"`       // "" if events of this kind have no state
 	RedactedBy    *uint64 `json:"redacted_by,omitempty"` // seq of the event that withdrew the record's content, or nil
 	DerivedMembers
 	Event json.RawMessage `json:"event"` // the exact bytes of the hashed [Event]
@@ -537,18 +586,19 @@ type ListedRecord struct {
 	Kind        Kind              `json:"kind"`
 	Time        Time              `json:"time"`
 	EventHash   string            `json:"event_hash"`
-	State       State             `json:"state,omitempty"`
+	State       State             `json:"state,omitempty"`       // "" if events of this kind have no state
 	RedactedBy  *uint64           `json:"redacted_by,omitempty"` // seq of the event that withdrew the content, or nil
 	RunID       string            `json:"run_id,omitempty"`
-	Timestamp   string            `json:"timestamp,omitempty"`
+	Timestamp   string            `json:"timestamp,omitempty"` // time at which the service made the record, as posted
 	Hashes      Hashes            `json:"hashes"`
-	Mismatches  []string          `json:"mismatches"`
-	BrokenRules []string          `json:"inconsistent,omitempty"` // names of the rules that the run-DAG's verdict breaks
+	Mismatches  []string          `json:"mismatches"`             // names of the hashes for which the claim was wrong
+	BrokenRules []string          `json:"inconsistent,omitempty"` // names of rules that the run-DAG's verdict breaks
 	Incomplete  []string          `json:"incomplete,omitempty"`   // parts, such as seed, that the IPC record lacks
 	Labels      map[string]string `json:"labels"`
 	Name        *ReadableName     `json:"name,omitempty"` // set only if the request has names=true
 	Links       RecordLinks       `json:"links"`
-	Event       json.RawMessage   `json:"event,omitempty"` // an [Event], exactly as it is hashed
+	// Event is an [Event], exactly as it is hashed. It is set only if the request has events=true.
+	Event json.RawMessage `json:"event,omitempty"`
 }
 
 // SearchAnswer is the response to GET /search. It lists the values that match the text.
@@ -565,44 +615,47 @@ type SearchHit struct {
 	// If Type is label, Value is the name of a label.
 	Type  string        `json:"type"`
 	Value string        `json:"value"`
-	Name  *ReadableName `json:"name,omitempty"`
+	Name  *ReadableName `json:"name,omitempty"` // readable name of Value; set only if the request has names=true
 }
 
 // RecordLinks holds paths of related resources on the server.
 type RecordLinks struct {
-	Record  string            `json:"record"`
+	Record string `json:"record"` // path of the record with its event and checks
+	// Receipt, Content, and Queries are set only in the response to GET /runs/{run_id}.
 	Receipt string            `json:"receipt,omitempty"`
-	Content map[string]string `json:"content,omitempty"`
-	Queries map[string]string `json:"queries,omitempty"`
+	Content map[string]string `json:"content,omitempty"` // paths keyed by name of the content, such as output
+	Queries map[string]string `json:"queries,omitempty"` // paths keyed by name of the query, such as timeline
 }
 
 // NestedProof proves one stage of a run-DAG or one citation of a citation set. proofs.ParseNestedProof
 // parses its JSON.
 type NestedProof struct {
-	Format   string          `json:"format"` // colophon-nested-proof@1
-	Stage    *NestedStage    `json:"stage,omitempty"`
-	Citation *NestedCitation `json:"citation,omitempty"`
-	Text     json.RawMessage `json:"text,omitempty"` // a JSON string, which can contain lone surrogates; absent from the server's responses
-	Receipt  Receipt         `json:"receipt"`
+	Format   string          `json:"format"`             // colophon-nested-proof@1
+	Stage    *NestedStage    `json:"stage,omitempty"`    // nil if the proof is for a citation
+	Citation *NestedCitation `json:"citation,omitempty"` // nil if the proof is for a stage
+	// Text is the text that the hash of the stage or citation covers. It is a JSON string, which can
+	// contain lone surrogates. The server never sends it; whoever passes the proof on can add it.
+	Text    json.RawMessage `json:"text,omitempty"`
+	Receipt Receipt         `json:"receipt"` // receipt of the record
 }
 
 // NestedStage is a stage and the Merkle path from it to the root of its run-DAG.
 type NestedStage struct {
-	Name  string       `json:"name"`
-	Index uint64       `json:"index"`
-	Hash  string       `json:"hash"`
-	Root  string       `json:"root"`
-	Path  []MerkleStep `json:"path"` // sibling hashes, from the leaf upwards
+	Name  string       `json:"name"`  // such as answer
+	Index uint64       `json:"index"` // position of the stage in the run, counted from 0
+	Hash  string       `json:"hash"`  // hash of the stage
+	Root  string       `json:"root"`  // root hash of the run-DAG
+	Path  []MerkleStep `json:"path"`  // sibling hashes, from the leaf upwards
 }
 
 // NestedCitation is one citation of a citation set. Index is its position, counted from 0.
 type NestedCitation struct {
 	Index     uint64 `json:"index"`
-	ChunkHash string `json:"chunk_hash"`
+	ChunkHash string `json:"chunk_hash"` // sha256: followed by 64 hexadecimal digits
 }
 
 // MerkleStep is one sibling hash on the Merkle path from a stage to the root of its run-DAG.
 type MerkleStep struct {
-	Sibling string `json:"sibling"`
-	IsLeft  bool   `json:"is_left"`
+	Sibling string `json:"sibling"` // 64 hexadecimal digits
+	IsLeft  bool   `json:"is_left"` // whether the sibling is the left one of the two nodes
 }

@@ -24,24 +24,24 @@ type RunsComparison struct {
 	IndexedTreeSize
 	A                 ComparedRun        `json:"a"`
 	B                 ComparedRun        `json:"b"`
-	Cause             *DriftCause        `json:"cause"` // what caused the change between the IPC records
-	IPCChange         *IPCChange         `json:"ipc_records"`
-	RunDAGChange      *RunDAGChange      `json:"run_dags"`
-	CitationSetChange *CitationSetChange `json:"citation_sets"`
+	Cause             *DriftCause        `json:"cause"`         // why the IPC records differ; nil if IPCChange is nil
+	IPCChange         *IPCChange         `json:"ipc_records"`   // nil unless both runs have an IPC record
+	RunDAGChange      *RunDAGChange      `json:"run_dags"`      // nil unless both runs have a run-DAG
+	CitationSetChange *CitationSetChange `json:"citation_sets"` // nil unless both runs have a citation set
 	// SourcesChanged reports whether LostChunks or Reregistrations is not empty.
 	SourcesChanged  bool             `json:"sources_changed"`
-	LostChunks      []LostChunk      `json:"lost_chunks"`
-	Reregistrations []Reregistration `json:"reregistered"`
-	Summary         string           `json:"says"` // the comparison in one sentence
+	LostChunks      []LostChunk      `json:"lost_chunks"`  // cited chunks that their sources no longer list
+	Reregistrations []Reregistration `json:"reregistered"` // sources whose chunks changed between the two citation sets
+	Summary         string           `json:"says"`         // the comparison in one sentence
 }
 
 // ComparedRun names the records that are compared: the latest of each kind in a run. A seq is nil if
 // the run has no record of that kind.
 type ComparedRun struct {
 	RunID          string  `json:"run_id"`
-	IPCRecordSeq   *uint64 `json:"ipc_record"`
-	RunDAGSeq      *uint64 `json:"run_dag"`
-	CitationSetSeq *uint64 `json:"citation_set"`
+	IPCRecordSeq   *uint64 `json:"ipc_record"`   // seq of the compared IPC record; nil if there is none
+	RunDAGSeq      *uint64 `json:"run_dag"`      // seq of the compared run-DAG; nil if there is none
+	CitationSetSeq *uint64 `json:"citation_set"` // seq of the compared citation set; nil if there is none
 	// More lists the kinds for which the run may have further records that are not compared. Such
 	// records are older or not live.
 	More []Kind `json:"more"`
@@ -51,26 +51,28 @@ type ComparedRun struct {
 type CitationSetChange struct {
 	A            ComparedCitationSet `json:"a"`
 	B            ComparedCitationSet `json:"b"`
-	Added        []string            `json:"added"` // Added, Removed, and Kept contain chunk hashes
-	Removed      []string            `json:"removed"`
-	Kept         []string            `json:"kept"`
-	OtherSources []ChunkSources      `json:"other_sources"` // kept chunks that the two sets cite from different sources
-	Jaccard      float64             `json:"jaccard"`       // Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal places
-	Summary      string              `json:"says"`          // the change in one sentence
+	Added        []string            `json:"added"`         // hashes of chunks that only B cites, in the order of B
+	Removed      []string            `json:"removed"`       // hashes of chunks that only A cites, in the order of A
+	Kept         []string            `json:"kept"`          // hashes of chunks that both cite, in the order of B
+	OtherSources []ChunkSources      `json:"other_sources"` // kept chunks that A and B cite from different sources
+	// Jaccard is the Jaccard similarity of the two sets of chunks, from 0 to 1, with six decimal
+	// places. It is 1 if both sets are empty.
+	Jaccard float64 `json:"jaccard"`
+	Summary string  `json:"says"` // the change in one sentence
 }
 
 // ComparedCitationSet is a citation set in a comparison.
 type ComparedCitationSet struct {
 	RowMembers
-	Subject string `json:"subject"`
-	Time    Time   `json:"time"`
+	Subject string `json:"subject"` // what the citations are about
+	Time    Time   `json:"time"`    // when the set was recorded
 }
 
 // ChunkSources lists the sources to which each of the two citation sets attributes a chunk.
 type ChunkSources struct {
 	ChunkHash string   `json:"chunk_hash"`
-	A         []string `json:"a"`
-	B         []string `json:"b"`
+	A         []string `json:"a"` // sorted source IDs in set A
+	B         []string `json:"b"` // sorted source IDs in set B
 }
 
 // LostChunk is a chunk that a citation set cites although its source no longer lists it. Seq is the
@@ -87,5 +89,5 @@ type LostChunk struct {
 type Reregistration struct {
 	SourceID string `json:"source_id"`
 	A        uint64 `json:"a"` // seq of the registration in effect when set A was recorded
-	B        uint64 `json:"b"`
+	B        uint64 `json:"b"` // seq of the registration in effect when set B was recorded
 }

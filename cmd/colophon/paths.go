@@ -86,7 +86,7 @@ func (p *pathsCommand) checkFlags(flags *pflag.FlagSet) {
 // connect checks the flags that all paths commands need, and connects to the server.
 func (p *pathsCommand) connect() (err error) {
 	if p.project == "" || p.build == "" {
-		return cli.ExitErrorf(cli.ExitUsage, "--project and --build are required: name the story and the build")
+		return cli.ExitErrorf(cli.ExitUsage, "--project and --build are required: name the project and the build")
 	}
 	p.server, err = p.from.Connect(p.Console)
 	return err

@@ -24,11 +24,13 @@ import (
 
 // Options holds the flags of the backup command.
 type Options struct {
+	// DataFolder is the folder to back up. BackupFolder is the folder that receives the backup.
 	DataFolder, BackupFolder string
-	StoreURL                 string // URL of the database that contains the log, or "" if the log is in the data folder
-	Server                   remote.Options
-	IncludeKeys              bool
-	KeepCount                int
+	// StoreURL is the URL of the database that contains the log, or "" if the log is in the data folder.
+	StoreURL    string
+	Server      remote.Options // server that makes a copy of the database if it has the data folder open
+	IncludeKeys bool           // also back up the signing keys
+	KeepCount   int            // number of backups to keep, including this one; 0 means all
 }
 
 // Run makes a backup, with the help of the server if one is running, and then removes old backups.

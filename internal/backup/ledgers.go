@@ -16,9 +16,9 @@ type Ledger struct {
 	Name          string    `json:"name"`
 	Origin        string    `json:"origin"`
 	VerifierKey   string    `json:"verifier_key"`
-	TreeSize      uint64    `json:"size"`
-	LastEventTime time.Time `json:"time"` // time of the last event
-	Checkpoint    string    `json:"checkpoint"`
+	TreeSize      uint64    `json:"size"`       // number of events in the log
+	LastEventTime time.Time `json:"time"`       // time of the last event
+	Checkpoint    string    `json:"checkpoint"` // signed note
 
 	signedBy []string              // verifier keys for the signatures on checkpoints; there are two during a rotation
 	archived storage.ArchivedRange // which entries exist only in a published copy, and where that copy is

@@ -21,12 +21,14 @@ import (
 
 // RestoreOptions holds the flags of the restore command.
 type RestoreOptions struct {
+	// BackupName is the name of a backup in BackupFolder; empty means the newest one. DataFolder is the folder
+	// to restore it to.
 	BackupFolder, BackupName, DataFolder string
 	SeenCheckpointFiles                  []string // files that each contain the newest known checkpoint of a ledger
 	AssumeNewestBackup                   bool     // asserts that nothing was signed after the backup was made
 	TrustedKeys                          []string // trusted verifier keys, or names of files that contain them
-	AllowUnauthenticated                 bool
-	IncludeTokens                        bool
+	AllowUnauthenticated                 bool     // accept a backup without trusted signatures
+	IncludeTokens                        bool     // also restore the tokens, even those revoked after the backup
 }
 
 // Restore restores a backup into a data folder that has no database. It authenticates the backup before

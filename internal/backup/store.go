@@ -29,10 +29,10 @@ const ManifestVersion = 1
 // "files" contains each file under its SHA-256, so that backups share identical files. A backup
 // exists as soon as its manifest does.
 type Manifest struct {
-	Version   int          `json:"version"`
-	CreatedAt time.Time    `json:"made"`
+	Version   int          `json:"version"` // version of the manifest's format
+	CreatedAt time.Time    `json:"made"`    // time of the backup, which determines its name
 	Ledgers   []Ledger     `json:"ledgers"`
-	Files     []StoredFile `json:"files"`
+	Files     []StoredFile `json:"files"` // files of the data folder, sorted by name
 	// SignedNote is a signed note, made by proofs.SignBackup, that covers all the other fields. It is
 	// empty if the ledgers' signing keys were not available.
 	SignedNote string `json:"note,omitempty"`
@@ -59,9 +59,9 @@ func (l Ledger) String() string {
 
 // StoredFile is the entry in a manifest for one file of the data folder.
 type StoredFile struct {
-	Name            string `json:"name"` // slash-separated path relative to the data folder
-	SHA256          string `json:"sha256"`
-	Size            int64  `json:"size"`
+	Name            string `json:"name"`     // slash-separated path relative to the data folder
+	SHA256          string `json:"sha256"`   // hash of the content, in hexadecimal
+	Size            int64  `json:"size"`     // length of the content in bytes
 	ModTimeUnixNano int64  `json:"modified"` // modification time in nanoseconds since the Unix epoch
 }
 

@@ -4,7 +4,7 @@ import "fmt"
 
 // Exit codes of the commands. The verify and audit commands have additional ones.
 const (
-	ExitOK          = 0
+	ExitOK          = 0 // the command succeeded
 	ExitFailed      = 1 // the command failed
 	ExitUsage       = 2 // the command line, the configuration, or a file named in either is wrong
 	ExitUnreachable = 3 // the server does not answer
@@ -18,8 +18,8 @@ const (
 // ExitError is an error that makes the process exit with Code. If Err is nil, the command has
 // already printed the error.
 type ExitError struct {
-	Code int
-	Err  error
+	Code int   // exit code of the process
+	Err  error // nil if the error has already been printed
 	// OmitHelpHint suppresses the hint to run the command with --help.
 	OmitHelpHint bool
 }

@@ -9,9 +9,9 @@ import (
 // which contain many records with their content. MaxManifestBytes applies to the manifest of an export, which
 // contains 43 bytes per row.
 const (
-	MaxFileBytes     = 64 << 20
-	MaxPackBytes     = 256 << 20
-	MaxManifestBytes = 1 << 30
+	MaxFileBytes     = 64 << 20  // for records and receipts
+	MaxPackBytes     = 256 << 20 // for audit packs
+	MaxManifestBytes = 1 << 30   // for the manifest of an export
 )
 
 // ReadFile returns the contents of a file, or of standard input if path is "-". It returns an error

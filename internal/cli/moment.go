@@ -14,7 +14,7 @@ import (
 // 3339.
 type TimeFlag struct {
 	text string
-	Now  func() time.Time
+	Now  func() time.Time // returns the current time
 }
 
 // AddTimeFlag adds a TimeFlag, and appends the accepted formats to its usage.

@@ -17,14 +17,14 @@ type Progress struct {
 
 // NewProgress starts a progress bar that is full after total steps. If total is -1, the number of
 // steps is unknown.
-func NewProgress(c *Console, total int64, what string, options ...progressbar.Option) *Progress {
+func NewProgress(c *Console, total int64, description string, options ...progressbar.Option) *Progress {
 	file, ok := UnfilteredWriter(c.Err).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		return &Progress{console: c}
 	}
 	options = append([]progressbar.Option{
 		progressbar.OptionSetWriter(file),
-		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetDescription(description),
 		progressbar.OptionThrottle(100 * time.Millisecond),
 		progressbar.OptionShowCount(),
 		progressbar.OptionFullWidth(),
@@ -48,9 +48,9 @@ func (p *Progress) Set(n uint64) {
 }
 
 // SetDescription changes the text in front of the bar.
-func (p *Progress) SetDescription(what string) {
+func (p *Progress) SetDescription(description string) {
 	if p.bar != nil {
-		p.bar.Describe(what)
+		p.bar.Describe(description)
 	}
 }
 

@@ -14,7 +14,7 @@ type Verdict string
 
 // The possible verdicts.
 const (
-	VerdictOK         Verdict = "ok"
+	VerdictOK         Verdict = "ok"          // nothing needs to be changed
 	VerdictAdvice     Verdict = "advice"      // the deployment works, but could be better
 	VerdictWrong      Verdict = "wrong"       // the deployment does not work, or is not safe
 	VerdictNotChecked Verdict = "not checked" // the check could not be performed

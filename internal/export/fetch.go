@@ -24,8 +24,8 @@ import (
 // PackOptions specifies what a pack contains.
 type PackOptions struct {
 	Ledger         string
-	WithoutContent bool // include only events and proofs
-	MaxRecords     int
+	WithoutContent bool       // include only events and proofs
+	MaxRecords     int        // if more records are selected, the export fails
 	MaxContentSize size.Bytes // maximum total size of the content; the client must accept response bodies of this size
 }
 

@@ -25,13 +25,13 @@ type TableOptions struct {
 	QueryPath string // path of the list or query, relative to the ledger's path
 	AsOf      uint64 // tree size at which to query the ledger; 0 means the current size
 	Format    table.Format
-	File      string
+	File      string // name of the file to write
 }
 
 // TableResult describes an export that has been written.
 type TableResult struct {
-	Manifest    *proofs.ExportManifest
-	VerifierKey string // verifier key of the ledger, according to the server
+	Manifest    *proofs.ExportManifest // the ledger's signed statement about the rows
+	VerifierKey string                 // verifier key of the ledger, according to the server
 }
 
 // WriteTable writes the rows of a list or query to a file, and their signed manifest to another

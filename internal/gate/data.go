@@ -13,7 +13,7 @@ import (
 
 // Run is a run of a model on an input.
 type Run struct {
-	Seq         uint64
+	Seq         uint64 // seq of the run's record
 	OutputHash  string // hash of the output
 	HasMismatch bool   // the record claims a hash that is wrong
 	// Conditions maps variables that may differ between the sets, such as model, to their values.
@@ -25,6 +25,7 @@ type Run struct {
 
 // Case is one input, with its runs in both sets.
 type Case struct {
+	// Baseline and Candidate hold the runs on the input in each set.
 	Baseline, Candidate []Run
 	// measured is true once MeasureOutputs has compared the texts of the case.
 	measured bool
@@ -144,9 +145,9 @@ const maxValues = 4
 
 // VariableDifference is a variable whose values differ between the sets.
 type VariableDifference struct {
-	Name      string   `json:"name"`
-	Baseline  []string `json:"baseline"` // at most maxValues values, followed by "…" if there are more
-	Candidate []string `json:"candidate"`
+	Name      string   `json:"name"`      // name of the variable
+	Baseline  []string `json:"baseline"`  // at most maxValues values, followed by "…" if there are more
+	Candidate []string `json:"candidate"` // like Baseline
 }
 
 // differences returns the variables whose values differ between the sets, sorted by name.

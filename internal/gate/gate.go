@@ -66,14 +66,14 @@ type Outcome string
 
 // The outcomes of a check.
 const (
-	OutcomePassed    Outcome = "passed"
-	OutcomeFailed    Outcome = "failed"
-	OutcomeNotTested Outcome = "not_tested"
+	OutcomePassed    Outcome = "passed"     // there is no evidence of a change beyond the tolerance
+	OutcomeFailed    Outcome = "failed"     // there is evidence of a change beyond the tolerance
+	OutcomeNotTested Outcome = "not_tested" // the check could not be made; Summary says why
 )
 
 // Check describes a check and its outcome.
 type Check struct {
-	Name    string  `json:"name"`
+	Name    string  `json:"name"` // one of CheckNames
 	Outcome Outcome `json:"outcome"`
 	Summary string  `json:"summary"` // a sentence with the figures, or the reason why the check was not tested
 	Inputs  int     `json:"inputs"`  // number of inputs that the check compares
@@ -85,14 +85,15 @@ type Check struct {
 	//   - words: the largest change in the share of outputs that contain a given word
 	//   - mismatches: the increase in the share of records that claim wrong hashes
 	Change             *float64           `json:"change,omitempty"`
-	Tolerance          float64            `json:"tolerance"`
+	Tolerance          float64            `json:"tolerance"` // largest change at which the check passes
 	ConfidenceInterval *evidence.Interval `json:"interval,omitempty"`
 	// PValue is the test's p-value before it is adjusted for the number of checks. The gate
 	// compares AdjustedPValue, the result of the adjustment, with Options.SignificanceLevel.
-	PValue         *float64     `json:"p,omitempty"`
-	AdjustedPValue *float64     `json:"adjusted_p,omitempty"`
-	NeededInputs   int          `json:"needed,omitempty"` // if there are too few inputs, the smallest number that would suffice as evidence
-	Words          []WordChange `json:"words,omitempty"`
+	PValue         *float64 `json:"p,omitempty"`
+	AdjustedPValue *float64 `json:"adjusted_p,omitempty"` // PValue, adjusted for the number of checks
+	NeededInputs   int      `json:"needed,omitempty"`     // if there are too few inputs, the smallest number that would suffice as evidence
+	// Words lists at most ten words whose share of outputs changed by more than chance explains.
+	Words []WordChange `json:"words,omitempty"`
 
 	statistic evidence.Statistic
 	smallest  float64 // the smallest p-value that is possible with this number of runs
@@ -114,23 +115,23 @@ type WordChange struct {
 // Report describes the outcome of a gate and of its checks.
 type Report struct {
 	Verdict             Verdict              `json:"verdict"`
-	Summary             string               `json:"summary"`
-	AsOf                uint64               `json:"as_of,omitempty"`    // tree size at which the runs were read
-	BaselineConditions  []string             `json:"baseline,omitempty"` // conditions that select the runs of the baseline
-	CandidateConditions []string             `json:"candidate,omitempty"`
+	Summary             string               `json:"summary"`              // the verdict and its reason in words
+	AsOf                uint64               `json:"as_of,omitempty"`      // tree size at which the runs were read
+	BaselineConditions  []string             `json:"baseline,omitempty"`   // conditions that select the runs of the baseline
+	CandidateConditions []string             `json:"candidate,omitempty"`  // like BaselineConditions
 	MatchKey            string               `json:"matched_by,omitempty"` // the value that identifies an input; empty if the sets are compared as wholes
 	Inputs              int                  `json:"inputs"`               // number of inputs with runs in both sets
 	RepeatedInputs      int                  `json:"repeated_inputs"`      // number of matched inputs that have several runs in a set; they show the variation by chance
 	UnevenInputs        int                  `json:"uneven_inputs"`        // number of matched inputs that have different numbers of runs in the two sets
-	BaselineRuns        int                  `json:"baseline_runs"`
-	CandidateRuns       int                  `json:"candidate_runs"`
-	BaselineOnlyInputs  int                  `json:"baseline_only"` // number of inputs that only the baseline has; they are not compared
-	CandidateOnlyInputs int                  `json:"candidate_only"`
-	SkippedRuns         int                  `json:"runs_left,omitempty"` // number of runs that are not compared; see ComparedRuns.SkippedRuns
-	SignificanceLevel   float64              `json:"level"`
-	NeededInputs        int                  `json:"needed,omitempty"` // if undecided: the smallest number of inputs that would suffice as evidence
-	Differences         []VariableDifference `json:"differ"`           // variables whose values differ between the sets
-	Checks              []Check              `json:"checks"`
+	BaselineRuns        int                  `json:"baseline_runs"`        // number of compared runs of the baseline
+	CandidateRuns       int                  `json:"candidate_runs"`       // number of compared runs of the candidate
+	BaselineOnlyInputs  int                  `json:"baseline_only"`        // number of inputs that only the baseline has; they are not compared
+	CandidateOnlyInputs int                  `json:"candidate_only"`       // like BaselineOnlyInputs
+	SkippedRuns         int                  `json:"runs_left,omitempty"`  // number of runs that are not compared; see ComparedRuns.SkippedRuns
+	SignificanceLevel   float64              `json:"level"`                // maximum probability of a false alarm
+	NeededInputs        int                  `json:"needed,omitempty"`     // if undecided: the smallest number of inputs that would suffice as evidence
+	Differences         []VariableDifference `json:"differ"`               // variables that differ between the sets
+	Checks              []Check              `json:"checks"`               // in the order of CheckNames
 }
 
 // RunChecks runs the checks and reports their outcomes.

@@ -14,10 +14,10 @@ import (
 	"colophon/client/wire"
 )
 
-// Options configures an import. MaxLineBytes is the maximum length of a line in bytes.
+// Options configures an import.
 type Options struct {
-	MismatchPolicy string // accept or reject; if empty, the ledger's setting applies
-	MaxLineBytes   int
+	MismatchPolicy string         // accept or reject; if empty, the ledger's setting applies
+	MaxLineBytes   int            // maximum length of a line, in bytes
 	Stdin          io.Reader      // read in place of the file "-"
 	OnRead         func(n int)    // called with the number of bytes read, from another goroutine
 	Native         *NativeOptions // options for files in another system's native format; nil for files of records

@@ -133,18 +133,18 @@ func (o Options) report(l *line, reason error, counted *counter) {
 type reportLine struct {
 	File    string         `json:"file"`
 	Line    int            `json:"line"`
-	Entry   string         `json:"entry,omitempty"`
-	Kind    record.Kind    `json:"kind,omitempty"`
-	Key     string         `json:"idempotency_key,omitempty"`
-	Change  string         `json:"change,omitempty"`
-	Left    string         `json:"left,omitempty"`
-	Members []reportMember `json:"members"`
+	Entry   string         `json:"entry,omitempty"`           // name of the entry
+	Kind    record.Kind    `json:"kind,omitempty"`            // kind of the record; empty if there is none
+	Key     string         `json:"idempotency_key,omitempty"` // idempotency key of the record
+	Change  string         `json:"change,omitempty"`          // kind of the event to record after it, if any
+	Left    string         `json:"left,omitempty"`            // why the entry was left out; empty if it was not
+	Members []reportMember `json:"members"`                   // what happened to each member of the entry
 }
 
 type reportMember struct {
-	Pointer string          `json:"pointer"`
+	Pointer string          `json:"pointer"` // JSON pointer to the member
 	Outcome formats.Outcome `json:"fate"`
-	As      string          `json:"as"`
+	As      string          `json:"as"` // where the member is in the record, or why it was left out
 }
 
 func reportOf(l *line, reason error) reportLine {

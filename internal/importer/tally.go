@@ -52,6 +52,8 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 
 // Counts holds the number of lines for each outcome.
 type Counts struct {
+	// Accepted includes Mismatched and Incomplete, the lines whose records have wrong claims or lack parts.
+	// Replayed counts the lines whose records the ledger already had. Refused includes unreadable lines.
 	Accepted, Replayed, Mismatched, Incomplete, Refused int
 }
 
@@ -80,22 +82,22 @@ type Tally struct {
 	// and says why. It has at most ten entries. LeftOutMemberCount is the total number of such
 	// members. Members that are null are not counted.
 	LeftOutMemberNotes []string
-	LeftOutMemberCount int
+	LeftOutMemberCount int // number of members that did not fit into a record
 	// MemberCounts counts what happened to the members of native values, ordered by pattern.
 	MemberCounts []MemberCount
 }
 
 // MemberCount is the number of members that have the same Pattern, Outcome, and Detail.
 type MemberCount struct {
-	Pattern string // JSON pointer to the members, with * in place of indexes and of the names of entries
-	Outcome formats.Outcome
-	Detail  string // where the members are in the records, or why they were left out
-	Count   int
+	Pattern string          // JSON pointer to the members, with * in place of indexes and of the names of entries
+	Outcome formats.Outcome // what happened to the members
+	Detail  string          // where the members are in the records, or why they were left out
+	Count   int             // number of members
 }
 
 // KindCounts holds the counts of one kind.
 type KindCounts struct {
-	Kind string
+	Kind string // kind of the records, or UnknownKind
 	Counts
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Address is the parsed URL of a ledger.
 type Address struct {
-	Ledger    string
+	Ledger    string // name of the ledger
 	ServerURL string // URL of the server; empty if the log is in a bucket
 	BucketURL string // URL of the bucket that holds a published copy; empty if the ledger is on a server
 }

@@ -26,7 +26,7 @@ import (
 // Options holds the flags of the migrate command.
 type Options struct {
 	Source, Target string // a data folder, or the URL of a database
-	Undo           bool
+	Undo           bool   // undo an earlier move from Source to Target
 }
 
 // errMovedElsewhere means that the source's ledgers were moved to a place other than the target.

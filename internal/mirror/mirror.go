@@ -21,9 +21,9 @@ import (
 
 // Options configures a Mirror. If a duration or MaxBatchEntries is zero, its default applies.
 type Options struct {
-	Source  fetch.Server
-	Ledger  string
-	CopyURL string // URL of the copy, for use in messages
+	Source  fetch.Server // where the published copy is
+	Ledger  string       // name of the ledger
+	CopyURL string       // URL of the copy, for use in messages
 	// Keys lists the trusted keys. The events of the log must name at least one of them, and that key or one
 	// of its successors must have signed the checkpoint.
 	Keys   []*proofs.Verifier

@@ -15,7 +15,7 @@ import (
 // SetupError is a connection error that recurs until the command line, the certificate, or
 // the server changes. It wraps client.ErrTLSMismatch.
 type SetupError struct {
-	Err    error
+	Err    error  // the connection error
 	Advice string // what the user should change
 }
 

@@ -27,7 +27,7 @@ const DefaultURL = "http://127.0.0.1:8080"
 // Options contains the flags that all commands that connect to a server share. There is no
 // flag for a token, because other users of the machine can read command lines.
 type Options struct {
-	URL       string
+	URL       string // URL of the server
 	TokenFile string // if empty, the token comes from COLOPHON_TOKEN, if set
 	CAFile    string // PEM file of the authorities to trust; if empty, the system's authorities are trusted
 }

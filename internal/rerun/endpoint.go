@@ -34,7 +34,7 @@ const (
 
 // Endpoint is a server that generates text.
 type Endpoint struct {
-	API API
+	API API // the API that the endpoint serves
 	// APIKey is the API key, or empty if there is none, and APIKeyEnvVar names the environment
 	// variable that holds it.
 	APIKey, APIKeyEnvVar string
@@ -47,11 +47,11 @@ type Endpoint struct {
 
 // NewEndpoint returns an Endpoint for a URL. If api is empty, NewEndpoint chooses APIOpenAI if the
 // URL's path ends in /v1 or /chat/completions, and APIOllama otherwise. It sends no request.
-func NewEndpoint(at string, api API) (*Endpoint, error) {
-	u, err := url.Parse(at)
+func NewEndpoint(address string, api API) (*Endpoint, error) {
+	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint: invalid value %q; use a URL such as http://127.0.0.1:11434", at)
+		return nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint: invalid value %q; use a URL such as http://127.0.0.1:11434", address)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, cli.ExitErrorf(cli.ExitUsage, "--endpoint: the URL must not contain a user name or parameters, because other users can read command lines; put the API key into the environment variable named by --key-variable")
 	}
@@ -92,7 +92,7 @@ func (e *Endpoint) at(path string) string { return e.base + path }
 
 // Generation is one text that the endpoint generated.
 type Generation struct {
-	Output string
+	Output string          // the generated text
 	Usage  json.RawMessage // an object with token counts; nil if there are none
 	// SystemFingerprint is the member system_fingerprint of the response. The same seed can be
 	// expected to produce the same output only if the fingerprint is the same. It is empty if the

@@ -14,7 +14,7 @@ import (
 // Request is the request that the endpoint receives in each run.
 type Request struct {
 	URL  string          `json:"url"`
-	Body json.RawMessage `json:"body"`
+	Body json.RawMessage `json:"body"` // the JSON text that is sent
 	// UnsentMembers lists the members of the payload that the request does not include, sorted.
 	UnsentMembers []string `json:"unsent"`
 }

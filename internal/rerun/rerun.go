@@ -19,31 +19,31 @@ type Plan struct {
 	Record   *Record
 	Endpoint *Endpoint
 	Request  *Request
-	RunCount int
+	RunCount int               // number of runs
 	Labels   map[string]string // labels to add to each posted run, in addition to rerun_of
 }
 
 // Run describes one new output that was posted to the ledger. It includes the ledger's
 // comparison of the new output with the recorded output.
 type Run struct {
-	Seq           uint64                    `json:"seq"`
-	OutputHash    string                    `json:"output_hash"`
-	OutputMatches bool                      `json:"equal"` // whether the output equals the recorded one
-	Cause         wire.DriftCause           `json:"cause"`
-	Differences   []wire.VariableDifference `json:"differences"`
-	Summary       string                    `json:"says"` // the cause and the differences in words
+	Seq           uint64                    `json:"seq"`         // seq of the posted record
+	OutputHash    string                    `json:"output_hash"` // hash of the new output
+	OutputMatches bool                      `json:"equal"`       // whether the output equals the recorded one
+	Cause         wire.DriftCause           `json:"cause"`       // result of the comparison with the recorded run
+	Differences   []wire.VariableDifference `json:"differences"` // variables that differ between the two runs
+	Summary       string                    `json:"says"`        // the cause and the differences in words
 }
 
 // Report is the result of all runs.
 type Report struct {
-	RecordSeq          uint64 `json:"record"`
-	RecordedOutputHash string `json:"output_hash"` // hash of the recorded output
-	Endpoint           string `json:"endpoint"`
-	RequestedRuns      int    `json:"requested"` // number of runs requested
-	EqualRuns          int    `json:"equal"`     // number of runs with the recorded output
-	DistinctOutputs    int    `json:"distinct_outputs"`
-	Summary            string `json:"says"`
-	Runs               []Run  `json:"runs"`
+	RecordSeq          uint64 `json:"record"`           // seq of the record that was rerun
+	RecordedOutputHash string `json:"output_hash"`      // hash of the recorded output
+	Endpoint           string `json:"endpoint"`         // URL of the endpoint
+	RequestedRuns      int    `json:"requested"`        // number of runs requested
+	EqualRuns          int    `json:"equal"`            // number of runs with the recorded output
+	DistinctOutputs    int    `json:"distinct_outputs"` // number of different outputs among the runs
+	Summary            string `json:"says"`             // the result in words
+	Runs               []Run  `json:"runs"`             // in the order in which they were made
 }
 
 // Run generates the output p.RunCount times, one run after another. It posts each output to the

@@ -43,7 +43,7 @@ type Config struct {
 	// CopyURL is the URL of a ledger in a published copy. CopyVerifierKey is the verifier key that the
 	// copy's log must have, or the name of a file that contains the key.
 	CopyURL         string `yaml:"from"`
-	CopyVerifierKey string `yaml:"key"`
+	CopyVerifierKey string `yaml:"key"` // verifier key of the copy's log, or a file that contains it
 	// TrustedKeys contains the keys that CopyVerifierKey specifies.
 	TrustedKeys []*proofs.Verifier `yaml:"-"`
 	// ListenAddress is the TCP address, host:port. Port 0 selects a free port.
@@ -73,7 +73,7 @@ type Config struct {
 	// certificates. TLSKeyFile names a PEM file with its key. The server reloads the files when
 	// they change.
 	TLSCertFile string `yaml:"tls-cert"`
-	TLSKeyFile  string `yaml:"tls-key"`
+	TLSKeyFile  string `yaml:"tls-key"` // PEM file with the private key of the certificate
 	// TLSClientCAFile names a PEM file that contains the authorities that sign client certificates.
 	TLSClientCAFile string `yaml:"tls-client-ca"`
 	// AllowedHosts lists the host names that a server without authentication accepts, in addition to

@@ -16,8 +16,8 @@ import (
 // Path is a route through the story, with the text along it.
 type Path struct {
 	Route   []string // names of the passages along the path, in order
-	Content string
-	file    string // the file that the path was read from, for error messages
+	Content string   // text of the path
+	file    string   // the file that the path was read from, for error messages
 }
 
 // maxFile is the maximum size of a file in bytes. It is generous because the list of paths repeats

@@ -17,11 +17,11 @@ type Report struct {
 // ComparedPath is a path of the build, or a path that only the base build contains.
 type ComparedPath struct {
 	PathID             string
-	Route              []string
-	Status             string // new, modified, unchanged, incomparable, or gone
-	Validated          bool
-	PriorValidationSeq uint64 // seq of the event that validated the same text earlier; 0 if there is none
-	LinksChanged       bool
+	Route              []string   // names of the passages along the path, in order
+	Status             string     // new, modified, unchanged, incomparable, or gone
+	Validated          bool       // whether the text in the story's folder is validated
+	PriorValidationSeq uint64     // seq of the event that validated the same text earlier; 0 if there is none
+	LinksChanged       bool       // only the links in the text changed
 	SameTextRoutes     [][]string // routes in the other build that have the same text
 	// Diff is the diff as Markdown, and NoDiffReason is the reason why there is no diff. Both are empty
 	// if the text of the path is not compared.

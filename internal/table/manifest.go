@@ -16,7 +16,7 @@ const manifestVersion = "colophon-export/1"
 
 // Manifest is the content of the file that proves the rows of an export.
 type Manifest struct {
-	Version         string `json:"version"`
+	Version         string `json:"version"`  // version of the file's format
 	Format          Format `json:"format"`   // format of the exported file; not signed, because the rows are the same in every format
 	SignedNote      string `json:"manifest"` // signed note of a proofs.ExportManifest
 	BodyWithoutRows string `json:"rest"`     // the exact JSON text of the response body, without its rows

@@ -21,9 +21,9 @@ import (
 type Format string
 
 const (
-	FormatNDJSON  Format = "ndjson"
-	FormatCSV     Format = "csv"
-	FormatParquet Format = "parquet"
+	FormatNDJSON  Format = "ndjson"  // one JSON text per line
+	FormatCSV     Format = "csv"     // comma-separated values
+	FormatParquet Format = "parquet" // Apache Parquet
 )
 
 // Formats lists all supported formats.

@@ -9,10 +9,10 @@ import (
 // PublishedCopy is a published copy of a log. verifiers uses it to check that the tree in a file's
 // checkpoint is a prefix of the copy's tree.
 type PublishedCopy struct {
-	Location   string // the location of the copy, for messages
-	KeyHistory *proofs.KeyHistory
-	Checkpoint []byte // signed note
-	ReadTile   proofs.TileReader
+	Location   string             // the location of the copy, for messages
+	KeyHistory *proofs.KeyHistory // the log's keys
+	Checkpoint []byte             // signed note
+	ReadTile   proofs.TileReader  // reads a tile of the log's tree from the copy
 }
 
 // verifiers returns the log's oldest trusted key and all keys that succeeded it. The copy's

@@ -22,8 +22,8 @@ var (
 // checkpoint's tree extends an earlier tree.
 type laterTree struct {
 	AsOf       uint64   `json:"as_of"`
-	Hashes     []string `json:"hashes"`
-	Checkpoint string   `json:"checkpoint"`
+	Hashes     []string `json:"hashes"`     // hashes of the consistency proof, in hexadecimal
+	Checkpoint string   `json:"checkpoint"` // signed note
 }
 
 // verifyingKeys returns the keys for verifying a file. A replaced key accepts a checkpoint only if

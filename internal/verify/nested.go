@@ -19,19 +19,19 @@ type acceptedPart struct {
 	*accepted
 	Stage        *acceptedStage    `json:"stage,omitempty"`
 	Citation     *acceptedCitation `json:"citation,omitempty"`
-	TextVerified bool              `json:"text_verified"`
+	TextVerified bool              `json:"text_verified"` // true if a text was given and has the recorded hash
 	embedded     []byte            // the text in the proof; nil if there is none
 }
 
 type acceptedStage struct {
 	Name  string `json:"name"`
-	Index uint64 `json:"index"`
+	Index uint64 `json:"index"` // position among the run's stages, from 0
 	Hash  string `json:"hash"`
-	Root  string `json:"root"`
+	Root  string `json:"root"` // root of the run's tree
 }
 
 type acceptedCitation struct {
-	Index     uint64 `json:"index"`
+	Index     uint64 `json:"index"` // position in the citation set, from 0
 	ChunkHash string `json:"chunk_hash"`
 }
 

@@ -12,17 +12,17 @@ import (
 // acceptedPack is the report on a verified audit pack.
 type acceptedPack struct {
 	Verified       bool   `json:"verified"`
-	Code           int    `json:"code"`
+	Code           int    `json:"code"` // exit code, always 0
 	Ledger         string `json:"ledger"`
 	Origin         string `json:"origin"`
-	TreeSize       uint64 `json:"tree_size"`
-	KeyFingerprint string `json:"key_fingerprint"`
-	Records        int    `json:"records"`
-	Links          int    `json:"links"`
-	Contents       int    `json:"contents"`
-	Redacted       int    `json:"redacted"`
-	Missing        int    `json:"missing"`
-	Recomputed     int    `json:"recomputed"`
+	TreeSize       uint64 `json:"tree_size"`         // number of entries that the checkpoint covers
+	KeyFingerprint string `json:"key_fingerprint"`   // of the key that signed the checkpoint
+	Records        int    `json:"records"`           // number of verified events
+	Links          int    `json:"links"`             // number of verified chain links between consecutive events
+	Contents       int    `json:"contents"`          // number of verified pieces of content
+	Redacted       int    `json:"redacted"`          // number of records whose content was erased
+	Missing        int    `json:"missing"`           // number of pieces of content that are not in the pack
+	Recomputed     int    `json:"recomputed"`        // number of records whose hashes were recomputed
 	Claimed        int    `json:"claimed"`           // number of claimed hashes in recomputed records that cannot be computed from the pack
 	Unknown        int    `json:"unknown,omitempty"` // number of recomputed records whose cache key and digest could not be checked
 	OwnPage        bool   `json:"own_page"`          // whether the HTML page is exactly the page that this program writes

@@ -41,25 +41,25 @@ func ReportRejection(c *cli.Console, o Options, cause error) error {
 // accepted is the report on a verified receipt.
 type accepted struct {
 	Verified       bool            `json:"verified"`
-	Code           int             `json:"code"`
+	Code           int             `json:"code"` // exit code, always 0
 	Ledger         string          `json:"ledger"`
 	Seq            uint64          `json:"seq"`
 	Kind           string          `json:"kind"`
 	Time           string          `json:"time"`
 	EventHash      string          `json:"event_hash"`
 	Origin         string          `json:"origin"`
-	TreeSize       uint64          `json:"tree_size"`
-	KeyFingerprint string          `json:"key_fingerprint"`
-	Checks         json.RawMessage `json:"checks"`
-	RecordVerified bool            `json:"record_verified"`
+	TreeSize       uint64          `json:"tree_size"`       // number of entries that the checkpoint covers
+	KeyFingerprint string          `json:"key_fingerprint"` // of the key that signed the checkpoint
+	Checks         json.RawMessage `json:"checks"`          // the event's checks, as a JSON object
+	RecordVerified bool            `json:"record_verified"` // true if a record was given and matches the event
 	coverage
 }
 
 // coverage lists the members of a file that its proof covers, and those for which the reader
 // must trust the server or the author of the file.
 type coverage struct {
-	Proved    []string `json:"proved"`
-	NotProved []string `json:"not_proved"`
+	Proved    []string `json:"proved"`     // names of the members that the proof covers
+	NotProved []string `json:"not_proved"` // names of the members that no proof covers
 }
 
 func receiptCoverage(r *proofs.Receipt) coverage {

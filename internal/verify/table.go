@@ -19,14 +19,14 @@ var ErrRowMismatch = errors.New("the file's rows do not match the rows that the 
 // acceptedTable is the report on a verified export.
 type acceptedTable struct {
 	Verified bool   `json:"verified"`
-	Code     int    `json:"code"`
+	Code     int    `json:"code"` // exit code, always 0
 	Origin   string `json:"origin"`
-	TreeSize uint64 `json:"tree_size"`
-	Root     string `json:"root_hash"`
-	Question string `json:"question"`
-	Rows     uint64 `json:"rows"`
-	Digest   string `json:"digest"` // SHA-256 of the signed text
-	Key      string `json:"key_fingerprint"`
+	TreeSize uint64 `json:"tree_size"`       // tree size of the answer
+	Root     string `json:"root_hash"`       // root of the log's tree, in hexadecimal
+	Question string `json:"question"`        // path of the query with its parameters
+	Rows     uint64 `json:"rows"`            // number of rows
+	Digest   string `json:"digest"`          // SHA-256 of the signed text
+	Key      string `json:"key_fingerprint"` // fingerprint of the key that signed the manifest
 	file     string
 }
 

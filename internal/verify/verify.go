@@ -56,8 +56,12 @@ func FailureKinds() []FailureKind {
 
 // Options holds the flags of the verify command. A file name may be "-" for standard input.
 type Options struct {
+	// File is the file to verify. Key is a verifier key, or the name of a file that contains one. The other
+	// files contain the record of the event, the entry of a .tlog-proof, the text of a stage or citation, and
+	// a later checkpoint with a consistency proof. All except File and Key may be empty.
 	File, Key, RecordFile, EntryFile, TextFile, LaterCheckpointFile string
-	JSON                                                            bool
+	// JSON makes Run print the result as JSON.
+	JSON bool
 	// OpenCopy uses the trusted keys to open the published copy of the log to verify against. It is nil if
 	// there is no copy.
 	OpenCopy func(trusted []*proofs.Verifier) (*PublishedCopy, error)

@@ -41,8 +41,8 @@ var MessageTypes = []MessageType{TypeMismatch, TypeInconsistentVerdict, TypeDrif
 
 // Hook is the configuration of one receiver of messages.
 type Hook struct {
-	Name string `yaml:"name"`
-	URL  string `yaml:"url"`
+	Name string `yaml:"name"` // unique; identifies the hook in logs, metrics, and cursor files
+	URL  string `yaml:"url"`  // http or https URL that receives the messages
 	// SecretFile names a file that holds the secret for signing messages: at least 24 bytes of text, or
 	// whsec_ followed by base64. A relative name is relative to the folder of the configuration file.
 	SecretFile   string        `yaml:"secret-file"`

@@ -31,19 +31,19 @@ type Message struct {
 // MessageData describes what a webhook message reports about a ledger. Members that do not apply
 // are absent.
 type MessageData struct {
-	Ledger    string `json:"ledger"`
-	Seq       uint64 `json:"seq"` // seq of the event, or the tree size if the type is trouble
-	Kind      string `json:"kind,omitempty"`
-	RunID     string `json:"run_id,omitempty"`
-	EventHash string `json:"event_hash,omitempty"`
-	Text      string `json:"text"` // one human-readable sentence
+	Ledger    string `json:"ledger"`               // name of the ledger
+	Seq       uint64 `json:"seq"`                  // seq of the event, or the tree size if the type is trouble
+	Kind      string `json:"kind,omitempty"`       // kind of the event
+	RunID     string `json:"run_id,omitempty"`     // run_id of the event's record
+	EventHash string `json:"event_hash,omitempty"` // 64 hexadecimal digits
+	Text      string `json:"text"`                 // one human-readable sentence
 
-	FailedChecks       []string `json:"fields,omitempty"`    // claims that are wrong, or rules that the verdict breaks
-	Cause              string   `json:"cause,omitempty"`     // cause of the drift or divergence
-	ComparedSeq        uint64   `json:"against,omitempty"`   // event that this event was compared with
-	Variables          []string `json:"variables,omitempty"` // names of the variables that differ
-	Stage              string   `json:"stage,omitempty"`     // first diverging stage
-	Producer           string   `json:"producer,omitempty"`
+	FailedChecks       []string `json:"fields,omitempty"`     // claims that are wrong, or rules that the verdict breaks
+	Cause              string   `json:"cause,omitempty"`      // cause of the drift or divergence
+	ComparedSeq        uint64   `json:"against,omitempty"`    // event that this event was compared with
+	Variables          []string `json:"variables,omitempty"`  // names of the variables that differ
+	Stage              string   `json:"stage,omitempty"`      // first diverging stage
+	Producer           string   `json:"producer,omitempty"`   // producer whose sequence numbers have a gap
 	MissingRange       []uint64 `json:"missing,omitempty"`    // first and last skipped sequence number
 	SourceID           string   `json:"source_id,omitempty"`  // source whose chunks were superseded
 	StaleSets          []uint64 `json:"stale_sets,omitempty"` // citation sets that cite superseded chunks of the source; at most 100

@@ -55,7 +55,7 @@ var Causes = [...]Cause{
 // values: hashes and texts as they were recorded, and numbers in canonical form. A null value is
 // nil.
 type Difference struct {
-	Variable       string
+	Variable       string // one of the variables compared, such as "model" or "model_digest"
 	ValueA, ValueB []byte
 	// NameA and NameB are readable names for the values. Sentence shows a name instead of the value
 	// if the name is not empty.
@@ -79,7 +79,7 @@ type RunChange struct {
 	// determine an ipc_id, then the environment and the evidence. It includes a property of the
 	// environment only if both runs record it.
 	Differences   []Difference
-	OutputChanged bool
+	OutputChanged bool // whether the outputs of the two runs differ
 }
 
 // CitationSetPair identifies the latest citation set of each of two runs, found by run_id (spec:

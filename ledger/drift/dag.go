@@ -22,9 +22,9 @@ type StageChange struct {
 	// were compared. If several stages with the same name differ, it contains the name once for
 	// each of them.
 	DifferingStages []string
-	StagesOnlyInA   []string
-	StagesOnlyInB   []string
-	StageCount      int // number of distinct stages of a and b together
+	StagesOnlyInA   []string // names of stages that b lacks, in the order of a
+	StagesOnlyInB   []string // names of stages that a lacks, in the order of b
+	StageCount      int      // number of distinct stages of a and b together
 	// OutcomeDiffers is true if preflight rejected one of the runs, the other run was answered, and
 	// both have the same question. If both runs have a preflight stage, these stages must also be
 	// equal. FirstDivergence then returns OutcomeDivergence instead of the name of a stage.

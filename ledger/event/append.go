@@ -14,12 +14,12 @@ import (
 // contents are valid until the next Decode.
 type Body struct {
 	Event
-	Common fields.CommonFields
-	Checks []record.NamedCheck
+	Common fields.CommonFields // members of "record" that events of any kind can have
+	Checks []record.NamedCheck // checks in the order of the body
 	// Fields points to the field below for the event's kind. It is nil if the kind is unknown.
 	Fields          fields.Fields
-	IPC             IPC
-	DAG             DAG
+	IPC             IPC // fields of an ipc_record event
+	DAG             DAG // fields of a run_dag event
 	CitationSet     CitationSet
 	PathFingerprint PathFingerprint
 	StateChange     StateChange
@@ -29,7 +29,7 @@ type Body struct {
 	Redaction       Redaction
 	KeyRotation     KeyRotation
 	LedgerCreation  LedgerCreation
-	Refusal         Refusal
+	Refusal         Refusal // fields of a record_refused event
 
 	builder       pyjson.Builder
 	actor, ledger string

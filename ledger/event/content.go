@@ -7,7 +7,7 @@ import (
 
 // Content is a piece of content that a record refers to (spec: Content).
 type Content struct {
-	Name   []byte
+	Name   []byte   // name within the record, such as "output"
 	Digest [32]byte // SHA-256 of the content's bytes
 	Size   uint64   // length of the content in bytes
 }

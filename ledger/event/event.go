@@ -57,7 +57,7 @@ func (d *Decoder) Decode(entry []byte) (Event, error) {
 	return e, nil
 }
 
-// Read reads an event from its body. It does not set Hash, PrevHash, or Time.
+// Read converts a parsed event body to an Event. It does not set Hash, PrevHash, or Time.
 func Read(body pyjson.Value) (e Event) {
 	e.read(body)
 	return e

@@ -32,14 +32,14 @@ type Log interface {
 // TextComparer measures how much texts differ, for one answer to a client (spec: Figures of texts).
 // It is not safe for concurrent use.
 type TextComparer struct {
-	Log Log
+	Log Log // ledger that contains the texts
 	// Reserve reserves memory for the answer. bytes is the total that the answer needs, including
 	// what earlier calls reserved.
 	Reserve func(bytes int64) error
 	// MemoryPerByte is the memory that the answer needs for each byte of the compared texts, in
 	// bytes.
 	MemoryPerByte int64
-	Cache         *Cache
+	Cache         *Cache // keeps figures for later answers; must not be nil
 
 	held    int64
 	decoder event.Decoder
@@ -74,9 +74,9 @@ func NewCache() *Cache {
 
 // Names of the content of an IPC record.
 const (
-	ContentOutput       = "output"
-	ContentSystemPrompt = "system_prompt"
-	ContentPayload      = "payload"
+	ContentOutput       = "output"        // the generated text
+	ContentSystemPrompt = "system_prompt" // the system prompt
+	ContentPayload      = "payload"       // the input of the prompt, a JSON object
 )
 
 // Work measures the work done to compare texts, in units of textdiff.Figures.Work.

@@ -15,8 +15,8 @@ import (
 // NameFinder finds names for the hashes in one answer. A name consists of words by which people can
 // recognise the hashed text (spec: Names). A NameFinder is not safe for concurrent use.
 type NameFinder struct {
-	Log   Log
-	Cache *Cache
+	Log   Log    // ledger that contains the hashes
+	Cache *Cache // keeps names for later answers; must not be nil
 	// MayReadContent is true if the caller may read content. If it is false, names contain no words of
 	// content.
 	MayReadContent bool

@@ -26,7 +26,7 @@ const MinWriteInterval = time.Second
 
 // Keeper writes and checks the high-water mark of one ledger.
 type Keeper struct {
-	Store  Store
+	Store  Store  // where the mark is stored
 	Ledger string // name of the ledger
 	Logger *slog.Logger
 	// Head returns the size of the tree at the durable head, and its signed checkpoint.

@@ -37,8 +37,8 @@ type Config struct {
 
 // The default and the minimum value of Config.MemoryBytes, in bytes.
 const (
-	DefaultMemoryBytes = 256 << 20
-	MinMemoryBytes     = 16 << 20
+	DefaultMemoryBytes = 256 << 20 // default: 256 MiB
+	MinMemoryBytes     = 16 << 20  // minimum: 16 MiB
 )
 
 // deferredBytes is the approximate memory, in bytes, of one piece of work that a deriver
@@ -56,7 +56,7 @@ const maxTable = 64 << 20
 // Sizes are in bytes.
 type ResolvedConfig struct {
 	RowStore rowstore.Config
-	Families []Family
+	Families []Family // families of questions that the index answers
 	// MaxBatchEvents and MaxBatchBytes limit a batch. The batch is full when it contains
 	// MaxBatchEvents events or has reached MaxBatchBytes. One batch is stored while the next one is
 	// filled.

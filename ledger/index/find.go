@@ -47,7 +47,7 @@ func (f *Follower) find(ctx context.Context, hash storage.Hash, atLeast uint64) 
 // HashedEvent identifies an event by its seq and its event_hash.
 type HashedEvent struct {
 	Seq  uint64
-	Hash storage.Hash
+	Hash storage.Hash // event_hash
 }
 
 // maxFound is the largest number of events that FindByHashPrefix returns.

@@ -13,8 +13,8 @@ import (
 
 // Fold adds events to the index, one by one. It belongs to the follower's goroutine.
 type Fold struct {
-	Log  Log
-	Rows rowstore.Writer
+	Log  Log             // log of the ledger
+	Rows rowstore.Writer // reads and writes rows of the index
 	// state and Counters already include the current batch.
 	state    cursor
 	Counters counters.Counters

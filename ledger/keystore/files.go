@@ -20,7 +20,7 @@ import (
 // KeyFiles stores signing keys in a folder, one file per ledger. Only the owner can read the files;
 // on Windows, the folder's access control list protects them.
 type KeyFiles struct {
-	Dir string
+	Dir string // path of the folder
 }
 
 // Path returns the path of the file that holds a ledger's confirmed key.

@@ -13,7 +13,7 @@ import (
 
 // HighWaterMarkFiles stores high-water marks in a folder, one file per ledger.
 type HighWaterMarkFiles struct {
-	Dir string
+	Dir string // path of the folder
 }
 
 // Path returns the path of the file that contains a ledger's high-water mark.

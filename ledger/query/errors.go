@@ -11,7 +11,7 @@ import (
 type Error struct {
 	Reason    Reason
 	Parameter string // the parameter at fault; "" if none is
-	Detail    string
+	Detail    string // what is wrong, as a text for the client
 }
 
 // Reason is the kind of an Error.

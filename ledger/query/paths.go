@@ -35,7 +35,7 @@ func projectRow(v *View, p *paths.Project) wire.ProjectRow {
 
 // PathsQuery selects paths of a project.
 type PathsQuery struct {
-	Project string
+	Project string // name of the project
 	paths.Filter
 }
 
@@ -87,7 +87,7 @@ func otherVersion(version string) string {
 }
 
 // PathKey identifies a path, that is, a route through the story of a project.
-type PathKey struct{ Project, ID string }
+type PathKey struct{ Project, ID string } // ID is a path_id
 
 func pathInPath(p Parameters) (PathKey, error) { return PathKey{p["project"], p["path_id"]}, nil }
 
@@ -120,7 +120,7 @@ func buildRow(v *View, b *paths.Build) wire.BuildRow {
 }
 
 // BuildKey identifies a build of a project.
-type BuildKey struct{ Project, Build string }
+type BuildKey struct{ Project, Build string } // names of the project and of the build
 
 func buildInPath(p Parameters) (BuildKey, error) {
 	return BuildKey{p["project"], p["build"]}, nil

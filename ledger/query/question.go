@@ -22,7 +22,7 @@ type Question struct {
 	// Path is relative to the ledger's path. An element that begins with a colon stands for the parameter with that
 	// name.
 	Path             string
-	SharedParameters SharedParameters
+	SharedParameters SharedParameters // the shared parameters that the question accepts
 	// ParameterNames lists the question's own query parameters. Their values must not be empty.
 	ParameterNames []string
 	// ValueParameters lists the question's own query parameters that select records by a value, such as input_hash. Each must

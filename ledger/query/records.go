@@ -29,18 +29,18 @@ type RecordRow struct {
 	Kind         record.Kind        `json:"kind"`
 	Time         wire.Time          `json:"time"`
 	EventHash    string             `json:"event_hash"`
-	State        record.State       `json:"state,omitempty"`
-	RedactedBy   *uint64            `json:"redacted_by,omitempty"` // seq of the redaction, even if newer than as_of
-	RunID        *string            `json:"run_id,omitempty"`
-	Timestamp    *string            `json:"timestamp,omitempty"`
-	Hashes       json.RawMessage    `json:"hashes"`
+	State        record.State       `json:"state,omitempty"`        // empty if records of this kind have no state
+	RedactedBy   *uint64            `json:"redacted_by,omitempty"`  // seq of the redaction, even if newer than as_of
+	RunID        *string            `json:"run_id,omitempty"`       // nil if there is none
+	Timestamp    *string            `json:"timestamp,omitempty"`    // time that the client sent; nil if none
+	Hashes       json.RawMessage    `json:"hashes"`                 // effective hashes by name
 	Mismatches   []string           `json:"mismatches"`             // fields whose claimed hash differs from the recomputed one
 	BrokenRules  []string           `json:"inconsistent,omitempty"` // rules that the run-DAG's verdict breaks
 	MissingParts []string           `json:"incomplete,omitempty"`   // parts that the IPC record lacks
-	Labels       json.RawMessage    `json:"labels"`
-	Name         *wire.ReadableName `json:"name,omitempty"` // display name; nil if not requested or unknown
+	Labels       json.RawMessage    `json:"labels"`                 // values of the labels by name
+	Name         *wire.ReadableName `json:"name,omitempty"`         // display name; nil if not requested or unknown
 	Links        wire.RecordLinks   `json:"links"`
-	Event        json.RawMessage    `json:"event,omitempty"`
+	Event        json.RawMessage    `json:"event,omitempty"` // event body; nil if not requested
 }
 
 // RecordListQuery holds the parameters of a list of records.
@@ -179,14 +179,14 @@ type RecordAnswer struct {
 	Kind          string          `json:"kind"`
 	Time          string          `json:"time"`
 	EventHash     string          `json:"event_hash"`
-	PrevEventHash string          `json:"prev_event_hash"`
-	LeafHash      string          `json:"leaf_hash"`
-	Hashes        json.RawMessage `json:"hashes"`
-	Checks        json.RawMessage `json:"checks"`
-	MissingParts  json.RawMessage `json:"incomplete,omitempty"` // parts that the IPC record lacks
-	State         record.State    `json:"state,omitempty"`
+	PrevEventHash string          `json:"prev_event_hash"`       // event_hash of the previous event
+	LeafHash      string          `json:"leaf_hash"`             // hash of the event's leaf in the Merkle tree
+	Hashes        json.RawMessage `json:"hashes"`                // effective hashes by name
+	Checks        json.RawMessage `json:"checks"`                // results of the checks by field
+	MissingParts  json.RawMessage `json:"incomplete,omitempty"`  // parts that the IPC record lacks
+	State         record.State    `json:"state,omitempty"`       // empty if records of this kind have no state
 	RedactedBy    *uint64         `json:"redacted_by,omitempty"` // seq of the redaction, even if newer than as_of
-	Event         json.RawMessage `json:"event"`
+	Event         json.RawMessage `json:"event"`                 // event body
 	*wire.DerivedMembers
 }
 

@@ -37,8 +37,8 @@ type Log interface {
 // share. It is not safe for concurrent use.
 type View struct {
 	*index.View
-	Context       context.Context
-	Log           Log
+	Context       context.Context       // context of the request
+	Log           Log                   // reads data that the index does not contain
 	CountCache    *effects.Cache        // caches counts from earlier requests; nil disables caching
 	TextComparer  *figures.TextComparer // computes figures about texts; nil omits them
 	NameFinder    *figures.NameFinder   // finds display names; nil omits them

@@ -25,7 +25,7 @@ const (
 // Check is the result of checking one hash. For a mismatch, both Claimed and Computed are recorded.
 // Otherwise, Claimed is recorded only if it differs from the effective hash.
 type Check struct {
-	Field  string
+	Field  string // what was checked, such as "input_hash" or "stage:answer"
 	Result CheckResult
 	// Claimed and Computed are the values as they appear in the receipt; nil if not recorded.
 	Claimed, Computed []byte

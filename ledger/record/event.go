@@ -27,7 +27,7 @@ const maxSuffix = len(`"seq":18446744073709551615,"time":"` + moment.Layout + `"
 // EventContext holds the members of an event that come neither from its record nor from the sequencer.
 type EventContext struct {
 	Actor  string // name of the client that posted the record, or "anonymous"
-	Ledger string
+	Ledger string // name of the ledger
 	// IdempotencyKeyDigest is the digest of the idempotency key; nil if there is none.
 	IdempotencyKeyDigest *Hash
 }

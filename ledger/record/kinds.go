@@ -19,20 +19,20 @@ const (
 
 // The kinds of events that the ledger writes itself.
 const (
-	KindLedgerCreated Kind = "ledger_created"
-	KindRecordRefused Kind = "record_refused"
-	KindKeyRotated    Kind = "key_rotated"
+	KindLedgerCreated Kind = "ledger_created" // the first event of every ledger
+	KindRecordRefused Kind = "record_refused" // logs that the ledger refused a record or an action
+	KindKeyRotated    Kind = "key_rotated"    // logs one step of a key rotation
 )
 
 // These are the kinds of events that actions create. An action is a request that changes a state or
 // records a statement about a record (spec: States; Path validation; Sources; Redactions; Notes).
 const (
-	KindRecordStateChanged Kind = "record_state_changed"
-	KindPathValidated      Kind = "path_validated"
-	KindSourceRegistered   Kind = "source_registered"
-	KindSourceRevoked      Kind = "source_revoked"
-	KindContentRedacted    Kind = "content_redacted"
-	KindNote               Kind = "note"
+	KindRecordStateChanged Kind = "record_state_changed" // changes the state of an IPC record or a run-DAG
+	KindPathValidated      Kind = "path_validated"       // says whether the text along a path is correct
+	KindSourceRegistered   Kind = "source_registered"    // registers a source of chunks, or replaces its registration
+	KindSourceRevoked      Kind = "source_revoked"       // ends the registration of a source
+	KindContentRedacted    Kind = "content_redacted"     // erases the content of records
+	KindNote               Kind = "note"                 // adds a statement to a record
 )
 
 // RecordKinds contains the kinds of records that services post.

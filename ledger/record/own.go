@@ -34,8 +34,8 @@ type RefusalReason string
 
 // The reasons for refusals.
 const (
-	RefusalMismatch    RefusalReason = "mismatch" // a claim did not match, and the request or the ledger rejects mismatches
-	RefusalKeyConflict RefusalReason = "idempotency_key_conflict"
+	RefusalMismatch    RefusalReason = "mismatch"                 // a claim did not match, and the request or the ledger rejects mismatches
+	RefusalKeyConflict RefusalReason = "idempotency_key_conflict" // another event already claims the idempotency key
 )
 
 // maxRefusedBytes is the approximate maximum length, in bytes, of the failed checks listed in a
@@ -66,9 +66,9 @@ func (r *Record) AppendRefusal(dst []byte, e EventContext, why RefusalReason, fi
 
 // RefusalFields holds the fields of a record_refused event.
 type RefusalFields struct {
-	Kind          Kind
+	Kind          Kind // kind of the refused record or action
 	Reason        RefusalReason
-	MismatchCount uint64
+	MismatchCount uint64 // number of failed checks, including those that the event does not list
 	FirstSeq      uint64 // seq of the event that claims the idempotency key; set only for RefusalKeyConflict
 }
 

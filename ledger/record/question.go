@@ -7,8 +7,10 @@ import (
 )
 
 // QuestionHash contains the hash of a question in one mode. If it comes from DecodeCacheLookup, it
-// also contains the resulting cache key.
+// also contains the resulting cache key; otherwise CacheKey is empty.
 type QuestionHash struct {
+	// Mode is rules.QuestionModeStrict or rules.QuestionModeEquivalence. Hash and CacheKey are in
+	// hexadecimal.
 	Mode, Hash, CacheKey string
 }
 

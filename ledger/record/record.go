@@ -28,8 +28,8 @@ type Hash = rules.Hash
 // Content is a text or a JSON value from a record. The ledger stores its exact bytes beside the log
 // (spec: Content).
 type Content struct {
-	Name   string
-	Digest Hash
+	Name   string // name within the record, such as "output"
+	Digest Hash   // SHA-256 of Bytes
 	Bytes  []byte
 }
 
@@ -41,8 +41,8 @@ type Record struct {
 	// Digest is the SHA-256 of the normalised record (spec: Record digest). Two records are
 	// regarded as the same if their kinds and digests are equal.
 	Digest   Hash
-	Checks   []Check
-	Contents []Content
+	Checks   []Check   // one for each hash or rule that was checked
+	Contents []Content // texts and JSON values to store beside the log
 
 	limits  Limits
 	pointer string // JSON pointer to the record in the request body

@@ -33,7 +33,7 @@ type Selection struct {
 	// Filter and Seqs is set; the other is nil.
 	Filter map[string]string
 	Seqs   []uint64 // distinct event numbers, in any order
-	DryRun bool
+	DryRun bool     // whether only to report what the request would do
 	// AsOf is the tree size at which Filter is evaluated. It is required if DryRun is false.
 	AsOf *uint64
 }

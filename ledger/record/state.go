@@ -13,7 +13,7 @@ type State string
 
 // The states of a record.
 const (
-	StateLive        State = "live"
+	StateLive        State = "live" // the state of a new record
 	StateFailed      State = "failed"
 	StateStale       State = "stale"
 	StateQuarantined State = "quarantined"

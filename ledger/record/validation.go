@@ -11,12 +11,12 @@ type LatestPathRecord struct {
 	Project, PathID    string  // valid UTF-8
 	Build              *string // nil if the record has none
 	ContentFingerprint string  // "" if the record's fingerprint is null
-	RecordSeq          uint64
+	RecordSeq          uint64  // seq of that record
 }
 
 // ValidationRequest is a request to validate one path or many.
 type ValidationRequest struct {
-	Validated                         bool
+	Validated                         bool   // whether the text along each route is correct
 	Reason, Build, ContentFingerprint []byte // each is nil if the request omits it
 	fields.ActionOrigin
 }

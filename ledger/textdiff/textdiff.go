@@ -6,11 +6,12 @@ import "unicode/utf8"
 
 // Length is the length of a text. White space separates words. In a script without spaces,
 // each character is a word.
+// Characters are Unicode code points.
 type Length struct{ Bytes, Characters, Words uint64 }
 
 // Figures describes how much a text changed.
 type Figures struct {
-	LengthA, LengthB Length
+	LengthA, LengthB Length // lengths of the first and the second text
 	// Similarity is the number of unchanged tokens, divided by the mean number of tokens in the two
 	// texts. Tokens are words and marks, such as punctuation. Similarity is 1 if neither text
 	// contains a token.
@@ -35,7 +36,7 @@ type Op string
 
 // These are the possible values of Op.
 const (
-	OpEqual  Op = "equal"
+	OpEqual  Op = "equal"  // the text is in both a and b, apart from white space
 	OpDelete Op = "delete" // the text is only in a
 	OpInsert Op = "insert" // the text is only in b
 )

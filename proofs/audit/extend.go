@@ -20,7 +20,7 @@ type Position struct {
 	// PayloadMemberSecretHash is the ledger's commitment to the secret that keys the digests of
 	// payload members, or "" if there is no commitment.
 	PayloadMemberSecretHash string
-	Tally                   Tally
+	Tally                   Tally // totals over the entries walked so far
 }
 
 // SeenCheckpoint is a checkpoint of the log that was seen earlier.
@@ -33,7 +33,7 @@ type SeenCheckpoint struct {
 // valid only during the call to which they are passed.
 type WalkedEntry struct {
 	Seq        uint64
-	Entry      []byte
+	Entry      []byte       // previous event_hash, followed by the body
 	ParsedBody pyjson.Value // the entry's body as a JSON value
 	Body       *event.Body  // the entry's body, decoded into the members of an event
 }
@@ -43,7 +43,7 @@ type ExtendOptions struct {
 	// Start is the position at which the walk begins. History must contain exactly what earlier
 	// walks added to it up to that position.
 	Start   Position
-	History History
+	History History // what earlier walks recorded about the entries before Start
 	// SeenCheckpoints holds checkpoints that were seen earlier. The log's tree must extend the tree of each of
 	// them.
 	SeenCheckpoints []SeenCheckpoint

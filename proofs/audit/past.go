@@ -76,8 +76,8 @@ type KeyUse struct {
 	Digest        proofs.Hash // digest of the record or action; zero for a source; see KeyUseStateChange
 	Kind          record.Kind // kind of the record or action
 	Seq           uint64      // seq of the event
-	Role          KeyUseRole
-	ReferencedSeq uint64 // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
+	Role          KeyUseRole  // what the event does with the key
+	ReferencedSeq uint64      // for a refusal, the seq of the event that it names as the key's holder; for a change of state, the record's seq
 }
 
 // sameRecord reports whether both uses concern the same record.

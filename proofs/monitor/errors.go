@@ -26,7 +26,7 @@ type StateError struct {
 	File   string // path of the state file
 	Folder string // path of the folder beside the state file
 	Reason error  // one of the ErrState errors; nil if reading or writing a file failed
-	Err    error
+	Err    error  // the underlying error
 }
 
 // Error names the file and says what is wrong.
@@ -44,7 +44,7 @@ func (e *StateError) Unwrap() []error {
 // that belongs to another log.
 type CheckpointError struct {
 	Name string // the checkpoint's name in Options.SeenCheckpoints
-	Err  error
+	Err  error  // what is wrong with the checkpoint
 }
 
 // Error names the checkpoint and says what is wrong with it.
@@ -57,7 +57,7 @@ func (e *CheckpointError) Unwrap() error { return e.Err }
 // right. It does not mean that the ledger is damaged.
 type UncheckableError struct {
 	Subject string // what cannot be audited, for example "the content" or "receipts"
-	Reason  string
+	Reason  string // why it cannot be audited
 }
 
 // Error says what cannot be audited and why.

@@ -15,8 +15,8 @@ import (
 // Options configures an audit. Server, Ledger, and Keys are required; the zero value of every other
 // field is valid.
 type Options struct {
-	Server fetch.Server
-	Ledger string
+	Server fetch.Server // the server to audit
+	Ledger string       // name of the ledger
 	// Keys holds the trusted verifier keys of the log. One key is enough. The audit finds the
 	// successors of these keys in the log.
 	Keys []*proofs.Verifier

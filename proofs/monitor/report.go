@@ -22,14 +22,14 @@ const (
 // Finding describes one fault and where it was found.
 type Finding struct {
 	Kind     audit.DamageKind `json:"kind"`
-	Seq      *uint64          `json:"seq,omitempty"`   // seq of the entry
-	TilePath string           `json:"tile,omitempty"`  // path of a tile or bundle
-	Name     string           `json:"name,omitempty"`  // name of the content or the check
-	Query    string           `json:"query,omitempty"` // request path of the question, including query parameters
-	Row      string           `json:"row,omitempty"`   // identifies the row of the answer
-	Expected string           `json:"expected,omitempty"`
-	Got      string           `json:"got,omitempty"`
-	Message  string           `json:"message"`
+	Seq      *uint64          `json:"seq,omitempty"`      // seq of the entry
+	TilePath string           `json:"tile,omitempty"`     // path of a tile or bundle
+	Name     string           `json:"name,omitempty"`     // name of the content or the check
+	Query    string           `json:"query,omitempty"`    // request path of the question, including query parameters
+	Row      string           `json:"row,omitempty"`      // identifies the row of the answer
+	Expected string           `json:"expected,omitempty"` // value that follows from the log; empty if there is none
+	Got      string           `json:"got,omitempty"`      // value in the answer; empty if there is none
+	Message  string           `json:"message"`            // what is wrong, in words
 }
 
 func findingOf(d *audit.Damage) Finding {
@@ -60,13 +60,13 @@ func (f Finding) String() string {
 type Report struct {
 	// Clean means that nothing is wrong and the server withheld nothing.
 	Clean         bool   `json:"clean"`
-	Ledger        string `json:"ledger"`
-	Origin        string `json:"origin,omitempty"`
-	Size          uint64 `json:"size"`     // number of entries that the checkpoint covers
-	Root          string `json:"root"`     // signed root of the tree
-	WalkedEntries uint64 `json:"walked"`   // number of entries that this audit has checked
-	KeyUses       uint64 `json:"key_uses"` // number of valid uses of idempotency keys in these entries
-	StartTime     string `json:"time"`     // time at which this audit began
+	Ledger        string `json:"ledger"`           // name of the ledger
+	Origin        string `json:"origin,omitempty"` // origin of the log's checkpoints
+	Size          uint64 `json:"size"`             // number of entries that the checkpoint covers
+	Root          string `json:"root"`             // signed root of the tree
+	WalkedEntries uint64 `json:"walked"`           // number of entries that this audit has checked
+	KeyUses       uint64 `json:"key_uses"`         // number of valid uses of idempotency keys in these entries
+	StartTime     string `json:"time"`             // time at which this audit began
 	// PreviousSuccess describes how many entries earlier audits have checked, and when. It is
 	// absent if this audit has checked all entries.
 	PreviousSuccess *LastSuccess `json:"earlier,omitempty"`
@@ -80,7 +80,7 @@ type Report struct {
 	MismatchedRecords uint64            `json:"mismatched"`           // number of records with a failed check
 	Refusals          uint64            `json:"refused"`              // number of refusals in the log
 	ChosenKeyCount    uint64            `json:"chosen_keys"`          // number of records whose idempotency key is not derived from their run_id
-	RecordsByState    map[string]uint64 `json:"states,omitempty"`
+	RecordsByState    map[string]uint64 `json:"states,omitempty"`     // number of records in each state
 	// ContentCount is the number of valid pieces of content. It and the next three fields are set
 	// only if Options.CheckContent was set.
 	ContentCount     uint64 `json:"contents,omitempty"`
@@ -95,23 +95,24 @@ type Report struct {
 	Receipts        uint64 `json:"receipts,omitempty"` // number of receipts that the audit fetched and checked
 	Seed            uint64 `json:"seed,omitempty"`     // the seed that determined which receipts were fetched and which questions were asked
 	// UnperformedChecks lists requested checks that could not be made.
-	UnperformedChecks []string  `json:"unchecked,omitempty"`
-	DataWithheld      bool      `json:"-"` // some requested checks were not made because the server withheld data
-	Findings          []Finding `json:"findings"`
+	UnperformedChecks []string `json:"unchecked,omitempty"`
+	DataWithheld      bool     `json:"-"` // some requested checks were not made because the server withheld data
+	// Findings lists the faults that were found, at most MaxFindings.
+	Findings []Finding `json:"findings"`
 }
 
 // Names of the checks that an audit can skip, for SkippedCheck.Name.
 const (
-	ContentCheckName  = "content"
-	AnswersCheckName  = "answers"
-	ReceiptsCheckName = "receipts"
+	ContentCheckName  = "content"  // fetches all content and rebuilds every record from it
+	AnswersCheckName  = "answers"  // compares the server's answers with the log
+	ReceiptsCheckName = "receipts" // fetches and verifies receipts
 
 	checkLog = "log"
 )
 
 // SkippedCheck is a check that was not requested.
 type SkippedCheck struct {
-	Name        string       `json:"what"`
+	Name        string       `json:"what"`           // ContentCheckName, AnswersCheckName, or ReceiptsCheckName
 	LastSuccess *LastSuccess `json:"last,omitempty"` // the check's last success, according to the state
 }
 

@@ -68,7 +68,7 @@ type stateFile struct {
 
 // LastSuccess holds the time of a check's last success and the size of the log at that time.
 type LastSuccess struct {
-	LogSize uint64 `json:"size"`
+	LogSize uint64 `json:"size"` // number of entries in the log at that time
 	Time    string `json:"time"` // RFC 3339, UTC
 }
 

@@ -34,11 +34,11 @@ const (
 // are the exporter's own statements. Verify proves everything else or checks it against proved
 // data.
 type Pack struct {
-	Format       string   `json:"format"`
-	Ledger       string   `json:"ledger"`
-	ExportedAt   string   `json:"exported"` // RFC 3339, UTC
-	VerifierKeys []string `json:"verifier_keys"`
-	Checkpoint   string   `json:"checkpoint"` // signed note
+	Format       string   `json:"format"`        // the constant Format
+	Ledger       string   `json:"ledger"`        // name of the ledger
+	ExportedAt   string   `json:"exported"`      // RFC 3339, UTC
+	VerifierKeys []string `json:"verifier_keys"` // keys of the log, according to the exporter; Verify does not use them
+	Checkpoint   string   `json:"checkpoint"`    // signed note
 	// Events are in ascending order of seq, without duplicates.
 	Events        []PackedEvent `json:"records"`
 	ContentStatus string        `json:"content"` // ContentStatusIncluded, ContentStatusOmitted, or ContentStatusForbidden
@@ -50,7 +50,7 @@ type Pack struct {
 // PackedEvent is an event of any kind, with the proof that it is in the checkpoint's tree.
 type PackedEvent struct {
 	Seq             uint64   `json:"seq"`
-	Entry           []byte   `json:"entry"`
+	Entry           []byte   `json:"entry"`     // previous event_hash, followed by the event body
 	InclusionHashes []string `json:"inclusion"` // hexadecimal hashes, from the leaf upwards
 	// RedactedBy is the seq of the event that erased the record's content. The pack includes
 	// that event.

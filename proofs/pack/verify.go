@@ -16,6 +16,7 @@ import (
 
 // Report counts what Verify has verified.
 type Report struct {
+	// Checkpoint covers all events of the pack.
 	Checkpoint          proofs.Checkpoint
 	Events              int // number of verified events
 	Links               int // number of verified chain links between consecutive events in the pack

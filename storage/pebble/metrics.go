@@ -10,10 +10,10 @@ import (
 
 // Metrics holds the database's own measurements. Counters start at 0 when the database is opened.
 type Metrics struct {
-	DiskBytes       uint64 // total size of all files, including obsolete ones
-	WALBytes        uint64 // size of the live data in the write-ahead log
-	Compactions     int64
-	Flushes         int64
+	DiskBytes       uint64    // total size of all files, including obsolete ones
+	WALBytes        uint64    // size of the live data in the write-ahead log
+	Compactions     int64     // number of compactions
+	Flushes         int64     // number of flushes of memory tables
 	Level0Files     int64     // number of tables in level 0, which wait for a compaction
 	FsyncLatency    Histogram // sync latency of the write-ahead log
 	FreeBytes       uint64    // free space of the database's file system, in bytes; 0 if unknown
@@ -23,15 +23,15 @@ type Metrics struct {
 
 // Histogram counts durations.
 type Histogram struct {
-	Count   uint64
-	Sum     time.Duration
-	Buckets []Bucket // in ascending order of bounds; durations above the last bound are counted only in Count
+	Count   uint64        // number of durations
+	Sum     time.Duration // sum of all durations
+	Buckets []Bucket      // in ascending order of bounds; durations above the last bound are counted only in Count
 }
 
 // Bucket counts all durations up to UpperBound. The counts of successive buckets are cumulative.
 type Bucket struct {
 	UpperBound time.Duration
-	Count      uint64
+	Count      uint64 // number of durations up to UpperBound
 }
 
 // Metrics returns the current measurements, or an error if the database is closed.

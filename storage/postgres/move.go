@@ -26,8 +26,8 @@ const (
 // MigrationLock is the note that a migration leaves in a database that it has locked.
 type MigrationLock struct {
 	State MigrationState `json:"state"`
-	Peer  string         `json:"peer"` // names the other database of the migration, for use in messages
-	Since time.Time      `json:"since"`
+	Peer  string         `json:"peer"`  // names the other database of the migration, for use in messages
+	Since time.Time      `json:"since"` // time at which State was set
 }
 
 // MigrationLockError means that a migration has locked the database. Nothing was changed.

@@ -18,7 +18,8 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// comparedTexts lists the texts that compare --text compares for each kind of record.
+// comparedTexts lists, for each kind of record, the texts that the command "compare --text" shows the
+// differences of.
 var comparedTexts = map[wire.Kind][]string{
 	wire.KindIPCRecord:       {"output", "prompt", "payload"},
 	wire.KindRunDAG:          {"question", "answer_text"},

@@ -4957,7 +4957,7 @@ export interface components {
             idempotency_key?: components["schemas"]["KeyDigest"];
             /** @enum {string} */
             kind: "ipc_record" | "run_dag" | "citation_set" | "path_fingerprint" | "record_state_changed" | "path_validated" | "source_registered" | "source_revoked" | "content_redacted" | "note";
-            /** @description Number of failed checks; `checks` of the event has the first 64. */
+            /** @description Number of failed checks; `checks` of the event lists them up to 32 KiB. */
             mismatches: number;
             /** @enum {string} */
             reason: "mismatch" | "idempotency_key_conflict";

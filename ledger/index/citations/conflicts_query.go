@@ -16,7 +16,7 @@ const maxSources = 16
 // Conflict describes a chunk that is cited under more than one source.
 type Conflict struct {
 	Seq       uint64 // seq of the set that added the second source
-	ChunkHash string
+	ChunkHash string // hash of the chunk, with the prefix "sha256:"
 	// Sources are the first 16 sources, oldest first.
 	Sources     []ChunkSource
 	SourceCount uint64 // total number of sources
@@ -24,7 +24,7 @@ type Conflict struct {
 
 // ChunkSource is a source under which a chunk is cited.
 type ChunkSource struct {
-	ID  string
+	ID  string // source_id of the source
 	Seq uint64 // seq of the first set that cites the chunk under this source
 }
 

@@ -113,7 +113,8 @@ func (f *deriver) citesUnregistered(set *event.CitationSet) bool {
 	return false
 }
 
-// newSources collects, for each chunk, the sources under which a set is the first to cite it.
+// newSources collects, for each chunk that a citation set cites, the sources from which no earlier set
+// cited that chunk.
 type newSources struct {
 	fold      *deriver
 	seq       uint64

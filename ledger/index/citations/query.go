@@ -19,10 +19,10 @@ import (
 // citations of the set, or only those that a query selects.
 type Set struct {
 	Seq       uint64
-	Time      time.Time // time of the set's event
-	RunID     *string
-	Subject   string
-	Citations []Citation
+	Time      time.Time  // time of the set's event
+	RunID     *string    // nil if the record has none
+	Subject   string     // what the citations are about
+	Citations []Citation // in the order of the record
 }
 
 // Citation is one citation of a set (spec: Citation set).
@@ -98,10 +98,10 @@ func setsWith(ctx context.Context, v *index.View, name, value string, page index
 // Drift describes how the chunks of a set differ from those of the previous set with the same
 // subject.
 type Drift struct {
-	Seq         uint64
+	Seq         uint64    // seq of the set
 	Time        time.Time // time of the set's event
-	RunID       *string
-	PreviousSeq uint64 // seq of the previous set; 0 for the first set
+	RunID       *string   // nil if the record has none
+	PreviousSeq uint64    // seq of the previous set; 0 for the first set
 	drift.ChunkChange
 }
 

@@ -15,7 +15,7 @@ import (
 type Source struct {
 	ID         string
 	Seq        uint64 // seq of the last registration or revocation
-	Registered bool
+	Registered bool   // false if the source was revoked last
 	// HasChunkList is true if the registration lists the source's chunks, even if the list is empty.
 	HasChunkList bool
 	ChunkCount   uint64 // number of listed chunks
@@ -27,7 +27,7 @@ type SourceDetail struct {
 	Time        time.Time // time of the last registration or revocation
 	Title       *string   // title of the source; nil if not given
 	Reason      *string   // reason for the registration or revocation; nil if not given
-	ChunkHashes []string
+	ChunkHashes []string  // hashes of the listed chunks, in the order of the registration
 }
 
 // SourceByID returns the source with the given ID, or false if it was never registered.

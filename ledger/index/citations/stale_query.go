@@ -13,13 +13,13 @@ import (
 
 // StaleCitation is a citation of a chunk that was superseded later.
 type StaleCitation struct {
-	Seq              uint64 // seq of the set that contains the citation
-	RunID            *string
-	Subject          string
-	SourceID         string
-	ChunkHash        string
-	SupersededBy     uint64 // seq of the event that superseded the chunk
-	SupersessionKind string // recited, registered, or not_listed (spec: Stale citations)
+	Seq              uint64  // seq of the set that contains the citation
+	RunID            *string // run_id of the set; nil if it has none
+	Subject          string  // what the citations of the set are about
+	SourceID         string  // source from which the set cites the chunk
+	ChunkHash        string  // hash of the cited chunk
+	SupersededBy     uint64  // seq of the event that superseded the chunk
+	SupersessionKind string  // recited, registered, or not_listed (spec: Stale citations)
 }
 
 // ListStaleCitationsOfSource returns the stale citations of a source. The most recently superseded chunk comes

@@ -32,10 +32,10 @@ type Values struct {
 	values []uint64
 }
 
-// New returns counters that start with the given values. It copies the map.
-func New(of Counts) Counters {
-	c := Counters{places: make(map[Series]int, len(of))}
-	for s, n := range of {
+// New returns counters that start with the values in initialCounts. It copies the map.
+func New(initialCounts Counts) Counters {
+	c := Counters{places: make(map[Series]int, len(initialCounts))}
+	for s, n := range initialCounts {
 		c.values[c.addSeries(s)] = n
 	}
 	return c

@@ -89,17 +89,17 @@ func (m Metric) IsGauge() bool { return m == MetricMissingProducerSeqs }
 // Series identifies one counter: a metric with the values of its labels. Unused labels are empty.
 type Series struct {
 	Metric Metric
-	Labels [maxLabels]string
+	Labels [maxLabels]string // values of the labels, in the order of Metrics[Metric].Labels
 }
 
 // Counts holds the counters of one ledger. Label values come from fixed sets, so clients cannot
 // cause new counters to be added.
 type Counts map[Series]uint64
 
-// NewCounts returns the counters of an empty log. The counters in begin, and other counters whose
-// labels are known in advance, start at 0, so that Prometheus's rate function sees their first
-// increment.
-func NewCounts(begin []Series) Counts {
+// NewCounts returns the counters of an empty log. It contains the counters in initialSeries, and all
+// other counters whose labels are known in advance. They are all 0, so that Prometheus's rate function
+// sees their first increment.
+func NewCounts(initialSeries []Series) Counts {
 	c := make(Counts)
 	for _, kind := range record.RecordKinds {
 		c[SeriesOf(MetricRecords, string(kind))] = 0
@@ -110,7 +110,7 @@ func NewCounts(begin []Series) Counts {
 	for _, rule := range rules.VerdictRules {
 		c[SeriesOf(MetricInconsistentVerdicts, rule)] = 0
 	}
-	for _, s := range begin {
+	for _, s := range initialSeries {
 		c[s] = 0
 	}
 	for m := MetricCitationConflicts; m < metricCount; m++ {

@@ -37,15 +37,15 @@ func decodeSeries(name []byte) (Series, error) {
 	return s, nil
 }
 
-// Read returns the stored counters of a ledger. Counters that are in NewCounts(begin) but are not
-// stored are 0.
-func Read(from *rowstore.Writer, begin []Series) (Counts, error) {
+// Read returns the stored counters of a ledger. Counters that are in NewCounts(initialSeries) but are
+// not stored are 0.
+func Read(from *rowstore.Writer, initialSeries []Series) (Counts, error) {
 	prefix := from.Keyspace.AppendPrefix(nil, counterDimension)
 	it, err := from.NewIterator(prefix, from.Keyspace.AppendPrefix(nil, counterDimension+1))
 	if err != nil {
 		return nil, err
 	}
-	c := NewCounts(begin)
+	c := NewCounts(initialSeries)
 	for it.First(); it.Valid(); it.Next() {
 		s, err := decodeSeries(slices.Clone(it.Key()[len(prefix):]))
 		if err != nil {

@@ -16,10 +16,10 @@ type Tally struct {
 
 // CheckCount is the number of checks of one field that had the same result.
 type CheckCount struct {
-	Kind   string
+	Kind   string // kind of the records, or OtherLabel
 	Field  string // one of a bounded set of names, see FieldLabel
-	Result string
-	Count  uint64
+	Result string // result of the checks, or OtherLabel
+	Count  uint64 // number of checks
 }
 
 // Source provides the counters of a ledger.
@@ -31,8 +31,8 @@ type Source interface {
 }
 
 // TallyOf returns the current tally of a source.
-func TallyOf(of Source) Tally {
-	counted, size := of.Counts()
+func TallyOf(source Source) Tally {
+	counted, size := source.Counts()
 	t := Tally{Size: size, RecordsByKind: make(map[string]uint64), RefusalsByReason: make(map[string]uint64), IncompleteByPart: make(map[string]uint64)}
 	for s, n := range counted {
 		switch s.Metric {

@@ -85,9 +85,9 @@ func (e *walk) isOutsideCombination() bool {
 	return e.isLabel() || e.query.Variable == records.NameOllamaBuildHash
 }
 
-// inputIn returns how combinations compare the input if they differ in the given variable. For the
-// seed, it returns InputModeSeedless, because input_hash covers the seed if the payload contains
-// it.
+// inputIn returns the InputMode that a query about the given variable uses, which selects the part of
+// a combination's identity that stands for the input. For the seed, it returns InputModeSeedless,
+// because input_hash covers the seed if the payload contains it.
 func inputIn(variable string) groups.InputMode {
 	switch {
 	case variable == seedName || variable == records.NameInput:

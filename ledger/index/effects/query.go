@@ -39,8 +39,8 @@ type Query struct {
 // Pair holds two runs that differ only in the query's variable. The k-th run of one combination is
 // paired with the k-th run of the other.
 type Pair struct {
-	A, B          records.IPCRecord
-	OutputChanged bool // whether the outputs differ
+	A, B          records.IPCRecord // the run with value A, and the run with value B
+	OutputChanged bool              // whether the outputs differ
 }
 
 // ListPairs returns a page of pairs and the position of the next page, or nil if there is none. If

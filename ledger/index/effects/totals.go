@@ -14,8 +14,10 @@ import (
 
 // Totals counts the pairs of a query as of a tree size.
 type Totals struct {
+	// Pairs is the number of all pairs. ChangedPairs is the number of pairs whose outputs differ, and
+	// UnchangedPairs is the number of pairs whose outputs are equal.
 	Pairs, ChangedPairs, UnchangedPairs uint64
-	TreeSize                            uint64
+	TreeSize                            uint64 // number of events that the counts cover
 }
 
 // CountPairs counts all pairs of a query. It reads about as many keys as ListPairs reads for all

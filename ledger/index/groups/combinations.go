@@ -25,18 +25,18 @@ var combinationNames = [inputModeCount][]byte{InputModeHash: []byte("input_hash"
 // and seed. It returns zero if the input mode does not apply to the run. An absent value is encoded
 // as an empty one. This is unambiguous, because a value that is present is never empty. The model
 // is always present.
-func CombinationID(ipc *event.IPC, by InputMode) rowstore.Identity {
+func CombinationID(ipc *event.IPC, mode InputMode) rowstore.Identity {
 	of := ipc.InputHash
 	var digests [members.MaxMembers * members.DigestSize]byte
 	switch {
-	case by == InputModeSeedless:
+	case mode == InputModeSeedless:
 		of = ipc.InputIdentity()
-	case by == InputModeMembers && !ipc.MemberDigests.HasDigests():
+	case mode == InputModeMembers && !ipc.MemberDigests.HasDigests():
 		return rowstore.Identity{}
-	case by == InputModeMembers:
+	case mode == InputModeMembers:
 		of = ipc.MemberDigests.AppendBytes(digests[:0])
 	}
-	return rowstore.IdentityOf(combinationNames[by], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
+	return rowstore.IdentityOf(combinationNames[mode], of, ipc.SystemPromptHash, ipc.Model, ipc.Temperature, ipc.MaxTokens, ipc.Seed)
 }
 
 // CombinationGroupID returns the joint identity of a combination and a group. The value of the

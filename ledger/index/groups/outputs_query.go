@@ -12,7 +12,7 @@ import (
 // Output is one of the outputs of a group.
 type Output struct {
 	Seq  uint64 // seq of the first run in the group, in any state, with this output
-	Hash string
+	Hash string // output_hash of the runs
 	Runs uint64 // number of runs in the group with this output
 }
 

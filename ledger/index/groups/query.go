@@ -14,8 +14,8 @@ import (
 
 // Group describes the runs that share one value (spec: Groups).
 type Group struct {
-	Value   string
-	Runs    uint64
+	Value   string // value that the runs share
+	Runs    uint64 // number of runs; all counts leave out runs that are not live, unless the query sets AnyState
 	Outputs uint64 // number of distinct outputs
 	// MostCommonOutputRuns is the number of runs with the most common output.
 	MostCommonOutputRuns uint64
@@ -27,7 +27,7 @@ type Group struct {
 // TimedEvent identifies an event by its seq, and has the time at which the event was recorded.
 type TimedEvent struct {
 	Seq  uint64
-	Time time.Time
+	Time time.Time // time at which the event was recorded
 }
 
 // Query selects groups of runs.

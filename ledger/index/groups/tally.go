@@ -4,7 +4,7 @@ import "math"
 
 // Tally counts all runs of a group, or only the live ones, in the order of the log.
 type Tally struct {
-	Runs       uint64
+	Runs       uint64 // number of runs
 	outputs    uint64 // number of distinct outputs
 	mostCommon uint64 // number of runs with the most common output
 	tied       uint64 // number of outputs tied for the most runs; 0 if unknown

@@ -13,7 +13,7 @@ import (
 type Project struct {
 	Seq        uint64 // seq of the project's first record
 	Name       string
-	Paths      uint64
+	Paths      uint64 // number of distinct paths
 	Builds     uint64 // number of builds; records without a build are not counted
 	Collisions uint64 // number of paths whose eight-digit path_id was already taken
 }
@@ -40,10 +40,10 @@ func ListProjects(v *index.View, page index.PageRequest) ([]Project, []byte, err
 // Collision describes a path whose path_id was already taken by another path (spec: Path
 // categories).
 type Collision struct {
-	Seq          uint64 // seq of the path's first record
-	PathID       string // the longer path_id that was assigned to the path
-	Route        []string
-	HolderPathID string // the eight-digit path_id that was already taken
+	Seq          uint64   // seq of the path's first record
+	PathID       string   // the longer path_id that was assigned to the path
+	Route        []string // names of the path's passages, in order
+	HolderPathID string   // the eight-digit path_id that was already taken
 	// HolderSeq is the seq of the first record of the path that already had HolderPathID.
 	// HolderRoute is the route of that path.
 	HolderSeq   uint64
@@ -80,10 +80,10 @@ func ListCollisions(ctx context.Context, v *index.View, project string, page ind
 type Build struct {
 	Seq         uint64    // seq of the build's first record
 	Time        time.Time // time of the first record's event
-	Name        string
-	Branch      *string // nil if the build has none
-	BaseBuild   *string // name of the build that this one is compared with; nil if there is none
-	HashVersion string  // hash_version of the first record
+	Name        string    // name of the build
+	Branch      *string   // nil if the build has none
+	BaseBuild   *string   // name of the build that this one is compared with; nil if there is none
+	HashVersion string    // hash_version of the first record
 	// UnknownBase is the base that the build's first record names, if the project had no such build
 	// at that time. Otherwise it is nil.
 	UnknownBase *string

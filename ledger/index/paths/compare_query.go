@@ -15,7 +15,7 @@ const CategoryGone Category = "gone"
 // builds).
 type Difference struct {
 	PathID           string
-	Route            []string
+	Route            []string // names of the path's passages, in order
 	Category         Category // category of the path in B, compared with A
 	OnlyLinksChanged bool     // whether the contents in A and B differ only in their links
 	A, B             *Path    // the path in each build; nil if the build lacks the path
@@ -27,9 +27,9 @@ type Difference struct {
 
 // RenameCandidate is a path whose route differs between the builds but whose content does not.
 type RenameCandidate struct {
-	PathID string
-	Seq    uint64 // seq of the path's record
-	Route  []string
+	PathID string   // path_id of the candidate
+	Seq    uint64   // seq of the path's record
+	Route  []string // names of the path's passages, in order
 }
 
 // Limits of the search for renamed paths.
@@ -40,7 +40,7 @@ const (
 
 // ComparisonQuery selects the two builds of a project to compare.
 type ComparisonQuery struct {
-	Project, BuildA, BuildB string
+	Project, BuildA, BuildB string   // names of the project and of the two builds
 	Category                Category // one of Categories, or CategoryGone; empty means all
 }
 

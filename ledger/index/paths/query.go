@@ -28,8 +28,8 @@ type Path struct {
 
 // Status is the status of one record of a path, which the index derives from the events.
 type Status struct {
-	PathID   string // as assigned by the index: 8 hexadecimal digits, or more after a collision
-	Category Category
+	PathID   string   // as assigned by the index: 8 hexadecimal digits, or more after a collision
+	Category Category // how the record compares with another record of its path
 	// Validated is the value of the last validation that applies to the record, or false if there
 	// is none.
 	Validated bool
@@ -46,7 +46,7 @@ type Status struct {
 type ListedPath struct {
 	Path
 	Time  time.Time // time of the record's event
-	Route []string
+	Route []string  // names of the path's passages, in order
 }
 
 // Version is the state of a path after one of its records, or after a validation of its fingerprint
@@ -61,9 +61,9 @@ type Version struct {
 
 // Filter selects paths of a project. The zero Filter selects all paths.
 type Filter struct {
-	Category  Category
-	Validated *bool
-	Build     *string // nil means that each path is shown as of its latest record in any build
+	Category  Category // one of Categories; empty means all
+	Validated *bool    // selects paths with this Status.Validated; nil means all
+	Build     *string  // nil means that each path is shown as of its latest record in any build
 }
 
 // Get returns the path of a project that has the given path_id. The path is shown as of its latest

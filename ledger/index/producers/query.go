@@ -11,22 +11,22 @@ import (
 
 // Producer describes a client that numbers its records, and counts what it has delivered.
 type Producer struct {
-	ID            string
+	ID            string // name of the producer
 	LatestSeq     uint64 // seq of its latest record
-	Records       uint64
+	Records       uint64 // number of its records, including duplicates
 	CompleteTo    uint64 // all numbers from 1 up to this one were delivered
 	HighestNumber uint64 // the highest delivered number; 0 if there is none above 0
 	MissingCount  uint64 // count of numbers below the highest that were not delivered
 	Duplicates    uint64 // number of records that repeat a number
 }
 
-// Gap is a range of numbers that a producer has not delivered. Both ends are included.
+// Gap is a range of numbers that a producer has not delivered, from First to Last. Both are included.
 type Gap struct{ First, Last uint64 }
 
 // Duplicate is a record that repeats a number of its producer.
 type Duplicate struct {
-	Seq      uint64
-	Number   uint64
+	Seq      uint64 // seq of the record that repeats the number
+	Number   uint64 // the producer's number for both records
 	FirstSeq uint64 // seq of the first record with that number
 }
 

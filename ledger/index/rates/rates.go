@@ -108,9 +108,9 @@ type Period struct {
 	// FirstSeq is the seq of the first event of the period, and EndSeq is one more than the seq of
 	// the last.
 	FirstSeq, EndSeq     uint64
-	Mismatches           uint64 // number of records with at least one check whose result is a mismatch
-	RecordsWithoutOutput uint64 // number of IPC records without an output
-	DriftCounts          map[drift.Cause]uint64
+	Mismatches           uint64                 // number of records with at least one check whose result is a mismatch
+	RecordsWithoutOutput uint64                 // number of IPC records without an output
+	DriftCounts          map[drift.Cause]uint64 // number of runs by cause; a cause without runs is absent
 }
 
 // CountPeriods counts the records of consecutive periods. The n-th period begins at the n-th time and ends

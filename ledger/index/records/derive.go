@@ -43,7 +43,7 @@ type StateObserver interface {
 type StateChange struct {
 	// Event is the state change, and Target is the event of the record whose state it changes.
 	Event, Target *event.Event
-	From, To      string
+	From, To      string // state of the record before and after the change
 }
 
 // SetGrouper sets the deriver that writes the versions of groups.

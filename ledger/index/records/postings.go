@@ -12,7 +12,7 @@ import (
 
 // Posting is one value by which an event can be found.
 type Posting struct {
-	ID rowstore.Identity
+	ID rowstore.Identity // identity of the value's name and the value
 	// Grouping is the identity of the value's name if runs are grouped by that name (spec: Runs), and
 	// zero otherwise. If it is not zero, the posting's versions contain the state of the group.
 	Grouping rowstore.Identity
@@ -35,14 +35,18 @@ func (p *Posting) IsOutsideCombination() bool {
 	return p.Grouping == OllamaBuildHashGrouping || p.IsLabel()
 }
 
-// Names of values, in addition to the names of hash fields.
+// Names of the values by which records can be found, in addition to the names of hash fields. The
+// index stores a posting for each value of a record, under one of these names. A query selects records
+// by the same names, in Value.Name.
 const (
-	kindName        = "kind"
-	projectName     = "project"
-	buildName       = "build"
-	NameSubject     = "subject"
-	NameTopic       = "topic"      // topic of a note
-	NameRecordSeq   = "record_seq" // seq of the record that a note refers to, in decimal
+	kindName      = "kind"
+	projectName   = "project"
+	buildName     = "build"
+	NameSubject   = "subject"    // what a citation set is about
+	NameTopic     = "topic"      // topic of a note
+	NameRecordSeq = "record_seq" // seq of the record that a note refers to, in decimal
+	// NameFlag is the name of these values: "mismatch", "inconsistent", "unregistered_source", and
+	// "other_base". Each marks records that have a certain problem.
 	NameFlag        = "flag"
 	NameIncomplete  = "incomplete" // a part that an IPC record lacks
 	runIDName       = "run_id"
@@ -200,13 +204,13 @@ func (v *ValueCollector) addProducer(e *event.Event) {
 // the values of each label.
 const (
 	NameIPCID            = "ipc_id"
-	NameInput            = "input"
+	NameInput            = "input" // see event.IPC.InputIdentity
 	NameInputHash        = "input_hash"
 	NameSystemPromptHash = "system_prompt_hash"
 	seedlessHash         = "seedless_input_hash"
 	NameOutputHash       = "output_hash"
-	NameModel            = "model"
-	NameOllamaBuildHash  = "ollama_build_hash"
+	NameModel            = "model"             // name of the model
+	NameOllamaBuildHash  = "ollama_build_hash" // build of the model's runtime
 )
 
 // IPCIDGrouping and the variables below it are the identities that GroupingOf returns for the names

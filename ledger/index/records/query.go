@@ -54,11 +54,11 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 type Record struct {
 	Seq       uint64
 	Kind      record.Kind
-	Time      time.Time // time at which it was recorded
-	EventHash storage.Hash
+	Time      time.Time    // time at which it was recorded
+	EventHash storage.Hash // event_hash of its event
 	State     record.State // empty if the kind has no state
-	RunID     *string
-	Timestamp *string // the record's timestamp, as it was sent
+	RunID     *string      // nil if there is none
+	Timestamp *string      // the record's timestamp, as it was sent; nil if there is none
 	// Hashes contains the effective hashes, and Labels contains the labels. Both are objects in
 	// canonical JSON.
 	Hashes, Labels []byte

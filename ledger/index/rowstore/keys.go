@@ -28,14 +28,15 @@ type Schema [256]int
 
 // Lengths of the parts of a key, in bytes.
 const (
-	VersionSize = 8
-	SeqSize     = 8
+	VersionSize = 8 // length of the version at the end of a key
+	SeqSize     = 8 // length of a seq
 )
 
 // Keyspace identifies the part of the index that belongs to one ledger. All keys in that part begin
 // with the two bytes of the Keyspace. Number 0 is for the index's own keys.
 type Keyspace [2]byte
 
+// KeyspaceFromNumber returns the keyspace with the given number.
 func KeyspaceFromNumber(n uint16) Keyspace {
 	var k Keyspace
 	binary.BigEndian.PutUint16(k[:], n)

@@ -11,7 +11,7 @@ import (
 // Reader reads rows as of one tree size: it ignores versions from later events. It is not safe
 // for concurrent use, and must be closed.
 type Reader struct {
-	Keyspace Keyspace
+	Keyspace Keyspace // part of the index that is read
 	snapshot *engine.Snapshot
 	schema   *Schema
 	size     uint64

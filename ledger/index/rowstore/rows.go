@@ -18,9 +18,9 @@ type Limits struct{ BatchBytes, RowCacheBytes int }
 // EndBatch, which returns that error.
 type Writer struct {
 	engine   *engine.DB
-	Keyspace Keyspace
-	writes   *Batch // the current batch; nil between batches
-	spare    *Batch // a batch for reuse; nil while that batch is being stored
+	Keyspace Keyspace // part of the index that is read and written
+	writes   *Batch   // the current batch; nil between batches
+	spare    *Batch   // a batch for reuse; nil while that batch is being stored
 	// newestStored reads rows as they were before the batch. It is nil until the first read.
 	newestStored *engine.Iterator
 	// The cache's current generation contains the rows of the batch. changed lists the rows that
@@ -30,7 +30,7 @@ type Writer struct {
 	changed []place
 	waiting int
 	limits  Limits // limits of the current batch
-	Err     error
+	Err     error  // the first error; nil if there was none
 
 	key, value []byte // scratch
 }

@@ -29,10 +29,11 @@ func AppendTexts(dst []byte, texts ...[]byte) []byte {
 // ValueReader decodes a row's value from its beginning. When it reaches bytes that it cannot
 // decode, it sets Malformed and leaves the arguments that it has not yet set unchanged.
 type ValueReader struct {
-	Rest      []byte
-	Malformed bool
+	Rest      []byte // bytes that are not decoded yet
+	Malformed bool   // whether bytes could not be decoded
 }
 
+// ReadNumbers decodes numbers that AppendNumbers wrote.
 func (r *ValueReader) ReadNumbers(to ...*uint64) {
 	for _, n := range to {
 		number, size := binary.Uvarint(r.Rest)
@@ -44,6 +45,7 @@ func (r *ValueReader) ReadNumbers(to ...*uint64) {
 	}
 }
 
+// ReadTexts decodes texts that AppendTexts wrote.
 func (r *ValueReader) ReadTexts(to ...*[]byte) {
 	for _, t := range to {
 		var size uint64
@@ -58,6 +60,7 @@ func (r *ValueReader) ReadTexts(to ...*[]byte) {
 	}
 }
 
+// ReadIdentity decodes an Identity.
 func (r *ValueReader) ReadIdentity(to *Identity) {
 	if len(r.Rest) < len(to) {
 		r.Malformed = true

@@ -16,8 +16,8 @@ const runBytes = 400
 
 // Version is one version of a row.
 type Version struct {
-	Seq   uint64
-	Value []byte
+	Seq   uint64 // seq of the event that wrote the version
+	Value []byte // encoded in a format that depends on the dimension
 }
 
 // appendValue appends the length of a value and the value.

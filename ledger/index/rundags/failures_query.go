@@ -15,7 +15,7 @@ import (
 // OutcomeCount is the number of run-DAGs with one outcome.
 type OutcomeCount struct {
 	FailureStage, AuditMode, Shape string // empty if null
-	Count                          uint64
+	Count                          uint64 // number of run-DAGs
 }
 
 // CountOutcomes counts, by outcome, the run-DAGs that were recorded in a time range. Unless

@@ -14,10 +14,12 @@ import (
 // Group describes the run-DAGs whose field GroupQuery.Field has the same value (spec: Groups of
 // run-DAGs).
 type Group struct {
-	Value                     string
+	Value string // hash that the run-DAGs share
+	// Runs is the number of run-DAGs, and DistinctAnswers is the number of different answers.
+	// Run-DAGs without an answer count only in Runs.
 	Runs, DistinctAnswers     uint64
-	FirstRunSeq, LastRunSeq   uint64
-	FirstRunTime, LastRunTime time.Time
+	FirstRunSeq, LastRunSeq   uint64         // seqs of the first and the last run-DAG
+	FirstRunTime, LastRunTime time.Time      // times at which these two were recorded
 	OutcomeCounts             []OutcomeCount // sorted by shape, audit_mode, and failure_stage
 }
 

@@ -21,7 +21,7 @@ import (
 type RunDAG struct {
 	Seq   uint64
 	Time  time.Time // time at which it was recorded
-	RunID *string
+	RunID *string   // nil if there is none
 	event.DAG
 }
 
@@ -111,7 +111,7 @@ func CompareWithPrevious(ctx context.Context, v *index.View, seq uint64) (c Comp
 // QuestionRunDAG is a run-DAG for a question, compared with the previous live one.
 type QuestionRunDAG struct {
 	RunDAG
-	State string
+	State string // one of record.States
 	Comparison
 }
 

@@ -16,8 +16,8 @@ import (
 
 // Format describes which values a parameter accepts.
 type Format struct {
-	Accepts     func(value string) bool
-	Description string // completes the error message "must be …"
+	Accepts     func(value string) bool // reports whether a value has the format
+	Description string                  // completes the error message "must be …"
 }
 
 // The formats that other packages use.

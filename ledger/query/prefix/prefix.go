@@ -20,12 +20,12 @@ import (
 
 // Names of the hashes that are not in the "hashes" member of an event.
 const (
-	ChunkHashName    = "chunk_hash"
-	DocumentRootName = "document_root"
-	StageNamePrefix  = "stage:" // precedes the name of a stage
+	ChunkHashName    = "chunk_hash"    // hash of a cited chunk
+	DocumentRootName = "document_root" // root of a run-DAG's source document
+	StageNamePrefix  = "stage:"        // precedes the name of a stage
 )
 
-// Bounds limits how many events a search reads, and their total size in bytes.
+// Bounds limits how many events a search reads (MaxEvents), and their total size in bytes (MaxBytes).
 type Bounds struct{ MaxEvents, MaxBytes int }
 
 // DefaultBounds holds the bounds that the function Find uses.

@@ -38,6 +38,8 @@ var searchedLog = prefix.Bounds{MaxEvents: 20_000, MaxBytes: 64 << 20}
 
 // Hit is a value that matches the search text. Seq is the seq of an event that contains the value.
 type Hit struct {
+	// Type is "event" or "event_hash", "label" if Value is the name of a label, or the name of the value,
+	// such as "run_id".
 	Type, Value string
 	Seq         uint64
 	DisplayName *wire.ReadableName // nil if no display name is known

@@ -10,14 +10,14 @@ import (
 
 // Citation is one citation in a citation set. Section is nil if the section is null or missing.
 type Citation struct {
-	ChunkHash, SourceID, Section []byte
+	ChunkHash, SourceID, Section []byte // ChunkHash has the prefix "sha256:"; Section is a section of the answer
 	Weight                       []byte // a number in canonical form
 }
 
 // CitationSet holds the fields of a citation_set event (spec: Citation hashes).
 type CitationSet struct {
-	Subject   []byte
-	Citations []Citation
+	Subject   []byte     // what the citations are about
+	Citations []Citation // in the order of the record
 }
 
 // Check implements Fields.

@@ -13,12 +13,12 @@ import (
 
 // CommonFields holds the members of an event's record that are common to all kinds.
 type CommonFields struct {
-	Contents             []Content
+	Contents             []Content    // content that the record refers to
 	Digest               rules.Hash   // SHA-256 of the normalised record or, for an action, of its request and target
 	IdempotencyKeyDigest *rules.Hash  // digest of the idempotency key; nil if there is no key
 	Labels               pyjson.Value // Absent if there are no labels
-	Producer             Producer
-	RunID                []byte // nil if there is none
+	Producer             Producer     // zero if the record names no producer
+	RunID                []byte       // nil if there is none
 	// Timestamp is an RFC 3339 time exactly as the client sent it, or nil if there is none.
 	Timestamp []byte
 
@@ -29,7 +29,7 @@ type CommonFields struct {
 
 // Content names and describes a piece of content (spec: Content).
 type Content struct {
-	Name   string
+	Name   string // name within the record, such as "output"
 	Digest []byte // SHA-256 of the content's bytes, in hexadecimal digits
 	Size   uint64 // length of the content in bytes
 }

@@ -12,6 +12,8 @@ import (
 // provenance chain). Numbers are in canonical form. Fields that are null or missing are nil (spec:
 // IPC hashes).
 type IPC struct {
+	// InputHash, SystemPromptHash, and OutputHash are the effective hashes of the payload, the system
+	// prompt, and the generated text.
 	InputHash, SystemPromptHash, OutputHash []byte
 	// IPCID covers InputHash, SystemPromptHash, Model, Temperature, MaxTokens, and Seed, but not
 	// OutputHash.
@@ -31,11 +33,15 @@ type IPC struct {
 	// HasIPCIDAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	HasIPCIDAdvanced bool
 
+	// Model is the name of the model. MaxTokens limits the length of the output, and Temperature and
+	// Seed control the sampling.
 	Model, Temperature, MaxTokens, Seed []byte
 
+	// OllamaBuildHash is the build of the model's runtime, ModelDigest is the digest of the model's
+	// weights, and HostPlatform is the machine with its operating system.
 	OllamaBuildHash, ModelDigest, HostPlatform []byte
 
-	PayloadSchema []byte
+	PayloadSchema []byte       // rules.AxisPayloadSchema, or nil if none was given
 	Usage         pyjson.Value // Absent if usage was not given or is stored as content
 }
 

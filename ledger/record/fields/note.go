@@ -5,8 +5,8 @@ import "colophon/ledger/record/pyjson"
 // Note holds the fields of a note event: a statement about a record, such as a review or a step of
 // a workflow (spec: Notes).
 type Note struct {
-	RecordSeq uint64
-	Topic     []byte
+	RecordSeq uint64 // seq of the record that the note is about
+	Topic     []byte // what the note is about, such as "review"
 	Text      []byte // nil if there is none
 	ActionOrigin
 }

@@ -4,7 +4,7 @@ import "colophon/ledger/record/pyjson"
 
 // KeyRotation holds the fields of a key_rotated event (spec: The log).
 type KeyRotation struct {
-	Step []byte
+	Step []byte // "introduced" if the new key begins to sign, "retired" if the previous key stops
 	// VerifierKey is the verifier key of the new signing key, and PreviousKey is that of the key
 	// that it replaces.
 	PreviousKey, VerifierKey []byte
@@ -39,7 +39,9 @@ func (f *KeyRotation) Check() error {
 type LedgerCreation struct {
 	// MemberSecretHash is the commitment to the payload-member secret of the ledger; nil if the
 	// ledger has no such secret.
-	MemberSecretHash    []byte
+	MemberSecretHash []byte
+	// Origin is the name of the log in its checkpoints. VerifierKey is the verifier key of the first
+	// signing key.
 	Origin, VerifierKey []byte
 }
 

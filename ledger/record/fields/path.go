@@ -8,10 +8,12 @@ import (
 // PathFingerprint holds the fields of a path_fingerprint event, which describes a route through a
 // branching story (spec: Path fingerprints). Fields that are null or missing are nil.
 type PathFingerprint struct {
-	Project, Build []byte
+	Project, Build []byte // names of the story and of its version
 	// BaseBuild names the build that Build is compared with, and Branch names the branch of Build.
 	// Only the first record of a build determines its base and branch (spec: Builds).
-	Branch, BaseBuild                                 []byte
+	Branch, BaseBuild []byte
+	// PathID identifies the route. ContentFingerprint covers the text along the route without its
+	// links, and RawContentFingerprint covers it with them. All three are hexadecimal digits.
 	PathID, ContentFingerprint, RawContentFingerprint []byte
 	// HashVersion is the version of the rules under which the fingerprints were computed.
 	HashVersion []byte

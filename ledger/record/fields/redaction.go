@@ -8,7 +8,7 @@ import (
 // Redaction holds the fields of a content_redacted event (spec: Content).
 type Redaction struct {
 	Reason []byte
-	Seqs   *seqs.List // nil if the event has no valid list
+	Seqs   *seqs.List // records whose content is erased; nil if the event has no valid list
 }
 
 // Check implements Fields.

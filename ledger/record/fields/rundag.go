@@ -12,26 +12,39 @@ type NamedHash struct{ Name, Hash []byte }
 // RunDAG holds the fields of a run_dag event, which lists the stages of a question-answering run
 // (spec: Run-DAG hashes). Fields that are null or missing are nil.
 type RunDAG struct {
-	Root                   []byte // root of the Merkle tree over the hashes of the stages
+	Root []byte // root of the Merkle tree over the hashes of the stages
+	// QuestionHash is the hash of the canonical question. CacheKey covers CacheDimensions.
 	QuestionHash, CacheKey []byte
 
+	// PreflightHash covers the preflight payload, ContextRoot covers the document roots of the sources,
+	// EvidenceMapRoot covers the evidence IDs, and ConversationHash covers the messages to the model.
 	PreflightHash, ContextRoot, EvidenceMapRoot, ConversationHash []byte
-	GovernancePolicyHash, VerifierPolicyHash                      []byte
-	SourceRoot, ModelProfileHash                                  []byte
+	// GovernancePolicyHash covers the governance policy, and VerifierPolicyHash covers the verifier's
+	// part of it.
+	GovernancePolicyHash, VerifierPolicyHash []byte
+	// SourceRoot and ModelProfileHash are dimensions of the cache key. They are always claims, because
+	// records do not contain what they cover.
+	SourceRoot, ModelProfileHash []byte
 
-	Stages []NamedHash
+	Stages []NamedHash // in the order of the run
 	// CacheDimensions holds the name and the value of each dimension of the cache key.
 	CacheDimensions []NamedHash
 
+	// Shape is one of rules.ShapeQuote, ShapePointer, ShapeReject, and ShapeUnrecognised. FailureStage
+	// is "retrieval", "context", or "answer", or nil if the run did not fail or its inputs are
+	// unknown. PreflightStatus is "available" if the run has a preflight stage, and
+	// "unavailable_legacy_run" if not.
 	Shape, FailureStage, PreflightStatus []byte
 	// PreflightGeneration identifies the version of the preflight payload's format. It is nil for
 	// the current version (spec: Preflight payload).
 	PreflightGeneration []byte
-	// AuditMode, VerifierMethod, LookupPath, and AnswerMode say how the run found and checked its
-	// answer.
+	// AuditMode is the outcome of the audit, and VerifierMethod says how the answer was verified.
+	// LookupPath says how the answer was found, and AnswerMode how it is given.
 	AuditMode, VerifierMethod, LookupPath, AnswerMode []byte
-	QuoteCount, VerifiedQuoteCount, SourceCount       []byte // counts in decimal
-	QuestionMode                                      []byte
+	// QuoteCount is the number of quotes in the answer, and VerifiedQuoteCount is the number of those
+	// that were verified. SourceCount is the number of sources that retrieval found. All are decimal.
+	QuoteCount, VerifiedQuoteCount, SourceCount []byte
+	QuestionMode                                []byte // rules.QuestionModeStrict or rules.QuestionModeEquivalence
 
 	// DocumentRoots and EvidenceIDs are sorted and contain no duplicates. Each is nil if it would
 	// have more than MaxSetElements elements (spec: Run-DAG).

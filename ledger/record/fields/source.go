@@ -10,7 +10,7 @@ type Source struct {
 	ID, Title, Reason []byte // Title and Reason are nil if the event does not have them
 	// HasChunkList is true if the registration lists the source's chunks, even if that list is empty.
 	HasChunkList bool
-	ChunkHashes  [][]byte
+	ChunkHashes  [][]byte // hashes of the listed chunks, in the order of the request
 }
 
 // Check implements Fields.

@@ -4,8 +4,8 @@ import "colophon/ledger/record/pyjson"
 
 // StateChange holds the fields of a record_state_changed event.
 type StateChange struct {
-	RecordSeq     uint64
-	State, Reason []byte
+	RecordSeq     uint64 // seq of the record whose state changes
+	State, Reason []byte // the new state, and why it changes
 	ActionOrigin
 }
 

@@ -87,7 +87,7 @@ type Options struct {
 	// pointers and patterns to 256 bytes times MaxMembers. A Conversion that exceeds either limit
 	// has no record. If MaxMembers is 0, there is no limit.
 	MaxMembers int
-	Limits     record.Limits
+	Limits     record.Limits // limits on each record
 }
 
 // Conversion is one record made from a value in the format of another system, or the reason why no
@@ -95,7 +95,7 @@ type Options struct {
 type Conversion struct {
 	// Name distinguishes the Conversions of one native value. It is empty if there can be only one.
 	Name string
-	Kind record.Kind
+	Kind record.Kind // kind of the record
 	// Record is the JSON body of the POST request for the record. If there is no record, Record is
 	// nil and FailureReason says why.
 	Record        []byte
@@ -105,7 +105,7 @@ type Conversion struct {
 	Key string
 	// Change is the change to make after the record has been posted; nil if there is none.
 	Change         *RecordChange
-	MemberOutcomes []MemberOutcome
+	MemberOutcomes []MemberOutcome // what was done with the members of the native value
 }
 
 // RecordChange is a change to a record's state, or a validation of a record's path.
@@ -143,10 +143,10 @@ type Outcome string
 // These are the values of Outcome. A message consists of an Outcome followed by
 // MemberOutcome.Detail.
 const (
-	OutcomeField   Outcome = "taken as" // the member became a field of the record, or part of one
-	OutcomeLabel   Outcome = "kept as label"
-	OutcomeContent Outcome = "kept as content"
-	OutcomeLeftOut Outcome = "left"
+	OutcomeField   Outcome = "taken as"        // the member became a field of the record, or part of one
+	OutcomeLabel   Outcome = "kept as label"   // the member became a label of the record
+	OutcomeContent Outcome = "kept as content" // the member became a part of the record that is stored as content
+	OutcomeLeftOut Outcome = "left"            // the record does not contain the member
 )
 
 // DetailNull is the MemberOutcome.Detail of a member that is left out because it is null.

@@ -9,10 +9,11 @@ import (
 
 // Request contains the arguments of a pinned retrieval. It aliases the body of the request.
 type Request struct {
-	Chunks []rules.Chunk
-	// RequiredHashes is nil only if the request does not contain required_chunk_hashes.
+	Chunks []rules.Chunk // chunks to select from, in the order of the request
+	// RequiredHashes lists the hashes of the chunks to select first. It is nil only if the request
+	// does not contain required_chunk_hashes.
 	RequiredHashes [][]byte
-	TopK           int
+	TopK           int // maximum number of chunks to select
 }
 
 // These limits apply to a request. They are needed because a decoded chunk can take up much more

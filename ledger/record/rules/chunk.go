@@ -29,7 +29,7 @@ func ChunkHash(text []byte) string {
 type Chunk struct {
 	Hash     []byte // includes ChunkHashPrefix
 	Text     []byte // original text
-	SourceID []byte
+	SourceID []byte // UnknownPlaceholder if the source has no ID
 }
 
 // UnknownPlaceholder replaces a missing source ID or section.

@@ -16,9 +16,9 @@ const FingerprintVersion = "adr-004"
 // These are the lengths of fingerprints and path IDs in hexadecimal digits. A path ID is lengthened
 // after a collision (spec: Path ids).
 const (
-	FingerprintDigits = 8
-	PathIDDigits      = 8
-	LongPathIDDigits  = 16
+	FingerprintDigits = 8  // length of a fingerprint; that of another hash_version may be longer
+	PathIDDigits      = 8  // length of most path IDs
+	LongPathIDDigits  = 16 // length of a path ID after a collision
 
 	maxFingerprintDigits = 64
 )

@@ -23,10 +23,10 @@ const PreflightStage = "preflight"
 
 // These are the shapes of a run (spec: Run-DAG hashes).
 const (
-	ShapeQuote        = "quote"
-	ShapePointer      = "pointer"
-	ShapeReject       = "reject"
-	ShapeUnrecognised = "unrecognised"
+	ShapeQuote        = "quote"        // a run with the stages context and answer
+	ShapePointer      = "pointer"      // a run with the stages evidence_map, parsed_claim_lattice, and render
+	ShapeReject       = "reject"       // a run that preflight rejected
+	ShapeUnrecognised = "unrecognised" // a run with any other list of stages
 )
 
 // IsKnownStage reports whether runs of a known shape can have a stage with the given name.
@@ -285,8 +285,8 @@ func FinalLabelHash(inputs pyjson.Value) Hash {
 
 // These are the default inputs of a run that preflight rejected.
 const (
-	DefaultRejectionAuditMode      = "UNGROUNDED"
-	DefaultRejectionVerifierMethod = "claim_lattice_pointer"
+	DefaultRejectionAuditMode      = "UNGROUNDED"            // audit_mode, the outcome of the audit
+	DefaultRejectionVerifierMethod = "claim_lattice_pointer" // verifier_method, which says how answers are verified
 )
 
 // RejectionLabelHash returns the hash of the stage "final_label" for a run that preflight rejected. If
@@ -320,8 +320,8 @@ func QuestionHash(question []byte, strict bool) Hash {
 
 // These are the modes of a question (spec: Canonical question).
 const (
-	QuestionModeStrict      = "strict"
-	QuestionModeEquivalence = "equivalence_class"
+	QuestionModeStrict      = "strict"            // the hash depends on case, punctuation, and articles
+	QuestionModeEquivalence = "equivalence_class" // the hash ignores case, final punctuation, and articles
 )
 
 // PreflightCheckName is the name of the check that compares the preflight payload in dag with the

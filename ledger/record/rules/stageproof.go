@@ -11,9 +11,9 @@ type Stage struct{ Name, Hash string }
 
 // StageProof proves that a stage is in the tree of a run.
 type StageProof struct {
-	Index int // index of the stage among the stages of the run
-	Hash  Hash
-	Root  Hash
+	Index int          // index of the stage among the stages of the run
+	Hash  Hash         // hash of the stage
+	Root  Hash         // root of the run's Merkle tree
 	Path  []MerkleStep // steps from the leaf to the root; empty if the run has only one stage
 }
 

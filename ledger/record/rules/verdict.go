@@ -10,13 +10,14 @@ import (
 // VerdictCheckPrefix is the prefix of the names of verdict checks. It is followed by the name of a rule.
 const VerdictCheckPrefix = "verdict:"
 
-// These are the names of the rules that every valid verdict obeys (spec: Verdicts).
+// These are the names of the rules that every valid verdict obeys (spec: Verdicts). The comments say
+// which verdicts break them.
 const (
-	VerdictStrictWithoutSources   = "strict_without_sources"
-	VerdictStrictWithoutVerified  = "strict_without_verified_quotes"
-	VerdictMoreVerifiedThanQuotes = "more_verified_than_quotes"
-	VerdictStrictRejected         = "strict_rejected"
-	VerdictLatticeWithoutEvidence = "lattice_without_evidence"
+	VerdictStrictWithoutSources   = "strict_without_sources"         // STRICT without sources
+	VerdictStrictWithoutVerified  = "strict_without_verified_quotes" // STRICT with quotes, none of which is verified
+	VerdictMoreVerifiedThanQuotes = "more_verified_than_quotes"      // more verified quotes than quotes
+	VerdictStrictRejected         = "strict_rejected"                // STRICT although preflight rejected the run
+	VerdictLatticeWithoutEvidence = "lattice_without_evidence"       // the lattice cites an unknown evidence ID
 )
 
 // VerdictRules contains the names of all verdict rules.

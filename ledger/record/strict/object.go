@@ -12,9 +12,9 @@ import (
 )
 
 // Object is an object in a request body. Its methods treat null as absent (spec: Given values and
-// claimed hashes). If a member is not valid, they report a problem to D and return the zero value.
+// claimed hashes). If a member is not valid, they report a problem to Decoder and return the zero value.
 type Object struct {
-	Decoder *Decoder
+	Decoder *Decoder     // collects the problems of the request
 	Value   pyjson.Value // zero if the value in the body is missing or not an object
 	Pointer string       // JSON pointer (RFC 6901) to the object in the request body
 }

@@ -11,7 +11,7 @@ type Error struct {
 	// Field is the check or the member that does not follow from the rest of the event. It is empty
 	// if no ledger would write an event of this form.
 	Field   string
-	Message string
+	Message string // what is wrong, in words
 }
 
 func (e *Error) Error() string {

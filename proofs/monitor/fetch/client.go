@@ -113,7 +113,7 @@ func (c *Client) URL() string { return c.server.URL }
 
 // Response is a complete response of the server.
 type Response struct {
-	Status     int
+	Status     int // HTTP status
 	Header     http.Header
 	Body       []byte  // body of a successful response
 	RedactedBy *uint64 // seq of the redacting event, if the server reported one

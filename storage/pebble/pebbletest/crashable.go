@@ -13,7 +13,7 @@ import (
 type CrashFS struct {
 	memory *vfs.MemFS
 
-	// mu makes operations that change the file system begin one at a time.
+	// mu is held while an operation that changes the file system is counted and before is called.
 	mu         sync.Mutex
 	operations int                 // number of changes to the file system begun so far; guarded by mu
 	before     func(operation int) // called before each operation if not nil; guarded by mu

@@ -21,11 +21,11 @@ type Fault int
 
 // The faults that a MemoryBucket can inject.
 const (
-	NoFault         Fault = iota
-	FaultBeforeCall       // the call has no effect and returns ErrFault
-	FaultAfterCall        // the call takes effect but returns ErrFault
-	FaultHang             // the call has no effect, and returns when its context is done
-	FaultLostPut          // a Put succeeds but stores nothing; other calls work
+	NoFault         Fault = iota // the call works
+	FaultBeforeCall              // the call has no effect and returns ErrFault
+	FaultAfterCall               // the call takes effect but returns ErrFault
+	FaultHang                    // the call has no effect, and returns when its context is done
+	FaultLostPut                 // a Put succeeds but stores nothing; other calls work
 )
 
 // ErrFault is returned by calls with the fault FaultBeforeCall or FaultAfterCall.

@@ -27,8 +27,8 @@ const mebibyte = 1 << 20
 // Bounds of the default free-space threshold, in bytes. MinReserveBytes leaves room for the write-ahead
 // log of full memory tables.
 const (
-	MinReserveBytes = 32 << 20
-	MaxReserveBytes = 1 << 30
+	MinReserveBytes = 32 << 20 // lower bound
+	MaxReserveBytes = 1 << 30  // upper bound
 )
 
 // defaultMark returns the default free-space threshold, in bytes, of a file system with the given

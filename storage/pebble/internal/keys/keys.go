@@ -237,21 +237,21 @@ type Family int
 
 // The families of keys. A key that this package did not create has the family FamilyUnknown.
 const (
-	FamilyUnknown Family = iota
-	FamilyFormat
-	FamilyLastLedger // the key of the last assigned ledger number
-	FamilyName
-	FamilyInfo
-	FamilyHead
-	FamilySetting
-	FamilyEntry
-	FamilyTile
-	FamilyContent
-	FamilyLocation
-	FamilyReference
-	FamilyRedaction
-	FamilyClaim
-	FamilyErasure
+	FamilyUnknown    Family = iota // not a key of this package
+	FamilyFormat                   // the key of the format version
+	FamilyLastLedger               // the key of the last assigned ledger number
+	FamilyName                     // keys that map a ledger's name to its number
+	FamilyInfo                     // keys of the descriptions of ledgers
+	FamilyHead                     // keys of the heads of ledgers
+	FamilySetting                  // keys of the settings of ledgers
+	FamilyEntry                    // keys of log entries
+	FamilyTile                     // keys of hash tiles
+	FamilyContent                  // keys of pieces of content
+	FamilyLocation                 // keys that map a digest to the location of the content
+	FamilyReference                // keys that say which events refer to a piece of content
+	FamilyRedaction                // keys that map a record to the event that redacts it
+	FamilyClaim                    // keys of the claims of idempotency keys
+	FamilyErasure                  // keys of the marks of erased content
 )
 
 // ParsedKey holds the family and the parts of a key. Family determines which fields are set.

@@ -21,8 +21,8 @@ const (
 // Location says where a piece of content is stored: the event that posted it, and its slot in that
 // event.
 type Location struct {
-	Seq  uint64
-	Slot uint16
+	Seq  uint64 // seq of the event that posted the content
+	Slot uint16 // position among the event's pieces of content
 }
 
 // LocationValue is the value of a location key. It says where a piece of content is stored. The
@@ -35,8 +35,8 @@ type LocationValue struct {
 
 // Erasure is the value of an erasure key: when a piece of content was erased, and its digest.
 type Erasure struct {
-	TimeMicros int64 // time of the commit that erased the content, in microseconds since 1970 UTC
-	Digest     storage.Hash
+	TimeMicros int64        // time of the commit that erased the content, in microseconds since 1970 UTC
+	Digest     storage.Hash // digest of the erased content
 }
 
 // AppendHeadValue appends h to dst, encoded as size, tip, time, and checkpoint.
@@ -145,7 +145,7 @@ type info struct {
 	Name    string    `json:"name"`
 	Origin  string    `json:"origin"`
 	Created time.Time `json:"created"`
-	Frozen  bool      `json:"frozen"`
+	Frozen  bool      `json:"frozen"` // true if the ledger accepts no more events
 
 	RejectMismatch bool `json:"reject_mismatch"`
 }
