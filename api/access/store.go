@@ -32,14 +32,14 @@ type TokenSpec struct {
 
 // Check returns an error if a token with this specification cannot be created at the time now. It
 // does not compare the token with others.
-func (n TokenSpec) Check(now time.Time) error {
-	if err := checkName(n.Name); err != nil {
+func (s TokenSpec) Check(now time.Time) error {
+	if err := checkName(s.Name); err != nil {
 		return err
 	}
-	if !n.Expires.IsZero() && !n.Expires.After(now) {
-		return fmt.Errorf("the token would expire at %s, which is not in the future; choose a later time", n.Expires.Format(time.RFC3339))
+	if !s.Expires.IsZero() && !s.Expires.After(now) {
+		return fmt.Errorf("the token would expire at %s, which is not in the future; choose a later time", s.Expires.Format(time.RFC3339))
 	}
-	return checkGrants(n.Grants)
+	return checkGrants(s.Grants)
 }
 
 // CreatedToken is the result of TokenStore.Create.

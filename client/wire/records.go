@@ -182,8 +182,8 @@ type PreflightPayload struct {
 // the service; the ledger only hashes them. To send further members, which no hash covers, post a [RawRecord].
 type Evidence struct {
 	ChunkRoot  string      `json:"chunk_root"`            // hash of the chunk, 64 hexadecimal digits
-	Start      json.Number `json:"start"`                 // 0 or more
-	End        json.Number `json:"end"`                   // 0 or more
+	Start      json.Number `json:"start"`                 // where the part begins in the chunk; 0 or more
+	End        json.Number `json:"end"`                   // where the part ends in the chunk; 0 or more
 	EvidenceID *string     `json:"evidence_id,omitempty"` // a claim that the ledger checks: E and 8 hexadecimal digits
 	TextHash   string      `json:"text_hash,omitempty"`   // a claimed SHA-256 of Span, which the ledger checks
 	Span       *string     `json:"span,omitempty"`        // text of the part

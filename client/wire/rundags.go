@@ -155,7 +155,7 @@ type GroupOutcomeCount struct {
 	// "unknown" if they were posted as stages without inputs.
 	FailureStage *string `json:"failure_stage"`
 	AuditMode    *string `json:"audit_mode"` // STRICT, HYBRID, UNGROUNDED, or other; nil if not stated
-	Shape        *string `json:"shape"`      // quote, pointer, reject, unrecognised, or other
+	Shape        *string `json:"shape"`      // form of the list of stages: quote, pointer, reject, unrecognised, or other
 	Runs         uint64  `json:"runs"`       // number of run-DAGs with this outcome
 	Share        Decimal `json:"share"`      // fraction of the group's runs that have this outcome
 }

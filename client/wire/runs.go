@@ -18,8 +18,8 @@ func EscapeRunID(runID string) string {
 	return url.PathEscape(runID)
 }
 
-// RunsComparison describes how run B differs from run A in their IPC records, run-DAGs, and
-// citation sets. A comparison is nil unless both runs have a record of its kind.
+// RunsComparison describes how the IPC record, the run-DAG, and the citation set of run B differ
+// from those of run A. A comparison is nil unless both runs have a record of its kind.
 type RunsComparison struct {
 	IndexedTreeSize
 	A                 ComparedRun        `json:"a"`

@@ -176,7 +176,7 @@ func (s *store) fetch(a storage.ArchivedRange, name string, path proofs.TilePath
 	}
 	body, _, err := b.Get(ctx, name, bucket.MaxObjectBytes)
 	switch {
-	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLong):
+	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %s in the archive is missing or too long: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
 	case err != nil:
 		return nil, fmt.Errorf("reading %s from the archive: %w: %w", name, audit.ErrUnavailable, err)

@@ -69,7 +69,7 @@ func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err er
 		got, _, err := r.options.Bucket.Get(limited, r.name(path.String()), int64(len(want)))
 		cancel()
 		switch {
-		case errors.Is(err, bucket.ErrTooLong), err == nil && !bytes.Equal(got, want):
+		case errors.Is(err, bucket.ErrTooLarge), err == nil && !bytes.Equal(got, want):
 			return nil, fmt.Errorf("verifying %s: %w", r.name(path.String()), errDifferent)
 		case err != nil:
 			return nil, err

@@ -133,7 +133,7 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 	switch {
 	case errors.Is(err, bucket.ErrNotFound):
 		return object{}, nil
-	case errors.Is(err, bucket.ErrTooLong):
+	case errors.Is(err, bucket.ErrTooLarge):
 		return object{}, r.refuse(path, "the object has more than %d bytes", maxNote)
 	case err == nil && tag == "":
 		err = errors.New("the endpoint returned the object without an ETag")
@@ -226,7 +226,7 @@ func (r *round) create(ctx context.Context, name string, body []byte) error {
 	switch {
 	case errors.Is(err, bucket.ErrPreconditionFailed):
 		there, _, err := r.options.Bucket.Get(ctx, name, int64(len(body)))
-		if errors.Is(err, bucket.ErrTooLong) || err == nil && !bytes.Equal(there, body) {
+		if errors.Is(err, bucket.ErrTooLarge) || err == nil && !bytes.Equal(there, body) {
 			return fmt.Errorf("%s: %w: another program has written the object; keep it as evidence, and publish to another place", name, errDifferent)
 		}
 		return err

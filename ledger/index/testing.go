@@ -8,7 +8,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// CurrentFold returns the fold of f, which must not be running.
+// CurrentFold returns the state from which f adds events to the index. f must not be running.
 func (f *Follower) CurrentFold() *Fold { return &f.fold }
 
 // FoldBatch folds one batch. It reports whether there were any events.

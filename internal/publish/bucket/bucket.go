@@ -22,15 +22,15 @@ var (
 	// ErrConditionsUnsupported means that the endpoint has refused a Put because it does not
 	// support conditions. Nothing was written.
 	ErrConditionsUnsupported = errors.New("the endpoint does not support conditional writes")
-	// ErrTooLong means that the object is longer than the caller allows.
-	ErrTooLong = errors.New("the object is too long")
+	// ErrTooLarge means that the object is larger than the caller allows.
+	ErrTooLarge = errors.New("the object is too large")
 )
 
 // Bucket stores objects by name. A name consists of elements separated by slashes. The methods are
 // safe for concurrent use.
 type Bucket interface {
 	// Get returns an object and its tag, which changes if the object's bytes change. The error
-	// wraps ErrNotFound if there is no such object, or ErrTooLong if its length in bytes exceeds
+	// wraps ErrNotFound if there is no such object, or ErrTooLarge if its length in bytes exceeds
 	// limit.
 	Get(ctx context.Context, name string, limit int64) (body []byte, tag string, err error)
 	// Size returns the length of an object in bytes. The error wraps ErrNotFound if there is no

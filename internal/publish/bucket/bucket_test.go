@@ -70,7 +70,7 @@ func TestContract(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "one", string(body))
 		_, _, err = b.Get(t.Context(), name, 2)
-		require.ErrorIs(t, err, bucket.ErrTooLong)
+		require.ErrorIs(t, err, bucket.ErrTooLarge)
 		size, err := b.Size(t.Context(), name)
 		require.NoError(t, err)
 		require.EqualValues(t, 3, size)

@@ -114,7 +114,7 @@ func readObject(name string, from io.Reader, length, limit int64) ([]byte, error
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case int64(len(body)) > limit:
-		return nil, fmt.Errorf("reading %s: %w", name, ErrTooLong)
+		return nil, fmt.Errorf("reading %s: %w", name, ErrTooLarge)
 	case length >= 0 && int64(len(body)) != length:
 		return nil, fmt.Errorf("reading %s: %w", name, io.ErrUnexpectedEOF)
 	}

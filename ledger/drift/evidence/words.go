@@ -26,9 +26,8 @@ type WordShares struct {
 // remains exact.
 const rare = 5
 
-// NewWordShares returns the statistic for the words in the outputs of the runs. sets contains the
-// distinct words of each run's output, indexed by input and run. Each word is represented by a
-// number less than count.
+// NewWordShares compares the shares of outputs that contain each word. sets[i][j] lists the distinct
+// words in the output of run j for input i; each word is represented by a number less than count.
 func NewWordShares(inputs []RunCounts, sets [][][]int, count int) *WordShares {
 	w := &WordShares{inputs: inputs, runs: make([][][]int, len(inputs))}
 	occurs := make([]int, count)       // number of runs of the current input that contain the word

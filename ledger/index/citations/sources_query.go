@@ -15,7 +15,7 @@ import (
 type Source struct {
 	ID         string
 	Seq        uint64 // seq of the last registration or revocation
-	Registered bool   // false if the source was revoked last
+	Registered bool   // whether the source is registered at present; false if its latest event revoked it
 	// HasChunkList is true if the registration lists the source's chunks, even if the list is empty.
 	HasChunkList bool
 	ChunkCount   uint64 // number of listed chunks

@@ -16,8 +16,8 @@ const (
 	// time at which the record occurred, and the record's seq. The time and the seq are inverted,
 	// so that the latest records come first.
 	occurrences rowstore.Dimension = 0x21
-	// PostingsDimension has one row for each identity of a name and a value, with one version for
-	// each event that has that value.
+	// PostingsDimension has one row for each pair of a name and a value, with one version for each
+	// event that has the value under that name.
 	PostingsDimension rowstore.Dimension = 0x80
 	// recordStates maps a record's seq (8 bytes) to its state, with one version for each state
 	// change.

@@ -204,7 +204,7 @@ func (v *ValueCollector) addProducer(e *event.Event) {
 // the values of each label.
 const (
 	NameIPCID            = "ipc_id"
-	NameInput            = "input" // see event.IPC.InputIdentity
+	NameInput            = "input" // name of the value that identifies a run's input: event.IPC.InputIdentity
 	NameInputHash        = "input_hash"
 	NameSystemPromptHash = "system_prompt_hash"
 	seedlessHash         = "seedless_input_hash"

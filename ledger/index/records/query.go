@@ -52,20 +52,19 @@ func (q *Filter) valueIDs() []rowstore.Identity {
 
 // Record describes one row of a list: a record, a redaction, or a note.
 type Record struct {
-	Seq       uint64
-	Kind      record.Kind
-	Time      time.Time    // time at which it was recorded
-	EventHash storage.Hash // event_hash of its event
-	State     record.State // empty if the kind has no state
-	RunID     *string      // nil if there is none
-	Timestamp *string      // the record's timestamp, as it was sent; nil if there is none
-	// Hashes contains the effective hashes, and Labels contains the labels. Both are objects in
-	// canonical JSON.
-	Hashes, Labels []byte
-	Mismatches     []string // names of the checks whose result is a mismatch
-	BrokenRules    []string // rules that the verdict breaks
-	MissingParts   []string // parts that an IPC record lacks (spec: Receipts)
-	Body           []byte   // body of the event; nil unless Filter.IncludeBodies is set
+	Seq          uint64
+	Kind         record.Kind
+	Time         time.Time    // time at which it was recorded
+	EventHash    storage.Hash // event_hash of its event
+	State        record.State // empty if the kind has no state
+	RunID        *string      // nil if there is none
+	Timestamp    *string      // the record's timestamp, as it was sent; nil if there is none
+	Hashes       []byte       // effective hashes, as an object in canonical JSON
+	Labels       []byte       // labels, as an object in canonical JSON
+	Mismatches   []string     // names of the checks whose result is a mismatch
+	BrokenRules  []string     // rules that the verdict breaks
+	MissingParts []string     // parts that an IPC record lacks (spec: Receipts)
+	Body         []byte       // body of the event; nil unless Filter.IncludeBodies is set
 }
 
 // List returns a page of records, newest first. A page ends when its budget is spent. If few events

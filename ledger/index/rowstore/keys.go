@@ -57,7 +57,8 @@ func (k Keyspace) AppendPrefix(dst []byte, d Dimension) []byte {
 	return append(append(dst, k[:]...), byte(d))
 }
 
-// AppendVersion appends a seq, encoded so that later seqs sort first.
+// AppendVersion appends the part of a key that identifies a version of a row: the seq of the event
+// that wrote the version, encoded so that later seqs sort first.
 func AppendVersion(dst []byte, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.MaxUint64-seq)
 }

@@ -33,9 +33,10 @@ type IPC struct {
 	// HasIPCIDAdvanced is true if the event has the member ipc_id_advanced, even if it is null.
 	HasIPCIDAdvanced bool
 
-	// Model is the name of the model. MaxTokens limits the length of the output, and Temperature and
-	// Seed control the sampling.
-	Model, Temperature, MaxTokens, Seed []byte
+	Model       []byte // name of the model
+	Temperature []byte // sampling temperature, as a JSON number
+	MaxTokens   []byte // maximum length of the output, as a JSON number
+	Seed        []byte // seed of the sampling, as a JSON number
 
 	// OllamaBuildHash is the build of the model's runtime, ModelDigest is the digest of the model's
 	// weights, and HostPlatform is the machine with its operating system.

@@ -13,7 +13,7 @@ type PathValidation struct {
 	Build              []byte // build of the validated record; nil if the record has no build
 	ContentFingerprint []byte // content_fingerprint of the validated record; nil if it is null
 	RecordSeq          uint64 // seq of the path's latest record in Build
-	Validated          bool   // whether the text along the path is correct
+	Validated          bool   // true validates the record; false withdraws its validation
 	Reason             []byte // nil if there is none
 	ActionOrigin
 	// Presence says which of build and content_fingerprint the request contains. The digest covers

@@ -140,7 +140,7 @@ func (m *MemoryBucket) Get(ctx context.Context, name string, limit int64) (body 
 		case !is:
 			return fmt.Errorf("reading %s: %w", name, bucket.ErrNotFound)
 		case int64(len(there)) > limit:
-			return fmt.Errorf("reading %s: %w", name, bucket.ErrTooLong)
+			return fmt.Errorf("reading %s: %w", name, bucket.ErrTooLarge)
 		}
 		body, tag = bytes.Clone(there), m.tag(name)
 		return nil
