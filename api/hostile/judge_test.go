@@ -20,7 +20,7 @@ var inside = regexp.MustCompile(strings.Join([]string{
 	`goroutine|runtime[. ]|panic|nil pointer|index out of range|\.go:\d|0x[0-9a-f]{6,}|%!|<nil>|interface \{|map\[|\*[a-z]+\.[A-Z]`,
 	`json: |strconv\.|encoding/|reflect|errors\.|invalid character .* looking|context (canceled|deadline)|net/http|echo\.|code=\d|message=`,
 	`use of closed|broken pipe|i/o timeout|connection reset|pebble|MANIFEST|\.sst\b|sql|SELECT |colophon/|/home/|/var/`,
-	regexp.QuoteMeta(os.TempDir()),
+	regexp.QuoteMeta(os.TempDir()) + `\b`, // a damaged body can have a member such as "tmpic"
 }, "|"))
 
 // problem holds the members of a problem that the checks use.
