@@ -314,7 +314,7 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 			}
 			return buckettest.NoFault
 		}
-		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: 20 * time.Millisecond}), a.keys)
+		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: 500 * time.Millisecond}), a.keys)
 		n.grow(n.ledger.Head().Size + 10)
 		_, err := n.ledger.Reader().Entry(t.Context(), 800)
 		require.NoError(t, err)
