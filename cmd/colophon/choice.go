@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -45,9 +44,9 @@ func (r *recordChoice) bind(flags *pflag.FlagSet) {
 // other result is nil. It returns an error if the command line has both or neither.
 func (r *recordChoice) read(flags *pflag.FlagSet, args []string) (seqs []uint64, filters map[string]string, err error) {
 	for _, arg := range args {
-		seq, err := strconv.ParseUint(arg, 10, 64)
+		seq, err := cli.ParseSeq(arg)
 		if err != nil {
-			return nil, nil, cli.InvalidSeqError(arg)
+			return nil, nil, err
 		}
 		seqs = append(seqs, seq)
 	}

@@ -54,9 +54,9 @@ With --embed, the proof also has the text from the ledger. This needs the scope 
 }
 
 func (p *proveCommand) run(ctx context.Context, arg string) error {
-	seq, err := strconv.ParseUint(arg, 10, 64)
+	seq, err := cli.ParseSeq(arg)
 	if err != nil {
-		return cli.InvalidSeqError(arg)
+		return err
 	}
 	if (p.stage == "") == (p.citation < 0) {
 		return cli.ExitErrorf(cli.ExitUsage, "choose the part to prove with either --stage or --citation")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -139,8 +138,8 @@ func (r *rerunCommand) run(ctx context.Context, arg string) error {
 
 // arguments parses the argument and checks the flags. It sends no requests.
 func (r *rerunCommand) arguments(arg string) (seq uint64, endpoint *rerun.Endpoint, err error) {
-	if seq, err = strconv.ParseUint(arg, 10, 64); err != nil {
-		return 0, nil, cli.InvalidSeqError(arg)
+	if seq, err = cli.ParseSeq(arg); err != nil {
+		return 0, nil, err
 	}
 	switch {
 	case r.endpoint == "":

@@ -10,7 +10,7 @@ import (
 // records. It reports a negative number as an invalid sequence number instead of an unknown flag.
 func ExplainSeqFlagError(command *cobra.Command, err error) error {
 	if number, found := NegativeNumberArgument(err); found {
-		return InvalidSeqError(number)
+		return invalidSeq(number)
 	}
 	return ExplainFlagError(command, err)
 }
@@ -21,14 +21,22 @@ func RequireSeqs(command *cobra.Command, args []string, n int) error {
 		return err
 	}
 	for _, arg := range args {
-		if _, err := strconv.ParseUint(arg, 10, 64); err != nil {
-			return InvalidSeqError(arg)
+		if _, err := ParseSeq(arg); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// InvalidSeqError returns the error for an argument that is not a sequence number.
-func InvalidSeqError(argument string) error {
+// ParseSeq parses an argument that is the sequence number of a record.
+func ParseSeq(argument string) (uint64, error) {
+	seq, err := strconv.ParseUint(argument, 10, 64)
+	if err != nil {
+		return 0, invalidSeq(argument)
+	}
+	return seq, nil
+}
+
+func invalidSeq(argument string) error {
 	return ExitErrorf(ExitUsage, "%q is not a valid seq; give the sequence number of a record, such as 41", argument)
 }
