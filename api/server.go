@@ -139,10 +139,11 @@ func (s *Server) follow(l *ledger.Ledger) error {
 	l.OnCommit(func(c ledger.Commit) {
 		if c.ByOtherServer {
 			s.noteFrozen(l.Name())
+			follower.Wake()
 		} else {
 			s.config.Metrics.observeCommit(l.Name(), c)
+			follower.AddCommit(c.First, c.Entries)
 		}
-		follower.Wake()
 		committed()
 	})
 	// Without this call, events that were committed before OnCommit was set would not be indexed

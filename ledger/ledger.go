@@ -93,6 +93,10 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes a durable commit to the functions registered with OnCommit.
 type Commit struct {
+	// First is the seq of the commit's first event, and Entries are its entries, which must not be modified.
+	// Entries is nil if the commit is by another server.
+	First      uint64
+	Entries    [][]byte
 	EventCount int           // number of events in the commit
 	Duration   time.Duration // duration of storage.Store.Commit
 	Time       time.Time     // time of the commit's events

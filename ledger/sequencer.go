@@ -122,7 +122,7 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 	for _, it := range b.items {
 		it.ack.Head = head
 	}
-	s.notify(Commit{EventCount: len(next.events), Duration: took, Time: time.UnixMicro(at)})
+	s.notify(Commit{First: old.Size, Entries: next.storage.Entries, EventCount: len(next.events), Duration: took, Time: time.UnixMicro(at)})
 	return nil
 }
 

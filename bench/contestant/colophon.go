@@ -66,7 +66,7 @@ func (n *node) follow(dir string, log *slog.Logger) (err error) {
 	if n.follower, err = n.index.Follow(n.ledger.Name(), n.ledger.PublishedLog()); err != nil {
 		return fmt.Errorf("following the ledger: %w", err)
 	}
-	n.ledger.OnCommit(func(ledger.Commit) { n.follower.Wake() })
+	n.ledger.OnCommit(func(c ledger.Commit) { n.follower.AddCommit(c.First, c.Entries) })
 	n.follower.Wake()
 	return nil
 }

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"iter"
 	"slices"
 )
 
@@ -55,14 +56,36 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.decodedTo()}
 	go func() {
 		defer close(ready)
-		for entry, err := range f.log.Entries(ctx, r.seq) {
-			if !r.take(entry.Bytes, err) {
+		for entry, err := range f.entries(ctx, r.seq) {
+			if !r.take(entry, err) {
 				return
 			}
 		}
 		r.send()
 	}()
 	return ready
+}
+
+// entries yields the log's entries in order, from the given seq up to the head. It reads from the log
+// only those that are not in memory.
+func (f *Follower) entries(ctx context.Context, seq uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		from := seq
+		for entry, found := f.newest.find(seq); found; entry, found = f.newest.find(seq) {
+			if !yield(entry, nil) {
+				return
+			}
+			seq++
+		}
+		if head, err := f.log.Head(ctx); err == nil && seq > from && head.Size <= seq {
+			return
+		}
+		for entry, err := range f.log.Entries(ctx, seq) {
+			if !yield(entry.Bytes, err) {
+				return
+			}
+		}
+	}
 }
 
 // decodedTo returns the seq of the first event that has not been decoded yet. It first discards the

@@ -32,6 +32,8 @@ type Follower struct {
 	// part at that size. It is 0 if no caller is waiting.
 	requestedSize atomic.Uint64
 
+	newest newest // entries to fold that need not be read from the log
+
 	// published is written by start and by the goroutine, even while the engine is being replaced.
 	// All goroutines read it.
 	published atomic.Pointer[snapshot]
@@ -63,6 +65,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 		wake:        make(chan struct{}, 1),
 		readerWaits: make(chan struct{}, 1),
 		done:        make(chan struct{}),
+		newest:      newest{left: &s.newestBytesLeft},
 		limit:       noLimit,
 		fold:        Fold{Counters: counters.New(counters.NewCounts(s.begin))},
 	}
@@ -89,6 +92,7 @@ func (f *Follower) start(ctx context.Context) {
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
 		f.store.rows.AddRunningFollowers(-1)
+		f.newest.close()
 		close(f.done)
 	}()
 	if err == nil {
@@ -273,6 +277,14 @@ func (f *Follower) Name() string { return f.name }
 // Wake tells the follower that the log's head may have moved. It never blocks.
 func (f *Follower) Wake() {
 	notify(f.wake)
+}
+
+// AddCommit tells the follower that the log's head has moved, because this process has committed the
+// entries that begin at seq first. The follower then need not read these entries from the log. The caller
+// must not modify them afterwards. AddCommit never blocks.
+func (f *Follower) AddCommit(first uint64, entries [][]byte) {
+	f.newest.add(first, entries)
+	f.Wake()
 }
 
 // notify puts a token into a channel of capacity 1, unless the channel already has one.

@@ -27,10 +27,11 @@ var ErrClosed = errors.New("index: the store is closed")
 // Store is the index of all ledgers of a server. Its methods are safe for concurrent use, but
 // Close does not wait for queries.
 type Store struct {
-	config      ResolvedConfig
-	rows        *rowstore.Store
-	closed      atomic.Bool
-	filterBytes atomic.Int64 // bytes of memory left for the followers' filters
+	config          ResolvedConfig
+	rows            *rowstore.Store
+	closed          atomic.Bool
+	filterBytes     atomic.Int64 // bytes of memory left for the followers' filters
+	newestBytesLeft atomic.Int64 // bytes of memory left for entries that followers have not folded yet
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
@@ -57,6 +58,7 @@ func Open(c Config) (*Store, error) {
 func OpenResolved(c ResolvedConfig) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
+	s.newestBytesLeft.Store(totalNewestBytes)
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.InitialSeries...)
 	}

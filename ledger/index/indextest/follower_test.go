@@ -242,6 +242,38 @@ func TestBatchesAreBounded(t *testing.T) {
 	}
 }
 
+// A follower that is told the entries of a commit does not read them from the log. It reads those that
+// it has not been told.
+func TestAddCommit(t *testing.T) {
+	s := openTest(t, testConfig(vfs.NewMem()))
+	log := newJournal(t, "default")
+	w := &watched{Reader: log.store}
+	f, err := s.AddStoppedFollower(t.Context(), log.name, w)
+	require.NoError(t, err)
+	extend := func(n uint64) { log.append(plains(t, int(log.head.Size), int(log.head.Size+n))...) }
+	fold := func(n uint64) {
+		first := log.head.Size
+		extend(n)
+		f.AddCommit(first, log.entries[first:])
+		for f.Size() < log.head.Size {
+			_, err := f.FoldBatch(t.Context())
+			require.NoError(t, err)
+		}
+	}
+	for n := uint64(1); n < 200; n += 60 {
+		fold(n)
+	}
+	require.Zero(t, w.entries.Load(), "entries read from the log")
+	extend(7)
+	fold(5)
+	require.Equal(t, int64(7+5), w.entries.Load())
+	fold(5)
+	require.Equal(t, int64(7+5), w.entries.Load())
+	log.check(f)
+	f.Close()
+	require.NoError(t, s.Close())
+}
+
 func TestWaitEnds(t *testing.T) {
 	s := openTest(t, testConfig(vfs.NewMem()))
 	log := newJournal(t, "default")

@@ -44,7 +44,7 @@ func (c *rowCache) find(name []byte) place {
 	if at == 0 {
 		return 0
 	}
-	e := &c.previous.entries[at]
+	e := c.previous.entry(at)
 	return c.current.put(hash, name, e.span, c.previous.runOf(e))
 }
 
@@ -55,12 +55,13 @@ func (c *rowCache) put(name []byte, s span, run []byte) place {
 
 // generation is a hash table with chaining.
 type generation struct {
-	heads   []place  // the first entry of each chain; the length is a power of two
-	entries []entry  // entry 0 is unused
-	blocks  [][]byte // names and version runs
-	filled  int      // number of blocks in use
-	at      int      // bytes used in block filled-1
-	used    int      // total number of bytes, including heads
+	heads   []place   // the first entry of each chain; the length is a power of two
+	entries [][]entry // in parts of entryPart entries, which are never moved; entry 0 is unused
+	count   int       // number of entries in use, including entry 0
+	blocks  [][]byte  // names and version runs
+	filled  int       // number of blocks in use
+	at      int       // bytes used in block filled-1
+	used    int       // total number of bytes, including heads
 }
 
 // place is the index of a row in the entries of a generation. It is valid until the next
@@ -100,6 +101,7 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 
 const (
 	entryBytes = int(unsafe.Sizeof(entry{}))
+	entryPart  = 1 << 10
 	cacheBlock = 1 << 16
 	// typicalBytes is the approximate number of bytes of memory that a row needs. A version run can
 	// grow by slackBytes before it must be moved.
@@ -114,7 +116,7 @@ func (g *generation) reset(bytes int) {
 		*g = generation{heads: make([]place, heads)}
 	}
 	clear(g.heads)
-	g.entries = append(g.entries[:0], entry{})
+	g.count = 1
 	kept := g.blocks[:0]
 	for _, block := range g.blocks {
 		if len(block) == cacheBlock && len(kept)*cacheBlock < bytes {
@@ -126,12 +128,14 @@ func (g *generation) reset(bytes int) {
 	g.used = len(g.heads) * 4
 }
 
+func (g *generation) entry(at place) *entry { return &g.entries[at/entryPart][at%entryPart] }
+
 func (g *generation) find(hash uint64, name []byte) place {
-	if len(g.entries) < 2 {
+	if g.count < 2 {
 		return 0
 	}
 	for at := g.heads[hash&uint64(len(g.heads)-1)]; at != 0; {
-		e := &g.entries[at]
+		e := g.entry(at)
 		if e.tag == tagOf(hash) && string(g.nameOf(e)) == string(name) {
 			return at
 		}
@@ -157,7 +161,7 @@ func (e *entry) writtenBytes() int {
 
 // newest returns the newest version of a row. The value is valid until the row changes.
 func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
-	e := &g.entries[at]
+	e := g.entry(at)
 	if !e.found {
 		return 0, nil, false
 	}
@@ -169,18 +173,21 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 // put adds an entry for a row, which hides any older entry with the same name.
 func (g *generation) put(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
-	g.entries = append(g.entries, entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s})
+	at := place(g.count)
+	if g.count++; int(at)/entryPart == len(g.entries) {
+		g.entries = append(g.entries, make([]entry, entryPart))
+	}
 	g.used += entryBytes
-	at := place(len(g.entries) - 1)
+	e := g.entry(at)
+	*e = entry{next: *head, tag: tagOf(hash), name: uint8(len(name)), span: s}
 	*head = at
-	e := &g.entries[at]
 	g.move(e, name, run, len(run)+slackBytes)
 	return at
 }
 
 // replace replaces the version run of a row. s is the span of the new run.
 func (g *generation) replace(at place, s span, run []byte) {
-	e := &g.entries[at]
+	e := g.entry(at)
 	e.span = s
 	if e.size = uint32(len(run)); e.size > e.room {
 		g.move(e, g.nameOf(e), run, len(run)+slackBytes)
@@ -191,14 +198,14 @@ func (g *generation) replace(at place, s span, run []byte) {
 
 // accepts reports whether the event at seq can add a version to the version run of a row.
 func (g *generation) accepts(at place, seq uint64) bool {
-	e := &g.entries[at]
+	e := g.entry(at)
 	return e.found && (e.size < runBytes || e.last == seq)
 }
 
 // add adds a version to the version run of a row, and returns the number of bytes by which the
 // run has grown. A second version from the same event replaces the first.
 func (g *generation) add(at place, seq uint64, value []byte) (grown int) {
-	e := &g.entries[at]
+	e := g.entry(at)
 	run := g.runOf(e)
 	if seq == e.last {
 		run = run[:e.newest]

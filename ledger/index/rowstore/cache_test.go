@@ -35,7 +35,7 @@ func (m modelRun) encode() []byte {
 // requireKept fails the test unless the cached row agrees with the model.
 func requireKept(t *rapid.T, want modelRun, g *generation, at place) {
 	t.Helper()
-	e := &g.entries[at]
+	e := g.entry(at)
 	seq, value, found := g.newest(at)
 	require.Equal(t, len(want) > 0, found)
 	require.Equal(t, found, e.found)
@@ -129,7 +129,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		cache.rotate(limit)
 	}
 	for _, g := range []*generation{&cache.current, &cache.previous} {
-		held := cap(g.heads)*4 + cap(g.entries)*entryBytes
+		held := cap(g.heads)*4 + len(g.entries)*entryPart*entryBytes
 		for _, block := range g.blocks {
 			held += len(block)
 		}

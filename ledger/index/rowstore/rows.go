@@ -192,7 +192,7 @@ func (r *Writer) startRun(at place, seq uint64, value []byte) {
 
 // change marks the version run of a row as changed and updates the size of the batch.
 func (r *Writer) change(at place, grown int) {
-	e := &r.cache.current.entries[at]
+	e := r.cache.current.entry(at)
 	if e.changed {
 		r.waiting += grown
 		return
@@ -204,7 +204,7 @@ func (r *Writer) change(at place, grown int) {
 
 // flush adds the version run of a row to the batch if the run has changed.
 func (r *Writer) flush(at place) {
-	e := &r.cache.current.entries[at]
+	e := r.cache.current.entry(at)
 	if !e.changed {
 		return
 	}
