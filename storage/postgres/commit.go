@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"colophon/storage"
+	"colophon/storage/postgres/pgbinary"
 )
 
 // Limits on one statement, in bytes of row data and in rows. They are below the message size limits
@@ -25,15 +25,24 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err := b.Check(old); err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
-	err := l.write(ctx, change{
-		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			return l.apply(ctx, conn, epoch, old, b)
-		},
+	c := change{
 		old: &old, next: &b.Head,
 		made: func(h storage.Head) bool {
 			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.TimeMicros == b.Head.TimeMicros && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
 		},
-	})
+	}
+	err := error(nil)
+	copied := l.usesCopy(b)
+	if copied {
+		c.apply = func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+			return l.applyCopy(ctx, conn, epoch, old, b)
+		}
+		err = l.write(ctx, c)
+	}
+	if !copied || isUniqueViolation(err) {
+		c.apply = func(ctx context.Context, conn *pgx.Conn, epoch int64) error { return l.apply(ctx, conn, epoch, old, b) }
+		err = l.write(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
@@ -44,7 +53,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 // transaction. It sends all the statements to the server together, unless the commit redacts
 // records.
 func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
-	s := &statements{ledger: number(l.number)}
+	s := &statements{ledger: pgbinary.Bigint(l.number)}
 	s.begin()
 	s.head(epoch, old, b.Head)
 	if len(b.Redactions) > 0 {
@@ -72,7 +81,8 @@ type statements struct {
 type statement struct {
 	query      string
 	parameters [][]byte
-	rows       int64 // required number of changed rows, or 0 if any number is allowed; send returns errRefused if the number differs
+	row        func(values [][]byte) // receives each row of the result in PostgreSQL's binary format; may be nil
+	rows       int64                 // required number of changed rows, or 0 if any number is allowed; send returns errRefused if the number differs
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -81,7 +91,7 @@ func (s *statements) add(query string, parameters ...[]byte) {
 
 func (s *statements) begin() { s.add("begin") }
 
-var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters
+var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters and results
 
 // send sends all queued statements together and returns the first error. Each statement stays
 // prepared on the connection. This package encodes the parameters itself, because pgx encodes
@@ -97,12 +107,16 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 		if len(s.queued[i].parameters) == 0 {
 			formats = nil
 		}
-		batch.ExecPrepared(prepared.Name, s.queued[i].parameters, formats, nil)
+		batch.ExecPrepared(prepared.Name, s.queued[i].parameters, formats, binaryFormat)
 	}
 	results := conn.PgConn().ExecBatch(ctx, &batch)
 	var failed error
 	for i := 0; failed == nil && results.NextResult(); i++ {
-		tag, err := results.ResultReader().Close()
+		result := results.ResultReader()
+		for row := s.queued[i].row; row != nil && result.NextRow(); {
+			row(result.Values())
+		}
+		tag, err := result.Close()
 		if want := s.queued[i].rows; err == nil && want != 0 && tag.RowsAffected() != want {
 			err = errRefused
 		}
@@ -112,63 +126,12 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	return cmp.Or(failed, results.Close())
 }
 
-// number encodes n as a bigint.
-func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
-
-// PostgreSQL OIDs of the array element types.
-const (
-	byteaType  = 17
-	bigintType = 20
-)
-
-// appendArray appends the header of a one-dimensional array. The caller must append the elements
-// after it.
-func appendArray(dst []byte, elementType uint32, length int) []byte {
-	dimensions := uint32(1)
-	if length == 0 {
-		dimensions = 0
-	}
-	dst = binary.BigEndian.AppendUint32(dst, dimensions)
-	dst = binary.BigEndian.AppendUint32(dst, 0) // flag: no element is NULL
-	dst = binary.BigEndian.AppendUint32(dst, elementType)
-	if length == 0 {
-		return dst
-	}
-	dst = binary.BigEndian.AppendUint32(dst, uint32(length))
-	return binary.BigEndian.AppendUint32(dst, 1) // index of the first element
-}
-
-const arrayHeaderLength = 20 // length in bytes of the header of a nonempty array
-
-// numbers encodes list as a bigint[].
-func numbers(list []int64) []byte {
-	const size = 8
-	dst := appendArray(make([]byte, 0, arrayHeaderLength+(4+size)*len(list)), bigintType, len(list))
-	for _, n := range list {
-		dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(dst, size), uint64(n))
-	}
-	return dst
-}
-
-// texts encodes list as a bytea[].
-func texts(list [][]byte) []byte {
-	size := arrayHeaderLength
-	for _, text := range list {
-		size += 4 + len(text)
-	}
-	dst := appendArray(make([]byte, 0, size), byteaType, len(list))
-	for _, text := range list {
-		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(text))), text...)
-	}
-	return dst
-}
-
 // head adds the statement that updates the head row, which also locks the row. It must be the first
 // statement of a transaction.
 func (s *statements) head(epoch int64, old, next storage.Head) {
 	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
 		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
-		s.ledger, number(epoch), number(int64(old.Size)), old.Tip[:], number(int64(next.Size)), next.Tip[:], number(next.TimeMicros), filled(next.Checkpoint))
+		s.ledger, pgbinary.Bigint(epoch), pgbinary.Bigint(int64(old.Size)), old.Tip[:], pgbinary.Bigint(int64(next.Size)), next.Tip[:], pgbinary.Bigint(next.TimeMicros), filled(next.Checkpoint))
 	s.queued[len(s.queued)-1].rows = 1
 }
 
@@ -195,7 +158,7 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 			seqs, bytes = append(seqs, int64(first)+int64(i)), append(bytes, entries[i])
 		}
 		s.add(`INSERT INTO colophon_entries (ledger, seq, bytes)
-			SELECT $1::bigint, e.seq, e.bytes FROM unnest($2::bigint[], $3::bytea[]) AS e (seq, bytes)`, s.ledger, numbers(seqs), texts(bytes))
+			SELECT $1::bigint, e.seq, e.bytes FROM unnest($2::bigint[], $3::bytea[]) AS e (seq, bytes)`, s.ledger, pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes))
 	})
 }
 
@@ -220,7 +183,7 @@ func (s *statements) claims(keys []storage.Claim) {
 		}
 		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
 			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)
-			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, texts(keys), texts(records), numbers(seqs))
+			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, pgbinary.ByteaArray(keys), pgbinary.ByteaArray(records), pgbinary.BigintArray(seqs))
 	})
 }
 
@@ -232,7 +195,7 @@ func (s *statements) tiles(tiles []storage.Tile) {
 			SELECT $1::bigint, $2::bigint, $3::bigint, $4::bigint, substring($5::bytea, (stored.stop * 32 + 1)::int) FROM (
 				SELECT coalesce((SELECT stop FROM colophon_tiles WHERE ledger = $1 AND level = $2 AND idx = $3 ORDER BY stop DESC LIMIT 1), 0) AS stop
 			) AS stored WHERE stored.stop < $4::bigint`,
-			s.ledger, number(int64(t.Level)), number(int64(t.Index)), number(int64(len(t.Hashes)/storage.HashSize)), t.Hashes)
+			s.ledger, pgbinary.Bigint(int64(t.Level)), pgbinary.Bigint(int64(t.Index)), pgbinary.Bigint(int64(len(t.Hashes)/storage.HashSize)), t.Hashes)
 	}
 }
 
@@ -274,7 +237,7 @@ func (s *statements) contents(contents []storage.Content) {
 			INSERT INTO colophon_references (ledger, digest, seq)
 			SELECT $1::bigint, n.digest, n.seq FROM unnest($5::bytea[], $6::bigint[]) AS n (digest, seq)
 			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)
-			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, texts(digests), numbers(seqs), texts(bytes), texts(needed), numbers(by))
+			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, pgbinary.ByteaArray(digests), pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes), pgbinary.ByteaArray(needed), pgbinary.BigintArray(by))
 	})
 }
 

@@ -85,6 +85,8 @@ type Config struct {
 	// IgnoreMigrationLock allows opening a database that a migration has locked (see MigrationLock). Only the
 	// colophon migrate command sets it.
 	IgnoreMigrationLock bool
+
+	copyMinEvents int // see copyMinEvents; 0 means that constant
 }
 
 // IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.
@@ -105,6 +107,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.WriteTimeout == 0 {
 		c.WriteTimeout = defaultPatience
+	}
+	if c.copyMinEvents == 0 {
+		c.copyMinEvents = copyMinEvents
 	}
 	return c
 }

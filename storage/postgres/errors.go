@@ -21,12 +21,13 @@ var (
 
 // SQLSTATE codes and code classes (PostgreSQL, Appendix A).
 const (
-	codeDiskFull       = "53100"
-	codeReadOnly       = "25006" // for example, because the server became a standby
-	codeIdle           = "25P03" // the transaction was idle for too long
-	codeLockTaken      = "55P03"
-	codeDataCorrupted  = "XX001"
-	codeIndexCorrupted = "XX002"
+	codeDiskFull        = "53100"
+	codeUniqueViolation = "23505"
+	codeReadOnly        = "25006" // for example, because the server became a standby
+	codeIdle            = "25P03" // the transaction was idle for too long
+	codeLockTaken       = "55P03"
+	codeDataCorrupted   = "XX001"
+	codeIndexCorrupted  = "XX002"
 
 	classConnection   = "08"
 	classRollback     = "40" // serialisation failures and deadlocks

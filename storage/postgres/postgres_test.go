@@ -69,6 +69,20 @@ func TestConformance(t *testing.T) {
 	storagetest.Run(t, openEmpty, storagetest.WithReopen(reopen))
 }
 
+// The conformance tests also hold if every commit uses COPY.
+func TestCopyConformance(t *testing.T) {
+	open := func(t *testing.T, url string) storage.Database {
+		db, err := Open(t.Context(), Config{URL: url, Logger: silent(), copyMinEvents: 1})
+		require.NoError(t, err)
+		return db
+	}
+	storagetest.Run(t, func(t *testing.T) storage.Database { return open(t, emptyURL(t)) },
+		storagetest.WithReopen(func(t *testing.T, db storage.Database) storage.Database {
+			require.NoError(t, db.Close())
+			return open(t, db.(*Database).url())
+		}))
+}
+
 func TestTamper(t *testing.T) {
 	storagetest.RunTampering(t, openEmpty,
 		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
