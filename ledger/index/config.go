@@ -132,7 +132,7 @@ func (c Config) Resolve() (ResolvedConfig, error) {
 		MaxDeferredGroups: memory / 40 / deferredBytes,
 		MinFetchLag:       20_000,
 		SnapshotPartBytes: SnapshotPartBytes,
-		MinFoldInterval:   50 * time.Millisecond,
+		MinFoldInterval:   200 * time.Millisecond,
 	}, nil
 }
 

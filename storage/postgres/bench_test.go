@@ -96,7 +96,7 @@ func benchWords(bytes int) (text []byte) {
 // each commit, it looks up the idempotency keys, as the ledger does.
 func BenchmarkCommit(b *testing.B) {
 	text := benchWords(1 << 20)
-	for _, n := range []int{1, 64, 1024, 4096} {
+	for _, n := range []int{1, 32, 64, 128, 256, 1024, 4096} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			server := postgrestest.SharedServer(b)
 			db, err := Open(b.Context(), Config{URL: server.URL("search_path", server.CreateSchema(b)), Logger: silent()})

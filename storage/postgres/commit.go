@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -25,23 +26,9 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	if err := b.Check(old); err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
-	c := change{
-		old: &old, next: &b.Head,
-		made: func(h storage.Head) bool {
-			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.TimeMicros == b.Head.TimeMicros && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
-		},
-	}
-	err := error(nil)
-	copied := l.usesCopy(b)
-	if copied {
-		c.apply = func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			return l.applyCopy(ctx, conn, epoch, old, b)
-		}
-		err = l.write(ctx, c)
-	}
-	if !copied || isUniqueViolation(err) {
-		c.apply = func(ctx context.Context, conn *pgx.Conn, epoch int64) error { return l.apply(ctx, conn, epoch, old, b) }
-		err = l.write(ctx, c)
+	err := l.commit(ctx, old, b, false)
+	if isUniqueViolation(err) {
+		err = l.commit(ctx, old, b, true)
 	}
 	if err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
@@ -49,10 +36,34 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
+// commit is like Commit, but the caller has called b.Check. Unless replaceClaims is true, it writes nothing
+// if a key has already been claimed, and returns an error for which isUniqueViolation reports true.
+// The caller has usually looked up the keys, and inserting a row is cheaper if no other can exist.
+func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, replaceClaims bool) error {
+	return l.write(ctx, change{
+		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
+			if l.usesCopy(b) && !replaceClaims {
+				return l.applyCopy(ctx, conn, epoch, old, b)
+			}
+			return l.apply(ctx, conn, epoch, old, b, replaceClaims)
+		},
+		old: &old, next: &b.Head,
+		made: func(h storage.Head) bool {
+			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.TimeMicros == b.Head.TimeMicros && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
+		},
+	})
+}
+
+// isUniqueViolation reports whether err means that a row with the same key is already stored.
+func isUniqueViolation(err error) bool {
+	var reported *pgconn.PgError
+	return errors.As(err, &reported) && reported.Code == codeUniqueViolation
+}
+
 // apply begins a transaction and runs the statements of a commit, but does not commit the
 // transaction. It sends all the statements to the server together, unless the commit redacts
 // records.
-func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
+func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch, replaceClaims bool) error {
 	s := &statements{ledger: pgbinary.Bigint(l.number)}
 	s.begin()
 	s.head(epoch, old, b.Head)
@@ -66,7 +77,7 @@ func (l *ledger) apply(ctx context.Context, conn *pgx.Conn, epoch int64, old sto
 	}
 	s.entries(old.Size, b.Entries)
 	s.contents(b.Contents)
-	s.claims(b.Claims)
+	s.claims(b.Claims, replaceClaims)
 	s.tiles(b.Tiles)
 	return s.send(ctx, conn)
 }
@@ -163,8 +174,12 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 }
 
 // claims adds the statements that store a claim for each idempotency key. If a batch claims a key
-// twice, the later claim wins.
-func (s *statements) claims(keys []storage.Claim) {
+// twice, the later claim wins. If replace is false, the statements fail if a key is already stored.
+func (s *statements) claims(keys []storage.Claim, replace bool) {
+	onConflict := ""
+	if replace {
+		onConflict = ` ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`
+	}
 	at := make(map[storage.Hash]int, len(keys))
 	last := make([]storage.Claim, 0, len(keys))
 	for _, k := range keys {
@@ -182,8 +197,7 @@ func (s *statements) claims(keys []storage.Claim) {
 			keys, records, seqs = append(keys, k.KeyDigest[:]), append(records, k.RecordDigest[:]), append(seqs, int64(k.Seq))
 		}
 		s.add(`INSERT INTO colophon_claims (ledger, key, record, seq)
-			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)
-			ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`, s.ledger, pgbinary.ByteaArray(keys), pgbinary.ByteaArray(records), pgbinary.BigintArray(seqs))
+			SELECT $1::bigint, c.key, c.record, c.seq FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS c (key, record, seq)`+onConflict, s.ledger, pgbinary.ByteaArray(keys), pgbinary.ByteaArray(records), pgbinary.BigintArray(seqs))
 	})
 }
 

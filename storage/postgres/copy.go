@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"colophon/storage"
 	"colophon/storage/postgres/pgbinary"
@@ -19,12 +17,6 @@ const copyMinEvents = 256
 // usesCopy reports whether a commit of b stores its rows with COPY.
 func (l *ledger) usesCopy(b storage.Batch) bool {
 	return len(b.Entries) >= l.db.config.copyMinEvents && len(b.Redactions) == 0
-}
-
-// isUniqueViolation reports whether err means that a row with the same key is already stored.
-func isUniqueViolation(err error) bool {
-	var reported *pgconn.PgError
-	return errors.As(err, &reported) && reported.Code == codeUniqueViolation
 }
 
 // applyCopy is like apply, but stores entries, content, and claims with COPY. COPY cannot skip or replace
