@@ -224,6 +224,30 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
+// withoutStandby makes commits wait for a standby that does not exist. It returns a connection whose own
+// commits do not wait, and a function that runs a statement on it.
+func withoutStandby(t *testing.T, server *postgrestest.Server) (admin *pgx.Conn, exec func(statement string, arguments ...any)) {
+	admin = connect(t, server.URL())
+	exec = func(statement string, arguments ...any) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), statement, arguments...)
+		require.NoError(t, err)
+	}
+	exec(`SET synchronous_commit = local`)
+	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
+	exec(`SELECT pg_reload_conf()`)
+	require.Eventually(t, func() bool { // the server needs a moment to reload its configuration
+		conn, err := pgx.Connect(t.Context(), server.URL())
+		require.NoError(t, err)
+		defer conn.Close(t.Context())
+		limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err = conn.Exec(limited, `SELECT pg_logical_emit_message(true, 'test', '')`)
+		return errors.Is(err, context.DeadlineExceeded)
+	}, time.Minute, time.Millisecond)
+	return admin, exec
+}
+
 // PostgreSQL answers COMMIT with a warning if the wait for a standby is cancelled. Commit does not
 // treat this as an acknowledgement: it returns only once a later transaction has been acknowledged
 // without a warning.
@@ -232,24 +256,16 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	db := openAt(t, server.URL())
 	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	admin := connect(t, server.URL())
-	exec := func(statement string, arguments ...any) {
-		t.Helper()
-		_, err := admin.Exec(t.Context(), statement, arguments...)
-		require.NoError(t, err)
-	}
-	exec(`SET synchronous_commit = local`)
-	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
-	exec(`SELECT pg_reload_conf()`)
+	admin, exec := withoutStandby(t, server)
 
 	b := batch(storage.Head{}, 2)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), storage.Head{}, b) }()
-	// waiting ignores notifications, which also wait for the standby.
+	// waiting ignores other statements, which also wait for the standby.
 	waiting := func(except time.Time) (pid int, since time.Time) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			err := admin.QueryRow(t.Context(), `SELECT pid, xact_start FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query !~* 'notify' AND xact_start > $1`, except).Scan(&pid, &since)
+			err := admin.QueryRow(t.Context(), `SELECT pid, xact_start FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'commit' AND xact_start > $1`, except).Scan(&pid, &since)
 			return err == nil
 		}, time.Minute, time.Millisecond)
 		return pid, since
@@ -276,24 +292,7 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	first := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
 	requireLog(t, reader, first.Head)
-	admin := connect(t, server.URL())
-	exec := func(statement string, arguments ...any) {
-		t.Helper()
-		_, err := admin.Exec(t.Context(), statement, arguments...)
-		require.NoError(t, err)
-	}
-	exec(`SET synchronous_commit = local`)
-	exec(`ALTER SYSTEM SET synchronous_standby_names = 'absent'`)
-	exec(`SELECT pg_reload_conf()`)
-	require.Eventually(t, func() bool { // the server needs a moment to reload its configuration
-		conn, err := pgx.Connect(t.Context(), server.URL())
-		require.NoError(t, err)
-		defer conn.Close(t.Context())
-		limited, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		defer cancel()
-		_, err = conn.Exec(limited, `SELECT pg_logical_emit_message(true, 'test', '')`)
-		return errors.Is(err, context.DeadlineExceeded)
-	}, time.Minute, time.Millisecond)
+	admin, exec := withoutStandby(t, server)
 	second := batch(first.Head, 2)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), first.Head, second) }()
