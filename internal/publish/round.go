@@ -251,18 +251,20 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
 	}
 	var err error
+	var met bool
 	if tag == "" {
-		if _, err = r.options.Bucket.Size(ctx, name); err == nil {
-			return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
-		}
+		_, err = r.options.Bucket.Size(ctx, name)
+		met = errors.Is(err, bucket.ErrNotFound)
 	} else {
 		var now string
-		if _, now, err = r.options.Bucket.Get(ctx, name, maxNote); err == nil && now != tag {
-			return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
-		}
+		_, now, err = r.options.Bucket.Get(ctx, name, maxNote)
+		met = err == nil && now == tag
 	}
 	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
 		return err
+	}
+	if !met {
+		return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
 	}
 	return r.options.Bucket.Put(ctx, name, body, attributes, bucket.Condition{})
 }

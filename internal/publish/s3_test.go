@@ -89,6 +89,25 @@ func TestFaultyEndpoint(t *testing.T) {
 	}
 }
 
+// If all objects of a copy are deleted, the publisher writes them again, even to a bucket without
+// conditional writes.
+func TestDeletedCopy(t *testing.T) {
+	for name, b := range map[string]*buckettest.MemoryBucket{"conditions": {}, "ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true}} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.publish(options(b))
+			for _, size := range sizes {
+				for name := range b.Objects() {
+					b.SetObject(name, nil)
+				}
+				n.grow(size)
+				n.wait(b)
+				n.wantCopy(b.Objects())
+			}
+		})
+	}
+}
+
 // every returns a function that injects the given fault into every nth call, but only among the
 // first 299 calls.
 func every(n int, fault buckettest.Fault) func(buckettest.Call) buckettest.Fault {

@@ -56,7 +56,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	r := aheadReader{ctx: ctx, free: f.fold.chunks, ready: ready, preparers: f.fold.preparers, seq: f.fold.decodedTo()}
 	go func() {
 		defer close(ready)
-		for entry, err := range f.entries(ctx, r.seq) {
+		for entry, err := range entries(ctx, f, r.seq) {
 			if !r.take(entry, err) {
 				return
 			}
@@ -68,7 +68,7 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 
 // entries yields the log's entries in order, from the given seq up to the head. It reads from the log
 // only those that are not in memory.
-func (f *Follower) entries(ctx context.Context, seq uint64) iter.Seq2[[]byte, error] {
+func entries(ctx context.Context, f *Follower, seq uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		from := seq
 		for entry, found := f.newest.find(seq); found; entry, found = f.newest.find(seq) {

@@ -177,7 +177,7 @@ func (f *Follower) resetFold() error {
 		Log:             f.log,
 		Rows:            f.store.rows.NewWriter(keys),
 		Counters:        counters.New(counters.NewCounts(f.store.begin)),
-		EventCache:      f.cache(),
+		EventCache:      LogEventCache{f.store.events, f.number},
 		FilterBytesLeft: &f.store.filterBytes,
 		chunks:          newChunks(),
 		flushPending:    f.flushPending,
@@ -185,9 +185,6 @@ func (f *Follower) resetFold() error {
 	f.fold.addDerivers(f.store.config.Families)
 	return nil
 }
-
-// cache returns the log's part of the event cache.
-func (f *Follower) cache() LogEventCache { return LogEventCache{f.store.events, f.number} }
 
 // release frees the resources of the derivers.
 func (f *Follower) release() {

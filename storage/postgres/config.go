@@ -55,6 +55,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"colophon/storage/postgres/commitrows"
 	"colophon/storage/postgres/notify"
 	"colophon/storage/postgres/sockets"
 )
@@ -86,7 +87,7 @@ type Config struct {
 	// colophon migrate command sets it.
 	IgnoreMigrationLock bool
 
-	copyMinEvents int // see copyMinEvents; 0 means that constant
+	copyMinEvents int // 0 means commitrows.CopyMinEvents
 }
 
 // IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.
@@ -109,7 +110,7 @@ func (c Config) withDefaults() Config {
 		c.WriteTimeout = defaultPatience
 	}
 	if c.copyMinEvents == 0 {
-		c.copyMinEvents = copyMinEvents
+		c.copyMinEvents = commitrows.CopyMinEvents
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"colophon/storage"
+	"colophon/storage/postgres/commitrows"
 )
 
 var (
@@ -65,7 +66,7 @@ func temporary(err error) bool {
 func sentinel(err error) bool {
 	for _, is := range []error{
 		storage.ErrNotFound, storage.ErrConflict, storage.ErrFrozen, storage.ErrNoSpace, storage.ErrUnknownFormat, storage.ErrDamaged, storage.ErrLeaseNotHeld,
-		errClosed, errReadOnly, errTakenOver, errRefused,
+		errClosed, errReadOnly, errTakenOver, commitrows.ErrRefused,
 	} {
 		if errors.Is(err, is) {
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"colophon/storage"
+	"colophon/storage/postgres/commitrows"
 )
 
 // ledger implements storage.Store. A Database has at most one ledger for each name.
@@ -52,7 +53,7 @@ func sortByName(all []description) {
 // change is a write to one ledger.
 type change struct {
 	// apply begins a transaction and makes the change. The first statement of the transaction must
-	// lock the head row. apply returns errRefused if the row does not have the given epoch or does
+	// lock the head row. apply returns commitrows.ErrRefused if the row does not have the given epoch or does
 	// not meet another condition of the change.
 	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
 	// made reports whether a head shows that the change was made. It is nil if making the change
@@ -82,7 +83,7 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	if temporary(err) {
 		err = l.recover(ctx, c, err)
 	}
-	if errors.Is(err, errRefused) {
+	if errors.Is(err, commitrows.ErrRefused) {
 		err = l.refused(ctx, c.old)
 	}
 	switch {
@@ -210,9 +211,6 @@ func (l *ledger) open(ctx context.Context) error {
 	return nil
 }
 
-// errRefused means that the head row does not meet a condition of the change. Nothing was written.
-var errRefused = errors.New("the stored head differs from the head that the write builds on")
-
 // refused returns an error that explains why the head row did not meet a condition of a change that
 // builds on old.
 func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
@@ -224,7 +222,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case errors.Is(err, pgx.ErrNoRows):
 		return fmt.Errorf("%w: the ledger's head is missing", storage.ErrDamaged)
 	case err != nil:
-		return fmt.Errorf("%w: %w, and the stored head cannot be read: %w", storage.ErrConflict, errRefused, err)
+		return fmt.Errorf("%w: %w, and the stored head cannot be read: %w", storage.ErrConflict, commitrows.ErrRefused, err)
 	case row.epoch != l.epoch && l.db.leases != nil:
 		return fmt.Errorf("%w: the head's epoch is %d (writer %s), but the write's epoch is %d: %w", storage.ErrLeaseNotHeld, row.epoch, row.writer, l.epoch, errTakenOver)
 	case row.epoch != l.epoch:
@@ -232,7 +230,7 @@ func (l *ledger) refused(ctx context.Context, old *storage.Head) error {
 	case row.frozen:
 		return storage.ErrFrozen
 	case old == nil:
-		return fmt.Errorf("%w: %w", storage.ErrConflict, errRefused)
+		return fmt.Errorf("%w: %w", storage.ErrConflict, commitrows.ErrRefused)
 	}
 	stored, err := row.head()
 	if err != nil {
@@ -259,7 +257,7 @@ func (l *ledger) Freeze(ctx context.Context) error {
 		}
 		tag, err := conn.Exec(ctx, `UPDATE colophon_heads SET frozen = true WHERE ledger = $1 AND epoch = $2`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = errRefused
+			err = commitrows.ErrRefused
 		}
 		return err
 	}})
@@ -277,7 +275,7 @@ func (l *ledger) SetSetting(ctx context.Context, name string, value []byte) erro
 		}
 		tag, err := conn.Exec(ctx, `SELECT epoch FROM colophon_heads WHERE ledger = $1 AND epoch = $2 FOR UPDATE`, l.number, epoch)
 		if err == nil && tag.RowsAffected() == 0 {
-			err = errRefused
+			err = commitrows.ErrRefused
 		}
 		if err != nil {
 			return err

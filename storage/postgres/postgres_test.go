@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
+	"colophon/storage/postgres/commitrows"
 	"colophon/storage/postgres/postgrestest"
 	"colophon/storage/storagetest"
 )
@@ -323,21 +325,27 @@ func TestPlansUseIndexes(t *testing.T) {
 	}
 }
 
-// A commit that does not fit in one statement is still made as one commit.
+// A commit whose rows do not fit in two statements is still made as one commit, with INSERT and with
+// COPY.
 func TestLargeCommit(t *testing.T) {
-	db := openAt(t, emptyURL(t))
-	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
-	require.NoError(t, err)
-	b := batch(storage.Head{}, 2*statementRows+1)
-	large := make([]byte, statementBytes/2+1)
-	for i := range 4 {
-		b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1<<61 + uint64(i)), Seq: b.Head.Size - 1, Slot: uint16(2 + i), Bytes: large})
-	}
-	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
-	requireLog(t, store, b.Head)
-	for i := range 4 {
-		bytes, err := store.Content(t.Context(), digestOf(1<<61+uint64(i)))
+	const statementRows, statementBytes = 4096, 4 << 20 // as in package commitrows
+	for _, copyMinEvents := range []int{commitrows.CopyMinEvents, math.MaxInt} {
+		db, err := Open(t.Context(), Config{URL: emptyURL(t), Logger: silent(), copyMinEvents: copyMinEvents})
 		require.NoError(t, err)
-		require.Len(t, bytes, len(large))
+		store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
+		require.NoError(t, err)
+		b := batch(storage.Head{}, 2*statementRows+1)
+		large := make([]byte, statementBytes/2+1)
+		for i := range 4 {
+			b.Contents = append(b.Contents, storage.Content{Digest: digestOf(1<<61 + uint64(i)), Seq: b.Head.Size - 1, Slot: uint16(2 + i), Bytes: large})
+		}
+		require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+		requireLog(t, store, b.Head)
+		for i := range 4 {
+			bytes, err := store.Content(t.Context(), digestOf(1<<61+uint64(i)))
+			require.NoError(t, err)
+			require.Len(t, bytes, len(large))
+		}
+		require.NoError(t, db.Close())
 	}
 }

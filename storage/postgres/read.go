@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -267,6 +268,9 @@ func (l *ledger) KeyClaim(ctx context.Context, key storage.Hash) (storage.Claim,
 	return claims[0], nil
 }
 
+// keysPerQuery is the maximum number of keys that one query looks up.
+const keysPerQuery = 4096
+
 // KeyClaims implements storage.Reader.
 func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	var claims []storage.Claim
@@ -279,14 +283,13 @@ func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.
 		}
 	}
 	err := l.db.usable(ctx)
-	forEachChunk(len(distinct), func(int) int { return 0 }, func(start, end int) {
-		if err != nil {
-			return
+	for some := range slices.Chunk(distinct, keysPerQuery) {
+		if err == nil {
+			var found []storage.Claim
+			found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, some)
+			claims = append(claims, found...)
 		}
-		var found []storage.Claim
-		found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, distinct[start:end])
-		claims = append(claims, found...)
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)
 	}

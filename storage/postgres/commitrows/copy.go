@@ -1,4 +1,4 @@
-package postgres
+package commitrows
 
 import (
 	"context"
@@ -10,36 +10,25 @@ import (
 	"colophon/storage/postgres/pgbinary"
 )
 
-// copyMinEvents is the number of events from which a commit stores its rows with COPY. COPY takes the
-// database server half as long for a row as INSERT does, but longer for a statement (BenchmarkCommit).
-const copyMinEvents = 256
-
-// usesCopy reports whether a commit of b stores its rows with COPY.
-func (l *ledger) usesCopy(b storage.Batch) bool {
-	return len(b.Entries) >= l.db.config.copyMinEvents && len(b.Redactions) == 0
-}
-
-// applyCopy is like apply, but stores entries, content, and claims with COPY. COPY cannot skip or replace
-// a stored row, so applyCopy first looks up which content is stored. If a key has already been claimed, it
-// returns an error for which isUniqueViolation reports true.
-func (l *ledger) applyCopy(ctx context.Context, conn *pgx.Conn, epoch int64, old storage.Head, b storage.Batch) error {
-	s := &statements{ledger: pgbinary.Bigint(l.number)}
-	s.begin()
-	s.head(epoch, old, b.Head)
+// copy is like insert, but writes entries, content, and claims with COPY. COPY cannot skip or replace a
+// stored row, so copy first looks up which content is stored.
+func (w *Writer) copy(ctx context.Context, conn *pgx.Conn) error {
+	b := &w.Batch
+	s := w.begin()
 	p := planContents(b.Contents)
 	s.lookUp(p)
 	if err := s.send(ctx, conn); err != nil {
 		return err
 	}
 	fresh, references := p.split(b.Contents)
-	for _, c := range []struct {
+	for _, to := range []struct {
 		table   string
 		columns int
 		rows    int
 		encode  func(row *pgbinary.Row, i int)
 	}{
 		{"colophon_entries (ledger, seq, bytes)", 3, len(b.Entries), func(row *pgbinary.Row, i int) {
-			row.Bigint(int64(old.Size) + int64(i))
+			row.Bigint(int64(w.Old.Size) + int64(i))
 			row.Bytea(b.Entries[i])
 		}},
 		{"colophon_contents (ledger, digest, seq, bytes)", 4, len(fresh), func(row *pgbinary.Row, i int) {
@@ -59,15 +48,15 @@ func (l *ledger) applyCopy(ctx context.Context, conn *pgx.Conn, epoch int64, old
 			row.Bigint(int64(claim.Seq))
 		}},
 	} {
-		if c.rows == 0 {
+		if to.rows == 0 {
 			continue
 		}
-		rows := pgbinary.NewCopyReader(c.columns, c.rows, func(row *pgbinary.Row, i int) {
-			row.Bigint(l.number)
-			c.encode(row, i)
+		rows := pgbinary.NewCopyReader(to.columns, to.rows, func(row *pgbinary.Row, i int) {
+			row.Bigint(w.Ledger)
+			to.encode(row, i)
 		})
-		if _, err := conn.PgConn().CopyFrom(ctx, rows, "COPY "+c.table+" FROM STDIN (FORMAT binary)"); err != nil {
-			return fmt.Errorf("copying rows to %s: %w", c.table, err)
+		if _, err := conn.PgConn().CopyFrom(ctx, rows, "COPY "+to.table+" FROM STDIN (FORMAT binary)"); err != nil {
+			return fmt.Errorf("copying rows to %s: %w", to.table, err)
 		}
 	}
 	s.tiles(b.Tiles)
