@@ -93,8 +93,8 @@ func (l *Ledger) OnCommit(f func(Commit)) { l.sequencer.watch(f) }
 
 // Commit describes a durable commit to the functions registered with OnCommit.
 type Commit struct {
-	// First is the seq of the commit's first event, and Entries are its entries, which must not be modified.
-	// Entries is nil if the commit is by another server.
+	// First is the seq of the commit's first event. Entries has the entry of each event; it must not be
+	// modified. Both are zero if ByOtherServer is true.
 	First      uint64
 	Entries    [][]byte
 	EventCount int           // number of events in the commit

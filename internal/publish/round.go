@@ -251,19 +251,19 @@ func (r *round) put(ctx context.Context, name string, body []byte, attributes bu
 		return r.options.Bucket.Put(ctx, name, body, attributes, bucket.IfTag(tag))
 	}
 	var err error
-	var met bool
+	var holds bool
 	if tag == "" {
 		_, err = r.options.Bucket.Size(ctx, name)
-		met = errors.Is(err, bucket.ErrNotFound)
+		holds = errors.Is(err, bucket.ErrNotFound)
 	} else {
 		var now string
 		_, now, err = r.options.Bucket.Get(ctx, name, maxNote)
-		met = err == nil && now == tag
+		holds = err == nil && now == tag
 	}
 	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
 		return err
 	}
-	if !met {
+	if !holds {
 		return fmt.Errorf("writing %s: %w", name, bucket.ErrPreconditionFailed)
 	}
 	return r.options.Bucket.Put(ctx, name, body, attributes, bucket.Condition{})

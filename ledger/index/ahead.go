@@ -66,22 +66,32 @@ func (f *Follower) ahead(ctx context.Context) <-chan *chunk {
 	return ready
 }
 
-// entries yields the log's entries in order, from the given seq up to the head. It reads from the log
-// only those that are not in memory.
+// entries yields the log's entries in order, from the given seq up to the head. It reads from the log only
+// those that are not in memory.
 func entries(ctx context.Context, f *Follower, seq uint64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		from := seq
-		for entry, found := f.newest.find(seq); found; entry, found = f.newest.find(seq) {
-			if !yield(entry, nil) {
+		for from := seq; ; {
+			for entry, found := f.recent.advanceTo(seq); found; entry, found = f.recent.advanceTo(seq) {
+				if !yield(entry, nil) {
+					return
+				}
+				seq++
+			}
+			// If memory held everything up to the head, save the query to the log.
+			if head, err := f.log.Head(ctx); err == nil && seq > from && head.Size <= seq {
 				return
 			}
-			seq++
-		}
-		if head, err := f.log.Head(ctx); err == nil && seq > from && head.Size <= seq {
-			return
-		}
-		for entry, err := range f.log.Entries(ctx, seq) {
-			if !yield(entry.Bytes, err) {
+			again := false
+			for entry, err := range f.log.Entries(ctx, seq) {
+				if !yield(entry.Bytes, err) || err != nil {
+					return
+				}
+				seq++
+				if _, again = f.recent.advanceTo(seq); again {
+					break
+				}
+			}
+			if !again {
 				return
 			}
 		}

@@ -68,6 +68,8 @@ type ResolvedConfig struct {
 	RowCacheBytes int
 	// FilterBytes limits the group filters of all ledgers together.
 	FilterBytes int
+	// RecentBytes limits the entries of all ledgers that followers have not read yet.
+	RecentBytes int
 	// EventCacheBytes limits the cache of IPC records of all ledgers. If it is less than
 	// MinEventCacheBytes, there is no such cache.
 	EventCacheBytes int
@@ -128,6 +130,7 @@ func (c Config) Resolve() (ResolvedConfig, error) {
 		MaxBatchBytes:     min(memory/20, maxTable),
 		RowCacheBytes:     rowCache,
 		FilterBytes:       filters,
+		RecentBytes:       min(memory/16, maxTotalRecentBytes),
 		EventCacheBytes:   records,
 		MaxDeferredGroups: memory / 40 / deferredBytes,
 		MinFetchLag:       20_000,

@@ -32,7 +32,7 @@ type Follower struct {
 	// part at that size. It is 0 if no caller is waiting.
 	requestedSize atomic.Uint64
 
-	newest newest // entries to fold that need not be read from the log
+	recent recentEntries // entries of this process's commits that the follower has not read yet
 
 	// published is written by start and by the goroutine, even while the engine is being replaced.
 	// All goroutines read it.
@@ -65,7 +65,7 @@ func newFollower(s *Store, name string, log Log) *Follower {
 		wake:        make(chan struct{}, 1),
 		readerWaits: make(chan struct{}, 1),
 		done:        make(chan struct{}),
-		newest:      newest{left: &s.newestBytesLeft},
+		recent:      recentEntries{bytesLeft: &s.recentBytesLeft},
 		limit:       noLimit,
 		fold:        Fold{Counters: counters.New(counters.NewCounts(s.begin))},
 	}
@@ -92,7 +92,7 @@ func (f *Follower) start(ctx context.Context) {
 func (f *Follower) run(ctx context.Context, err error) {
 	defer func() {
 		f.store.rows.AddRunningFollowers(-1)
-		f.newest.close()
+		f.recent.close()
 		close(f.done)
 	}()
 	if err == nil {
@@ -276,11 +276,11 @@ func (f *Follower) Wake() {
 	notify(f.wake)
 }
 
-// AddCommit tells the follower that the log's head has moved, because this process has committed the
-// entries that begin at seq first. The follower then need not read these entries from the log. The caller
-// must not modify them afterwards. AddCommit never blocks.
+// AddCommit is like Wake, and also gives the follower the entries that this process has just committed.
+// first is the seq of the first entry. The follower reads from the log what it does not keep in memory. It
+// retains the entries, so the caller must not modify them. AddCommit never waits for a fold.
 func (f *Follower) AddCommit(first uint64, entries [][]byte) {
-	f.newest.add(first, entries)
+	f.recent.add(first, entries)
 	f.Wake()
 }
 

@@ -31,7 +31,7 @@ type Store struct {
 	rows            *rowstore.Store
 	closed          atomic.Bool
 	filterBytes     atomic.Int64 // bytes of memory left for the followers' filters
-	newestBytesLeft atomic.Int64 // bytes of memory left for entries that followers have not folded yet
+	recentBytesLeft atomic.Int64 // bytes of memory left for entries that followers have not read yet
 
 	events *eventCache // shared by all ledgers
 	held   heldViews
@@ -58,7 +58,7 @@ func Open(c Config) (*Store, error) {
 func OpenResolved(c ResolvedConfig) (*Store, error) {
 	s := &Store{config: c, followers: make(map[string]*Follower)}
 	s.filterBytes.Store(int64(c.FilterBytes))
-	s.newestBytesLeft.Store(totalNewestBytes)
+	s.recentBytesLeft.Store(int64(c.RecentBytes))
 	for _, family := range c.Families {
 		s.begin = append(s.begin, family.InitialSeries...)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,8 +20,12 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
 	err := l.commit(ctx, old, b, false)
-	if isUniqueViolation(err) {
-		err = l.commit(ctx, old, b, true)
+	if isCopyRefused(err) && !l.db.copyRefused.Swap(true) {
+		l.db.log.Warn("the database server refuses COPY; large commits use INSERT, which is slower", "error", err)
+		err = l.commit(context.WithoutCancel(ctx), old, b, false)
+	}
+	if isUniqueViolation(err) { // This is rare: package ledger claims only keys that it has not found.
+		err = l.commit(context.WithoutCancel(ctx), old, b, true)
 	}
 	if err != nil {
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
@@ -28,13 +33,15 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// commit is like Commit, but the caller has called b.Check. Unless replaceClaims is true, it writes nothing
-// if a key has already been claimed, and returns an error for which isUniqueViolation reports true. The
-// ledger has usually looked up the keys, so this is rare.
+// commit commits a batch that b.Check has accepted. If replaceClaims is false and a key is already claimed,
+// it writes nothing and returns an error for which isUniqueViolation is true.
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, replaceClaims bool) error {
 	return l.write(ctx, change{
 		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			w := commitrows.Writer{Ledger: l.number, Epoch: epoch, Old: old, Batch: b, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents}
+			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents}
+			if l.db.copyRefused.Load() {
+				w.CopyMinEvents = math.MaxInt
+			}
 			return w.Write(ctx, conn)
 		},
 		old: &old, next: &b.Head,
@@ -44,7 +51,22 @@ func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, 
 	})
 }
 
-// isUniqueViolation reports whether err means that a row with the same key is already stored.
+// isCopyRefused reports whether err means that the server or the role's privileges do not allow COPY, as
+// with row-level security, or in CockroachDB for a role that is not an administrator.
+func isCopyRefused(err error) bool {
+	var copying *commitrows.CopyError
+	var reported *pgconn.PgError
+	if !errors.As(err, &copying) || !errors.As(err, &reported) {
+		return false
+	}
+	switch reported.Code {
+	case codeNoPrivilege, codeNotSupported, codeSyntax:
+		return true
+	}
+	return false
+}
+
+// isUniqueViolation reports whether err is PostgreSQL's unique_violation.
 func isUniqueViolation(err error) bool {
 	var reported *pgconn.PgError
 	return errors.As(err, &reported) && reported.Code == codeUniqueViolation

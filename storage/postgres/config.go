@@ -87,7 +87,7 @@ type Config struct {
 	// colophon migrate command sets it.
 	IgnoreMigrationLock bool
 
-	copyMinEvents int // 0 means commitrows.CopyMinEvents
+	copyMinEvents int // 0 means commitrows.CopyMinEvents; set only by tests
 }
 
 // IsURL reports whether text begins with the scheme of a PostgreSQL URL, as Config.URL does.

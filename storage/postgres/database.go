@@ -34,7 +34,8 @@ type Database struct {
 	open     *sockets.Set
 	leases   *Leases // nil if the database is not shared; opening a ledger then takes it over
 
-	unanswered atomic.Uint64 // see Metrics.UnansweredWrites
+	unanswered  atomic.Uint64 // see Metrics.UnansweredWrites
+	copyRefused atomic.Bool   // the server has refused a COPY
 
 	mu      sync.Mutex
 	ledgers map[string]*ledger // the ledgers opened so far, by name; guarded by mu

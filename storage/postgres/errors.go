@@ -24,6 +24,9 @@ var (
 const (
 	codeDiskFull        = "53100"
 	codeUniqueViolation = "23505"
+	codeNoPrivilege     = "42501"
+	codeNotSupported    = "0A000"
+	codeSyntax          = "42601"
 	codeReadOnly        = "25006" // for example, because the server became a standby
 	codeIdle            = "25P03" // the transaction was idle for too long
 	codeLockTaken       = "55P03"

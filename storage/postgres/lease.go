@@ -35,7 +35,7 @@ const (
 	offerTime = 2 * time.Second
 	// maxSharedIdle is the maximum value of idleLimit in a shared database. It is short so that
 	// a server that is suspended in the middle of a write does not prevent another server from
-	// taking the ledger.
+	// taking the ledger (see also endSilentSessions).
 	maxSharedIdle = time.Second
 	// leaseConnections is the maximum number of connections for leases. They are separate, because
 	// leases must not wait for reads and writes.

@@ -164,6 +164,11 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 		if err := begin(ctx, conn); err != nil {
 			return err
 		}
+		stop, err := l.db.endSilentSessions(ctx, conn)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		return raise(conn, &row)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {

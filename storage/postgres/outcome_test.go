@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -195,6 +196,36 @@ func TestKilledServer(t *testing.T) {
 	requireLog(t, store, storage.Head{Size: acknowledged.Load(), Tip: digestOf(acknowledged.Load())})
 }
 
+// If a writer is suspended in the middle of a COPY, it keeps the head row locked. Its session is ended when
+// another process takes over the ledger.
+func TestSuspendedCopy(t *testing.T) {
+	server := postgrestest.SharedServer(t)
+	url := server.URL("search_path", server.CreateSchema(t))
+	db := openAt(t, url)
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
+	require.NoError(t, err)
+	b := batch(storage.Head{}, 2)
+	require.NoError(t, store.Commit(t.Context(), storage.Head{}, b))
+
+	suspended := connect(t, url)
+	_, err = suspended.Exec(t.Context(), `BEGIN; UPDATE colophon_heads SET size = 100`)
+	require.NoError(t, err)
+	data, writer := io.Pipe()
+	defer writer.Close()
+	copied := make(chan error, 1)
+	go func() {
+		_, err := suspended.PgConn().CopyFrom(context.Background(), data, `COPY colophon_claims FROM STDIN (FORMAT binary)`)
+		copied <- err
+	}()
+	again, err := Open(t.Context(), Config{URL: url, Logger: silent(), WriteTimeout: 4 * time.Second})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, again.Close()) }()
+	store, err = again.Ledger(t.Context(), "default")
+	require.NoError(t, err)
+	require.ErrorContains(t, <-copied, "terminating connection")
+	requireLog(t, store, b.Head)
+}
+
 // If the server does not respond within Config.WriteTimeout, the outcome is unknown, and nothing is
 // written until the ledger is opened again.
 func TestServerThatDoesNotComeBack(t *testing.T) {
@@ -224,9 +255,10 @@ func TestServerThatDoesNotComeBack(t *testing.T) {
 	requireLog(t, store, next.Head)
 }
 
-// withoutStandby makes commits wait for a standby that does not exist. It returns a connection whose own
-// commits do not wait, and a function that runs a statement on it.
-func withoutStandby(t *testing.T, server *postgrestest.Server) (admin *pgx.Conn, exec func(statement string, arguments ...any)) {
+// requireAbsentStandby configures the server so that commits wait for a standby that does not exist. It
+// returns a connection whose own commits do not wait, and a function that runs statements on it.
+func requireAbsentStandby(t *testing.T, server *postgrestest.Server) (admin *pgx.Conn, exec func(statement string, arguments ...any)) {
+	t.Helper()
 	admin = connect(t, server.URL())
 	exec = func(statement string, arguments ...any) {
 		t.Helper()
@@ -256,7 +288,7 @@ func TestWarningIsNoAcknowledgement(t *testing.T) {
 	db := openAt(t, server.URL())
 	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
-	admin, exec := withoutStandby(t, server)
+	admin, exec := requireAbsentStandby(t, server)
 
 	b := batch(storage.Head{}, 2)
 	committed := make(chan error, 1)
@@ -292,7 +324,7 @@ func TestHeadThatIsNotDurable(t *testing.T) {
 	first := batch(storage.Head{}, 2)
 	require.NoError(t, store.Commit(t.Context(), storage.Head{}, first))
 	requireLog(t, reader, first.Head)
-	admin, exec := withoutStandby(t, server)
+	admin, exec := requireAbsentStandby(t, server)
 	second := batch(first.Head, 2)
 	committed := make(chan error, 1)
 	go func() { committed <- store.Commit(context.Background(), first.Head, second) }()

@@ -32,10 +32,10 @@ func TestMain(m *testing.M) {
 func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // openAt opens the database at the given URL, and closes it at the end of the test unless the test
-// has closed it.
+// has closed it. Its commits of several events use COPY.
 func openAt(t *testing.T, url string) *Database {
 	t.Helper()
-	db, err := Open(t.Context(), Config{URL: url, Logger: silent()})
+	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), copyMinEvents: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if !db.closed.Load() {
@@ -71,28 +71,65 @@ func TestConformance(t *testing.T) {
 	storagetest.Run(t, openEmpty, storagetest.WithReopen(reopen))
 }
 
-// The conformance tests also hold if every commit uses COPY.
+// openCopying opens a database whose commits all use COPY, except those that cannot.
+func openCopying(t *testing.T, url string) storage.Database {
+	db, err := Open(t.Context(), Config{URL: url, Logger: silent(), copyMinEvents: 1})
+	require.NoError(t, err)
+	return db
+}
+
+func openEmptyCopying(t *testing.T) storage.Database { return openCopying(t, emptyURL(t)) }
+
+func reopenCopying(t *testing.T, db storage.Database) storage.Database {
+	require.NoError(t, db.Close())
+	return openCopying(t, db.(*Database).url())
+}
+
 func TestCopyConformance(t *testing.T) {
-	open := func(t *testing.T, url string) storage.Database {
-		db, err := Open(t.Context(), Config{URL: url, Logger: silent(), copyMinEvents: 1})
-		require.NoError(t, err)
-		return db
-	}
-	storagetest.Run(t, func(t *testing.T) storage.Database { return open(t, emptyURL(t)) },
-		storagetest.WithReopen(func(t *testing.T, db storage.Database) storage.Database {
-			require.NoError(t, db.Close())
-			return open(t, db.(*Database).url())
-		}))
+	storagetest.Run(t, openEmptyCopying, storagetest.WithReopen(reopenCopying))
 }
 
 func TestTamper(t *testing.T) {
-	storagetest.RunTampering(t, openEmpty,
-		func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
-			store, err := db.Ledger(t.Context(), ledger)
-			require.NoError(t, err)
-			change(&tamperer{t: t, conn: connect(t, db.(*Database).url()), ledger: store.(*ledgerHandle).number})
-			return reopen(t, db) // reopen, because a database that is open for writing does not read its head again
-		})
+	for _, with := range []struct {
+		open   func(*testing.T) storage.Database
+		reopen func(*testing.T, storage.Database) storage.Database
+	}{{openEmpty, reopen}, {openEmptyCopying, reopenCopying}} {
+		storagetest.RunTampering(t, with.open,
+			func(t *testing.T, db storage.Database, ledger string, change func(storagetest.Tamperer)) storage.Database {
+				store, err := db.Ledger(t.Context(), ledger)
+				require.NoError(t, err)
+				change(&tamperer{t: t, conn: connect(t, db.(*Database).url()), ledger: store.(*ledgerHandle).number})
+				return with.reopen(t, db) // reopen, because a database that is open for writing does not read its head again
+			})
+	}
+}
+
+// If the server refuses COPY, large commits use INSERT.
+func TestCopyRefused(t *testing.T) {
+	server := postgrestest.SharedServer(t)
+	schema := server.CreateSchema(t)
+	admin := connect(t, server.URL("search_path", schema))
+	exec := func(statement string) {
+		t.Helper()
+		_, err := admin.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	exec(`CREATE ROLE restricted; GRANT ALL ON SCHEMA ` + schema + ` TO restricted`)
+	db := openCopying(t, server.URL("search_path", schema, "role", "restricted"))
+	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
+	require.NoError(t, err)
+	exec(`ALTER TABLE colophon_entries ENABLE ROW LEVEL SECURITY; ALTER TABLE colophon_entries FORCE ROW LEVEL SECURITY;
+		CREATE POLICY everything ON colophon_entries USING (true)`)
+	var head storage.Head
+	for range 2 {
+		b := batch(head, 3)
+		require.NoError(t, store.Commit(t.Context(), head, b))
+		head = b.Head
+	}
+	requireLog(t, store, head)
+	require.True(t, db.(*Database).copyRefused.Load())
+	require.NoError(t, db.Close())
+	exec(`DROP OWNED BY restricted; DROP ROLE restricted`)
 }
 
 // ledgerHandle is an alias for use where a parameter named ledger shadows the type.
@@ -325,8 +362,7 @@ func TestPlansUseIndexes(t *testing.T) {
 	}
 }
 
-// A commit whose rows do not fit in two statements is still made as one commit, with INSERT and with
-// COPY.
+// A commit whose rows do not fit in two statements is still one transaction, with INSERT and with COPY.
 func TestLargeCommit(t *testing.T) {
 	const statementRows, statementBytes = 4096, 4 << 20 // as in package commitrows
 	for _, copyMinEvents := range []int{commitrows.CopyMinEvents, math.MaxInt} {

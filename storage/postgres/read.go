@@ -283,12 +283,13 @@ func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.
 		}
 	}
 	err := l.db.usable(ctx)
-	for some := range slices.Chunk(distinct, keysPerQuery) {
-		if err == nil {
-			var found []storage.Claim
-			found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, some)
-			claims = append(claims, found...)
+	for chunk := range slices.Chunk(distinct, keysPerQuery) {
+		if err != nil {
+			break
 		}
+		var found []storage.Claim
+		found, err = collect(ctx, l.db, scanClaim, selectClaims+` AND c.key = ANY ($2::bytea[])`, l.number, chunk)
+		claims = append(claims, found...)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)

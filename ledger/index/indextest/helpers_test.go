@@ -41,6 +41,7 @@ func testConfig(files vfs.FS) index.ResolvedConfig {
 		RowCacheBytes:     8 << 10,
 		FilterBytes:       1 << 20,
 		EventCacheBytes:   index.MinEventCacheBytes,
+		RecentBytes:       1 << 20,
 		MaxDeferredGroups: 20,
 		SnapshotPartBytes: 1 << 10,
 	}

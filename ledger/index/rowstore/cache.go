@@ -56,7 +56,7 @@ func (c *rowCache) put(name []byte, s span, run []byte) place {
 // generation is a hash table with chaining.
 type generation struct {
 	heads   []place   // the first entry of each chain; the length is a power of two
-	entries [][]entry // in parts of entryPart entries, which are never moved; entry 0 is unused
+	entries [][]entry // in parts of entriesPerPart entries, so that growing copies no entries; entry 0 is unused
 	count   int       // number of entries in use, including entry 0
 	blocks  [][]byte  // names and version runs
 	filled  int       // number of blocks in use
@@ -100,9 +100,9 @@ func spanOf(first uint64, encoded []byte) (span, error) {
 }
 
 const (
-	entryBytes = int(unsafe.Sizeof(entry{}))
-	entryPart  = 1 << 10
-	cacheBlock = 1 << 16
+	entryBytes     = int(unsafe.Sizeof(entry{}))
+	entriesPerPart = 1 << 7
+	cacheBlock     = 1 << 16
 	// typicalBytes is the approximate number of bytes of memory that a row needs. A version run can
 	// grow by slackBytes before it must be moved.
 	typicalBytes = 128
@@ -128,7 +128,7 @@ func (g *generation) reset(bytes int) {
 	g.used = len(g.heads) * 4
 }
 
-func (g *generation) entry(at place) *entry { return &g.entries[at/entryPart][at%entryPart] }
+func (g *generation) entry(at place) *entry { return &g.entries[at/entriesPerPart][at%entriesPerPart] }
 
 func (g *generation) find(hash uint64, name []byte) place {
 	if g.count < 2 {
@@ -174,8 +174,8 @@ func (g *generation) newest(at place) (seq uint64, value []byte, found bool) {
 func (g *generation) put(hash uint64, name []byte, s span, run []byte) place {
 	head := &g.heads[hash&uint64(len(g.heads)-1)]
 	at := place(g.count)
-	if g.count++; int(at)/entryPart == len(g.entries) {
-		g.entries = append(g.entries, make([]entry, entryPart))
+	if g.count++; int(at)/entriesPerPart == len(g.entries) {
+		g.entries = append(g.entries, make([]entry, entriesPerPart))
 	}
 	g.used += entryBytes
 	e := g.entry(at)

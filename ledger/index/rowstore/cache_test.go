@@ -129,7 +129,7 @@ func TestRowCacheIsBounded(t *testing.T) {
 		cache.rotate(limit)
 	}
 	for _, g := range []*generation{&cache.current, &cache.previous} {
-		held := cap(g.heads)*4 + len(g.entries)*entryPart*entryBytes
+		held := cap(g.heads)*4 + len(g.entries)*entriesPerPart*entryBytes
 		for _, block := range g.blocks {
 			held += len(block)
 		}

@@ -10,9 +10,10 @@ import (
 	"colophon/storage/postgres/pgbinary"
 )
 
-// copy is like insert, but writes entries, content, and claims with COPY. COPY cannot skip or replace a
-// stored row, so copy first looks up which content is stored.
-func (w *Writer) copy(ctx context.Context, conn *pgx.Conn) error {
+// writeWithCopy writes entries, content, references, and claims with COPY. COPY cannot skip or replace a
+// row. So writeWithCopy first looks up which content is stored. It fails with a unique violation if a key
+// is already claimed, or occurs twice in the batch.
+func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
 	p := planContents(b.Contents)
@@ -21,7 +22,7 @@ func (w *Writer) copy(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	fresh, references := p.split(b.Contents)
-	for _, to := range []struct {
+	for _, target := range []struct {
 		table   string
 		columns int
 		rows    int
@@ -48,20 +49,30 @@ func (w *Writer) copy(ctx context.Context, conn *pgx.Conn) error {
 			row.Bigint(int64(claim.Seq))
 		}},
 	} {
-		if to.rows == 0 {
+		if target.rows == 0 {
 			continue
 		}
-		rows := pgbinary.NewCopyReader(to.columns, to.rows, func(row *pgbinary.Row, i int) {
-			row.Bigint(w.Ledger)
-			to.encode(row, i)
+		rows := pgbinary.NewCopyReader(target.columns, target.rows, func(row *pgbinary.Row, i int) {
+			row.Bigint(w.LedgerNumber)
+			target.encode(row, i)
 		})
-		if _, err := conn.PgConn().CopyFrom(ctx, rows, "COPY "+to.table+" FROM STDIN (FORMAT binary)"); err != nil {
-			return fmt.Errorf("copying rows to %s: %w", to.table, err)
+		if _, err := conn.PgConn().CopyFrom(ctx, rows, "COPY "+target.table+" FROM STDIN (FORMAT binary)"); err != nil {
+			return &CopyError{Table: target.table, Err: err}
 		}
 	}
 	s.tiles(b.Tiles)
 	return s.send(ctx, conn)
 }
+
+// CopyError is an error from a COPY.
+type CopyError struct {
+	Table string // name of the table and of its columns
+	Err   error
+}
+
+func (e *CopyError) Error() string { return fmt.Sprintf("copying rows to %s: %v", e.Table, e.Err) }
+
+func (e *CopyError) Unwrap() error { return e.Err }
 
 // contentPlan decides how to store the content of a commit.
 type contentPlan struct {
@@ -72,9 +83,9 @@ type contentPlan struct {
 // piece is one distinct piece of content.
 type piece struct {
 	digest []byte
-	stored bool   // the ledger already has the piece
-	seq    uint64 // last event that has been found to need the piece
-	needed bool   // seq is valid
+	stored bool   // the ledger has the piece, or split has returned it for storing
+	seq    uint64 // seq of the last event seen that needs the piece
+	hasSeq bool   // seq is valid
 }
 
 func planContents(contents []storage.Content) *contentPlan {
@@ -88,7 +99,8 @@ func planContents(contents []storage.Content) *contentPlan {
 	return p
 }
 
-// lookUp adds the statements that mark the pieces that the ledger already has.
+// lookUp adds the statements that look up the plan's digests. When send runs them, they set stored for each
+// piece that the ledger has.
 func (s *statements) lookUp(p *contentPlan) {
 	forEachChunk(len(p.pieces), func(int) int { return 0 }, func(start, end int) {
 		digests := make([][]byte, 0, end-start)
@@ -104,7 +116,9 @@ func (s *statements) lookUp(p *contentPlan) {
 	})
 }
 
-// split returns the content to store, and the references to store, as the statement of contents does.
+// split returns the content and the references to store: the same rows that statements.contents inserts.
+// contents must be in the order of seq, as storage.Batch.Check requires. split may be called only once,
+// after the statements of lookUp have run.
 func (p *contentPlan) split(contents []storage.Content) (fresh, references []*storage.Content) {
 	fresh = make([]*storage.Content, 0, len(p.pieces))
 	for i := range contents {
@@ -114,10 +128,10 @@ func (p *contentPlan) split(contents []storage.Content) (fresh, references []*st
 		case !piece.stored:
 			piece.stored = true
 			fresh = append(fresh, c)
-		case !piece.needed || piece.seq != c.Seq:
+		case !piece.hasSeq || piece.seq != c.Seq:
 			references = append(references, c)
 		}
-		piece.seq, piece.needed = c.Seq, true
+		piece.seq, piece.hasSeq = c.Seq, true
 	}
 	return fresh, references
 }

@@ -16,9 +16,9 @@ const (
 	statementRows  = 4096
 )
 
-// insert writes the rows with INSERT. It sends all the statements to the server together, unless the
+// writeWithInsert writes the rows with INSERT. It sends all the statements to the server together, unless the
 // commit redacts records.
-func (w *Writer) insert(ctx context.Context, conn *pgx.Conn) error {
+func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
 	if len(b.Redactions) > 0 {

@@ -29,8 +29,7 @@ func (s *statements) add(query string, parameters ...[]byte) {
 var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters and results
 
 // send sends all queued statements together and returns the first error. Each statement stays
-// prepared on the connection. This package encodes the parameters itself, because pgx encodes
-// arrays one element at a time, which took as long as running the statements on the server.
+// prepared on the connection.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {

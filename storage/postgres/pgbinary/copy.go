@@ -8,7 +8,7 @@ import (
 const (
 	// copyHeader begins the data of a COPY: a signature, no flags, and no extension.
 	copyHeader = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
-	// copyTrailer ends the data. It has the place of a row's number of columns.
+	// copyTrailer ends the data. It is -1, where a row would have its number of columns.
 	copyTrailer = "\xff\xff"
 )
 
@@ -19,9 +19,9 @@ type Row struct{ encoded []byte }
 func (r *Row) Bigint(n int64) { r.encoded = appendBigint(r.encoded, n) }
 
 // Bytea adds a bytea.
-func (r *Row) Bytea(text []byte) { r.encoded = appendBytea(r.encoded, text) }
+func (r *Row) Bytea(value []byte) { r.encoded = appendBytea(r.encoded, value) }
 
-// CopyReader encodes the rows of a COPY while they are read, so that it needs memory for one row only.
+// CopyReader encodes the rows of a COPY as they are read. It holds only one row in memory.
 type CopyReader struct {
 	columns, rows int
 	encode        func(row *Row, i int)
@@ -30,8 +30,8 @@ type CopyReader struct {
 	encoded       int    // number of encoded rows, including the trailer
 }
 
-// NewCopyReader returns a reader of the data of a COPY … (FORMAT binary). It calls encode once for each
-// row, in order, to add the values of the i-th row.
+// NewCopyReader returns a reader of the data of a COPY … (FORMAT binary). The reader calls
+// encode once for each row, in order, perhaps in another goroutine. encode must add the values of row i.
 func NewCopyReader(columns, rows int, encode func(row *Row, i int)) *CopyReader {
 	return &CopyReader{columns: columns, rows: rows, encode: encode, unread: []byte(copyHeader)}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// copied returns a reader of rows rows; row i has the number i and a text of i bytes.
-func copied(rows int) *CopyReader {
-	return NewCopyReader(2, rows, func(row *Row, i int) {
+// newTestReader returns a reader of n rows. Row i is the number i and i bytes.
+func newTestReader(n int) *CopyReader {
+	return NewCopyReader(2, n, func(row *Row, i int) {
 		row.Bigint(int64(i))
 		row.Bytea(bytes.Repeat([]byte{'x'}, i))
 	})
@@ -29,10 +29,10 @@ func TestCopyReader(t *testing.T) {
 			want = append(want, bytes.Repeat([]byte{'x'}, i)...)
 		}
 		want = append(want, 0xff, 0xff)
-		require.NoError(t, iotest.TestReader(copied(rows), want))
+		require.NoError(t, iotest.TestReader(newTestReader(rows), want))
 		for _, size := range []int{1, 7, 64 << 10} {
 			var got bytes.Buffer
-			_, err := io.CopyBuffer(&got, struct{ io.Reader }{copied(rows)}, make([]byte, size))
+			_, err := io.CopyBuffer(&got, struct{ io.Reader }{newTestReader(rows)}, make([]byte, size))
 			require.NoError(t, err)
 			require.Equal(t, want, got.Bytes())
 		}

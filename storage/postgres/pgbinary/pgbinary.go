@@ -1,5 +1,6 @@
 // Package pgbinary encodes the parameters of statements, and rows for COPY, in PostgreSQL's binary
-// format. pgx encodes arrays one element at a time, which takes as long as running the statements.
+// format. pgx encodes arrays one element at a time, which took as long as running the statements
+// on the server.
 package pgbinary
 
 import "encoding/binary"

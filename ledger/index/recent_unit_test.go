@@ -17,27 +17,26 @@ func entriesFrom(first uint64, count, size int) (entries [][]byte) {
 	return entries
 }
 
-// Whatever is added, find returns the entry that was added at that seq or none, and the memory
-// in use stays within the limits.
-func TestNewest(t *testing.T) {
+// advanceTo returns only the entry that was added at the seq, and memory stays within the limits.
+func TestRecentEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const total = 3 * newestBytes / 2
+		const total = 3 * maxRecentBytes / 2
 		var left atomic.Int64
 		left.Store(total)
-		logs := []*newest{{left: &left}, {left: &left}}
+		logs := []*recentEntries{{bytesLeft: &left}, {bytesLeft: &left}}
 		heads := make([]uint64, len(logs))
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			i := rapid.IntRange(0, len(logs)-1).Draw(t, "log")
 			n := logs[i]
-			if rapid.Bool().Draw(t, "find") {
+			if rapid.Bool().Draw(t, "advance") {
 				seq := rapid.Uint64Range(0, heads[i]).Draw(t, "seq")
-				if entry, found := n.find(seq); found {
+				if entry, found := n.advanceTo(seq); found {
 					require.Equal(t, seq, binary.BigEndian.Uint64(entry))
 				}
 			} else {
 				heads[i] += uint64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "gap"))
 				count := rapid.IntRange(1, 10).Draw(t, "count")
-				n.add(heads[i], entriesFrom(heads[i], count, rapid.SampledFrom([]int{8, 1 << 20, newestBytes/8 - 1}).Draw(t, "size")))
+				n.add(heads[i], entriesFrom(heads[i], count, rapid.SampledFrom([]int{8, 1 << 20, maxRecentBytes/8 - 1}).Draw(t, "size")))
 				heads[i] += uint64(count)
 			}
 			used := int64(0)
@@ -47,7 +46,7 @@ func TestNewest(t *testing.T) {
 					own += int64(len(entry))
 				}
 				require.Equal(t, own, n.bytes)
-				require.LessOrEqual(t, own, int64(newestBytes))
+				require.LessOrEqual(t, own, int64(maxRecentBytes))
 				used += own
 			}
 			require.Equal(t, total-used, left.Load())
@@ -56,37 +55,37 @@ func TestNewest(t *testing.T) {
 		for _, n := range logs {
 			n.close()
 			n.add(n.first, entriesFrom(n.first, 1, 8))
-			_, found := n.find(n.first)
-			require.False(t, found, "a closed follower keeps nothing")
+			_, found := n.advanceTo(n.first)
+			require.False(t, found, "found an entry after close")
 		}
 		require.Equal(t, int64(total), left.Load())
 	})
 }
 
 // Entries are found in the order of the log, across commits.
-func TestNewestInOrder(t *testing.T) {
+func TestRecentEntriesInOrder(t *testing.T) {
 	var left atomic.Int64
-	left.Store(totalNewestBytes)
-	n := newest{left: &left}
+	left.Store(maxTotalRecentBytes)
+	n := recentEntries{bytesLeft: &left}
 	n.add(5, entriesFrom(5, 3, 8))
 	n.add(8, entriesFrom(8, 2, 8))
-	_, found := n.find(4)
+	_, found := n.advanceTo(4)
 	require.False(t, found)
 	for seq := uint64(5); seq < 10; seq++ {
-		entry, found := n.find(seq)
+		entry, found := n.advanceTo(seq)
 		require.True(t, found)
 		require.Equal(t, seq, binary.BigEndian.Uint64(entry))
-		again, found := n.find(seq)
+		again, found := n.advanceTo(seq)
 		require.True(t, found)
 		require.Equal(t, entry, again)
 	}
 	n.add(11, entriesFrom(11, 3, 8))
-	_, found = n.find(10)
-	require.False(t, found, "a gap")
-	entry, found := n.find(13)
+	_, found = n.advanceTo(10)
+	require.False(t, found, "found an entry that was never added")
+	entry, found := n.advanceTo(13)
 	require.True(t, found)
 	require.Equal(t, uint64(13), binary.BigEndian.Uint64(entry))
-	_, found = n.find(14)
+	_, found = n.advanceTo(14)
 	require.False(t, found)
-	require.Equal(t, int64(totalNewestBytes), left.Load(), "find has dropped all entries")
+	require.Equal(t, int64(maxTotalRecentBytes), left.Load(), "advanceTo has dropped all entries")
 }
