@@ -77,9 +77,10 @@ func entries(ctx context.Context, f *Follower, seq uint64) iter.Seq2[[]byte, err
 				}
 				seq++
 			}
-			// If memory held everything up to the head, save the query to the log.
-			if head, err := f.log.Head(ctx); err == nil && seq > from && head.Size <= seq {
-				return
+			if seq > from { // If memory held everything up to the head, save the query to the log.
+				if head, err := f.log.Head(ctx); err == nil && head.Size <= seq {
+					return
+				}
 			}
 			again := false
 			for entry, err := range f.log.Entries(ctx, seq) {

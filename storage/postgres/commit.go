@@ -20,8 +20,10 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		return fmt.Errorf("committing to ledger %q: %w", l.name, err)
 	}
 	err := l.commit(ctx, old, b, false)
-	if isCopyRefused(err) && !l.db.copyRefused.Swap(true) {
-		l.db.log.Warn("the database server refuses COPY; large commits use INSERT, which is slower", "error", err)
+	if isCopyRefused(err) {
+		if !l.db.copyRefused.Swap(true) {
+			l.db.log.Warn("the database server refuses COPY; large commits use INSERT, which is slower", "error", err)
+		}
 		err = l.commit(context.WithoutCancel(ctx), old, b, false)
 	}
 	if isUniqueViolation(err) { // This is rare: package ledger claims only keys that it has not found.

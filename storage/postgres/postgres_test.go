@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"colophon/storage"
@@ -104,7 +106,7 @@ func TestTamper(t *testing.T) {
 	}
 }
 
-// If the server refuses COPY, large commits use INSERT.
+// If the server refuses COPY, large commits of all ledgers use INSERT.
 func TestCopyRefused(t *testing.T) {
 	server := postgrestest.SharedServer(t)
 	schema := server.CreateSchema(t)
@@ -116,17 +118,28 @@ func TestCopyRefused(t *testing.T) {
 	}
 	exec(`CREATE ROLE restricted; GRANT ALL ON SCHEMA ` + schema + ` TO restricted`)
 	db := openCopying(t, server.URL("search_path", schema, "role", "restricted"))
-	store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
-	require.NoError(t, err)
+	var stores [4]storage.Store
+	for i := range stores {
+		store, err := db.CreateLedger(t.Context(), storage.LedgerInfo{Name: fmt.Sprint("ledger-", i)})
+		require.NoError(t, err)
+		stores[i] = store
+	}
 	exec(`ALTER TABLE colophon_entries ENABLE ROW LEVEL SECURITY; ALTER TABLE colophon_entries FORCE ROW LEVEL SECURITY;
 		CREATE POLICY everything ON colophon_entries USING (true)`)
 	var head storage.Head
-	for range 2 {
-		b := batch(head, 3)
-		require.NoError(t, store.Commit(t.Context(), head, b))
-		head = b.Head
+	for range 20 {
+		db.(*Database).copyRefused.Store(false)
+		next := batch(head, 3)
+		var commits sync.WaitGroup
+		for _, store := range stores { // several ledgers meet the refusal at the same time
+			commits.Go(func() { assert.NoError(t, store.Commit(t.Context(), head, next)) })
+		}
+		commits.Wait()
+		head = next.Head
 	}
-	requireLog(t, store, head)
+	for _, store := range stores {
+		requireLog(t, store, head)
+	}
 	require.True(t, db.(*Database).copyRefused.Load())
 	require.NoError(t, db.Close())
 	exec(`DROP OWNED BY restricted; DROP ROLE restricted`)
