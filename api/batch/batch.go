@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -374,6 +375,7 @@ func (b *batch) answer(ctx context.Context, c *chunk, out *spool) error {
 		if len(text) >= limits.MaxWriteBytes {
 			_ = out.write(text) // the last write returns the error again
 			text = text[:0]
+			runtime.Gosched() // let the spool's reader send this piece, so that the next one is not spooled to a file
 		}
 		line, status, err := b.result(ctx, text, &c.items[i])
 		if err == nil {
