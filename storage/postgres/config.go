@@ -297,6 +297,18 @@ func noteWarning(conn *pgconn.PgConn, notice *pgconn.Notice) {
 	}
 }
 
+// forgetWarning removes the warning that noteWarning has stored.
+func forgetWarning(conn *pgx.Conn) { delete(conn.PgConn().CustomData(), warningKey) }
+
+// warningError returns errUnacknowledged if noteWarning has stored a warning since the last call of
+// forgetWarning.
+func warningError(conn *pgx.Conn) error {
+	if warning, is := conn.PgConn().CustomData()[warningKey]; is {
+		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
+	}
+	return nil
+}
+
 // errUnacknowledged means that the server answered a COMMIT with a warning, so the commit may not
 // be durable.
 var errUnacknowledged = errors.New("the database server answered COMMIT with a warning, so the commit may not be durable")
@@ -304,8 +316,7 @@ var errUnacknowledged = errors.New("the database server answered COMMIT with a w
 // commit commits the open transaction of conn. If it returns an error that was not reported by the
 // server, the outcome is unknown.
 func commit(ctx context.Context, conn *pgx.Conn) error {
-	notes := conn.PgConn().CustomData()
-	delete(notes, warningKey)
+	forgetWarning(conn)
 	tag, err := conn.Exec(ctx, "commit")
 	if err != nil {
 		return err
@@ -313,8 +324,5 @@ func commit(ctx context.Context, conn *pgx.Conn) error {
 	if tag.String() == "ROLLBACK" {
 		return pgx.ErrTxCommitRollback
 	}
-	if warning, is := notes[warningKey]; is {
-		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
-	}
-	return nil
+	return warningError(conn)
 }

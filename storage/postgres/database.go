@@ -372,8 +372,8 @@ func (d *Database) createdHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction calls change with a connection from pool; change must begin a transaction.
-// inTransaction then commits the transaction, or rolls it back if change returns an error.
+// inTransaction calls change with a connection from pool; change must begin a transaction, and may
+// commit it. inTransaction commits it otherwise, or rolls it back if change returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
@@ -381,14 +381,21 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	}
 	defer pooled.Release() // closes the connection if the transaction has not ended
 	conn := pooled.Conn()
+	forgetWarning(conn)
 	if err := change(conn); err != nil {
 		if !conn.IsClosed() {
 			_, _ = conn.Exec(ctx, "rollback")
 		}
 		return err
 	}
-	return commit(ctx, conn)
+	if conn.PgConn().TxStatus() != idleStatus {
+		return commit(ctx, conn)
+	}
+	return warningError(conn)
 }
+
+// idleStatus is the transaction status of a connection that is not in a transaction.
+const idleStatus = 'I'
 
 // acknowledged is like row, for a query that also writes a message to the write-ahead log. It
 // returns only once that message is durable.
@@ -405,15 +412,11 @@ func (d *Database) queryAcknowledged(ctx context.Context, values []any, query st
 		return err
 	}
 	defer pooled.Release()
-	notes := pooled.Conn().PgConn().CustomData()
-	delete(notes, warningKey)
+	forgetWarning(pooled.Conn())
 	if err := pooled.QueryRow(ctx, query, arguments...).Scan(values...); err != nil {
 		return err
 	}
-	if warning, is := notes[warningKey]; is {
-		return fmt.Errorf("%w: %v", errUnacknowledged, warning)
-	}
-	return nil
+	return warningError(pooled.Conn())
 }
 
 func begin(ctx context.Context, conn *pgx.Conn) error {

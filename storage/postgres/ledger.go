@@ -52,8 +52,8 @@ func sortByName(all []description) {
 
 // change is a write to one ledger.
 type change struct {
-	// apply begins a transaction and makes the change. The first statement of the transaction must
-	// lock the head row. apply returns commitrows.ErrRefused if the row does not have the given epoch or does
+	// apply begins a transaction and makes the change. It can also commit the transaction. The first
+	// statement of the transaction must lock the head row. apply returns commitrows.ErrRefused if the row does not have the given epoch or does
 	// not meet another condition of the change.
 	apply func(ctx context.Context, conn *pgx.Conn, epoch int64) error
 	// made reports whether a head shows that the change was made. It is nil if making the change

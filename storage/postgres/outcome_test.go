@@ -74,6 +74,9 @@ func TestCutDuringCommit(t *testing.T) {
 		b := batch(head, 3)
 		f.set(next...)
 		require.NoError(t, store.Commit(t.Context(), head, b), "%v", next)
+		if len(next) == 1 {
+			require.Empty(t, f.next, "the proxy must recognise COMMIT")
+		}
 		head = b.Head
 		requireLog(t, direct, head)
 	}

@@ -1,4 +1,4 @@
-// Package commitrows writes the rows of a commit to PostgreSQL. The caller ends the transaction.
+// Package commitrows writes the rows of a commit to PostgreSQL, in one transaction.
 package commitrows
 
 import (
@@ -32,7 +32,11 @@ type Writer struct {
 	CopyMinEvents int
 }
 
-// Write begins a transaction and writes all rows. The caller commits the transaction or rolls it back.
+// Write writes all rows and commits them. It sends COMMIT together with the last statements, which saves
+// a round trip. After an error that the server reported, the caller must roll back; after any other error,
+// the outcome is unknown. The caller must also check whether the server sent a warning, because a commit
+// with a warning may not be durable.
+//
 // Write returns ErrRefused if the head row differs from Old, has another epoch, or is frozen. It uses
 // COPY for at least CopyMinEvents events, unless the batch redacts records or ReplaceClaims is true.
 func (w *Writer) Write(ctx context.Context, conn *pgx.Conn) error {
@@ -43,16 +47,18 @@ func (w *Writer) Write(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // begin returns the statements that begin the transaction and update the head row, which also locks
-// the row. They must be the first of the transaction.
+// the row. They must be the first of the transaction. If the row does not meet the conditions, the update
+// fails with a division by zero, so that the server skips all statements sent with it, COMMIT included.
 func (w *Writer) begin() *statements {
 	s := &statements{ledger: pgbinary.Bigint(w.LedgerNumber)}
 	s.add("begin")
 	old, next := &w.Old, &w.Batch.Head
-	s.add(`UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
-		WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen`,
+	s.add(`WITH moved AS (
+			UPDATE colophon_heads SET size = $5, tip = $6, time = $7, checkpoint = $8
+			WHERE ledger = $1 AND epoch = $2 AND size = $3 AND tip = $4 AND NOT frozen RETURNING ledger
+		) SELECT 1 / count(*) FROM moved`,
 		s.ledger, pgbinary.Bigint(w.Epoch), pgbinary.Bigint(int64(old.Size)), old.Tip[:],
 		pgbinary.Bigint(int64(next.Size)), next.Tip[:], pgbinary.Bigint(next.TimeMicros), append([]byte{}, next.Checkpoint...))
-	s.queued[len(s.queued)-1].rows = 1
 	return s
 }
 

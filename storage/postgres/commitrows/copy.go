@@ -10,8 +10,8 @@ import (
 	"colophon/storage/postgres/pgbinary"
 )
 
-// writeWithCopy writes entries, content, references, and claims with COPY. COPY cannot skip or replace a
-// row. So writeWithCopy first looks up which content is stored. It fails with a unique violation if a key
+// writeWithCopy writes entries, content, references, and claims with COPY, and commits them. COPY cannot
+// skip or replace a row. So writeWithCopy first looks up which content is stored. It fails with a unique violation if a key
 // is already claimed, or occurs twice in the batch.
 func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
@@ -61,7 +61,7 @@ func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	s.tiles(b.Tiles)
-	return s.send(ctx, conn)
+	return s.commit(ctx, conn)
 }
 
 // CopyError is an error from a COPY.

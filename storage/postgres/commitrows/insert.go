@@ -16,8 +16,8 @@ const (
 	statementRows  = 4096
 )
 
-// writeWithInsert writes the rows with INSERT. It sends all the statements to the server together, unless the
-// commit redacts records.
+// writeWithInsert writes the rows with INSERT, and commits them. It sends all the statements to the server
+// together, unless the commit redacts records.
 func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
@@ -33,7 +33,7 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	s.contents(b.Contents)
 	s.claims(b.Claims, w.ReplaceClaims)
 	s.tiles(b.Tiles)
-	return s.send(ctx, conn)
+	return s.commit(ctx, conn)
 }
 
 // forEachChunk splits n rows into ranges that are small enough for one statement. It passes the bounds

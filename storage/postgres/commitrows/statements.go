@@ -3,6 +3,7 @@ package commitrows
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -19,7 +20,6 @@ type statement struct {
 	query      string
 	parameters [][]byte
 	row        func(values [][]byte) // receives each row of the result in PostgreSQL's binary format; may be nil
-	rows       int64                 // required number of changed rows, or 0 if any number is allowed; send returns ErrRefused if the number differs
 }
 
 func (s *statements) add(query string, parameters ...[]byte) {
@@ -28,8 +28,18 @@ func (s *statements) add(query string, parameters ...[]byte) {
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters and results
 
-// send sends all queued statements together and returns the first error. Each statement stays
-// prepared on the connection.
+// commit sends all queued statements and COMMIT together.
+func (s *statements) commit(ctx context.Context, conn *pgx.Conn) error {
+	s.add("commit")
+	return s.send(ctx, conn)
+}
+
+// codeDivisionByZero is the SQLSTATE code of the error that begin causes if the head row is not as
+// required (PostgreSQL, Appendix A).
+const codeDivisionByZero = "22012"
+
+// send sends all queued statements together and returns the first error. The server skips the statements
+// after one that fails. Each statement stays prepared on the connection.
 func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 	var batch pgconn.Batch
 	for i := range s.queued {
@@ -50,12 +60,13 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 		for row := s.queued[i].row; row != nil && result.NextRow(); {
 			row(result.Values())
 		}
-		tag, err := result.Close()
-		if want := s.queued[i].rows; err == nil && want != 0 && tag.RowsAffected() != want {
-			err = ErrRefused
-		}
-		failed = err
+		_, failed = result.Close()
 	}
 	s.queued = nil
-	return cmp.Or(failed, results.Close())
+	failed = cmp.Or(failed, results.Close())
+	var reported *pgconn.PgError
+	if errors.As(failed, &reported) && reported.Code == codeDivisionByZero {
+		return ErrRefused
+	}
+	return failed
 }

@@ -2,7 +2,9 @@ package postgrestest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -115,6 +117,22 @@ func (p *Proxy) keep(conn net.Conn) (done func()) {
 // commitMessage is the message for the simple query "commit", as pgx sends it.
 var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
 
+// boundCommit is the beginning of a message that binds the prepared statement "commit", after the type
+// and the length of the message. It contains the name that pgx gives to the statement.
+var boundCommit = func() []byte {
+	digest := sha256.Sum256([]byte("commit"))
+	return []byte("\x00stmt_" + hex.EncodeToString(digest[:24]) + "\x00")
+}()
+
+// commitAt returns the offset of the COMMIT in messages, or -1 if there is none.
+func commitAt(messages []byte) int {
+	const head = 5 // length in bytes of a message header, which consists of a type and a length
+	if at := bytes.Index(messages, boundCommit); at >= head {
+		return at - head
+	}
+	return bytes.Index(messages, commitMessage)
+}
+
 func (p *Proxy) pass(client net.Conn) {
 	closeClient := p.keep(client)
 	defer closeClient()
@@ -151,12 +169,17 @@ func (p *Proxy) pass(client net.Conn) {
 			_, err := client.Write(unsupported)
 			return err
 		}
-		if !bytes.Contains(message, commitMessage) {
+		commit := commitAt(message)
+		if commit < 0 {
 			_, err := server.Write(message)
 			return err
 		}
 		fault := p.fault()
 		mute.Store(fault != FaultNone)
+		if _, err := server.Write(message[:commit]); err != nil {
+			return err
+		}
+		message = message[commit:]
 		switch fault {
 		case FaultBeforeCommit:
 			return io.EOF
