@@ -235,7 +235,7 @@ func (h *Host) Status(name string) Status {
 	switch {
 	case err != nil:
 		return StatusAbsent
-	case l.queue.isClosed():
+	case l.queue.IsClosed():
 		return StatusClosed
 	case l.signing.refusal != nil:
 		return StatusReadOnly

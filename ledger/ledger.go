@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"colophon/ledger/highwater"
+	"colophon/ledger/queue"
 	"colophon/ledger/recent"
 	"colophon/ledger/record/members"
 	"colophon/proofs"
@@ -25,11 +26,11 @@ import (
 // be in the log. With any other error, nothing was appended.
 var (
 	// ErrQueueFull means that the queue is full. The caller may try again later.
-	ErrQueueFull = errors.New("ledger: the queue of pending records is full; try again later")
+	ErrQueueFull = queue.ErrFull
 	// ErrFrozen means that the ledger refuses all writes for good.
-	ErrFrozen = errors.New("ledger: the ledger is frozen and accepts no writes")
+	ErrFrozen = queue.ErrFrozen
 	// ErrClosed means that the ledger is shutting down.
-	ErrClosed = errors.New("ledger: the ledger is shutting down")
+	ErrClosed = queue.ErrClosed
 	// ErrOutcomeUnknown means that a commit failed, and it is unknown whether it is durable.
 	// The process exits, and the next start reads the outcome from the store.
 	ErrOutcomeUnknown = errors.New("ledger: the outcome of the commit is unknown")
@@ -76,6 +77,10 @@ type Config struct {
 	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
 	MaxPendingRecords int
 	MaxPendingBytes   int
+	// If LookUpKeysAhead is true, the idempotency keys of submissions are looked up while the previous
+	// commit is in progress. That is faster if a look-up is a round trip to another process, and slower
+	// otherwise.
+	LookUpKeysAhead bool
 	// MaxCachedTiles is the maximum number of cached tiles, each of up to 16 KiB. The default of 4,096
 	// covers all tiles of a log with a million leaves. Rebuilding a tile that is not cached takes
 	// 255 hash computations.
@@ -144,7 +149,7 @@ type Ledger struct {
 	info   storage.LedgerInfo // as read when the ledger was opened; queue knows whether it has been frozen since
 	reader reader
 
-	queue       *queue
+	queue       *queue.Queue[item]
 	signing     *signing
 	sequencer   *sequencer
 	markWritten chan struct{} // closed after the mark has been written for the last time; nil if the ledger keeps no mark
@@ -186,7 +191,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 	l := newLedger(store, info, config)
 	if l.standby {
 		l.signing.refusal = storage.ErrLeaseNotHeld
-		close(l.queue.ended)
+		close(l.queue.Ended)
 	}
 	if err := errors.Join(l.sequencer.recover(ctx), recoverSettings(ctx, l), l.recoverMemberSecret(ctx)); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -214,7 +219,7 @@ func newLedger(store storage.Store, info storage.LedgerInfo, config Config) *Led
 	l := &Ledger{
 		config: config, store: store, info: info, standby: config.standby,
 		reader: reader{store, proofs.NewTileCache(config.MaxCachedTiles)},
-		queue:  newQueue(config.MaxPendingRecords, config.MaxPendingBytes, info.Frozen),
+		queue:  queue.New[item](config.MaxPendingRecords, config.MaxPendingBytes, info.Frozen),
 	}
 	l.signing = &signing{config: &l.config, name: info.Name, origin: info.Origin}
 	l.sequencer = &sequencer{
@@ -230,7 +235,7 @@ func (l *Ledger) Name() string { return l.info.Name }
 // Info returns the current description of the ledger.
 func (l *Ledger) Info() storage.LedgerInfo {
 	info := l.info
-	info.Frozen = l.queue.isFrozen()
+	info.Frozen = l.queue.IsFrozen()
 	return info
 }
 
@@ -254,7 +259,7 @@ func (l *Ledger) MismatchPolicy() string {
 func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 
 // QueueLength returns the number of submissions that wait for the sequencer.
-func (l *Ledger) QueueLength() int { return l.queue.len() }
+func (l *Ledger) QueueLength() int { return l.queue.Len() }
 
 // Freeze durably and permanently makes the ledger refuse all later writes. Submissions that the
 // ledger has already accepted are committed first. The last checkpoint is final (spec: Frozen
@@ -265,15 +270,15 @@ func (l *Ledger) Freeze(ctx context.Context) error {
 	}
 	l.freezing.Lock()
 	defer l.freezing.Unlock()
-	if !l.queue.setFrozen(true) {
+	if !l.queue.SetFrozen(true) {
 		return nil
 	}
-	err := l.queue.drain(ctx)
+	err := l.queue.Drain(ctx)
 	if err == nil {
 		err = l.store.Freeze(ctx)
 	}
 	if err != nil {
-		l.queue.setFrozen(false)
+		l.queue.SetFrozen(false)
 		return fmt.Errorf("freezing ledger %q: %w", l.info.Name, err)
 	}
 	return nil
@@ -293,7 +298,7 @@ func end(l *Ledger, reason error) {
 		defer l.refreshing.Unlock()
 		markShown(l, true)
 	}
-	l.queue.close(reason)
+	l.queue.Close(reason)
 	if l.markWritten != nil {
 		<-l.markWritten
 	}
@@ -303,7 +308,7 @@ func end(l *Ledger, reason error) {
 // is low. If the ledger must not sign, and is not frozen, it returns highwater.ErrRollback,
 // ErrPreviousKeyMissing, or a SigningError.
 func (l *Ledger) CheckWritable(ctx context.Context) error {
-	if err := l.signing.check(); err != nil && !l.queue.isFrozen() {
+	if err := l.signing.check(); err != nil && !l.queue.IsFrozen() {
 		return fmt.Errorf("ledger %q cannot sign: %w", l.info.Name, err)
 	}
 	return l.store.CheckWritable(ctx)

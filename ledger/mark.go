@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"colophon/ledger/highwater"
+	"colophon/ledger/queue"
 )
 
 // markKeeper returns the keeper of the ledger's high-water mark.
@@ -31,12 +32,12 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 		return err
 	default:
 		if l.CheckWritable(ctx) == nil {
-			signal(l.sequencer.headMoved) // write a first mark if there is none
+			queue.Signal(l.sequencer.headMoved) // write a first mark if there is none
 		}
 		l.markWritten = make(chan struct{})
 		go func() {
 			defer close(l.markWritten)
-			keeper.Run(l.sequencer.headMoved, l.queue.ended)
+			keeper.Run(l.sequencer.headMoved, l.queue.Ended)
 		}()
 	}
 	return nil

@@ -95,7 +95,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	begun := l.refreshes.Load()
 	l.refreshing.Lock()
 	defer l.refreshing.Unlock()
-	if l.queue.isClosed() || l.refreshed > begun {
+	if l.queue.IsClosed() || l.refreshed > begun {
 		return nil
 	}
 	number := l.refreshes.Add(1)
@@ -111,7 +111,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	if err := errors.Join(err, recoverSettings(ctx, l)); err != nil {
 		return fmt.Errorf("loading the changes to ledger %q that another server made: %w", name, err)
 	}
-	froze := info.Frozen && l.queue.setFrozen(true)
+	froze := info.Frozen && l.queue.SetFrozen(true)
 	if head.Size > before.Size {
 		l.shown.Add(before.Size, before.Checkpoint)
 	}

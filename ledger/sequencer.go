@@ -6,12 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"colophon/ledger/queue"
 	"colophon/ledger/record"
 	"colophon/ledger/record/moment"
 	"colophon/proofs"
@@ -24,11 +24,13 @@ type sequencer struct {
 	origin  string // origin of checkpoints
 	store   storage.Store
 	reader  reader
-	queue   *queue
+	queue   *queue.Queue[item]
 	signing *signing // holds the published keys; run updates them with each commit
 
 	*published               // holds the published head; run updates it with each commit
 	headMoved  chan struct{} // receives a token when the head changes, to wake the writer of the high-water mark
+
+	commitCount atomic.Uint64 // number of commits that this sequencer has made
 
 	// Open initializes the fields below. After that, only run uses them, or only Refresh if the
 	// ledger is only read.
@@ -37,6 +39,9 @@ type sequencer struct {
 	tip        proofs.Hash
 	time       int64 // time of the last event, in microseconds
 	lowOnSpace bool  // the last commit failed for lack of space
+	// lastClaims has the stored claims of the keys in the last commit, including those that it made. It is
+	// nil unless keys are looked up ahead.
+	lastClaims map[proofs.Hash]storage.Claim
 }
 
 // published is what readers see of a log. Host.OpenLedger passes it to the reopened ledger.
@@ -51,22 +56,16 @@ type published struct {
 // server takes over the lease. It needs no timer, because submissions collect in the next batch
 // while the current one is being committed.
 func (s *sequencer) run() {
-	defer close(s.queue.ended)
-	for range s.queue.wake {
-		// Yield first, so that goroutines that are about to submit join this batch. On a busy
-		// machine this makes larger batches; on an idle one it costs nothing.
-		runtime.Gosched()
-		b, closed := s.queue.take()
-		if len(b.items) > 0 {
-			b.err = s.commit(context.Background(), b)
+	defer close(s.queue.Ended)
+	for g := range s.groups() {
+		var err error
+		if len(g.items) > 0 {
+			err = s.commit(context.Background(), g)
 		}
-		close(b.done)
-		if errors.Is(b.err, ErrOutcomeUnknown) || errors.Is(b.err, storage.ErrLeaseNotHeld) {
-			s.queue.fail(cmp.Or(notHeld(b.err), ErrOutcomeUnknown))
-			s.config.OnFatal(b.err)
-			return
-		}
-		if closed {
+		g.end(err)
+		if errors.Is(err, ErrOutcomeUnknown) || errors.Is(err, storage.ErrLeaseNotHeld) {
+			s.queue.Fail(cmp.Or(notHeld(err), ErrOutcomeUnknown))
+			s.config.OnFatal(err)
 			return
 		}
 	}
@@ -81,19 +80,19 @@ func notHeld(err error) error {
 	return nil
 }
 
-// commit makes all events of a batch durable in a single commit. Nothing was written if it returns
+// commit makes all events of a group durable in a single commit. Nothing was written if it returns
 // an error other than ErrOutcomeUnknown. The ledger then continues, unless the error is
 // storage.ErrLeaseNotHeld.
-func (s *sequencer) commit(ctx context.Context, b *batch) error {
+func (s *sequencer) commit(ctx context.Context, g *group) error {
 	if err := s.checkSpace(ctx); err != nil {
 		return err
 	}
-	next, err := s.resolve(ctx, b)
+	next, err := s.resolve(ctx, g)
 	if err != nil {
 		return err
 	}
 	if len(next.events) == 0 {
-		for _, it := range b.items {
+		for _, it := range g.items {
 			it.ack.Head = s.head.Load()
 		}
 		return nil
@@ -115,11 +114,15 @@ func (s *sequencer) commit(ctx context.Context, b *batch) error {
 		return fmt.Errorf("%w: committing events %d to %d: %w", cmp.Or(notHeld(err), ErrOutcomeUnknown), old.Size, head.Size-1, err)
 	}
 	took := time.Since(start)
+	if s.config.LookUpKeysAhead {
+		s.lastClaims = next.claims
+	}
+	s.commitCount.Add(1)
 	s.time = at
 	s.signing.keys.Store(s.ring)
 	s.head.Store(head)
-	signal(s.headMoved)
-	for _, it := range b.items {
+	queue.Signal(s.headMoved)
+	for _, it := range g.items {
 		it.ack.Head = head
 	}
 	s.notify(Commit{First: old.Size, Entries: next.storage.Entries, EventCount: len(next.events), Duration: took, Time: time.UnixMicro(at)})
@@ -160,6 +163,7 @@ func (p *published) notify(c Commit) {
 type assembly struct {
 	events  []newEvent
 	storage storage.Batch
+	claims  map[proofs.Hash]storage.Claim // stored claims of the group's keys, and those in storage
 }
 
 // newEvent is one event to append: a submission's own body, or its refusal.
@@ -171,17 +175,18 @@ type newEvent struct {
 	ring     *keyring // signs the commit of this event and all later commits; nil means no change
 }
 
-// resolve looks up every idempotency key, in the store and among the earlier items of the
-// batch, and decides which events to append. It does not change the sequencer.
-func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
-	next := &assembly{events: make([]newEvent, 0, len(b.items))}
-	next.storage.Claims = make([]storage.Claim, 0, len(b.items))
+// resolve finds out who holds every idempotency key, in the store and among the earlier items of the
+// group, and decides which events to append. It does not change the sequencer.
+func (s *sequencer) resolve(ctx context.Context, g *group) (*assembly, error) {
+	next := &assembly{events: make([]newEvent, 0, len(g.items))}
+	next.storage.Claims = make([]storage.Claim, 0, len(g.items))
 	size := s.head.Load().Size
-	holders, err := s.storedClaims(ctx, b)
-	if err != nil {
+	if err := s.findHolders(ctx, g); err != nil {
 		return nil, err
 	}
-	for _, it := range b.items {
+	holders := g.claims
+	next.claims = holders
+	for _, it := range g.items {
 		seq := size + uint64(len(next.events))
 		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
 		if it.rekey != nil {
@@ -219,22 +224,43 @@ func (s *sequencer) resolve(ctx context.Context, b *batch) (*assembly, error) {
 	return next, nil
 }
 
-// storedClaims returns the stored claims for the keys in the batch, indexed by key.
-func (s *sequencer) storedClaims(ctx context.Context, b *batch) (map[proofs.Hash]storage.Claim, error) {
-	keys := make([]proofs.Hash, 0, len(b.items))
-	for _, it := range b.items {
+// findHolders makes g.claims the stored claims as of the last commit. If the keys have been looked up
+// before that commit, findHolders adds the claims that it made.
+func (s *sequencer) findHolders(ctx context.Context, g *group) (err error) {
+	if g.claims == nil || g.commitCount+1 < s.commitCount.Load() {
+		g.claims, err = s.storedClaims(ctx, g.items)
+		return err
+	}
+	if g.commitCount == s.commitCount.Load() {
+		return nil
+	}
+	for _, it := range g.items {
+		if it.KeyDigest == nil {
+			continue
+		}
+		if claim, held := s.lastClaims[*it.KeyDigest]; held {
+			g.claims[*it.KeyDigest] = claim
+		}
+	}
+	return nil
+}
+
+// storedClaims returns the stored claims for the keys of items, indexed by key.
+func (s *sequencer) storedClaims(ctx context.Context, items []*item) (map[proofs.Hash]storage.Claim, error) {
+	keys := make([]proofs.Hash, 0, len(items))
+	for _, it := range items {
 		if it.KeyDigest != nil {
 			keys = append(keys, *it.KeyDigest)
 		}
 	}
+	holders := make(map[proofs.Hash]storage.Claim, len(keys))
 	if len(keys) == 0 {
-		return nil, nil
+		return holders, nil
 	}
 	claims, err := s.store.KeyClaims(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
 	}
-	holders := make(map[proofs.Hash]storage.Claim, len(keys))
 	for _, claim := range claims {
 		holders[claim.KeyDigest] = claim
 	}

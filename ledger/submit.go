@@ -88,8 +88,8 @@ type Ticket struct {
 // database assigns the idempotency key to an event that does not claim it; in this case, nothing
 // was recorded.
 func (t Ticket) Wait() (Ack, error) {
-	<-t.batch.done
-	if err := cmp.Or(t.batch.err, t.item.err); err != nil {
+	<-t.batch.Done
+	if err := cmp.Or(t.batch.Err, t.item.err); err != nil {
 		return Ack{}, err
 	}
 	ack := t.item.ack
@@ -124,7 +124,7 @@ func (l *Ledger) Enqueue(ctx context.Context, s Submission) (Ticket, error) {
 		}
 		select {
 		case <-full:
-		case <-l.queue.ended:
+		case <-l.queue.Ended:
 			return Ticket{}, ErrClosed
 		case <-ctx.Done():
 			return Ticket{}, ctx.Err()
@@ -139,10 +139,10 @@ func (l *Ledger) enqueue(s Submission) (Ticket, <-chan struct{}, error) {
 	if s.rekey != nil {
 		refusal = l.signing.refusal // ignores ErrPreviousKeyMissing, because the event that retires the missing key must get through
 	}
-	it, b, err := l.queue.add(&s, refusal)
+	it, b, err := l.queue.Add(item{Submission: s}, s.size(), refusal)
 	switch {
 	case err == ErrQueueFull:
-		return Ticket{}, b.taken, err
+		return Ticket{}, b.Taken, err
 	case err != nil:
 		return Ticket{}, nil, err
 	}
