@@ -43,15 +43,23 @@ func (c *clients) write(group *sync.WaitGroup, seed uint64) {
 				if r.IntN(8) == 0 {
 					c.read(r, c.histories[ledger])
 				}
-				count := 1
-				if r.IntN(8) == 0 {
-					count = 2 + r.IntN(10)
-				}
-				c.post(r, ledger, c.histories[ledger].begin(count))
+				c.post(r, ledger, c.histories[ledger].begin(attemptCount(r)))
 				time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond)
 			}
 		})
 	}
+}
+
+// attemptCount chooses how many records to post together. One post in eight is a batch. One in 512 is so
+// large that its records, which wait for an earlier commit, are stored with COPY.
+func attemptCount(r *rand.Rand) int {
+	switch {
+	case r.IntN(512) == 0:
+		return 1000
+	case r.IntN(8) == 0:
+		return 2 + r.IntN(10)
+	}
+	return 1
 }
 
 // post posts the attempts in list to random servers until all of them are acknowledged or quit is
