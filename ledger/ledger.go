@@ -1,7 +1,7 @@
 // Package ledger turns the submissions of many concurrent writers into one linear, durable, signed
 // log of events (spec: Commits). Everything before Submit is stateless and runs in parallel. After
-// that, a single goroutine, the sequencer, takes all pending submissions as one batch, links their
-// events into the chain, extends the tree, signs the checkpoint, and commits with one sync.
+// that, a single goroutine, the sequencer, takes all pending submissions together, links their events
+// into the chain, extends the tree, signs the checkpoint, and commits with one sync.
 package ledger
 
 import (
@@ -73,8 +73,9 @@ type Config struct {
 	// ledger refuses writes until Host.OpenLedger is called.
 	OnFatal func(error)
 	// MaxPendingRecords limits the records in the sequencer's queue. MaxPendingBytes limits the bytes of their
-	// events and content. Both also limit a commit, but a single record can exceed MaxPendingBytes. The
-	// defaults are 8,192 and 8 MiB. The storage reserves disk space for a commit of that size.
+	// events and content. Both also limit a commit, but a single record can exceed MaxPendingBytes. If
+	// LookUpKeysAhead is true, as much again can wait for the next commit. The defaults are 8,192 and
+	// 8 MiB. The storage reserves disk space for a commit of that size.
 	MaxPendingRecords int
 	MaxPendingBytes   int
 	// If LookUpKeysAhead is true, the idempotency keys of submissions are looked up while the previous
@@ -259,7 +260,7 @@ func (l *Ledger) MismatchPolicy() string {
 func (l *Ledger) Head() *Head { return l.sequencer.head.Load() }
 
 // QueueLength returns the number of submissions that wait for the sequencer.
-func (l *Ledger) QueueLength() int { return l.queue.Len() }
+func (l *Ledger) QueueLength() int { return l.queue.Len() + int(l.sequencer.aheadCount.Load()) }
 
 // Freeze durably and permanently makes the ledger refuse all later writes. Submissions that the
 // ledger has already accepted are committed first. The last checkpoint is final (spec: Frozen

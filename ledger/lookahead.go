@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -74,75 +75,116 @@ func gather() { runtime.Gosched() }
 // groupsLookedUp is like groups, but looks up the keys of the next group while the sequencer commits the
 // previous one.
 func (s *sequencer) groupsLookedUp(yield func(*group) bool) {
-	ready, stop := make(chan *group), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &lookAhead{sequencer: s, ready: make(chan *group)}
 	var ended sync.WaitGroup
-	ended.Go(func() { s.lookAhead(ready, stop) })
+	ended.Go(func() { a.run(ctx) })
 	defer ended.Wait()
-	defer close(stop)
+	defer cancel()
 	for {
-		if g := <-ready; !yield(g) || g.closed {
+		g := <-a.ready
+		s.aheadCount.Add(-int64(len(g.items)))
+		if !yield(g) || g.closed {
 			return
 		}
 	}
 }
 
-// lookAhead sends groups to ready. While the sequencer is busy, it adds newer batches to the next group.
-// It returns after the last group, or once stop is closed.
-func (s *sequencer) lookAhead(ready chan<- *group, stop <-chan struct{}) {
-	var next *group // nil if there is none
-	for {
-		wake, send := s.queue.Wake, ready
-		if next == nil {
+// lookAhead prepares the next group while the sequencer is busy.
+type lookAhead struct {
+	*sequencer
+	ready chan *group
+	next  *group // nil if there is none
+}
+
+// run sends groups to ready. While the sequencer is busy, run adds newer batches to the next group. It
+// returns after the last group, or once ctx is done.
+func (a *lookAhead) run(ctx context.Context) {
+	for a.next == nil || !a.next.closed {
+		if a.next != nil {
+			select { // do not let an idle sequencer wait for another look-up
+			case a.ready <- a.next:
+				a.next = nil
+				continue
+			default:
+			}
+		}
+		send := a.ready
+		if a.next == nil {
 			send = nil
-		} else if next.closed {
-			wake = nil
 		}
 		select {
-		case send <- next:
-			if next.closed {
+		case send <- a.next:
+			a.next = nil
+		case <-a.queue.Wake:
+			gather()
+			if !a.take(ctx) {
 				return
 			}
-			next = nil
-		case <-wake:
-			gather()
-			if next == nil {
-				next = new(group)
-			}
-			b, closed := s.queue.TakeMore(len(next.items), next.bytes)
-			for b == nil { // there is no room in the group
-				select {
-				case ready <- next:
-				case <-stop:
-					next.end(s.queue.Failure())
-					return
-				}
-				next = new(group)
-				b, closed = s.queue.TakeMore(0, 0)
-			}
-			s.lookUp(next, b, closed)
-		case <-stop:
-			if next != nil {
-				next.end(s.queue.Failure())
-			}
+		case <-ctx.Done():
+			a.abandon()
 			return
 		}
 	}
+	a.send(ctx)
 }
 
-// lookUp adds a batch to a group after looking up its keys. If that fails, the batch fails, and only
+// take adds the pending batch to the next group, after sending that group if it has no room. It returns
+// false once ctx is done.
+func (a *lookAhead) take(ctx context.Context) bool {
+	if a.next == nil {
+		a.next = new(group)
+	}
+	b, closed := a.queue.TakeMore(len(a.next.items), a.next.bytes)
+	if b == nil {
+		if !a.send(ctx) {
+			return false
+		}
+		a.next = new(group)
+		b, closed = a.queue.Take()
+	}
+	a.lookUp(ctx, b, closed)
+	return true
+}
+
+// send waits until the sequencer takes the next group. It returns false once ctx is done.
+func (a *lookAhead) send(ctx context.Context) bool {
+	select {
+	case a.ready <- a.next:
+		a.next = nil
+		return true
+	case <-ctx.Done():
+		a.abandon()
+		return false
+	}
+}
+
+// abandon fails the next group, because the sequencer has stopped. Nothing of the group was written.
+func (a *lookAhead) abandon() {
+	if a.next != nil {
+		a.next.end(cmp.Or(a.queue.Failure(), ErrClosed))
+	}
+}
+
+// lookUp adds a batch to the next group after looking up its keys. If that fails, the batch fails, and only
 // closed is added.
-func (s *sequencer) lookUp(g *group, b *batch, closed bool) {
-	count := s.commitCount.Load()
-	claims, err := s.storedClaims(context.Background(), b.Items)
+func (a *lookAhead) lookUp(ctx context.Context, b *batch, closed bool) {
+	a.aheadCount.Add(int64(len(b.Items)))
+	count := a.commitCount.Load()
+	claims, err := a.storedClaims(ctx, b.Items)
 	if err != nil {
+		a.aheadCount.Add(-int64(len(b.Items)))
+		if ctx.Err() != nil {
+			err = cmp.Or(a.queue.Failure(), ErrClosed)
+		}
 		b.End(err)
-		g.closed = closed
+		a.next.closed = closed
 		return
 	}
-	if g.claims == nil {
-		g.claims, g.commitCount = claims, count
+	if a.next.claims == nil {
+		a.next.claims, a.next.commitCount = claims, count
 	} else {
-		maps.Copy(g.claims, claims)
+		maps.Copy(a.next.claims, claims)
 	}
-	g.add(b, closed)
+	a.next.add(b, closed)
 }

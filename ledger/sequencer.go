@@ -18,7 +18,7 @@ import (
 	"colophon/storage"
 )
 
-// sequencer is the only writer of a log. It commits one batch of submissions at a time.
+// sequencer is the only writer of a log. It commits one group of submissions at a time.
 type sequencer struct {
 	config  *Config
 	origin  string // origin of checkpoints
@@ -31,6 +31,7 @@ type sequencer struct {
 	headMoved  chan struct{} // receives a token when the head changes, to wake the writer of the high-water mark
 
 	commitCount atomic.Uint64 // number of commits that this sequencer has made
+	aheadCount  atomic.Int64  // number of items in the group that is prepared ahead
 
 	// Open initializes the fields below. After that, only run uses them, or only Refresh if the
 	// ledger is only read.
@@ -52,9 +53,9 @@ type published struct {
 	watchers []func(Commit)
 }
 
-// run commits batches until the queue is closed, the outcome of a commit is unknown, or another
-// server takes over the lease. It needs no timer, because submissions collect in the next batch
-// while the current one is being committed.
+// run commits groups until the queue is closed, the outcome of a commit is unknown, or another server
+// takes over the lease. It needs no timer, because submissions collect while a group is being
+// committed.
 func (s *sequencer) run() {
 	defer close(s.queue.Ended)
 	for g := range s.groups() {

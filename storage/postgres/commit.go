@@ -40,7 +40,8 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, replaceClaims bool) error {
 	return l.write(ctx, change{
 		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents}
+			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents,
+				BeforeCommit: func() { forgetWarning(conn) }}
 			if l.db.copyRefused.Load() {
 				w.CopyMinEvents = math.MaxInt
 			}

@@ -373,7 +373,8 @@ func (d *Database) createdHere(ctx context.Context, name string) (bool, error) {
 }
 
 // inTransaction calls change with a connection from pool; change must begin a transaction, and may
-// commit it. inTransaction commits it otherwise, or rolls it back if change returns an error.
+// commit it, after calling forgetWarning. inTransaction commits it otherwise, or rolls it back if change
+// returns an error.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
@@ -381,7 +382,6 @@ func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Con
 	}
 	defer pooled.Release() // closes the connection if the transaction has not ended
 	conn := pooled.Conn()
-	forgetWarning(conn)
 	if err := change(conn); err != nil {
 		if !conn.IsClosed() {
 			_, _ = conn.Exec(ctx, "rollback")

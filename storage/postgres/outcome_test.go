@@ -136,7 +136,7 @@ func TestLateCommit(t *testing.T) {
 }
 
 // If a COMMIT is lost and the server does not notice that the client has disappeared, the
-// transaction locks the head row until the server ends it. The commit then succeeds.
+// transaction locks the head row until endSilentSessions ends it. The commit then succeeds.
 func TestTransactionWithoutClient(t *testing.T) {
 	f, proxy, _, _ := proxied(t)
 	db, err := Open(t.Context(), Config{URL: proxy.URL("search_path", postgrestest.SharedServer(t).CreateSchema(t)), Logger: silent(), WriteTimeout: 8 * time.Second})
@@ -150,6 +150,10 @@ func TestTransactionWithoutClient(t *testing.T) {
 	next := batch(b.Head, 1)
 	require.NoError(t, store.Commit(t.Context(), b.Head, next))
 	requireLog(t, store, next.Head)
+	// This COMMIT is not in the same message as the statements before it, so the server's time limit for
+	// idle transactions applies.
+	f.set(postgrestest.FaultDropCommit)
+	require.NoError(t, store.SetSetting(t.Context(), "log", []byte("public")))
 }
 
 // If the server is killed, no acknowledged commit is lost, and no commit is made twice.

@@ -9,9 +9,9 @@ import (
 )
 
 // endSilentSessions ends sessions that block the transaction of conn while the server waits for their
-// client, until the caller calls stop. A process that is suspended in the middle of a message or of a COPY
-// would otherwise keep the head row locked: idle_in_transaction_session_timeout applies only between
-// messages. Such a session gets as much time as that limit. Nothing is lost, because the transaction that
+// client, until the caller calls stop. A process that is suspended before it has sent all statements of a
+// commit, or in the middle of a COPY, would otherwise keep the head row locked:
+// idle_in_transaction_session_timeout applies only after the server has answered everything. Such a session gets as much time as that limit. Nothing is lost, because the transaction that
 // it blocks raises the epoch. On engines without the functions used here, endSilentSessions does nothing.
 func (d *Database) endSilentSessions(ctx context.Context, conn *pgx.Conn) (stop func(), err error) {
 	var blocked int32

@@ -30,12 +30,14 @@ type Writer struct {
 	ReplaceClaims bool
 	// CopyMinEvents is the constant CopyMinEvents, except in tests.
 	CopyMinEvents int
+	// BeforeCommit is called before Write sends COMMIT. A warning from the server after that can mean that
+	// the commit is not durable. It is up to the caller to check for warnings.
+	BeforeCommit func()
 }
 
 // Write writes all rows and commits them. It sends COMMIT together with the last statements, which saves
-// a round trip. After an error that the server reported, the caller must roll back; after any other error,
-// the outcome is unknown. The caller must also check whether the server sent a warning, because a commit
-// with a warning may not be durable.
+// a round trip. After ErrRefused, and after an error that the server reported before COMMIT, nothing was
+// written, and the caller must roll back. After any other error, the outcome is unknown.
 //
 // Write returns ErrRefused if the head row differs from Old, has another epoch, or is frozen. It uses
 // COPY for at least CopyMinEvents events, unless the batch redacts records or ReplaceClaims is true.

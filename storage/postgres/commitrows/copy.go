@@ -18,7 +18,7 @@ func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 	s := w.begin()
 	p := planContents(b.Contents)
 	s.lookUp(p)
-	if err := s.send(ctx, conn); err != nil {
+	if _, err := s.send(ctx, conn); err != nil {
 		return err
 	}
 	fresh, references := p.split(b.Contents)
@@ -61,7 +61,7 @@ func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	s.tiles(b.Tiles)
-	return s.commit(ctx, conn)
+	return s.commit(ctx, conn, w.BeforeCommit)
 }
 
 // CopyError is an error from a COPY.

@@ -22,7 +22,7 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
 	if len(b.Redactions) > 0 {
-		if err := s.send(ctx, conn); err != nil {
+		if _, err := s.send(ctx, conn); err != nil {
 			return err
 		}
 		if err := w.redact(ctx, conn); err != nil {
@@ -33,7 +33,7 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	s.contents(b.Contents)
 	s.claims(b.Claims, w.ReplaceClaims)
 	s.tiles(b.Tiles)
-	return s.commit(ctx, conn)
+	return s.commit(ctx, conn, w.BeforeCommit)
 }
 
 // forEachChunk splits n rows into ranges that are small enough for one statement. It passes the bounds

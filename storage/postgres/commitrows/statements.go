@@ -28,24 +28,30 @@ func (s *statements) add(query string, parameters ...[]byte) {
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters and results
 
-// commit sends all queued statements and COMMIT together.
-func (s *statements) commit(ctx context.Context, conn *pgx.Conn) error {
+// commit sends all queued statements and COMMIT together. It calls before first.
+func (s *statements) commit(ctx context.Context, conn *pgx.Conn, before func()) error {
 	s.add("commit")
-	return s.send(ctx, conn)
+	before()
+	last, err := s.send(ctx, conn)
+	if err == nil && last.String() != "COMMIT" {
+		return pgx.ErrTxCommitRollback
+	}
+	return err
 }
 
 // codeDivisionByZero is the SQLSTATE code of the error that begin causes if the head row is not as
 // required (PostgreSQL, Appendix A).
 const codeDivisionByZero = "22012"
 
-// send sends all queued statements together and returns the first error. The server skips the statements
-// after one that fails. Each statement stays prepared on the connection.
-func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
+// send sends all queued statements together. It returns the command tag of the last statement, or the
+// first error. The server skips the statements after one that fails. Each statement stays prepared on the
+// connection.
+func (s *statements) send(ctx context.Context, conn *pgx.Conn) (last pgconn.CommandTag, err error) {
 	var batch pgconn.Batch
 	for i := range s.queued {
 		prepared, err := conn.Prepare(ctx, s.queued[i].query, s.queued[i].query)
 		if err != nil {
-			return err
+			return last, err
 		}
 		formats := binaryFormat
 		if len(s.queued[i].parameters) == 0 {
@@ -54,19 +60,18 @@ func (s *statements) send(ctx context.Context, conn *pgx.Conn) error {
 		batch.ExecPrepared(prepared.Name, s.queued[i].parameters, formats, binaryFormat)
 	}
 	results := conn.PgConn().ExecBatch(ctx, &batch)
-	var failed error
-	for i := 0; failed == nil && results.NextResult(); i++ {
+	for i := 0; err == nil && results.NextResult(); i++ {
 		result := results.ResultReader()
 		for row := s.queued[i].row; row != nil && result.NextRow(); {
 			row(result.Values())
 		}
-		_, failed = result.Close()
+		last, err = result.Close()
 	}
 	s.queued = nil
-	failed = cmp.Or(failed, results.Close())
+	err = cmp.Or(err, results.Close())
 	var reported *pgconn.PgError
-	if errors.As(failed, &reported) && reported.Code == codeDivisionByZero {
-		return ErrRefused
+	if errors.As(err, &reported) && reported.Code == codeDivisionByZero {
+		err = ErrRefused
 	}
-	return failed
+	return last, err
 }
