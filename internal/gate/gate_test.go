@@ -146,6 +146,9 @@ func TestUnevenRuns(t *testing.T) {
 	r.MatchKey, r.BaselineOnlyInputs, r.CandidateOnlyInputs, r.SkippedRuns = "run_id", 1, 2, 1
 	require.Equal(t, "Baseline: all runs, 1 run. Candidate: all runs, 1 run. Both sets have runs of 1 input, matched by run_id; none has several runs in one set. "+
 		"Left out: 1 input with runs only in the baseline. Left out: 2 inputs with runs only in the candidate. Left out: 1 run without a text, or not among the latest 10 runs of an input in a set.", r.DescribeRuns())
+	r = &Report{MatchKey: "input", BaselineOnlyInputs: 3}
+	require.Equal(t, "Baseline: all runs, no comparable runs. Candidate: all runs, no comparable runs. No input (matched by input) has runs in both sets. "+
+		"Left out: 3 inputs with runs only in the baseline.", r.DescribeRuns())
 }
 
 func TestWordsAreNamed(t *testing.T) {

@@ -15,7 +15,7 @@ func (r *Report) Heading() string {
 
 // DescribeRuns describes in sentences which runs were compared.
 func (r *Report) DescribeRuns() string {
-	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.BaselineConditions), counted(r.BaselineRuns, "run"), conditionsOr(r.CandidateConditions), counted(r.CandidateRuns, "run"))
+	text := fmt.Sprintf("Baseline: %s, %s. Candidate: %s, %s.", conditionsOr(r.BaselineConditions), comparedRuns(r.BaselineRuns), conditionsOr(r.CandidateConditions), comparedRuns(r.CandidateRuns))
 	switch {
 	case r.MatchKey == "":
 		text += " The sets were compared as wholes, because their inputs were not matched."
@@ -50,6 +50,14 @@ func (r *Report) describeRepeats() string {
 		return "1 of them has several runs in a set"
 	}
 	return fmt.Sprintf("%d of them have several runs in a set", r.RepeatedInputs)
+}
+
+// comparedRuns says how many runs of a set are compared. A set can have runs of which none is compared.
+func comparedRuns(n int) string {
+	if n == 0 {
+		return "no comparable runs"
+	}
+	return counted(n, "run")
 }
 
 // counted returns n followed by noun, with a plural s unless n is 1.
