@@ -178,12 +178,13 @@ func (i *issuer) startDiscovery() {
 	if i.discovering != nil || now.Before(i.retry) {
 		return
 	}
-	i.discovering = make(chan struct{})
+	discovering := make(chan struct{})
+	i.discovering = discovering
 	go func() {
+		defer close(discovering)
 		verifier, tokenURL, err := i.discover()
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		close(i.discovering)
 		i.discovering = nil
 		if err == nil {
 			i.verifier, i.tokenURL, i.discoveredAt, i.backoff = verifier, tokenURL, now, 0
