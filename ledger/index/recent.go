@@ -8,8 +8,8 @@ import (
 // Limits on the bytes of entries that wait in memory until a follower reads them: for one follower, and
 // for all followers of a store together.
 const (
-	maxRecentBytes      = 8 << 20
-	maxTotalRecentBytes = 16 << 20
+	maxRecentBytes      = 24 << 20
+	maxTotalRecentBytes = 48 << 20
 )
 
 // recentEntries keeps the entries of this process's latest commits until the follower has read them, so
