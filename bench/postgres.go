@@ -53,7 +53,7 @@ pgbench included.`,
 	p.bindColophon(command)
 	command.Flags().Float64Var(&p.seconds, "seconds", 5, "`time` of each measurement")
 	command.Flags().IntVar(&p.rounds, "rounds", 3, "`number` of rounds")
-	command.Flags().DurationVar(&p.delay, "delay", 0, "`time` that bytes take to PostgreSQL, and back, as over a network; applies to all programs")
+	command.Flags().DurationVar(&p.delay, "delay", 0, "`time` by which bytes are delayed in each direction between every program and PostgreSQL, as by a network")
 	command.Flags().StringVar(&p.profiles, "profiles", "", "`folder` for profiles of Colophon")
 	return command
 }
@@ -94,7 +94,7 @@ func (p *postgres) run(ctx context.Context, out io.Writer) error {
 		c := &postgresRun{postgres: p, Database: server, scratch: scratch}
 		if p.delay > 0 {
 			var stop func() error
-			if c.route, stop, err = server.Delay(p.delay); err != nil {
+			if c.proxy, stop, err = server.Delay(p.delay); err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, stop()) }()
@@ -127,11 +127,13 @@ type postgresRun struct {
 	*database.Database
 	scratch string
 	bodies  *corpus.Bodies
-	route   []string // options of connections that are measured
+	proxy   []string // connection options that lead through the proxy; nil without --delay
 }
 
-// url returns the URL for connections that are measured.
-func (c *postgresRun) url(options ...string) string { return c.URL(append(options, c.route...)...) }
+// measuredURL returns the URL for connections that are measured.
+func (c *postgresRun) measuredURL(options ...string) string {
+	return c.URL(append(options, c.proxy...)...)
+}
 
 // rows returns the rows to measure. Rows that are compared with each other are measured close
 // together in time.
@@ -223,7 +225,7 @@ func (c *postgresRun) colophon(ctx context.Context, t timing, dir string, b bina
 		return e.measure(ctx, t, dir)
 	}
 	err = c.InSchema(ctx, func(_ string, options ...string) (err error) {
-		service.store = c.url(options...)
+		service.store = c.measuredURL(options...)
 		e.service = service
 		m, err = e.measure(ctx, t, dir)
 		return err
@@ -250,7 +252,7 @@ func (c *postgresRun) chain(ctx context.Context, t timing, _ string) (m contesta
 			}
 		}()
 		for range postgresClients {
-			conn, err := pgx.Connect(ctx, c.url(options...))
+			conn, err := pgx.Connect(ctx, c.measuredURL(options...))
 			if err != nil {
 				return err
 			}
@@ -316,7 +318,7 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 		}
 		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(max(1, int(t.time.Seconds())))
 		command := exec.CommandContext(ctx, c.ProgramPath("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
-			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.url())
+			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.measuredURL())
 		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("pgbench: %w: %s", err, out)

@@ -79,8 +79,8 @@ type Config struct {
 	MaxPendingRecords int
 	MaxPendingBytes   int
 	// If LookUpKeysAhead is true, the idempotency keys of submissions are looked up while the previous
-	// commit is in progress. That is faster if a look-up is a round trip to another process, and slower
-	// otherwise.
+	// commit is in progress. That is faster if the store is on another machine (go -C bench run . postgres
+	// --delay), and slower if a look-up is a function call.
 	LookUpKeysAhead bool
 	// MaxCachedTiles is the maximum number of cached tiles, each of up to 16 KiB. The default of 4,096
 	// covers all tiles of a log with a million leaves. Rebuilding a tile that is not cached takes

@@ -24,19 +24,19 @@ type item struct {
 	err error // why this item failed although its batch is durable
 }
 
-// group is what the sequencer commits together: the items of one or several batches of the queue.
-type group struct {
+// commitGroup is what the sequencer commits together: the items of one or several batches of the queue.
+type commitGroup struct {
 	batches []*batch
 	items   []*item
 	bytes   int
 	closed  bool // no later group has items
-	// claims has the stored claims of the items' keys as of a time after the first commitCount commits of
-	// the sequencer. It is nil if the keys have not been looked up.
+	// claims has the stored claims of the items' keys, including those of at least the first commitCount
+	// commits of the sequencer. It is nil if the keys have not been looked up.
 	claims      map[proofs.Hash]storage.Claim
 	commitCount uint64
 }
 
-func (g *group) add(b *batch, closed bool) {
+func (g *commitGroup) add(b *batch, closed bool) {
 	g.batches, g.bytes, g.closed = append(g.batches, b), g.bytes+b.Bytes, closed
 	if g.items == nil {
 		g.items = slices.Clip(b.Items) // no later add changes b.Items
@@ -46,21 +46,21 @@ func (g *group) add(b *batch, closed bool) {
 }
 
 // end reports that the group is durable, or that it has failed with err.
-func (g *group) end(err error) {
+func (g *commitGroup) end(err error) {
 	for _, b := range g.batches {
 		b.End(err)
 	}
 }
 
 // groups yields what the sequencer must commit, in order. It ends after the queue is closed.
-func (s *sequencer) groups() iter.Seq[*group] {
+func (s *sequencer) groups() iter.Seq[*commitGroup] {
 	if s.config.LookUpKeysAhead {
-		return s.groupsLookedUp
+		return s.groupsWithClaims
 	}
-	return func(yield func(*group) bool) {
+	return func(yield func(*commitGroup) bool) {
 		for range s.queue.Wake {
-			gather()
-			g := new(group)
+			yieldToSubmitters()
+			g := new(commitGroup)
 			if g.add(s.queue.Take()); !yield(g) || g.closed {
 				return
 			}
@@ -68,15 +68,15 @@ func (s *sequencer) groups() iter.Seq[*group] {
 	}
 }
 
-// gather yields the processor, so that goroutines that are about to submit join the next batch. On a busy
-// machine this makes larger batches; on an idle one it costs nothing.
-func gather() { runtime.Gosched() }
+// yieldToSubmitters yields the processor, so that goroutines that are about to submit join the next batch.
+// On a busy machine this makes larger batches; on an idle one it costs nothing.
+func yieldToSubmitters() { runtime.Gosched() }
 
-// groupsLookedUp is like groups, but looks up the keys of the next group while the sequencer commits the
+// groupsWithClaims is like groups, but looks up the keys of the next group while the sequencer commits the
 // previous one.
-func (s *sequencer) groupsLookedUp(yield func(*group) bool) {
+func (s *sequencer) groupsWithClaims(yield func(*commitGroup) bool) {
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &lookAhead{sequencer: s, ready: make(chan *group)}
+	a := &lookAhead{sequencer: s, ready: make(chan *commitGroup)}
 	var ended sync.WaitGroup
 	ended.Go(func() { a.run(ctx) })
 	defer ended.Wait()
@@ -93,31 +93,29 @@ func (s *sequencer) groupsLookedUp(yield func(*group) bool) {
 // lookAhead prepares the next group while the sequencer is busy.
 type lookAhead struct {
 	*sequencer
-	ready chan *group
-	next  *group // nil if there is none
+	ready chan *commitGroup
+	next  *commitGroup // nil if there is none
 }
 
 // run sends groups to ready. While the sequencer is busy, run adds newer batches to the next group. It
 // returns after the last group, or once ctx is done.
 func (a *lookAhead) run(ctx context.Context) {
 	for a.next == nil || !a.next.closed {
+		var send chan<- *commitGroup // nil while there is no next group
 		if a.next != nil {
 			select { // do not let an idle sequencer wait for another look-up
 			case a.ready <- a.next:
 				a.next = nil
 				continue
 			default:
+				send = a.ready
 			}
-		}
-		send := a.ready
-		if a.next == nil {
-			send = nil
 		}
 		select {
 		case send <- a.next:
 			a.next = nil
 		case <-a.queue.Wake:
-			gather()
+			yieldToSubmitters()
 			if !a.take(ctx) {
 				return
 			}
@@ -129,18 +127,18 @@ func (a *lookAhead) run(ctx context.Context) {
 	a.send(ctx)
 }
 
-// take adds the pending batch to the next group, after sending that group if it has no room. It returns
-// false once ctx is done.
+// take takes the pending batch and adds it to the next group. If the batch does not fit, take first waits
+// until the sequencer has taken that group, and then starts a new one. It returns false once ctx is done.
 func (a *lookAhead) take(ctx context.Context) bool {
 	if a.next == nil {
-		a.next = new(group)
+		a.next = new(commitGroup)
 	}
 	b, closed := a.queue.TakeMore(len(a.next.items), a.next.bytes)
 	if b == nil {
 		if !a.send(ctx) {
 			return false
 		}
-		a.next = new(group)
+		a.next = new(commitGroup)
 		b, closed = a.queue.Take()
 	}
 	a.lookUp(ctx, b, closed)
@@ -162,12 +160,13 @@ func (a *lookAhead) send(ctx context.Context) bool {
 // abandon fails the next group, because the sequencer has stopped. Nothing of the group was written.
 func (a *lookAhead) abandon() {
 	if a.next != nil {
+		a.aheadCount.Add(-int64(len(a.next.items)))
 		a.next.end(cmp.Or(a.queue.Failure(), ErrClosed))
 	}
 }
 
-// lookUp adds a batch to the next group after looking up its keys. If that fails, the batch fails, and only
-// closed is added.
+// lookUp looks up the keys of a batch, and adds the batch to the next group. If the look-up fails, the batch
+// fails, and lookUp only records closed in the group.
 func (a *lookAhead) lookUp(ctx context.Context, b *batch, closed bool) {
 	a.aheadCount.Add(int64(len(b.Items)))
 	count := a.commitCount.Load()

@@ -31,7 +31,7 @@ type sequencer struct {
 	headMoved  chan struct{} // receives a token when the head changes, to wake the writer of the high-water mark
 
 	commitCount atomic.Uint64 // number of commits that this sequencer has made
-	aheadCount  atomic.Int64  // number of items in the group that is prepared ahead
+	aheadCount  atomic.Int64  // number of items that lookAhead has taken from the queue and run has not received yet
 
 	// Open initializes the fields below. After that, only run uses them, or only Refresh if the
 	// ledger is only read.
@@ -84,7 +84,7 @@ func notHeld(err error) error {
 // commit makes all events of a group durable in a single commit. Nothing was written if it returns
 // an error other than ErrOutcomeUnknown. The ledger then continues, unless the error is
 // storage.ErrLeaseNotHeld.
-func (s *sequencer) commit(ctx context.Context, g *group) error {
+func (s *sequencer) commit(ctx context.Context, g *commitGroup) error {
 	if err := s.checkSpace(ctx); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (p *published) notify(c Commit) {
 type assembly struct {
 	events  []newEvent
 	storage storage.Batch
-	claims  map[proofs.Hash]storage.Claim // stored claims of the group's keys, and those in storage
+	claims  map[proofs.Hash]storage.Claim // claims of the group's keys: those that earlier commits stored, and those in storage.Claims
 }
 
 // newEvent is one event to append: a submission's own body, or its refusal.
@@ -176,17 +176,16 @@ type newEvent struct {
 	ring     *keyring // signs the commit of this event and all later commits; nil means no change
 }
 
-// resolve finds out who holds every idempotency key, in the store and among the earlier items of the
-// group, and decides which events to append. It does not change the sequencer.
-func (s *sequencer) resolve(ctx context.Context, g *group) (*assembly, error) {
+// resolve determines which event holds each idempotency key, in the store and among the earlier items of
+// the group, and decides which events to append. It changes g, but not the sequencer.
+func (s *sequencer) resolve(ctx context.Context, g *commitGroup) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(g.items))}
 	next.storage.Claims = make([]storage.Claim, 0, len(g.items))
 	size := s.head.Load().Size
-	if err := s.findHolders(ctx, g); err != nil {
+	if err := s.updateClaims(ctx, g); err != nil {
 		return nil, err
 	}
-	holders := g.claims
-	next.claims = holders
+	next.claims = g.claims
 	for _, it := range g.items {
 		seq := size + uint64(len(next.events))
 		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
@@ -200,13 +199,13 @@ func (s *sequencer) resolve(ctx context.Context, g *group) (*assembly, error) {
 			next.events = append(next.events, own)
 			continue
 		}
-		switch holder, held := holders[*it.KeyDigest]; {
+		switch holder, held := next.claims[*it.KeyDigest]; {
 		case !held && it.IsRefusal:
 			next.events = append(next.events, own)
 		case !held:
-			key := storage.Claim{KeyDigest: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
-			holders[*it.KeyDigest] = key
-			next.storage.Claims = append(next.storage.Claims, key)
+			claim := storage.Claim{KeyDigest: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
+			next.claims[*it.KeyDigest] = claim
+			next.storage.Claims = append(next.storage.Claims, claim)
 			next.events = append(next.events, own)
 		case holder.RecordDigest == it.RecordDigest || it.MatchKeyOnly:
 			it.ack.Outcome, it.ack.KeyHolderSeq, it.RecordDigest = OutcomeReplayed, holder.Seq, holder.RecordDigest
@@ -225,9 +224,10 @@ func (s *sequencer) resolve(ctx context.Context, g *group) (*assembly, error) {
 	return next, nil
 }
 
-// findHolders makes g.claims the stored claims as of the last commit. If the keys have been looked up
-// before that commit, findHolders adds the claims that it made.
-func (s *sequencer) findHolders(ctx context.Context, g *group) (err error) {
+// updateClaims brings g.claims up to date with the last commit. If one commit has succeeded since the
+// look-up, it adds that commit's claims. If several have, or the keys have not been looked up, it looks
+// them up in the store.
+func (s *sequencer) updateClaims(ctx context.Context, g *commitGroup) (err error) {
 	if g.claims == nil || g.commitCount+1 < s.commitCount.Load() {
 		g.claims, err = s.storedClaims(ctx, g.items)
 		return err
@@ -254,18 +254,18 @@ func (s *sequencer) storedClaims(ctx context.Context, items []*item) (map[proofs
 			keys = append(keys, *it.KeyDigest)
 		}
 	}
-	holders := make(map[proofs.Hash]storage.Claim, len(keys))
+	stored := make(map[proofs.Hash]storage.Claim, len(keys))
 	if len(keys) == 0 {
-		return holders, nil
+		return stored, nil
 	}
 	claims, err := s.store.KeyClaims(ctx, keys)
 	if err != nil {
 		return nil, fmt.Errorf("looking up idempotency keys: %w", err)
 	}
 	for _, claim := range claims {
-		holders[claim.KeyDigest] = claim
+		stored[claim.KeyDigest] = claim
 	}
-	return holders, nil
+	return stored, nil
 }
 
 // link assigns every event its seq, time, and place in the chain, and adds its leaf to the tree

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Delay starts a proxy that passes everything between clients and the server on after a delay, in each
-// direction. options makes connections use the proxy. The caller must call stop.
+// Delay starts a proxy in front of the server that delays the bytes in each direction by at least the time
+// by. Connections with the returned options use the proxy. stop makes the proxy accept no more connections;
+// open ones continue.
 func (d *Database) Delay(by time.Duration) (options []string, stop func() error, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

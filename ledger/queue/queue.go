@@ -28,7 +28,8 @@ type Queue[T any] struct {
 
 	// Wake holds a token when a batch has items, or the queue is closed.
 	Wake chan struct{}
-	// Ended is closed when the sequencer has stopped and accepts no more batches. The sequencer closes it.
+	// Ended is closed when the sequencer has stopped and accepts no more batches. The sequencer closes it, or
+	// ledger.Open if there is no sequencer.
 	Ended chan struct{}
 }
 

@@ -372,9 +372,9 @@ func (d *Database) createdHere(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// inTransaction calls change with a connection from pool; change must begin a transaction, and may
-// commit it, after calling forgetWarning. inTransaction commits it otherwise, or rolls it back if change
-// returns an error.
+// inTransaction calls change with a connection from pool; change must begin a transaction. If change also
+// commits it, change must first call forgetWarning. If change leaves it open, inTransaction commits it. If
+// change returns an error, inTransaction rolls back.
 func inTransaction(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {

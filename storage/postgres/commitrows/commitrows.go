@@ -37,7 +37,8 @@ type Writer struct {
 
 // Write writes all rows and commits them. It sends COMMIT together with the last statements, which saves
 // a round trip. After ErrRefused, and after an error that the server reported before COMMIT, nothing was
-// written, and the caller must roll back. After any other error, the outcome is unknown.
+// written, and the caller must roll back. After any other error, the outcome is unknown. Even if Write
+// returns nil, the commit may not be durable if the server has sent a warning (see BeforeCommit).
 //
 // Write returns ErrRefused if the head row differs from Old, has another epoch, or is frozen. It uses
 // COPY for at least CopyMinEvents events, unless the batch redacts records or ReplaceClaims is true.
@@ -49,8 +50,8 @@ func (w *Writer) Write(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // begin returns the statements that begin the transaction and update the head row, which also locks
-// the row. They must be the first of the transaction. If the row does not meet the conditions, the update
-// fails with a division by zero, so that the server skips all statements sent with it, COMMIT included.
+// the row. They must be the first of the transaction. If no row meets the conditions, the statement divides
+// by zero, so the server skips all statements sent with it, COMMIT included.
 func (w *Writer) begin() *statements {
 	s := &statements{ledger: pgbinary.Bigint(w.LedgerNumber)}
 	s.add("begin")

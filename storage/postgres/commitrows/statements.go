@@ -28,10 +28,11 @@ func (s *statements) add(query string, parameters ...[]byte) {
 
 var binaryFormat = []int16{pgx.BinaryFormatCode} // format code of all parameters and results
 
-// commit sends all queued statements and COMMIT together. It calls before first.
-func (s *statements) commit(ctx context.Context, conn *pgx.Conn, before func()) error {
+// commit calls beforeCommit, and then sends all queued statements and COMMIT together. It returns
+// pgx.ErrTxCommitRollback if the server has rolled back instead.
+func (s *statements) commit(ctx context.Context, conn *pgx.Conn, beforeCommit func()) error {
 	s.add("commit")
-	before()
+	beforeCommit()
 	last, err := s.send(ctx, conn)
 	if err == nil && last.String() != "COMMIT" {
 		return pgx.ErrTxCommitRollback
