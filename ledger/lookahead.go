@@ -100,6 +100,7 @@ type lookAhead struct {
 // run sends groups to ready. While the sequencer is busy, run adds newer batches to the next group. It
 // returns after the last group, or once ctx is done.
 func (a *lookAhead) run(ctx context.Context) {
+	defer a.abandon()
 	for a.next == nil || !a.next.closed {
 		var send chan<- *commitGroup // nil while there is no next group
 		if a.next != nil {
@@ -120,7 +121,6 @@ func (a *lookAhead) run(ctx context.Context) {
 				return
 			}
 		case <-ctx.Done():
-			a.abandon()
 			return
 		}
 	}
@@ -152,12 +152,12 @@ func (a *lookAhead) send(ctx context.Context) bool {
 		a.next = nil
 		return true
 	case <-ctx.Done():
-		a.abandon()
 		return false
 	}
 }
 
-// abandon fails the next group, because the sequencer has stopped. Nothing of the group was written.
+// abandon fails the next group if there is one, because the sequencer has stopped. Nothing of the group was
+// written.
 func (a *lookAhead) abandon() {
 	if a.next != nil {
 		a.aheadCount.Add(-int64(len(a.next.items)))
@@ -166,16 +166,13 @@ func (a *lookAhead) abandon() {
 }
 
 // lookUp looks up the keys of a batch, and adds the batch to the next group. If the look-up fails, the batch
-// fails, and lookUp only records closed in the group.
+// fails, and lookUp only records closed in the group. If ctx is done, lookUp adds the batch for abandon to fail.
 func (a *lookAhead) lookUp(ctx context.Context, b *batch, closed bool) {
 	a.aheadCount.Add(int64(len(b.Items)))
 	count := a.commitCount.Load()
 	claims, err := a.storedClaims(ctx, b.Items)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		a.aheadCount.Add(-int64(len(b.Items)))
-		if ctx.Err() != nil {
-			err = cmp.Or(a.queue.Failure(), ErrClosed)
-		}
 		b.End(err)
 		a.next.closed = closed
 		return

@@ -116,7 +116,7 @@ func (s *sequencer) commit(ctx context.Context, g *commitGroup) error {
 	}
 	took := time.Since(start)
 	if s.config.LookUpKeysAhead {
-		s.lastClaims = next.claims
+		s.lastClaims = g.claims
 	}
 	s.commitCount.Add(1)
 	s.time = at
@@ -164,7 +164,6 @@ func (p *published) notify(c Commit) {
 type assembly struct {
 	events  []newEvent
 	storage storage.Batch
-	claims  map[proofs.Hash]storage.Claim // claims of the group's keys: those that earlier commits stored, and those in storage.Claims
 }
 
 // newEvent is one event to append: a submission's own body, or its refusal.
@@ -177,7 +176,8 @@ type newEvent struct {
 }
 
 // resolve determines which event holds each idempotency key, in the store and among the earlier items of
-// the group, and decides which events to append. It changes g, but not the sequencer.
+// the group, and decides which events to append. It adds the claims of these events to g.claims, but does
+// not change the sequencer.
 func (s *sequencer) resolve(ctx context.Context, g *commitGroup) (*assembly, error) {
 	next := &assembly{events: make([]newEvent, 0, len(g.items))}
 	next.storage.Claims = make([]storage.Claim, 0, len(g.items))
@@ -185,7 +185,6 @@ func (s *sequencer) resolve(ctx context.Context, g *commitGroup) (*assembly, err
 	if err := s.updateClaims(ctx, g); err != nil {
 		return nil, err
 	}
-	next.claims = g.claims
 	for _, it := range g.items {
 		seq := size + uint64(len(next.events))
 		own := newEvent{item: it, body: it.Body, contents: it.Contents, redacted: it.Redactions}
@@ -199,12 +198,12 @@ func (s *sequencer) resolve(ctx context.Context, g *commitGroup) (*assembly, err
 			next.events = append(next.events, own)
 			continue
 		}
-		switch holder, held := next.claims[*it.KeyDigest]; {
+		switch holder, held := g.claims[*it.KeyDigest]; {
 		case !held && it.IsRefusal:
 			next.events = append(next.events, own)
 		case !held:
 			claim := storage.Claim{KeyDigest: *it.KeyDigest, RecordDigest: it.RecordDigest, Seq: seq}
-			next.claims[*it.KeyDigest] = claim
+			g.claims[*it.KeyDigest] = claim
 			next.storage.Claims = append(next.storage.Claims, claim)
 			next.events = append(next.events, own)
 		case holder.RecordDigest == it.RecordDigest || it.MatchKeyOnly:

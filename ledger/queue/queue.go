@@ -77,11 +77,7 @@ func (q *Queue[T]) refuse(size int, refusal error) error {
 }
 
 // Take hands the pending batch to the sequencer. If closed is true, no later batch has items.
-func (q *Queue[T]) Take() (b *Batch[T], closed bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.take(), q.closed != nil
-}
+func (q *Queue[T]) Take() (b *Batch[T], closed bool) { return q.TakeMore(0, 0) }
 
 // TakeMore is like Take, but takes the pending batch only if it can be committed together with items that
 // were taken before: count items with the given number of bytes. Otherwise, TakeMore returns nil.
