@@ -141,4 +141,4 @@ func (c Config) Resolve() (ResolvedConfig, error) {
 
 // Layout identifies the format of keys and values, and the set of counters. If either changes,
 // Layout must be changed too. An index with a different layout is emptied.
-const Layout = "colophon index, layout 14\n"
+const Layout = "colophon index, layout 15\n"

@@ -19,8 +19,9 @@ import (
 type matchedCombinations struct {
 	view         *index.View
 	combinations combinations
-	any          bool // include runs in any state, not only live ones
-	none         bool // there are no pairs, or the walk already yielded them when it visited the other combination
+	inputs       [2]rowstore.Identity // groups of the values A and B if the variable is the input or input_hash; zero otherwise
+	any          bool                 // include runs in any state, not only live ones
+	none         bool                 // there are no pairs, or the walk already yielded them when it visited the other combination
 }
 
 // combinations holds two combinations that differ only in the value of the query's variable, which
@@ -47,10 +48,15 @@ func (e *walk) match(ctx context.Context, at position) (matchedCombinations, err
 // first returns the first run of one of the two combinations. of is the combination's index, 0 or
 // 1.
 func (p *matchedCombinations) first(of int) (seq uint64, found bool, err error) {
-	for version, err := range p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[of][:], 0) {
-		return version.Seq, err == nil, err
+	for run, err := range p.runs(of, 0) {
+		return run.Seq, err == nil, err
 	}
 	return 0, false, nil
+}
+
+// runs yields the runs at or after seq from in one of the two combinations. of is the combination's index, 0 or 1.
+func (p *matchedCombinations) runs(of int, from uint64) iter.Seq2[groups.CombinationRun, error] {
+	return groups.CombinationRuns(p.view, p.combinations[of], p.inputs[of], from)
 }
 
 // combinationsOf returns the two combinations to which a run would belong if its variable had value A or value
@@ -74,7 +80,11 @@ func (e *walk) combinationsOf(ipc event.IPC) (pair combinations) {
 
 // matchOf returns a matchedCombinations for two combinations, even if one of them has no runs.
 func (e *walk) matchOf(ids combinations) matchedCombinations {
-	return matchedCombinations{view: e.view, combinations: ids, any: e.query.AnyState}
+	p := matchedCombinations{view: e.view, combinations: ids, any: e.query.AnyState}
+	if e.query.Variable == records.NameInput || e.query.Variable == records.NameInputHash {
+		p.inputs = [2]rowstore.Identity{e.lists[0].id, e.lists[1].id}
+	}
+	return p
 }
 
 // isLabel reports whether the variable is a label.
@@ -161,9 +171,9 @@ func (p *matchedCombinations) walk(from *[2]uint64) iter.Seq2[runPair, error] {
 		if p.none {
 			return
 		}
-		a, stopA := iter.Pull2(p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[0][:], from[0]))
+		a, stopA := iter.Pull2(p.runs(0, from[0]))
 		defer stopA()
-		b, stopB := iter.Pull2(p.view.VersionsOldestFirst(groups.CombinationsDimension, p.combinations[1][:], from[1]))
+		b, stopB := iter.Pull2(p.runs(1, from[1]))
 		defer stopB()
 		one := runPair{cursors: [2]cursor{{from: from[0]}, {from: from[1]}}}
 		for {
@@ -203,24 +213,21 @@ type cursor struct {
 
 // step reads the next run of the combination, unless a run already waits for its partner. At the
 // end of the combination, more is false.
-func (c *cursor) step(p *matchedCombinations, next func() (rowstore.Version, error, bool)) (more bool, err error) {
+func (c *cursor) step(p *matchedCombinations, next func() (groups.CombinationRun, error, bool)) (more bool, err error) {
 	if c.ready {
 		return true, nil
 	}
-	version, err, ok := next()
+	run, err, ok := next()
 	if err != nil || !ok {
 		return false, err
 	}
-	c.seq, c.from = version.Seq, version.Seq+1
+	c.seq, c.from = run.Seq, run.Seq+1
 	if !p.any {
-		state, err := records.StateOf(p.view, version.Seq)
+		state, err := records.StateOf(p.view, run.Seq)
 		if err != nil || state != string(record.StateLive) {
 			return true, err
 		}
 	}
-	if c.output, err = groups.OutputSeqOf(version); err != nil {
-		return false, err
-	}
-	c.from, c.ready = version.Seq, true
+	c.output, c.from, c.ready = run.OutputSeq, run.Seq, true
 	return true, nil
 }

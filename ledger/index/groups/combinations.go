@@ -3,8 +3,11 @@ package groups
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
+	"slices"
 
 	"colophon/ledger/event"
+	"colophon/ledger/index"
 	"colophon/ledger/index/rowstore"
 	"colophon/ledger/record/members"
 )
@@ -49,47 +52,85 @@ func CombinationGroupID(combination, group rowstore.Identity) rowstore.Identity 
 // identity of that value and the run's combination.
 type combinedWith struct{ group, combination rowstore.Identity }
 
-// combine adds the run at seq to each of its combinations, and sets r.first and r.firstWith.
+// deferredCombinations holds the identities of combinations whose rows have not been written, because only
+// one run has their input. Most inputs never have a second run, and only effects of the input itself
+// compare runs with different inputs (see CombinationRuns). The first identity is that of the combination alone,
+// the others are those together with a label or a build.
+type deferredCombinations []byte
+
+// append appends the number of identities, and the identities.
+func (d deferredCombinations) append(dst []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(d)/len(rowstore.Identity{}))), d...)
+}
+
+// alone returns the identity of the combination alone, or zero if nothing was deferred.
+func (d deferredCombinations) alone() (id rowstore.Identity) {
+	copy(id[:], d)
+	return id
+}
+
+// combine adds the run at seq to each of its combinations, and sets r.first, r.firstWith, and
+// r.deferred.
 func (r *run) combine(f *Deriver, seq uint64, of *preparedRun) {
-	f.value = binary.AppendUvarint(f.value[:0], seq-r.output)
-	for by, id := range of.combinations {
-		switch {
-		case id == (rowstore.Identity{}):
-			r.first[by] = false
-		case InputMode(by) == InputModeMembers:
-			r.first[by] = r.first[InputModeSeedless] || !isKnown(f, id) // a new input means new members
-			addTo(f, id, seq, r.first[by])
-		default:
-			r.first[by] = addFiltered(f, id, seq)
+	r.firstWith = r.firstWith[:0]
+	r.combineWithInput(f, seq, InputModeHash, &r.sameInputHash, of.combinations[InputModeHash], of.outside)
+	r.combineWithInput(f, seq, InputModeSeedless, &r.sameInput, of.combinations[InputModeSeedless], nil)
+	id := of.combinations[InputModeMembers]
+	if id == (rowstore.Identity{}) {
+		r.first[InputModeMembers] = false
+		return
+	}
+	r.first[InputModeMembers] = r.first[InputModeSeedless] || !isKnown(f, id) // a new input means new members
+	addTo(f, id, seq, r.output, r.first[InputModeMembers])
+}
+
+// combineWithInput adds the run at seq to a combination, alone and together with each value in outside.
+// same is the group of the run's input as it was before this run. If the run is the first of that
+// group, combineWithInput defers the combinations.
+func (r *run) combineWithInput(f *Deriver, seq uint64, by InputMode, same *Version, alone rowstore.Identity, outside []combinedWith) {
+	r.deferred[by] = r.deferred[by][:0]
+	switch same.AllTally.Runs {
+	case 0:
+		r.first[by] = true
+		r.deferred[by] = append(r.deferred[by], alone[:]...)
+		for i := range outside {
+			r.firstWith = append(r.firstWith, outside[i].group)
+			r.deferred[by] = append(r.deferred[by], outside[i].combination[:]...)
+		}
+		return
+	case 1:
+		for id := range slices.Chunk(same.deferred, len(rowstore.Identity{})) {
+			addFiltered(f, rowstore.Identity(id), same.AllTally.first, same.AllTally.LastOutputSeq)
 		}
 	}
-	r.firstWith = r.firstWith[:0]
-	for _, value := range of.outside {
-		if addFiltered(f, value.combination, seq) {
-			r.firstWith = append(r.firstWith, value.group)
+	r.first[by] = addFiltered(f, alone, seq, r.output)
+	for i := range outside {
+		if addFiltered(f, outside[i].combination, seq, r.output) {
+			r.firstWith = append(r.firstWith, outside[i].group)
 		}
 	}
 }
 
-// isKnown reports whether a combination has any runs.
+// isKnown reports whether a combination has any rows.
 func isKnown(f *Deriver, id rowstore.Identity) bool {
 	_, _, known := f.Rows.NewestVersion(CombinationsDimension, id[:])
 	return known
 }
 
-// addFiltered adds a run to a combination and reports whether it is the combination's first run. If
-// it is, addFiltered also adds the combination to the filter.
-func addFiltered(f *Deriver, id rowstore.Identity, seq uint64) (first bool) {
+// addFiltered adds a run to a combination and reports whether it is the first run in the combination's row.
+// If it is, addFiltered also adds the combination to the filter.
+func addFiltered(f *Deriver, id rowstore.Identity, seq, output uint64) (first bool) {
 	first = !f.Filter().MayContain(id) || !isKnown(f, id) // the filter saves lookups, because most seeds are new
 	if first {
 		f.Filter().Add(id)
 	}
-	addTo(f, id, seq, first)
+	addTo(f, id, seq, output, first)
 	return first
 }
 
-// addTo adds a run to a combination. f.value must contain the run's encoded output.
-func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
+// addTo adds a run with the given output to the row of a combination.
+func addTo(f *Deriver, id rowstore.Identity, seq, output uint64, first bool) {
+	f.value = binary.AppendUvarint(f.value[:0], seq-output)
 	if first {
 		f.Rows.PutFirst(CombinationsDimension, id[:], seq, f.value)
 	} else {
@@ -97,9 +138,46 @@ func addTo(f *Deriver, id rowstore.Identity, seq uint64, first bool) {
 	}
 }
 
-// OutputSeqOf returns the seq that identifies the output of the run that wrote v, a version in
-// CombinationsDimension. It is the seq of the first run in the ledger with that output.
-func OutputSeqOf(v rowstore.Version) (uint64, error) {
+// CombinationRun is a run of a combination.
+type CombinationRun struct {
+	Seq uint64
+	// OutputSeq identifies the run's output. It is the seq of the first run in the ledger with that output.
+	OutputSeq uint64
+}
+
+// CombinationRuns yields the runs of a combination at or after seq from, oldest first. It finds all runs
+// only if the combination's input has at least two runs, or if input is the group of that input: of
+// the value of InputIdentity for InputModeSeedless, and of the input_hash for InputModeHash. Otherwise, input must
+// be zero.
+func CombinationRuns(v *index.View, combination, input rowstore.Identity, from uint64) iter.Seq2[CombinationRun, error] {
+	return func(yield func(CombinationRun, error) bool) {
+		if input != (rowstore.Identity{}) {
+			g, err := NewestVersion(v, input)
+			if err != nil {
+				yield(CombinationRun{}, err)
+				return
+			}
+			if only := &g.AllTally; only.Runs == 1 {
+				if only.first >= from && g.deferred.alone() == combination {
+					yield(CombinationRun{only.first, only.LastOutputSeq}, nil)
+				}
+				return
+			}
+		}
+		for version, err := range v.VersionsOldestFirst(CombinationsDimension, combination[:], from) {
+			run := CombinationRun{Seq: version.Seq}
+			if err == nil {
+				run.OutputSeq, err = outputSeqOf(version)
+			}
+			if !yield(run, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// outputSeqOf returns the output of the run that wrote v, a version in CombinationsDimension.
+func outputSeqOf(v rowstore.Version) (uint64, error) {
 	before, n := binary.Uvarint(v.Value)
 	if n <= 0 || before > v.Seq {
 		return 0, fmt.Errorf("%w: cannot decode the combination at event %d", rowstore.ErrDamaged, v.Seq)

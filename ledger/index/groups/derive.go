@@ -28,8 +28,11 @@ type run struct {
 	// otherEvidence is true if the run's citation set differs from that of the previous live run
 	// with the same input (spec: Evidence).
 	otherEvidence bool
-	// sameOutput is the group of the run's output_hash as it was before this run.
-	sameOutput Version
+	// sameOutput, sameInput, and sameInputHash are the groups of the run's output_hash, input, and
+	// input_hash as they were before this run.
+	sameOutput, sameInput, sameInputHash Version
+	// deferred holds, for InputModeHash and InputModeSeedless, the combinations that the run defers.
+	deferred [InputModeMembers]deferredCombinations
 }
 
 // Deriver writes the index rows of groups of runs.
@@ -132,7 +135,9 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 		}
 	}
 	r.facts = own.facts
-	if r.otherEvidence, err = otherEvidence(ctx, f, e, all.PostingOf(records.InputGrouping).ID); err != nil {
+	r.sameInput = f.newestGroup(all.PostingOf(records.InputGrouping).ID)
+	r.sameInputHash = f.newestGroup(all.PostingOf(records.InputHashGrouping).ID)
+	if r.otherEvidence, err = otherEvidence(ctx, f, e, &r.sameInput); err != nil {
 		return err
 	}
 	r.combine(f, e.Seq, own)
@@ -141,17 +146,13 @@ func (f *Deriver) prepare(ctx context.Context, r *run, e *index.Event) (err erro
 
 // otherEvidence reports whether a new run and the previous live run with the same input have
 // different citation sets. It returns false if either run has no citation set. It reads the
-// previous run only if the new run has a citation set.
-func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, input rowstore.Identity) (bool, error) {
+// previous run only if the new run has a citation set. same is the group of the input.
+func otherEvidence(ctx context.Context, f *Deriver, e *index.Event, same *Version) (bool, error) {
 	own, found := f.evidence.NewestEvidence(e.RunID())
-	if !found {
+	if !found || same.LiveTally.Runs == 0 {
 		return false, nil
 	}
-	g := f.newestGroup(input)
-	if g.LiveTally.Runs == 0 {
-		return false, nil
-	}
-	before, err := f.ReadEvent(ctx, g.LiveTally.LastSeq)
+	before, err := f.ReadEvent(ctx, same.LiveTally.LastSeq)
 	if err != nil {
 		return false, err
 	}
@@ -183,6 +184,10 @@ func (f *Deriver) WriteGroup(e *index.Event, p records.Posting) {
 	switch {
 	case r != nil && p.Grouping == records.OutputHashGrouping:
 		g = r.sameOutput
+	case r != nil && p.Grouping == records.InputGrouping:
+		g = r.sameInput
+	case r != nil && p.Grouping == records.InputHashGrouping:
+		g = r.sameInputHash
 	default:
 		g = f.newestGroup(p.ID)
 	}
@@ -227,7 +232,11 @@ func (f *Deriver) join(g *Version, p records.Posting, r *run) {
 		f.countDrift(g, r)
 		g.LastRunFacts = r.facts
 		g.markCombination(r.first[InputModeSeedless])
-	case records.InputHashGrouping, records.SystemPromptHashGrouping, records.ModelGrouping:
+		g.deferred = r.deferred[InputModeSeedless]
+	case records.InputHashGrouping:
+		g.markCombination(r.first[InputModeHash])
+		g.deferred = r.deferred[InputModeHash]
+	case records.SystemPromptHashGrouping, records.ModelGrouping:
 		g.markCombination(r.first[InputModeHash])
 	case records.OutputHashGrouping:
 		if r.repeats {

@@ -35,9 +35,9 @@ const (
 	// have exactly n live runs.
 	outputLevels rowstore.Dimension = 0x84
 	// CombinationsDimension has one row for each combination, alone or together with a label or a
-	// build. The row has one version for each run of the combination. The version's value is the
-	// run's output, encoded as the distance from the run back to the first run in the ledger with
-	// that output.
+	// build, unless it is deferred (see deferredCombinations). The row has one version for each run of the
+	// combination. The version's value is the run's output, encoded as the distance from the run back
+	// to the first run in the ledger with that output.
 	CombinationsDimension rowstore.Dimension = 0x85
 )
 

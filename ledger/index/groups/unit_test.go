@@ -57,6 +57,9 @@ func TestGroupEncoding(t *testing.T) {
 		if g.lone() {
 			return
 		}
+		if g.AllTally.Runs == 1 {
+			g.deferred = deferredCombinations(strings.Repeat("combination ID. ", rapid.IntRange(0, 3).Draw(t, "deferred")))
+		}
 		value := g.append(nil)
 		got, err := DecodeVersion(seq, value)
 		require.NoError(t, err)
@@ -67,7 +70,7 @@ func TestGroupEncoding(t *testing.T) {
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	g := Version{seq: 7, flags: records.FlagRecord | records.FlagRun, OutputSeq: 5}
+	g := Version{seq: 7, flags: records.FlagRecord | records.FlagRun, OutputSeq: 5, deferred: make(deferredCombinations, 2*len(rowstore.Identity{}))}
 	g.AllTally.add(7, 5, 0)
 	g.LiveTally = g.AllTally
 	f.Add(uint64(7), g.append(nil))
@@ -84,6 +87,7 @@ func FuzzDecodeGroup(f *testing.F) {
 		again, err := DecodeVersion(seq, g.append(nil))
 		require.NoError(t, err)
 		require.Equal(t, g.LiveTally.Runs, again.LiveTally.Runs)
+		require.Equal(t, g.deferred, again.deferred)
 	})
 }
 

@@ -44,6 +44,9 @@ type Version struct {
 	// LastRunFacts holds the variables of the last live run except its input, encoded for
 	// DecodeRunFacts. It is set only in groups of an input.
 	LastRunFacts []byte
+	// deferred holds the rows of combinations that the group's only run still lacks. It is set only in
+	// groups of an input or an input_hash that have one run.
+	deferred deferredCombinations
 }
 
 // HasDeadRuns reports whether some runs are not live.
@@ -88,7 +91,7 @@ func (g *Version) append(dst []byte) []byte {
 	flags |= hasRuns
 	if g.lone() {
 		dst = binary.AppendUvarint(append(dst, flags|isLone), g.seq-g.OutputSeq)
-		return append(dst, g.LastRunFacts...)
+		return append(g.deferred.append(dst), g.LastRunFacts...)
 	}
 	if g.HasDeadRuns() {
 		flags |= hasDeadRuns
@@ -103,6 +106,9 @@ func (g *Version) append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.outputBefore))
 	dst = binary.AppendUvarint(dst, distance(g.seq, g.PrevCombinationSeq))
+	if g.AllTally.Runs == 1 {
+		dst = g.deferred.append(dst)
+	}
 	return append(dst, g.LastRunFacts...)
 }
 
@@ -130,8 +136,8 @@ func (g *Version) appendTally(dst []byte, t *Tally) []byte {
 	return binary.AppendUvarint(dst, g.seq-t.LastOutputSeq)
 }
 
-// DecodeVersion decodes the version of a group that the event at seq wrote. The version's facts alias
-// value.
+// DecodeVersion decodes the version of a group that the event at seq wrote. The version's facts and
+// deferred combinations alias value.
 func DecodeVersion(seq uint64, value []byte) (Version, error) {
 	g := Version{seq: seq}
 	d := groupDecoder{rest: value, seq: seq}
@@ -146,6 +152,7 @@ func DecodeVersion(seq uint64, value []byte) (Version, error) {
 	if flags&isLone != 0 {
 		g.LiveTally.add(seq, g.OutputSeq, 0)
 		g.AllTally = g.LiveTally
+		g.deferred = d.combinations()
 		g.LastRunFacts = d.rest
 		return g, d.err()
 	}
@@ -154,6 +161,9 @@ func DecodeVersion(seq uint64, value []byte) (Version, error) {
 		d.tally(&g.AllTally, &g)
 	}
 	g.outputBefore, g.PrevCombinationSeq = d.before(), d.before()
+	if g.AllTally.Runs == 1 {
+		g.deferred = d.combinations()
+	}
 	g.LastRunFacts = d.rest
 	d.bad = d.bad || g.AllTally.Runs < max(1, g.LiveTally.Runs) || !g.LiveTally.isConsistent() || !g.AllTally.isConsistent()
 	return g, d.err()
@@ -200,6 +210,19 @@ func (d *groupDecoder) before() uint64 {
 		return d.seq - n
 	}
 	return 0
+}
+
+// combinations decodes what deferredCombinations.append encoded.
+func (d *groupDecoder) combinations() deferredCombinations {
+	count := d.uvarint()
+	if count > uint64(len(d.rest)/len(rowstore.Identity{})) {
+		d.bad = true
+		return nil
+	}
+	bytes := int(count) * len(rowstore.Identity{})
+	ids := d.rest[:bytes:bytes]
+	d.rest = d.rest[bytes:]
+	return ids
 }
 
 func (d *groupDecoder) tally(t *Tally, g *Version) {

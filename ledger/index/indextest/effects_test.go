@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/effects"
+	"colophon/ledger/index/records"
 	"colophon/ledger/record"
 	"colophon/ledger/record/members"
 )
@@ -50,6 +52,55 @@ func TestEffectTotalsIgnoreInvalidStateChanges(t *testing.T) {
 			known := counted(from, nil)
 			require.Equal(t, counted(size, nil), counted(size, &known), "%d from %d", size, from)
 		}
+	}
+}
+
+// Effects of the input find pairs of runs that are the only ones with their input, and those of inputs
+// that have further runs by now.
+func TestEffectsOfInputsWithOneRun(t *testing.T) {
+	run := func(question, output string) string {
+		return posted(t, record.KindIPCRecord, fmt.Sprintf(`{"payload":{"q":%q,"seed":7},"system_prompt":"kind","temperature":0.7,"max_tokens":9,"seed":7,`+
+			`"model":"m","labels":{"region":"eu"},"output":%q}`, question, output))
+	}
+	bodies := []string{
+		run("a", "yes"),      // event 1
+		run("b", "no"),       // event 2
+		stateOf(1, "failed"), // event 3
+		run("a", "no"),       // event 4
+		run("b", "no"),       // event 5
+		stateOf(1, "live"),   // event 6
+	}
+	f, log := foldBodies(t, bodies...)
+	type pairs map[[2]uint64]bool // the seqs of each pair, and whether its output changed
+	live := []pairs{{}, {}, {}, {{1, 2}: true}, {}, {{4, 2}: false}, {{4, 2}: false}, {{1, 2}: true, {4, 5}: false}}
+	require.Len(t, live, int(log.head.Size)+1)
+	last := viewOf(t, f, log.head.Size)
+	var inputs [2]event.IPC
+	for i := range inputs {
+		one, err := records.ReadIPCRecord(t.Context(), last, uint64(i+1))
+		require.NoError(t, err)
+		inputs[i] = one.IPC
+	}
+	for _, q := range []effects.Query{
+		{Variable: "input", A: string(inputs[0].SeedlessInputHash), B: string(inputs[1].SeedlessInputHash)},
+		{Variable: "input_hash", A: string(inputs[0].InputHash), B: string(inputs[1].InputHash)},
+	} {
+		for size := range log.head.Size + 1 {
+			short, _ := foldBodies(t, bodies[:max(1, size)-1]...) // has no later events
+			for _, view := range []*index.View{viewOf(t, f, size), viewOf(t, short, size)} {
+				got := make(pairs)
+				for _, pair := range pages(t, 1, func(p index.PageRequest) ([]effects.Pair, []byte, error) {
+					return effects.ListPairs(t.Context(), view, q, p)
+				}) {
+					got[[2]uint64{pair.A.Seq, pair.B.Seq}] = pair.OutputChanged
+				}
+				require.Equal(t, live[size], got, "%s as of %d", q.Variable, size)
+			}
+		}
+		q.AnyState = true
+		totals, err := effects.CountPairs(t.Context(), viewOf(t, f, 4), q, nil)
+		require.NoError(t, err)
+		require.Equal(t, effects.Totals{Pairs: 1, ChangedPairs: 1, TreeSize: 4}, totals, q.Variable)
 	}
 }
 
