@@ -165,5 +165,5 @@ func schemaOf(payload pyjson.Value, recorded *records.IPCRecord) []byte {
 	if !payload.IsGiven() {
 		return nil
 	}
-	return quoted(recorded.PayloadSchema())
+	return quoted(recorded.PayloadSchema)
 }

@@ -111,7 +111,7 @@ func (r *run) combineWithInput(f *Deriver, seq uint64, by InputMode, same *Versi
 	}
 }
 
-// isKnown reports whether a combination has any rows.
+// isKnown reports whether the row of a combination has any runs.
 func isKnown(f *Deriver, id rowstore.Identity) bool {
 	_, _, known := f.Rows.NewestVersion(CombinationsDimension, id[:])
 	return known

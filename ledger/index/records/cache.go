@@ -16,7 +16,7 @@ import (
 // and HasPayload are not among them.
 func (r *IPCRecord) texts() [15]*[]byte {
 	return [...]*[]byte{&r.InputHash, &r.SeedlessInputHash, &r.SystemPromptHash, &r.OutputHash, &r.IPCID, &r.Model, &r.Temperature, &r.MaxTokens, &r.Seed,
-		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.schema, &r.RunID, (*[]byte)(&r.MemberDigests)}
+		&r.OllamaBuildHash, &r.ModelDigest, &r.HostPlatform, &r.PayloadSchema, &r.RunID, (*[]byte)(&r.MemberDigests)}
 }
 
 // A text is encoded as its length plus plainText, followed by its bytes, unless one of the
@@ -50,10 +50,11 @@ func (listed *Record) appendEncoded(dst []byte, r *IPCRecord) []byte {
 	if listed.Timestamp != nil {
 		occurred = []byte(*listed.Timestamp)
 	}
-	if !bytes.Equal(listed.Hashes, r.usualHashes()) {
+	end := len(dst)
+	if dst = r.appendUsualHashes(dst); !bytes.Equal(listed.Hashes, dst[end:]) {
 		hashes = listed.Hashes
 	}
-	dst = appendText(dst, occurred)
+	dst = appendText(dst[:end], occurred)
 	dst = appendText(dst, hashes)
 	dst = appendText(dst, listed.Labels)
 	for _, name := range listed.Mismatches {
@@ -74,11 +75,10 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
-// usualHashes returns a JSON object with the input_hash, ipc_id, output_hash, and
+// appendUsualHashes appends a JSON object with the input_hash, ipc_id, output_hash, and
 // system_prompt_hash of the record and, if it has one, the seedless hash. Most records have no
 // other hashes.
-func (r *IPCRecord) usualHashes() []byte {
-	object := make([]byte, 0, 460)
+func (r *IPCRecord) appendUsualHashes(dst []byte) []byte {
 	for i, hash := range []struct {
 		name string
 		text []byte
@@ -87,15 +87,15 @@ func (r *IPCRecord) usualHashes() []byte {
 		if hash.name == seedlessHash && hash.text == nil {
 			continue
 		}
-		object = append(object, "{,"[min(i, 1)], '"')
-		object = append(append(object, hash.name...), `":`...)
+		dst = append(dst, "{,"[min(i, 1)], '"')
+		dst = append(append(dst, hash.name...), `":`...)
 		if hash.text == nil {
-			object = append(object, "null"...)
+			dst = append(dst, "null"...)
 		} else {
-			object = append(append(append(object, '"'), hash.text...), '"')
+			dst = append(append(append(dst, '"'), hash.text...), '"')
 		}
 	}
-	return append(object, '}')
+	return append(dst, '}')
 }
 
 // encodedRecord is the part of an encoded record that has not been decoded yet.
@@ -151,7 +151,7 @@ func (r *IPCRecord) listed(rest encodedRecord) Record {
 	occurred, all = rest.text(all)
 	one.Timestamp = index.StringPointer(occurred)
 	if one.Hashes, all = rest.text(all); one.Hashes == nil {
-		one.Hashes = r.usualHashes()
+		one.Hashes = r.appendUsualHashes(nil)
 	}
 	one.Labels, all = rest.text(all)
 	for len(rest) > 0 {

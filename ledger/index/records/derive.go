@@ -79,7 +79,7 @@ func (f *Deriver) Prepare(e *index.Event) {
 	v.addMismatches(&e.Event)
 	v.detach()
 	if e.Kind == record.KindIPCRecord && f.EventCache.Enabled() {
-		decoded, listed := ipcRecordOf(&e.Event, e.IPC), recordOf(&e.Event)
+		decoded, listed := ipcRecordOf(&e.Event, e.IPC), cachedFieldsOf(&e.Event)
 		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
 		f.EventCache.Add(e.Seq, f.encoded)
 	}

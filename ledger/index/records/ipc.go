@@ -20,12 +20,11 @@ type IPCRecord struct {
 	Time  time.Time // time at which the event was recorded
 	RunID []byte    // nil if the record has none
 	event.IPC
-	schema []byte
 }
 
 // ipcRecordOf returns the IPC record of an event. The record aliases the event's memory.
 func ipcRecordOf(e *event.Event, decoded event.IPC) IPCRecord {
-	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded, e.Record.Member("payload_schema").Text()}
+	return IPCRecord{e.Seq, e.Time, e.RunID(), decoded}
 }
 
 // viewState holds the data that queries about records cache in a view.
@@ -80,7 +79,7 @@ func ReadIPCRecordUncached(ctx context.Context, v *index.View, seq uint64) (IPCR
 	state.encoded = decoded.appendEncoded(state.encoded[:0], len(entry))
 	r, _, _ := decodeRecord(seq, state.encoded) // a copy that owns its memory
 	if v.EventCache().Enabled() {
-		listed := recordOf(&e)
+		listed := cachedFieldsOf(&e)
 		cacheRecord(v, seq, len(entry), &decoded, &listed)
 	}
 	return r, nil
@@ -121,7 +120,3 @@ func cacheRecord(v *index.View, seq uint64, size int, r *IPCRecord, listed *Reco
 	state.encoded = listed.appendEncoded(r.appendEncoded(state.encoded[:0], size), r)
 	v.EventCache().Add(seq, state.encoded)
 }
-
-// PayloadSchema returns the schema of an axis payload (spec: Axis payload), or nil if the
-// payload is not an axis payload.
-func (r *IPCRecord) PayloadSchema() []byte { return r.schema }

@@ -190,14 +190,27 @@ func Read(ctx context.Context, v *index.View, q *Filter, seq uint64) (Record, er
 
 // recordOf returns an event as a record, without State and Body.
 func recordOf(e *event.Event) Record {
-	one := Record{
-		Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash,
-		RunID: textOf(e.Record.Member("run_id")), Timestamp: textOf(e.Record.Member("timestamp")),
-		Hashes: objectOf(e.Record.Member("hashes")), Labels: objectOf(e.Record.Member("labels")),
-	}
+	one := cachedFieldsOf(e)
+	one.RunID = index.StringPointer(e.RunID())
 	if e.Kind == record.KindIPCRecord {
 		ipc := e.IPC()
 		one.MissingParts = slices.Collect(ipc.MissingParts())
+	}
+	return one
+}
+
+// cachedFieldsOf is like recordOf, but leaves out the fields that can be derived from an IPCRecord.
+func cachedFieldsOf(e *event.Event) Record {
+	one := Record{Seq: e.Seq, Kind: e.Kind, Time: e.Time, EventHash: e.Hash, Hashes: []byte("{}"), Labels: []byte("{}")}
+	for name, value := range e.Record.Members() {
+		switch string(name.Text()) {
+		case "hashes":
+			one.Hashes = objectOf(value)
+		case "labels":
+			one.Labels = objectOf(value)
+		case "timestamp":
+			one.Timestamp = index.StringPointer(value.Text())
+		}
 	}
 	for name, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
@@ -208,15 +221,6 @@ func recordOf(e *event.Event) Record {
 		}
 	}
 	return one
-}
-
-// textOf returns a copy of a JSON string, or nil if the value is not a string.
-func textOf(v pyjson.Value) *string {
-	if v.Kind() != pyjson.String {
-		return nil
-	}
-	text := string(v.Text())
-	return &text
 }
 
 // objectOf returns a JSON object unchanged, or an empty object if the value is not an object.
