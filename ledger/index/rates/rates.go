@@ -73,6 +73,9 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 }
 
 func hasMismatch(e *event.Event) bool {
+	if !e.MayHaveCheck(record.ResultMismatch) {
+		return false
+	}
 	for _, check := range e.Checks.Members() {
 		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			return true

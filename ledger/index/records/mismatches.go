@@ -34,8 +34,7 @@ const (
 // addMismatches adds the fields with a mismatch, the rules that a verdict breaks, and the
 // corresponding flags. It must be called last, because PostingCache does not cache these values.
 func (v *ValueCollector) addMismatches(e *event.Event) {
-	raw := e.Checks.Raw()
-	if !bytes.Contains(raw, []byte(`"`+record.ResultMismatch+`"`)) && !bytes.Contains(raw, []byte(`"`+record.ResultInconsistent+`"`)) { // true of nearly all records
+	if !e.MayHaveCheck(record.ResultMismatch) && !e.MayHaveCheck(record.ResultInconsistent) {
 		return
 	}
 	first := len(v.list)
