@@ -67,7 +67,7 @@ var allowedImports = map[string][]string{
 	"ledger/index/runs":                  {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/citations", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/records":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/rowstore", "ledger/record", "ledger/record/fields", "ledger/record/pyjson", "ledger/record/rules", "storage"},
 	"ledger/index/groups":                {"internal/bloom", "ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/members"},
-	"ledger/index/effects":               {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/members", "ledger/record/pyjson", "storage"},
+	"ledger/index/effects":               {"internal/bloom", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/members", "ledger/record/pyjson", "storage"},
 	"ledger/index/rates":                 {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/rowstore", "ledger/record"},
 	"ledger/index/rundags":               {"ledger/drift", "ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "ledger/record", "ledger/record/pyjson", "storage"},
 	"ledger/index/producers":             {"ledger/event", "ledger/index", "ledger/index/counters", "ledger/index/records", "ledger/index/rowstore", "storage"},

@@ -27,9 +27,7 @@ func Family() index.Family {
 	return index.Family{
 		RowBytes: map[rowstore.Dimension]int{valueCombinations: len(rowstore.Identity{}), memberCombinations: len(rowstore.Identity{})},
 		New: func(f *index.Fold) index.Deriver {
-			d := &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
-			d.groups.AddFilterDimensions(valueCombinations, memberCombinations)
-			return d
+			return &deriver{Fold: f, groups: index.DeriverOf[*groups.Deriver](f)}
 		},
 	}
 }

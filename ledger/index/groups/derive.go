@@ -45,9 +45,6 @@ type Deriver struct {
 	// cause explains why the current run differs from the previous live run with the same input. It
 	// is "" if there is no such previous run.
 	cause drift.Cause
-	// filterDimensions lists additional dimensions whose row keys the filter must contain. These keys must be
-	// identities.
-	filterDimensions []rowstore.Dimension
 
 	// Scratch memory.
 	others           records.ValueCollector // values of a record other than the current one
@@ -60,12 +57,6 @@ type evidence interface {
 	index.Deriver
 	// NewestEvidence returns the identity of the citations in the latest citation set of a run.
 	NewestEvidence(runID []byte) (cited rowstore.Identity, found bool)
-}
-
-// AddFilterDimensions makes the filter also contain the keys of the rows in these dimensions. The
-// keys must be identities.
-func (f *Deriver) AddFilterDimensions(d ...rowstore.Dimension) {
-	f.filterDimensions = append(f.filterDimensions, d...)
 }
 
 // preparedRun holds the values that can be computed from the run's event alone.

@@ -5,10 +5,10 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns a filter that contains the groups that have runs, the combinations, and the keys of the
-// dimensions added with AddFilterDimensions. If filterHasOutputs is set, it also contains the rows of
-// outputs. The first call loads the filter from the index, before anything is folded. Most outputs and
-// seeds are new, and the filter saves looking them up.
+// Filter returns a filter that contains the groups that have runs, and the combinations. If
+// filterHasOutputs is set, it also contains the rows of outputs. The first call loads the filter from
+// the index, before anything is folded. Most groups and outputs are new, and the filter saves looking
+// them up.
 func (f *Deriver) Filter() *bloom.Filter {
 	if f.runs.filter == nil {
 		f.runs.filter = bloom.New(bloom.SharedReserveFunc(f.FilterBytesLeft))
@@ -43,18 +43,13 @@ func (f *Deriver) load() error {
 	if err := f.loadGroups(); err != nil {
 		return err
 	}
-	for _, d := range append(f.filterDimensions, CombinationsDimension) {
-		var last rowstore.Identity
-		if err := f.Rows.ForEachKey(d, func(it *rowstore.Iterator) error {
-			key := it.Key()
-			if id := rowstore.Identity(key[len(key)-rowstore.VersionSize-len(last) : len(key)-rowstore.VersionSize]); id != last {
-				f.runs.filter.Add(id)
-				last = id
-			}
-			return nil
-		}); err != nil {
-			return err
+	var last rowstore.Identity
+	return f.Rows.ForEachKey(CombinationsDimension, func(it *rowstore.Iterator) error {
+		key := it.Key()
+		if id := rowstore.Identity(key[len(key)-rowstore.VersionSize-len(last) : len(key)-rowstore.VersionSize]); id != last {
+			f.runs.filter.Add(id)
+			last = id
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
 	"colophon/ledger/event"
@@ -238,4 +239,39 @@ func TestEffectsOfMembersReadFewKeys(t *testing.T) {
 		}
 	}
 	require.Equal(t, runs/2, rows)
+}
+
+// The lists of the combinations with a value equal those of one uninterrupted fold, although they begin
+// new version runs at certain events, and the fold stops before and after such an event. Queries
+// find all combinations.
+func TestListsOfCombinationsInBlocks(t *testing.T) {
+	const runs, block = 17_100, 1 << 14
+	log, c := newJournal(t, "default"), testConfig(vfs.NewMem())
+	log.append(string(record.AppendLedgerCreated(nil, poster, "example.org/log", "key", nil)))
+	var s *index.Store
+	var f *index.Follower
+	next := 0
+	for _, to := range []int{block - 300, block + 300, runs} {
+		var bodies []string
+		for ; next < to; next++ {
+			bodies = append(bodies, posted(t, record.KindIPCRecord, fmt.Sprintf(
+				`{"payload":{"a":%d,"q":%d},"seed":%d,"model":"m","output":"o"}`, next%3, next/3, next/3%700)))
+		}
+		log.append(bodies...)
+		if s != nil {
+			require.NoError(t, s.Close())
+		}
+		s = openTest(t, c)
+		f = follow(t, s, log)
+		log.catchUp(f)
+	}
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	requireSame(t, log.refold(), dump(t, s))
+	digest := func(value string) string {
+		return string(new(members.Secret).AppendDigest(nil, []byte("/a"), []byte(value)))
+	}
+	view := viewOf(t, f, runs+1)
+	totals, err := effects.CountPairs(t.Context(), view, effects.Query{Variable: "/a", A: digest("1"), B: digest("2")}, nil)
+	require.NoError(t, err)
+	require.Equal(t, effects.Totals{Pairs: runs / 3, UnchangedPairs: runs / 3, TreeSize: runs + 1}, totals)
 }

@@ -168,18 +168,24 @@ func (r *Writer) read(name []byte) (s span, run []byte, err error) {
 
 // Put writes a version of a row. A second version from the same event replaces the first.
 func (r *Writer) Put(d Dimension, row []byte, seq uint64, value []byte) {
+	r.PutSince(d, row, seq, value, 0)
+}
+
+// PutFirst writes the first version of a version run, which must be later than all other versions of the
+// row. Unlike Put, it does not read the row.
+func (r *Writer) PutFirst(d Dimension, row []byte, seq uint64, value []byte) {
+	r.value = appendValue(r.value[:0], value)
+	r.change(r.cache.put(r.name(d, row), spanFrom(seq), r.value), 0)
+}
+
+// PutSince is like Put, but begins a new version run if the newest run begins before seq since.
+func (r *Writer) PutSince(d Dimension, row []byte, seq uint64, value []byte, since uint64) {
 	at := r.load(r.name(d, row))
-	if !r.cache.current.accepts(at, seq) {
+	if e := r.cache.current.entry(at); e.first < since || !r.cache.current.accepts(at, seq) {
 		r.startRun(at, seq, value)
 		return
 	}
 	r.change(at, r.cache.current.add(at, seq, value))
-}
-
-// PutFirst writes the first version of a row. Unlike Put, it does not read the row.
-func (r *Writer) PutFirst(d Dimension, row []byte, seq uint64, value []byte) {
-	r.value = appendValue(r.value[:0], value)
-	r.change(r.cache.put(r.name(d, row), spanFrom(seq), r.value), 0)
 }
 
 // startRun begins a new version run of a cached row.
