@@ -1,5 +1,5 @@
 // Package bloom implements a Bloom filter that grows within a memory limit. Callers use it to avoid
-// looking up keys that were never written, because those lookups are the most expensive.
+// looking up keys that were never written, or not recently, because those lookups are the most expensive.
 package bloom
 
 import (

@@ -100,7 +100,8 @@ func kindOf(text []byte) record.Kind {
 }
 
 // MayHaveCheck returns false only if no check has the given result. It searches the source of the checks, which
-// is faster than reading each of them, and nearly always enough to rule a mismatch out.
+// is faster than reading each of them, and nearly always enough to rule a mismatch out. The event must be in
+// canonical JSON, as all valid events are.
 func (e *Event) MayHaveCheck(result record.CheckResult) bool {
 	return bytes.Contains(e.Checks.Raw(), []byte(result))
 }

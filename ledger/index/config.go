@@ -66,7 +66,7 @@ type ResolvedConfig struct {
 	MaxBatchEffects int
 	// RowCacheBytes limits the row caches of all ledgers together.
 	RowCacheBytes int
-	// FilterBytes limits the group filters of all ledgers together.
+	// FilterBytes limits the filters of the folds of all ledgers together.
 	FilterBytes int
 	// RecentBytes limits the entries of all ledgers that followers have not read yet.
 	RecentBytes int

@@ -53,9 +53,11 @@ func CombinationGroupID(combination, group rowstore.Identity) rowstore.Identity 
 type combinedWith struct{ group, combination rowstore.Identity }
 
 // deferredCombinations holds the identities of combinations whose rows have not been written, because only
-// one run has their input. Most inputs never have a second run, and only effects of the input itself
-// compare runs with different inputs (see CombinationRuns). The first identity is that of the combination alone,
-// the others are those together with a label or a build.
+// one run has their input. Most inputs never have a second run. Most effects compare runs with the same
+// input, so they do not need these rows; for effects of the input itself, see CombinationRuns. Combinations
+// for InputModeMembers are never deferred, because effects of a member compare runs with different
+// inputs. The first identity is that of the combination alone, the others are those together with a
+// label or a build.
 type deferredCombinations []byte
 
 // append appends the number of identities, and the identities.
@@ -145,10 +147,11 @@ type CombinationRun struct {
 	OutputSeq uint64
 }
 
-// CombinationRuns yields the runs of a combination at or after seq from, oldest first. It finds all runs
-// only if the combination's input has at least two runs, or if input is the group of that input: of
-// the value of InputIdentity for InputModeSeedless, and of the input_hash for InputModeHash. Otherwise, input must
-// be zero.
+// CombinationRuns yields the runs of a combination at or after seq from, oldest first. While only one run has
+// the combination's input, the row can be missing. That run is then found only if input is the group of
+// that input (of its InputIdentity for InputModeSeedless, of its input_hash for InputModeHash), and the
+// combination is one without a label or a build. A caller that compares two combinations with the same
+// input passes zero: if both have runs, their rows exist.
 func CombinationRuns(v *index.View, combination, input rowstore.Identity, from uint64) iter.Seq2[CombinationRun, error] {
 	return func(yield func(CombinationRun, error) bool) {
 		if input != (rowstore.Identity{}) {

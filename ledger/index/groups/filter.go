@@ -5,7 +5,7 @@ import (
 	"colophon/ledger/index/rowstore"
 )
 
-// Filter returns a filter that contains the groups that have runs, and the combinations. If
+// Filter returns a filter that contains the groups that have runs, and the combinations that have rows. If
 // filterHasOutputs is set, it also contains the rows of outputs. The first call loads the filter from
 // the index, before anything is folded. Most groups and outputs are new, and the filter saves looking
 // them up.

@@ -44,8 +44,8 @@ type Version struct {
 	// LastRunFacts holds the variables of the last live run except its input, encoded for
 	// DecodeRunFacts. It is set only in groups of an input.
 	LastRunFacts []byte
-	// deferred holds the rows of combinations that the group's only run still lacks. It is set only in
-	// groups of an input or an input_hash that have one run.
+	// deferred holds the combinations of the group's only run whose rows have not been written. It is set
+	// only in groups of an input or an input_hash that have one run.
 	deferred deferredCombinations
 }
 
@@ -147,7 +147,7 @@ func DecodeVersion(seq uint64, value []byte) (Version, error) {
 		return g, d.err()
 	}
 	if flags&records.FlagRun != 0 {
-		g.OutputSeq = seq - d.uvarint()
+		g.OutputSeq = d.upTo()
 	}
 	if flags&isLone != 0 {
 		g.LiveTally.add(seq, g.OutputSeq, 0)
@@ -204,10 +204,20 @@ func (d *groupDecoder) uvarint() uint64 {
 	return n
 }
 
+// upTo decodes a seq up to that of the version.
+func (d *groupDecoder) upTo() uint64 {
+	n := d.uvarint()
+	if n > d.seq {
+		d.bad = true
+		return 0
+	}
+	return d.seq - n
+}
+
 // before decodes the seq of an earlier event, or 0 if there is none.
 func (d *groupDecoder) before() uint64 {
-	if n := d.uvarint(); n > 0 {
-		return d.seq - n
+	if seq := d.upTo(); seq < d.seq {
+		return seq
 	}
 	return 0
 }
@@ -229,15 +239,15 @@ func (d *groupDecoder) tally(t *Tally, g *Version) {
 	if t.Runs = d.uvarint(); t.Runs == 0 {
 		return
 	}
-	for _, n := range [...]*uint64{&t.outputs, &t.mostCommon, &t.tied, &t.flips, &t.spread, &t.first, &t.LastSeq} {
+	for _, n := range [...]*uint64{&t.outputs, &t.mostCommon, &t.tied, &t.flips, &t.spread} {
 		*n = d.uvarint()
 	}
+	t.first, t.LastSeq = d.upTo(), d.upTo()
 	t.outputs = t.Runs - t.outputs
 	t.tied = t.outputs - t.tied
 	t.flips = t.Runs - t.flips
-	t.first, t.LastSeq = g.seq-t.first, g.seq-t.LastSeq
 	if t.LastOutputSeq = g.OutputSeq; g.flags&records.FlagRun == 0 || t.LastSeq != g.seq {
-		t.LastOutputSeq = g.seq - d.uvarint()
+		t.LastOutputSeq = d.upTo()
 	}
 }
 

@@ -75,6 +75,9 @@ func appendText(dst, text []byte) []byte {
 	}
 }
 
+// usualHashesBytes is at least the length of what appendUsualHashes appends.
+const usualHashesBytes = 460
+
 // appendUsualHashes appends a JSON object with the input_hash, ipc_id, output_hash, and
 // system_prompt_hash of the record and, if it has one, the seedless hash. Most records have no
 // other hashes.
@@ -151,7 +154,7 @@ func (r *IPCRecord) listed(rest encodedRecord) Record {
 	occurred, all = rest.text(all)
 	one.Timestamp = index.StringPointer(occurred)
 	if one.Hashes, all = rest.text(all); one.Hashes == nil {
-		one.Hashes = r.appendUsualHashes(nil)
+		one.Hashes = r.appendUsualHashes(make([]byte, 0, usualHashesBytes))
 	}
 	one.Labels, all = rest.text(all)
 	for len(rest) > 0 {
