@@ -168,20 +168,25 @@ func (f *Deriver) newestGroup(id rowstore.Identity) Version {
 	return g
 }
 
+// groupBefore returns a group of the current record as it was before the record.
+func (f *Deriver) groupBefore(p records.Posting) Version {
+	if r := f.current; r != nil {
+		switch p.Grouping {
+		case records.OutputHashGrouping:
+			return r.sameOutput
+		case records.InputGrouping:
+			return r.sameInput
+		case records.InputHashGrouping:
+			return r.sameInputHash
+		}
+	}
+	return f.newestGroup(p.ID)
+}
+
 // WriteGroup implements records.Grouper.
 func (f *Deriver) WriteGroup(e *index.Event, p records.Posting) {
 	r := f.current // nil if the record is not a run
-	var g Version
-	switch {
-	case r != nil && p.Grouping == records.OutputHashGrouping:
-		g = r.sameOutput
-	case r != nil && p.Grouping == records.InputGrouping:
-		g = r.sameInput
-	case r != nil && p.Grouping == records.InputHashGrouping:
-		g = r.sameInputHash
-	default:
-		g = f.newestGroup(p.ID)
-	}
+	g := f.groupBefore(p)
 	f.runs.noteChange(p, &g, r != nil)
 	g.follow(e.Seq, records.FlagRecord)
 	if r != nil {

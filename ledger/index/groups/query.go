@@ -75,8 +75,8 @@ func NewestVersion(v *index.View, id rowstore.Identity) (Version, error) {
 	return NewestVersionBelow(v, id, v.Size())
 }
 
-// NewestVersionBelow is like NewestVersion, but as of a smaller size. The version's facts and deferred combinations are valid
-// until the view reads another row.
+// NewestVersionBelow is like NewestVersion, but as of a smaller size. The version's facts and deferred
+// combinations are valid until the view reads another row.
 func NewestVersionBelow(v *index.View, id rowstore.Identity, size uint64) (Version, error) {
 	seq, value, found, err := v.NewestVersionBelow(records.PostingsDimension, id[:], size)
 	if err != nil || !found {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"colophon/ledger/drift"
-	"colophon/ledger/event"
 	"colophon/ledger/index"
 	"colophon/ledger/index/groups"
 	"colophon/ledger/index/rowstore"
@@ -58,7 +57,7 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 	if !e.Kind.IsRecord() {
 		return nil
 	}
-	if hasMismatch(&e.Event) {
+	if e.MayHaveCheck(record.ResultMismatch) && e.CountChecks(record.ResultMismatch) > 0 {
 		d.count(d.mismatches, e.Seq)
 	}
 	if e.Kind != record.KindIPCRecord {
@@ -70,18 +69,6 @@ func (d *deriver) Derive(_ context.Context, e *index.Event) error {
 		d.count(d.causes[cause], e.Seq)
 	}
 	return nil
-}
-
-func hasMismatch(e *event.Event) bool {
-	if !e.MayHaveCheck(record.ResultMismatch) {
-		return false
-	}
-	for _, check := range e.Checks.Members() {
-		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
-			return true
-		}
-	}
-	return false
 }
 
 // count adds the event at seq to a series.
