@@ -124,7 +124,9 @@ class Segment:
 
     def remove(self) -> None:
         """Deletes the segment, whose records the ledger has."""
-        for path in self._spool.path(self.name), self._spool.cursor(self.name):
+        # The cursor first: a process that ends when the segment is gone would leave the cursor for ever. One that ends in between only
+        # sends the records again.
+        for path in self._spool.cursor(self.name), self._spool.path(self.name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         self.release()
