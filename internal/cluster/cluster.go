@@ -1,8 +1,8 @@
 // Package cluster coordinates the servers that share a database. For each ledger, only the server
 // that holds the lease writes to the ledger, and the other servers follow it; see postgres.Leases.
 // A server can take a free lease if it has the ledger's signing key. If several servers have the
-// key, rendezvous hashing chooses the preferred one. Any other server that holds the lease passes
-// it to the preferred server.
+// key, rendezvous hashing with bounded load chooses the preferred one. Any other server that holds the
+// lease passes it to the preferred server.
 package cluster
 
 import (
@@ -61,6 +61,7 @@ type Member struct {
 	mu         sync.Mutex
 	noNewSteps bool                     // set by FinishRoleChanges to prevent new steps; guarded by mu
 	places     map[string]*place        // keyed by ledger name; guarded by mu
+	ledgers    []string                 // names of all ledgers, from the oldest to the newest; guarded by mu
 	servers    []postgres.RunningServer // servers found in the last complete round; guarded by mu
 	beats      map[string]beat          // last beat of each server, keyed by ID; guarded by mu
 	heard      map[string]bool          // ledgers named in notifications since the last round; guarded by mu
@@ -289,14 +290,20 @@ func (c *Member) look(ctx context.Context, names ...string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(names) == 0 {
+	choose := len(names) == 0 // whether the preferred servers can change
+	if choose {
 		c.servers, c.next = c.running(servers), begun.Add(c.pause)
+		c.ledgers = c.ledgers[:0]
 	}
 	for _, state := range states {
 		p := c.places[state.Name]
+		if len(names) == 0 || p == nil {
+			c.ledgers = append(c.ledgers, state.Name)
+		}
 		if p == nil {
 			p = &place{}
 			c.places[state.Name] = p
+			choose = true
 		}
 		// Without this check, the lease of a stopped server would not expire if the database's clock was set
 		// back, or if a standby with a different clock was promoted.
@@ -315,8 +322,13 @@ func (c *Member) look(ctx context.Context, names ...string) error {
 		} else if p.free.IsZero() {
 			p.free = time.Now()
 		}
-		if now := PreferredWriter(state.Name, c.servers); now != p.preferred {
-			p.preferred, p.since = now, time.Now()
+	}
+	if choose {
+		preferred := PreferredWriters(c.ledgers, c.servers)
+		for name, p := range c.places {
+			if now := preferred[name]; now != p.preferred {
+				p.preferred, p.since = now, time.Now()
+			}
 		}
 	}
 	return nil
@@ -540,9 +552,10 @@ func (c *Member) TransferLeases(ctx context.Context) {
 	c.leaving.Store(true)
 	c.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(c.servers), func(s postgres.RunningServer) bool { return s.ID == c.leases.Self().ID })
+	preferred := PreferredWriters(c.ledgers, others)
 	c.mu.Unlock()
 	for _, l := range c.host.Ledgers() {
-		to := serverOf(others, PreferredWriter(l.Name(), others))
+		to := serverOf(others, preferred[l.Name()])
 		c.mu.Lock()
 		p := c.places[l.Name()]
 		begun := p != nil && to != nil && !p.busy && c.host.Status(l.Name()) == ledger.StatusWritable

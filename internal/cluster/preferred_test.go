@@ -9,31 +9,66 @@ import (
 	"colophon/storage/postgres"
 )
 
-// If a server stops, only the ledgers it wrote move to other servers. Each server is preferred for
-// about the same number of ledgers.
-func TestPreferred(t *testing.T) {
-	const ledgers = 300
-	var names []string
-	for i := range ledgers {
+// runningServers returns servers with the given IDs, all of which have the keys of all ledgers.
+func runningServers(ledgers []string, ids ...string) (servers []postgres.RunningServer) {
+	for _, id := range ids {
+		servers = append(servers, postgres.RunningServer{LedgerServer: postgres.LedgerServer{ID: id}, Ledgers: ledgers})
+	}
+	return servers
+}
+
+func ledgerNames(n int) (names []string) {
+	for i := range n {
 		names = append(names, fmt.Sprintf("ledger-%d", i))
 	}
-	var servers []postgres.RunningServer
-	for _, id := range []string{"a", "b", "c"} {
-		servers = append(servers, postgres.RunningServer{LedgerServer: postgres.LedgerServer{ID: id}, Ledgers: names})
-	}
-	counts := make(map[string]int)
-	for _, name := range names {
-		best := PreferredWriter(name, servers)
-		counts[best]++
-		require.Equal(t, best, PreferredWriter(name, []postgres.RunningServer{servers[2], servers[0], servers[1]}), "the order of the servers must not matter")
-		if without := PreferredWriter(name, servers[:2]); best != "c" {
-			require.Equal(t, best, without)
+	return names
+}
+
+// moved counts the ledgers whose preferred server differs between before and after.
+func moved(before, after map[string]string) (n int) {
+	for name, id := range before {
+		if after[name] != id {
+			n++
 		}
 	}
-	for _, s := range servers {
-		require.Greater(t, counts[s.ID], ledgers/5)
+	return n
+}
+
+// No server is preferred for much more than its share of the ledgers. When a server or a ledger comes or
+// goes, few other ledgers move.
+func TestPreferred(t *testing.T) {
+	for n := range 40 {
+		counts := make(map[string]int)
+		for _, id := range PreferredWriters(ledgerNames(n), runningServers(ledgerNames(n), "a", "b", "c")) {
+			counts[id]++
+		}
+		share := (n + 2) / 3
+		require.LessOrEqual(t, max(counts["a"], counts["b"], counts["c"]), share+share/8, "%d ledgers", n)
+		require.Equal(t, n, counts["a"]+counts["b"]+counts["c"])
 	}
-	servers[0].Ledgers = []string{"other"}
-	require.Equal(t, "a", PreferredWriter("other", servers))
-	require.Empty(t, PreferredWriter("unknown", servers))
+
+	const ledgers = 300
+	names := ledgerNames(ledgers)
+	all := PreferredWriters(names, runningServers(names, "a", "b", "c"))
+	require.Equal(t, all, PreferredWriters(names, runningServers(names, "c", "a", "b")), "the order of the servers must not matter")
+	lost := 0
+	for _, id := range all {
+		if id == "c" {
+			lost++
+		}
+	}
+	require.LessOrEqual(t, moved(all, PreferredWriters(names, runningServers(names, "a", "b"))), lost+ledgers/20)
+	require.LessOrEqual(t, moved(all, PreferredWriters(ledgerNames(ledgers+1), runningServers(ledgerNames(ledgers+1), "a", "b", "c"))), ledgers/20)
+}
+
+// A ledger goes to a server that has its keys, even to one that is full.
+func TestPreferredHasKeys(t *testing.T) {
+	names := ledgerNames(6)
+	servers := append(runningServers(names, "a"), runningServers(nil, "b")...)
+	preferred := PreferredWriters(append(names, "unknown"), servers)
+	require.Len(t, preferred, len(names))
+	for _, name := range names {
+		require.Equal(t, "a", preferred[name])
+	}
+	require.Empty(t, PreferredWriters(names, nil))
 }

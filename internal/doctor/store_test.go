@@ -23,6 +23,10 @@ func TestStore(t *testing.T) {
 		{"gone", elsewhere(errors.New("connection refused")), VerdictWrong, "connection refused"},
 		{"later version", elsewhere(fmt.Errorf("%w: version 99", storage.ErrUnknownFormat)), VerdictWrong, "version 99"},
 		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), VerdictWrong, "a pooler shares the database's sessions"},
-		{"setting", elsewhere(&postgres.ServerSettingError{Name: "fsync"}), VerdictWrong, "the database server's setting fsync is off"},
+		{"asynchronous standbys", func(d *deployment) {
+			elsewhere(nil)(d)
+			d.shared.asynchronousStandbys = 2
+		}, VerdictAdvice, "no commit waits for any of the database's 2 standbys"},
+		{"setting", elsewhere(&postgres.ServerSettingError{Name: "fsync", Value: "off"}), VerdictWrong, "the database server's setting fsync is off"},
 	})
 }

@@ -245,12 +245,14 @@ func (c Config) idleLimit() time.Duration {
 // connection, because the server may have been restarted with other settings. It then sets
 // synchronous_commit for the connection, so that later configuration changes do not affect it.
 func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
-	var commit, fsync, fullPages *string // nil if the engine does not have the setting
-	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('fsync', true), current_setting('full_page_writes', true)`).
-		Scan(&commit, &fsync, &fullPages)
+	var commit, standbys, fsync, fullPages *string // nil if the engine does not have the setting
+	err := conn.QueryRow(ctx, `SELECT current_setting('synchronous_commit', true), current_setting('synchronous_standby_names', true),
+			current_setting('fsync', true), current_setting('full_page_writes', true)`).
+		Scan(&commit, &standbys, &fsync, &fullPages)
 	if err != nil {
 		return fmt.Errorf("reading the settings of the database server: %w", err)
 	}
+	const off, local = "off", "local"
 	for _, setting := range []struct {
 		name   string
 		value  *string
@@ -260,9 +262,15 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 		{"fsync", fsync, "a power failure could lose confirmed commits or damage the database"},
 		{"full_page_writes", fullPages, "a power failure could damage pages of the database"},
 	} {
-		if setting.value != nil && *setting.value == "off" {
-			return &ServerSettingError{Name: setting.name, effect: setting.effect}
+		if setting.value != nil && *setting.value == off {
+			return &ServerSettingError{Name: setting.name, Value: off, effect: setting.effect}
 		}
+	}
+	if commit != nil && *commit == local {
+		if standbys != nil && *standbys != "" {
+			return &ServerSettingError{Name: "synchronous_commit", Value: local, effect: "commits would not wait for the standbys in synchronous_standby_names, so a promotion could lose confirmed commits"}
+		}
+		*commit = "on" // which also waits for standbys that are named later
 	}
 	if commit != nil {
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
@@ -275,16 +283,17 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ServerSettingError reports that a setting that the database server needs is off. A crash or power
-// failure could therefore lose confirmed commits or damage the database.
+// ServerSettingError reports a setting of the database server with which a crash, a power failure, or a
+// promotion could lose confirmed commits, or damage the database.
 type ServerSettingError struct {
-	Name   string // name of the setting that is off
+	Name   string // name of the setting
+	Value  string // value that it has, such as "off"
 	effect string
 }
 
 // Error says what could be lost and how to fix the setting.
 func (e *ServerSettingError) Error() string {
-	return fmt.Sprintf("the database server's setting %s is off: %s; turn it on for this server, database, and role", e.Name, e.effect)
+	return fmt.Sprintf("the database server's setting %s is %s: %s; turn it on for this server, database, and role", e.Name, e.Value, e.effect)
 }
 
 // warningKey is the key in a connection's custom data for the last warning that the server sent.

@@ -89,6 +89,9 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 		if d.leases, err = newLeases(ctx, d, cfg); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
+		if !cfg.ReadOnly {
+			d.warnAboutStandbys(ctx)
+		}
 	}
 	return d, nil
 }

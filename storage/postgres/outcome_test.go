@@ -408,14 +408,14 @@ func TestStoppedPrimary(t *testing.T) {
 func TestSettingsThatLoseCommits(t *testing.T) {
 	server := postgrestest.Start(t)
 	ctx := t.Context()
-	refused := func(name string) {
+	refused := func(name, value string) {
 		t.Helper()
 		_, err := Open(ctx, Config{URL: server.URL(), Logger: silent()})
 		var setting *ServerSettingError
 		require.ErrorAs(t, err, &setting)
 		require.Equal(t, name, setting.Name)
 		require.ErrorAs(t, Probe(ctx, server.URL()), &setting)
-		require.ErrorContains(t, err, "the database server's setting "+name+" is off: ")
+		require.ErrorContains(t, err, "the database server's setting "+name+" is "+value+": ")
 	}
 	db := openAt(t, server.URL())
 	store, err := db.CreateLedger(ctx, storage.LedgerInfo{Name: "default"})
@@ -423,7 +423,17 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	admin := connect(t, server.URL())
 	_, err = admin.Exec(ctx, `ALTER ROLE colophon SET synchronous_commit = off`)
 	require.NoError(t, err)
-	refused("synchronous_commit")
+	refused("synchronous_commit", "off")
+
+	// Without standbys, a connection with "local" commits as with "on". With standbys, "local" would not wait for them.
+	_, err = admin.Exec(ctx, `ALTER ROLE colophon SET synchronous_commit = local`)
+	require.NoError(t, err)
+	var value string
+	require.NoError(t, openAt(t, server.URL()).writes.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&value))
+	require.Equal(t, "on", value)
+	require.NoError(t, server.Execute(`ALTER SYSTEM SET synchronous_standby_names = 'other'`, `SELECT pg_reload_conf()`))
+	refused("synchronous_commit", "local")
+	require.NoError(t, server.Execute(`ALTER SYSTEM RESET synchronous_standby_names`, `SELECT pg_reload_conf()`))
 	_, err = admin.Exec(ctx, `ALTER ROLE colophon RESET synchronous_commit`)
 	require.NoError(t, err)
 	openAt(t, server.URL())
@@ -432,7 +442,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		server.Stop()
 		require.NoError(t, server.Configure(name+" = off"))
 		require.NoError(t, server.Start())
-		refused(name)
+		refused(name, "off")
 		var setting *ServerSettingError
 		_, err := db.Ledger(ctx, "default") // reopen the ledger, because the outcome of an earlier write can be unknown
 		if err == nil {

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,4 +47,25 @@ func TestStandby(t *testing.T) {
 	command, err := Open(t.Context(), Config{URL: server.URL(), Logger: silent(), ReadOnly: true})
 	require.NoError(t, err)
 	require.NoError(t, command.Close())
+}
+
+// A server that opens the database warns about standbys that no commit waits for.
+func TestAsynchronousStandbys(t *testing.T) {
+	primary := postgrestest.Start(t)
+	warnings := func(asynchronous int) string {
+		t.Helper()
+		var log bytes.Buffer
+		db, err := Open(t.Context(), Config{URL: primary.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil)), LedgerServer: &LedgerServer{ID: "a"}})
+		require.NoError(t, err)
+		n, err := db.AsynchronousStandbys(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, asynchronous, n)
+		require.NoError(t, db.Close())
+		return log.String()
+	}
+	require.NotContains(t, warnings(0), "standbys")
+	postgrestest.StartStandby(t, primary)
+	require.Contains(t, warnings(1), "synchronous_standby_names is empty")
+	require.NoError(t, primary.Execute(`ALTER SYSTEM SET synchronous_standby_names = '`+postgrestest.StandbyName+`'`, `SELECT pg_reload_conf()`))
+	require.NotContains(t, warnings(0), "standbys")
 }

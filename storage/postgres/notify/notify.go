@@ -108,14 +108,23 @@ func (a *Announcer) run(ctx context.Context) {
 	}
 }
 
-// IsUnsupported reports whether err means that the database does not support or permit a statement.
+// IsUnsupported reports whether err means that the engine does not have a statement, function, table, or
+// setting. A missing privilege is not such an error: a caller that then did without the feature could do
+// without one that it needs.
 func IsUnsupported(err error) bool {
 	var reported *pgconn.PgError
 	if !errors.As(err, &reported) {
 		return false
 	}
-	class := reported.Code[:min(2, len(reported.Code))]
-	return class == "0A" || class == "42" // SQLSTATE classes: feature not supported; syntax error or access rule violation
+	switch reported.Code { // SQLSTATE codes (PostgreSQL, Appendix A)
+	case "0A000", // feature not supported
+		"42601", // syntax error
+		"42704", // undefined object
+		"42883", // undefined function
+		"42P01": // undefined table
+		return true
+	}
+	return false
 }
 
 // Listener receives the notifications that Announcers send.
