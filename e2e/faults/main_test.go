@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"colophon/storage/postgres/postgrestest"
 )
 
 // settings configures a run of the tests. Only TestMain writes it.
@@ -53,7 +55,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	fmt.Printf("FAULTS_SEED=%d, at least %d faults of each kind\n", settings.seed, settings.faults)
-	return m.Run()
+	return postgrestest.Main(m)
 }
 
 // number returns the value of an environment variable as an integer, or fallback if the variable is

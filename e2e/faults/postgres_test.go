@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"colophon/ledger/keystore"
+	"colophon/storage"
+	"colophon/storage/faulty"
 	"colophon/storage/postgres"
 	"colophon/storage/postgres/postgrestest"
 )
@@ -24,12 +27,42 @@ import (
 // server, the database, or a migration is killed.
 
 func TestPostgres(t *testing.T) {
+	wantPostgres(t)
+	campaign(t, postgresRound)
+}
+
+// wantPostgres skips the test if PostgreSQL is not installed.
+func wantPostgres(t *testing.T) {
+	t.Helper()
 	if installed, err := postgrestest.IsInstalled(); err != nil {
 		t.Fatal(err)
 	} else if !installed {
 		t.Skip("PostgreSQL is not installed")
 	}
-	campaign(t, postgresRound)
+}
+
+// Calls to a store in PostgreSQL fail in each of the ways in which calls to a store in memory fail.
+func TestPostgresCallsFail(t *testing.T) {
+	wantPostgres(t)
+	server := postgrestest.SharedServer(t)
+	kinds := []struct {
+		mode  faulty.Mode
+		calls []string
+	}{
+		{faulty.ModeFail, used},
+		{faulty.ModeFailAfterSuccess, []string{"Commit", "Create", "SetSetting"}},
+		{faulty.ModeShortWrite, []string{"Entries", "References"}},
+		{faulty.ModeSlow, used},
+		{faulty.ModeNoSpace, []string{"CheckWritable", "Commit"}},
+	}
+	campaign(t, func(t *testing.T, r *rand.Rand, name string) (tally, error) {
+		url := server.URL("search_path", server.CreateSchema(t))
+		w := &storeWorld{history: newHistory(name, r.Uint64()), indexFiles: vfs.NewMem(), keys: new(oneKey), open: func(ctx context.Context) (storage.Database, error) {
+			return postgres.Open(ctx, postgres.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+		}}
+		kind := kinds[r.IntN(len(kinds))]
+		return w.round(t, r, kind.mode, kind.calls...)
+	})
 }
 
 // postgresWorld is a data folder and a PostgreSQL database that several servers use one after

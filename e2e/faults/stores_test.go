@@ -50,27 +50,33 @@ var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References",
 func storeRound(mode faulty.Mode, calls ...string) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
-		var done tally
-		for range 4 {
-			plan := faulty.Plan{Mode: mode, SkipCount: r.IntN(1 << r.IntN(5)), FailCount: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
-			for range 3 {
-				plan.Calls = append(plan.Calls, calls[r.IntN(len(calls))])
-			}
-			faults := faulty.New(plan)
-			err := w.session(t.Context(), faults)
-			done.add(tally{faults: faults.FaultCounts(), receipts: w.history.acknowledgements()})
-			if err != nil {
-				return done, fmt.Errorf("%+v: %w", plan, err)
-			}
-		}
-		return done, nil
+		return w.round(t, r, mode, calls...)
 	}
 }
 
-// storeWorld is an in-memory store that several sessions use one after another.
+// round runs several sessions. In each session, some of the given calls fail in the given mode.
+func (w *storeWorld) round(t *testing.T, r *rand.Rand, mode faulty.Mode, calls ...string) (done tally, err error) {
+	for range 4 {
+		plan := faulty.Plan{Mode: mode, SkipCount: r.IntN(1 << r.IntN(5)), FailCount: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
+		for range 3 {
+			plan.Calls = append(plan.Calls, calls[r.IntN(len(calls))])
+		}
+		faults := faulty.New(plan)
+		err := w.session(t.Context(), faults)
+		done.add(tally{faults: faults.FaultCounts(), receipts: w.history.acknowledgements()})
+		if err != nil {
+			return done, fmt.Errorf("%+v: %w", plan, err)
+		}
+	}
+	return done, nil
+}
+
+// storeWorld is a store that several sessions use one after another. It is in memory, unless open is
+// set.
 type storeWorld struct {
 	history    *history
 	database   *memory.Database
+	open       func(context.Context) (storage.Database, error) // opens another store for each session; may be nil
 	indexFiles vfs.FS
 	keys       ledger.KeyStore
 }
@@ -79,10 +85,21 @@ func (w *storeWorld) config() nodeConfig {
 	return nodeConfig{database: w.database, indexFiles: w.indexFiles, indexDir: "index", keys: w.keys}
 }
 
+// configOpen is like config, but opens the store for the session.
+func (w *storeWorld) configOpen(ctx context.Context) (c nodeConfig, err error) {
+	if c = w.config(); w.open != nil {
+		c.database, err = w.open(ctx)
+	}
+	return c, err
+}
+
 // session lets clients use a server whose store is faulty, stops the server, and calls the oracle.
 func (w *storeWorld) session(ctx context.Context, faults *faulty.Injector) error {
-	c := w.config()
-	c.database = faulty.NewDatabase(w.database, faults)
+	c, err := w.configOpen(ctx)
+	if err != nil {
+		return err
+	}
+	c.database = faulty.NewDatabase(c.database, faults)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.fatal = func(error) {
@@ -102,7 +119,11 @@ func (w *storeWorld) session(ctx context.Context, faults *faulty.Injector) error
 
 // inspect opens the store without faults and calls the oracle.
 func (w *storeWorld) inspect(ctx context.Context) error {
-	n, err := openNode(ctx, w.config())
+	c, err := w.configOpen(ctx)
+	if err != nil {
+		return fmt.Errorf("opening what the fault left: %w", err)
+	}
+	n, err := openNode(ctx, c)
 	if err != nil {
 		return fmt.Errorf("opening what the fault left: %w", err)
 	}
