@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,37 @@ func TestS3(t *testing.T) {
 		objects := n.waitFolder(dir)
 		stop()
 		n.wantCopy(objects)
+	}
+}
+
+// A publisher catches up after faults between it and a real S3 server.
+func TestS3WithFaults(t *testing.T) {
+	for name, fault := range map[string]buckettest.Fault{"fails": buckettest.FaultBeforeCall, "fails after it has written": buckettest.FaultAfterCall,
+		"hangs": buckettest.FaultHang, "forgets": buckettest.FaultLostPut} {
+		t.Run(name, func(t *testing.T) {
+			s := buckettest.StartS3(t)
+			n := newNode(t)
+			var calls, injected atomic.Int32
+			b, err := bucket.Open(s.FaultyURL(t, "copies/one", func(string) buckettest.Fault {
+				if call := calls.Add(1); call%5 == 0 && call < 60 {
+					injected.Add(1)
+					return fault
+				}
+				return buckettest.NoFault
+			}))
+			require.NoError(t, err)
+			o := options(b)
+			o.MaxRetryPause, o.Timeout = 20*time.Millisecond, 500*time.Millisecond
+			_, stop := n.publish(o)
+			var objects map[string][]byte
+			for _, size := range sizes {
+				n.grow(size)
+				objects = n.waitFolder(filepath.Join(s.ObjectFolder(), "copies", "one"))
+			}
+			stop()
+			n.wantCopy(objects)
+			require.Positive(t, injected.Load())
+		})
 	}
 }
 
