@@ -20,13 +20,12 @@ const engineFormat = engine.FormatValueSeparation
 const queuedTables = 2
 
 // The engine merges level 0 when compactAt/2 of its tables overlap, and blocks writes when
-// stopAt of them overlap. Merging more tables at once costs less, but unmerged tables slow
-// down reads. An index that is being rebuilt has few readers, so it uses rebuildCompactAt
-// instead of compactAt.
+// stopAt of them overlap. Each merge rewrites most of the index, because keys arrive in random order. So
+// the more tables a merge takes, the less each record costs: with 24 tables instead of 8, 63 µs instead
+// of 73 (make growth, from 100,000 to 1,000,000 records). Queries of 1,000,000 records are as fast.
 const (
-	compactAt        = 16
-	rebuildCompactAt = 64
-	stopAt           = 64
+	compactAt = 48
+	stopAt    = 96
 )
 
 // tableBytes is the approximate size of a table. Reads are random. Tables are large, so that
@@ -78,7 +77,6 @@ func (c *Config) engineOptions(onDamage func(damage error)) *engine.Options {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	if c.DiscardExisting {
-		o.L0CompactionThreshold = rebuildCompactAt
 		// The engine must not rewrite tables merely because many of their keys were deleted,
 		// since rankings delete many keys.
 		o.Experimental.TombstoneDenseCompactionThreshold = -1
