@@ -4,7 +4,8 @@
 //
 //	make ha                                  ten minutes of faults
 //	make ha HA_MINUTES=2 HA_SEED=7 HA_SEEDS=3  three runs, of two minutes each, with seeds 7 to 9
-//	make ha HA_TAGS=withoutepoch             a build that does not raise the epoch, so the run must fail
+//	HA_ONLY="commits that only" make ha HA_TAGS=withoutepoch
+//	                                         a build that does not raise the epoch, so the run must fail
 //
 // If HA_ONLY is set, only faults whose names contain its value are injected. HA_LOGS names a folder to which the
 // logs of all processes are copied.
