@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkForwardProtocol measures the requests between two servers, 64 at a time, over the connections
-// that a forwarder keeps and over HTTP/2. It is the reason why forwarders use HTTP/1.1.
+// BenchmarkForwardProtocol measures the requests between two servers, 32 at a time for each processor, over
+// the connections that a forwarder keeps and over HTTP/2. It is the reason why forwarders use HTTP/1.1.
 func BenchmarkForwardProtocol(b *testing.B) {
 	body, answer := bytes.Repeat([]byte{'x'}, 1500), bytes.Repeat([]byte{'y'}, 3700)
 	other := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

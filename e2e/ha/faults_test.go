@@ -12,7 +12,7 @@ import (
 )
 
 // fault is a kind of failure. run causes a failure, waits until it ends if it is temporary, and
-// describes what happened. It returns "" if this machine does not allow the failure.
+// describes what happened. It returns "" if the failure is not possible.
 type fault struct {
 	name string
 	run  func(w *world, r *rand.Rand) (what string)

@@ -28,17 +28,21 @@ const (
 	// grace is how long other servers wait for the preferred server to take a free lease before
 	// they take it themselves.
 	grace = time.Second
-	// settle is how long another server must have been the preferred one before this server passes a ledger
-	// to it. A server that repeatedly fails and restarts therefore receives no ledgers.
+	// settle is how long another server must have been the preferred one, and this server must have held the
+	// lease, before this server passes a ledger to it. A server that repeatedly fails and restarts therefore
+	// receives no ledgers, and servers that disagree about the preferred one pass a ledger back and forth only
+	// rarely.
 	settle = 5 * time.Second
 	// followTime is the time limit for one attempt to follow a ledger.
 	followTime = 10 * time.Second
 	// keyCheckTTL is how long the server relies on the result of its last check for a ledger's signing
 	// key.
 	keyCheckTTL = 10 * time.Second
-	// unfitDuration is how long a server waits before it tries again to take a ledger that it was unable
-	// to write.
-	unfitDuration = time.Minute
+	// minUnfit is how long a server waits before it tries again to take a ledger that it was unable to
+	// write. Each further failure doubles the time, up to maxUnfit, because other ledgers may move when a
+	// server offers to write a ledger or no longer offers to.
+	minUnfit = time.Minute
+	maxUnfit = time.Hour
 )
 
 // Member represents this server among the servers that share one database. If the database is
@@ -76,22 +80,23 @@ type beat struct {
 
 // place is what this server knows about a ledger.
 type place struct {
-	postgres.LedgerState           // state of the ledger when it was last read
-	busy                 bool      // a step for this ledger is running
-	stale                bool      // a notification says that the ledger has changed; needed because two changes can restore the same Version
-	again                bool      // a round ran while busy was set, so another step may be needed
-	heldBefore           bool      // this server has already held the lease in this run, so it must not resume one from an earlier run
-	renewed              time.Time // when this server last saw the lease change, by this server's clock
-	expired              bool      // the lease has expired by this server's clock, so it counts as free even if the database's clock disagrees
-	free                 time.Time // when the lease became free; zero while it is taken
-	preferred            string    // ID of the server that was preferred in the last round
-	since                time.Time // when preferred last changed
-	followed             string    // Version of the ledger that this server has caught up with
-	failing              bool      // the last attempt to follow the ledger failed
-	able                 bool      // this server can sign for the ledger
-	ableChecked          time.Time // when able was last determined
-	unfitUntil           time.Time // this server does not try to take the ledger before this time
-	changes              uint64    // number of epoch changes that this server has seen
+	postgres.LedgerState               // state of the ledger when it was last read
+	busy                 bool          // a step for this ledger is running
+	stale                bool          // a notification says that the ledger has changed; needed because two changes can restore the same Version
+	again                bool          // a round ran while busy was set, so another step may be needed
+	heldBefore           bool          // this server has already held the lease in this run, so it must not resume one from an earlier run
+	renewed              time.Time     // when this server last saw the lease change, by this server's clock
+	expired              bool          // the lease has expired by this server's clock, so it counts as free even if the database's clock disagrees
+	free                 time.Time     // when the lease became free; zero while it is taken
+	preferred            string        // ID of the server that was preferred in the last round
+	since                time.Time     // when preferred last changed, or when this server last took the lease
+	followed             string        // Version of the ledger that this server has caught up with
+	failing              bool          // the last attempt to follow the ledger failed
+	able                 bool          // this server can sign for the ledger
+	ableChecked          time.Time     // when able was last determined
+	unfitUntil           time.Time     // this server does not try to take the ledger before this time
+	unfitFor             time.Duration // how long this server last waited because it was unable to write the ledger
+	changes              uint64        // number of epoch changes that this server has seen
 }
 
 // Start makes this server share the ledgers of a database with other servers. Before it returns, this
@@ -393,7 +398,7 @@ func (c *Member) step(p *place) func(context.Context, string, *place) {
 	held, role := c.leases.HoldsLease(p.Name), c.host.Status(p.Name)
 	switch self := c.leases.Self().ID; {
 	case held && role == ledger.StatusWritable:
-		p.heldBefore = true
+		p.heldBefore, p.unfitFor = true, 0
 		other := p.preferred != self && p.preferred != ""
 		if other && time.Since(p.since) > settle && !c.leaving.Load() {
 			return c.pass
@@ -439,7 +444,7 @@ func (c *Member) take(ctx context.Context, name string, p *place) {
 		return
 	}
 	c.mu.Lock()
-	p.heldBefore = true
+	p.heldBefore, p.since = true, time.Now()
 	c.mu.Unlock()
 	c.lead(ctx, name, p)
 }
@@ -461,7 +466,8 @@ func (c *Member) lead(ctx context.Context, name string, p *place) {
 	}
 	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; releasing the lease", "ledger", name, "error", err)
 	c.mu.Lock()
-	p.unfitUntil = time.Now().Add(unfitDuration)
+	p.unfitFor = min(max(minUnfit, 2*p.unfitFor), maxUnfit)
+	p.unfitUntil = time.Now().Add(p.unfitFor)
 	c.mu.Unlock()
 	c.give(ctx, name, p, nil)
 }

@@ -13,7 +13,8 @@ import (
 //
 // It is rendezvous hashing with bounded load: each ledger goes to the server whose hash of the ledger's
 // name and the server's ID is the largest, among the servers that have the ledger's keys and are not
-// full. A server is full when it has its equal share of the ledgers and an eighth more. Older ledgers
+// full. A server is full when it has its equal share of the ledgers and an eighth more. If all of them are
+// full, because other servers lack keys, the ledger goes to the one with the fewest ledgers. Older ledgers
 // choose first, so a new ledger moves others only if it changes the limit. If a server starts or stops,
 // mostly the ledgers that it gains or loses move.
 func PreferredWriters(ledgers []string, servers []postgres.RunningServer) map[string]string {
@@ -31,7 +32,7 @@ func PreferredWriters(ledgers []string, servers []postgres.RunningServer) map[st
 	}
 	counts := make(map[string]int, len(servers))
 	for _, name := range ledgers {
-		if id := choose(name, candidates[name], func(id string) bool { return counts[id] >= most }); id != "" {
+		if id := choose(name, candidates[name], counts, most); id != "" {
 			preferred[name] = id
 			counts[id]++
 		}
@@ -39,16 +40,16 @@ func PreferredWriters(ledgers []string, servers []postgres.RunningServer) map[st
 	return preferred
 }
 
-// choose returns the server with the largest hash among those that are not full, or among all servers if
-// all of them are full. It returns "" if there are no servers.
-func choose(name string, servers []string, full func(id string) bool) string {
+// choose returns the server for a ledger among servers, or "" if there are none. counts is the number of
+// ledgers that each server has so far, and most the number at which a server is full.
+func choose(name string, servers []string, counts map[string]int, most int) string {
 	var best string
 	var bestHash [sha256.Size]byte
-	bestFull := true
+	var bestExcess int // number of ledgers beyond most, the new one included; 0 if the server is not full
 	for _, id := range servers {
-		hash, isFull := sha256.Sum256([]byte(name+"\x00"+id)), full(id)
-		if best == "" || bestFull && !isFull || bestFull == isFull && bytes.Compare(hash[:], bestHash[:]) > 0 {
-			best, bestHash, bestFull = id, hash, isFull
+		hash, excess := sha256.Sum256([]byte(name+"\x00"+id)), max(0, counts[id]+1-most)
+		if best == "" || excess < bestExcess || excess == bestExcess && bytes.Compare(hash[:], bestHash[:]) > 0 {
+			best, bestHash, bestExcess = id, hash, excess
 		}
 	}
 	return best

@@ -61,8 +61,28 @@ func TestPreferred(t *testing.T) {
 	require.LessOrEqual(t, moved(all, PreferredWriters(ledgerNames(ledgers+1), runningServers(ledgerNames(ledgers+1), "a", "b", "c"))), ledgers/20)
 }
 
-// A ledger goes to a server that has its keys, even to one that is full.
+// A few ledgers stay where they are when another one is created, unless it changes the limit.
+func TestPreferredOfFewLedgers(t *testing.T) {
+	for n := 3; n < 30; n++ {
+		before, after := ledgerNames(n), ledgerNames(n+1)
+		left := moved(PreferredWriters(before, runningServers(before, "a", "b", "c")), PreferredWriters(after, runningServers(after, "a", "b", "c")))
+		if (n+2)/3 == (n+3)/3 {
+			require.Zero(t, left, "%d ledgers", n)
+		}
+		require.LessOrEqual(t, left, (n+1)/2, "%d ledgers", n)
+	}
+}
+
+// A ledger goes to a server that has its keys, even to one that is full. Servers without keys do not change
+// how the others share the ledgers.
 func TestPreferredHasKeys(t *testing.T) {
+	twelve := ledgerNames(12)
+	counts := make(map[string]int)
+	for _, id := range PreferredWriters(twelve, append(runningServers(twelve, "a", "b"), runningServers(nil, "c")...)) {
+		counts[id]++
+	}
+	require.Equal(t, map[string]int{"a": 6, "b": 6}, counts)
+
 	names := ledgerNames(6)
 	servers := append(runningServers(names, "a"), runningServers(nil, "b")...)
 	preferred := PreferredWriters(append(names, "unknown"), servers)

@@ -54,9 +54,11 @@ type deployment struct {
 	server   serverAnswers
 	own      bool  // the queried server's address came from the settings
 	store    error // why the log's PostgreSQL database cannot be used; nil if it can, or if there is none
-	shared   sharedStore
-	copyErr  error            // why the followed copy cannot be used; nil if it can, or if the server follows none
-	issuers  map[string]error // result of querying each issuer in the access file, keyed by URL; nil means success
+	shared   sharedTokens
+	// asynchronousStandbys is the number of the database's standbys for which no commit waits.
+	asynchronousStandbys int
+	copyErr              error            // why the followed copy cannot be used; nil if it can, or if the server follows none
+	issuers              map[string]error // result of querying each issuer in the access file, keyed by URL; nil means success
 }
 
 func (d *deployment) data() string { return d.settings.config.DataDir }

@@ -24,34 +24,30 @@ func (d *deployment) askStore(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	d.store = postgres.Probe(ctx, d.settings.config.StoreURL)
+	d.asynchronousStandbys, d.store = postgres.Probe(ctx, d.settings.config.StoreURL)
 	if d.store == nil {
-		d.shared = readShared(ctx, d.settings.config.StoreURL)
+		d.shared.tokens, d.shared.err = readShared(ctx, d.settings.config.StoreURL)
 	}
 }
 
-// sharedStore contains what the log's PostgreSQL database says, or the error from reading it.
-type sharedStore struct {
-	tokens               []access.ListedToken
-	asynchronousStandbys int
-	err                  error
+// sharedTokens contains the tokens in the log's PostgreSQL database, or the error from reading
+// them.
+type sharedTokens struct {
+	tokens []access.ListedToken
+	err    error
 }
 
-// readShared reads a database. A database without tables has no tokens.
-func readShared(ctx context.Context, url string) (s sharedStore) {
+// readShared returns the tokens in a database. A database without tables has no tokens.
+func readShared(ctx context.Context, url string) ([]access.ListedToken, error) {
 	database, err := postgres.Open(ctx, postgres.Config{URL: url, ReadOnly: true, Logger: slog.New(slog.DiscardHandler)})
 	if errors.Is(err, storage.ErrNotFound) {
-		return s
+		return nil, nil
 	}
 	if err != nil {
-		return sharedStore{err: err}
+		return nil, err
 	}
-	s.tokens, s.err = access.TokenStore{SharedStore: database}.List()
-	if s.err == nil {
-		s.asynchronousStandbys, s.err = database.AsynchronousStandbys(ctx)
-	}
-	s.err = errors.Join(s.err, database.Close())
-	return s
+	tokens, err := access.TokenStore{SharedStore: database}.List()
+	return tokens, errors.Join(err, database.Close())
 }
 
 // listTokens returns the server's tokens. They are in the database that holds the log if there is
@@ -81,9 +77,9 @@ func checkStore(d *deployment) []Finding {
 		return finding(VerdictWrong, "use the version of colophon that wrote the database", "%v", d.store)
 	case d.store != nil:
 		return finding(VerdictWrong, "start the database, or correct --store", "the log's database cannot be used: %v", d.store)
-	case d.shared.asynchronousStandbys > 0:
+	case d.asynchronousStandbys > 0:
 		return finding(VerdictAdvice, "set synchronous_standby_names on the database server, unless the standbys are never promoted",
-			"no commit waits for any of the database's %d standbys, so promoting one can lose confirmed records", d.shared.asynchronousStandbys)
+			"no commit waits for any of the database's %d standbys, so promoting one can lose confirmed records", d.asynchronousStandbys)
 	}
 	return finding(VerdictOK, "", "the log's database responds, and its settings make every commit durable")
 }

@@ -25,7 +25,7 @@ func TestStore(t *testing.T) {
 		{"pooler", elsewhere(fmt.Errorf("opening: %w", new(pooler.SharedSessionError))), VerdictWrong, "a pooler shares the database's sessions"},
 		{"asynchronous standbys", func(d *deployment) {
 			elsewhere(nil)(d)
-			d.shared.asynchronousStandbys = 2
+			d.asynchronousStandbys = 2
 		}, VerdictAdvice, "no commit waits for any of the database's 2 standbys"},
 		{"setting", elsewhere(&postgres.ServerSettingError{Name: "fsync", Value: "off"}), VerdictWrong, "the database server's setting fsync is off"},
 	})

@@ -46,3 +46,10 @@ func TestSilentHostIsTriedLast(t *testing.T) {
 	}
 	require.Equal(t, first, tried.Load())
 }
+
+// probe returns the error of Probe.
+func probe(t *testing.T, url string) error {
+	t.Helper()
+	_, err := Probe(t.Context(), url)
+	return err
+}

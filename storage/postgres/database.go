@@ -98,22 +98,24 @@ func open(ctx context.Context, cfg Config) (*Database, error) {
 
 // Probe checks that this build can use a database, without changing it. It returns an error if the
 // database does not respond, if connections share sessions, if the server's settings could lose
-// commits, or if there are tables that this build cannot use.
-func Probe(ctx context.Context, url string) error {
+// commits, or if there are tables that this build cannot use. Otherwise, it returns the number of standbys
+// for which no commit waits.
+func Probe(ctx context.Context, url string) (asynchronous int, err error) {
 	cfg := Config{URL: url}.withDefaults()
 	reads, writes, _, err := cfg.pools(ctx, sockets.New())
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer reads.Close()
 	defer writes.Close()
 	if err := pooler.Check(ctx, reads.Config().ConnConfig); err != nil {
-		return translateError(err)
+		return 0, translateError(err)
 	}
 	if err := schema.Check(ctx, writes); err != nil {
-		return translateError(err)
+		return 0, translateError(err)
 	}
-	return nil
+	asynchronous, err = asynchronousStandbys(ctx, writes)
+	return asynchronous, translateError(err)
 }
 
 // prepare checks the version of the tables. If the database is open for writing, prepare also

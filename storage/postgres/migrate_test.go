@@ -61,7 +61,7 @@ func TestTablesOfLaterBuild(t *testing.T) {
 	requireLog(t, store, head)
 
 	b := member(t, url, "b")
-	require.NoError(t, Probe(t.Context(), url))
+	require.NoError(t, probe(t, url))
 	expire(t, url)
 	require.NoError(t, b.Leases().Take(t.Context(), "default", false, time.Time{}))
 	write(storeOf(t, b, "default"))
@@ -74,9 +74,9 @@ func TestTablesOfLaterBuild(t *testing.T) {
 // Open and Probe refuse tables that this build cannot use, and do not change them.
 func TestTablesThatNeedALaterBuild(t *testing.T) {
 	url := emptyURL(t)
-	require.NoError(t, Probe(t.Context(), url), "no tables")
+	require.NoError(t, probe(t, url), "no tables")
 	require.NoError(t, openAt(t, url).Close())
-	require.NoError(t, Probe(t.Context(), url))
+	require.NoError(t, probe(t, url))
 	for _, statement := range []string{`UPDATE colophon_schema SET version = 99 WHERE id = 1`, `INSERT INTO colophon_schema (id, version) VALUES (2, 98)`} {
 		_, err := connect(t, url).Exec(t.Context(), statement)
 		require.NoError(t, err)
@@ -86,5 +86,5 @@ func TestTablesThatNeedALaterBuild(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrUnknownFormat)
 		require.ErrorContains(t, err, "the tables have version 99, which requires a build that supports version 98, but this build supports only version ")
 	}
-	require.ErrorIs(t, Probe(t.Context(), url), storage.ErrUnknownFormat)
+	require.ErrorIs(t, probe(t, url), storage.ErrUnknownFormat)
 }

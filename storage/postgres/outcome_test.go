@@ -414,7 +414,7 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 		var setting *ServerSettingError
 		require.ErrorAs(t, err, &setting)
 		require.Equal(t, name, setting.Name)
-		require.ErrorAs(t, Probe(ctx, server.URL()), &setting)
+		require.ErrorAs(t, probe(t, server.URL()), &setting)
 		require.ErrorContains(t, err, "the database server's setting "+name+" is "+value+": ")
 	}
 	db := openAt(t, server.URL())
@@ -432,6 +432,11 @@ func TestSettingsThatLoseCommits(t *testing.T) {
 	require.NoError(t, openAt(t, server.URL()).writes.QueryRow(ctx, `SHOW synchronous_commit`).Scan(&value))
 	require.Equal(t, "on", value)
 	require.NoError(t, server.Execute(`ALTER SYSTEM SET synchronous_standby_names = 'other'`, `SELECT pg_reload_conf()`))
+	require.Eventually(t, func() bool {
+		var names string
+		require.NoError(t, admin.QueryRow(ctx, `SHOW synchronous_standby_names`).Scan(&names))
+		return names == "other"
+	}, time.Minute, 10*time.Millisecond)
 	refused("synchronous_commit", "local")
 	require.NoError(t, server.Execute(`ALTER SYSTEM RESET synchronous_standby_names`, `SELECT pg_reload_conf()`))
 	_, err = admin.Exec(ctx, `ALTER ROLE colophon RESET synchronous_commit`)

@@ -14,7 +14,7 @@ import (
 // A pooler in session mode gives each connection its own session, so everything works through it.
 func TestPoolerInSessionMode(t *testing.T) {
 	url := postgrestest.SharedServer(t).StartPooler(t, "session")
-	require.NoError(t, Probe(t.Context(), url))
+	require.NoError(t, probe(t, url))
 	a, b := member(t, url, "a"), member(t, url, "b")
 	store, err := a.CreateLedger(t.Context(), storage.LedgerInfo{Name: "default"})
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestSharedSessionsAreRefused(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			url := postgrestest.SharedServer(t).StartPooler(t, mode)
 			var shared *pooler.SharedSessionError
-			require.ErrorAs(t, Probe(t.Context(), url), &shared)
+			require.ErrorAs(t, probe(t, url), &shared)
 			for _, readOnly := range []bool{false, true} {
 				_, err := Open(t.Context(), Config{URL: url, Logger: silent(), ReadOnly: readOnly})
 				require.ErrorAs(t, err, &shared)

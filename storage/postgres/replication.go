@@ -4,16 +4,20 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"colophon/storage/postgres/notify"
 )
 
-// AsynchronousStandbys returns the number of standbys that follow the database server if no commit waits
+// asynchronousStandbys returns the number of standbys that follow the database server if no commit waits
 // for any standby (synchronous_standby_names is empty), and 0 otherwise. If one of them is promoted,
-// records that the primary has confirmed can be lost. Base backups do not count. A role that may not see
-// what a replication connection does counts it as a standby.
-func (d *Database) AsynchronousStandbys(ctx context.Context) (n int, err error) {
-	err = d.row(ctx, []any{&n}, `SELECT count(*) FROM pg_stat_replication
-		WHERE current_setting('synchronous_standby_names', true) = '' AND coalesce(state, 'streaming') IN ('catchup', 'streaming')`)
+// records that the primary has confirmed can be lost. The number includes pg_receivewal, but neither base
+// backups nor logical replication. A role that may not see what a replication connection does counts it as a
+// standby.
+func asynchronousStandbys(ctx context.Context, pool *pgxpool.Pool) (n int, err error) {
+	err = pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_replication
+		WHERE current_setting('synchronous_standby_names', true) = '' AND coalesce(state, 'streaming') IN ('catchup', 'streaming')
+		AND pid NOT IN (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)`).Scan(&n)
 	switch {
 	case notify.IsUnsupported(err): // the engine has no standbys
 		return 0, nil
@@ -26,7 +30,7 @@ func (d *Database) AsynchronousStandbys(ctx context.Context) (n int, err error) 
 // warnAboutStandbys writes a warning to the log if there are asynchronous standbys. A server starts
 // nevertheless, because a standby that is never promoted loses nothing.
 func (d *Database) warnAboutStandbys(ctx context.Context) {
-	n, err := d.AsynchronousStandbys(ctx)
+	n, err := asynchronousStandbys(ctx, d.writes)
 	switch {
 	case err != nil:
 		d.log.Warn("cannot find out whether commits wait for the database server's standbys", "error", err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,20 +53,26 @@ func TestStandby(t *testing.T) {
 // A server that opens the database warns about standbys that no commit waits for.
 func TestAsynchronousStandbys(t *testing.T) {
 	primary := postgrestest.Start(t)
-	warnings := func(asynchronous int) string {
+	standbys := func() int {
+		t.Helper()
+		n, err := Probe(t.Context(), primary.URL())
+		require.NoError(t, err)
+		return n
+	}
+	warnings := func() string {
 		t.Helper()
 		var log bytes.Buffer
 		db, err := Open(t.Context(), Config{URL: primary.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil)), LedgerServer: &LedgerServer{ID: "a"}})
 		require.NoError(t, err)
-		n, err := db.AsynchronousStandbys(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, asynchronous, n)
 		require.NoError(t, db.Close())
 		return log.String()
 	}
-	require.NotContains(t, warnings(0), "standbys")
+	require.Zero(t, standbys())
+	require.NotContains(t, warnings(), "standbys")
 	postgrestest.StartStandby(t, primary)
-	require.Contains(t, warnings(1), "synchronous_standby_names is empty")
+	require.Eventually(t, func() bool { return standbys() == 1 }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, warnings(), "synchronous_standby_names is empty")
 	require.NoError(t, primary.Execute(`ALTER SYSTEM SET synchronous_standby_names = '`+postgrestest.StandbyName+`'`, `SELECT pg_reload_conf()`))
-	require.NotContains(t, warnings(0), "standbys")
+	require.Eventually(t, func() bool { return standbys() == 0 }, time.Minute, 10*time.Millisecond)
+	require.NotContains(t, warnings(), "standbys")
 }

@@ -97,7 +97,7 @@ func (a *Announcer) run(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, sendTime)
 		_, err := a.pool.Exec(limited, `SELECT pg_notify($1, n.name) FROM unnest($2::text[]) AS n (name)`, channel, names)
 		cancel()
-		if IsUnsupported(err) {
+		if isRefused(err) {
 			return
 		}
 		select {
@@ -127,6 +127,13 @@ func IsUnsupported(err error) bool {
 	return false
 }
 
+// isRefused reports whether err means that the database does not support a statement for notifications, or
+// does not permit it. Servers then see changes when they poll.
+func isRefused(err error) bool {
+	var reported *pgconn.PgError
+	return IsUnsupported(err) || errors.As(err, &reported) && reported.Code == "42501" // insufficient privilege
+}
+
 // Listener receives the notifications that Announcers send.
 type Listener struct {
 	// Connect opens a connection for Listen. Listen closes the connection after use.
@@ -152,7 +159,7 @@ func (l Listener) Listen(ctx context.Context, heard func(ledger string)) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case IsUnsupported(err):
+		case isRefused(err):
 			l.Logger.Warn("change notifications from the database are not available; this server sees other servers' changes only when it polls", "error", err)
 			return
 		case !broken:

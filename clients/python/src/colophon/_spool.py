@@ -124,8 +124,8 @@ class Segment:
 
     def remove(self) -> None:
         """Deletes the segment, whose records the ledger has."""
-        # The cursor first: a process that ends when the segment is gone would leave the cursor for ever. One that ends in between only
-        # sends the records again.
+        # The cursor first: a process that ends when the segment is gone would leave the cursor for ever. One that ends in between
+        # sends the records again, and notes refused ones again.
         for path in self._spool.cursor(self.name), self._spool.path(self.name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

@@ -16,7 +16,7 @@ import (
 	"colophon/internal/publish/bucket"
 )
 
-// Fault says how a call to a MemoryBucket fails, if at all.
+// Fault says how a call to a MemoryBucket, or a request to an S3 server behind a proxy, fails, if at all.
 type Fault int
 
 // The faults that a MemoryBucket can inject.

@@ -11,7 +11,9 @@ import (
 )
 
 // FaultyURL is like URL, but requests pass through a proxy that injects faults. fault returns the fault to
-// inject into a request with the given method. It can be called concurrently.
+// inject into a request with the given method. It can be called concurrently. FaultBeforeCall answers 503.
+// FaultAfterCall passes the request on and closes the connection without a response. FaultHang never answers.
+// FaultLostPut answers a PUT as if the object had been stored.
 func (s *S3) FaultyURL(t testing.TB, prefix string, fault func(method string) Fault) string {
 	t.Helper()
 	target := &url.URL{Scheme: "http", Host: s.address}
