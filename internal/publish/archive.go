@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"colophon/internal/publish/bucket"
 	"colophon/ledger"
@@ -41,8 +42,10 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 	next := storage.ArchivedRange{EndSeq: min(due, before.EndSeq+step*proofs.FullTileWidth), URL: c.options.BucketURL}
 	r := round{copier: c, head: c.ledger.Head()}
 	var keep []uint64
+	entries, stop := iter.Pull2(c.ledger.Reader().Entries(ctx, before.EndSeq-before.EndSeq%proofs.FullTileWidth))
+	defer stop()
 	for index := before.EndSeq / proofs.FullTileWidth; index < next.EndSeq/proofs.FullTileWidth; index++ {
-		found, err := r.verify(ctx, index)
+		found, err := r.verify(ctx, index, entries)
 		if err != nil {
 			return false, err
 		}
@@ -58,10 +61,16 @@ func (c *copier) archive(ctx context.Context) (more bool, err error) {
 
 // verify reads a tile of level 0 and the corresponding entry bundle from the bucket, and compares
 // them with the store and the signed tree. It returns the seqs of the entries that must stay in the
-// store.
-func (r *round) verify(ctx context.Context, index uint64) (keep []uint64, err error) {
+// store. It reads the entries of the bundle from next.
+func (r *round) verify(ctx context.Context, index uint64, next func() (storage.Entry, error, bool)) (keep []uint64, err error) {
 	for _, path := range []proofs.TilePath{{Index: index, Width: proofs.FullTileWidth}, {Index: index, Width: proofs.FullTileWidth, IsEntryBundle: true}} {
-		want, err := r.bytes(ctx, path)
+		var want []byte
+		if path.IsEntryBundle {
+			want, err = readBundle(path, next, 0)
+		}
+		if err == nil {
+			want, err = r.content(ctx, path, want)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 		}

@@ -117,3 +117,23 @@ func TestOnlyTheWriterPublishes(t *testing.T) {
 	n.wait(b)
 	n.wantCopy(b.Objects())
 }
+
+// Each tile and bundle is written once, although later publications build on the same tiles.
+func TestObjectsAreWrittenOnce(t *testing.T) {
+	n, b := newNode(t), new(buckettest.MemoryBucket)
+	n.publish(options(b))
+	for _, size := range []uint64{700, 701, 800, 1300} {
+		n.grow(size)
+		n.wait(b)
+	}
+	puts := make(map[string]int)
+	for _, call := range b.Calls() {
+		if call.Method == "Put" && strings.Contains(call.ObjectName, "/tile/") {
+			puts[call.ObjectName]++
+		}
+	}
+	require.Contains(t, puts, prefix+"tile/entries/001")
+	for name, count := range puts {
+		require.Equal(t, 1, count, name)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"colophon/internal/publish/bucket"
 	"colophon/ledger"
 	"colophon/proofs"
+	"colophon/storage"
 )
 
 // position describes the copy in the bucket. The copy contains everything that checkpoint covers.
@@ -75,6 +76,7 @@ func (r *round) run(ctx context.Context) error {
 	if err := r.writeTiles(ctx, r.head.Size); err != nil {
 		return err
 	}
+	r.full = r.head.Size
 	return r.writeHead(ctx)
 }
 
@@ -146,12 +148,25 @@ func (r *round) get(ctx context.Context, path string) (object, error) {
 func (r *round) writeTiles(ctx context.Context, size uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
+	// The bundles follow one another, so the entries are read once, from the first bundle on.
+	entries, stop := iter.Pull2(r.ledger.Reader().Entries(ctx, r.full-r.full%proofs.FullTileWidth))
+	defer stop()
+	room := 0
 	for path := range r.missing(size) {
 		if ctx.Err() != nil {
 			break
 		}
+		var bundle []byte
+		var unread error
+		if path.IsEntryBundle {
+			bundle, unread = readBundle(path, entries, room)
+			room = max(room, len(bundle))
+		}
 		group.Go(func() error {
-			body, err := r.bytes(ctx, path)
+			body, err := bundle, unread
+			if err == nil {
+				body, err = r.content(ctx, path, bundle)
+			}
 			if err != nil {
 				return fmt.Errorf("%w: %w", errUnreadable, err)
 			}
@@ -186,31 +201,43 @@ func (r *round) missing(size uint64) iter.Seq[proofs.TilePath] {
 // nodes returns the total number of hashes in the tiles at a level of a tree of the given size.
 func nodes(level uint8, size uint64) uint64 { return size >> (level * proofs.TileHeight) }
 
-// bytes returns the content of a tile or a bundle. It verifies the content against the signed tree,
-// because a published object can never be corrected.
-func (r *round) bytes(ctx context.Context, path proofs.TilePath) ([]byte, error) {
+// readBundle reads a bundle from next, which must return the bundle's first entry. room is the expected size
+// of the bundle in bytes.
+func readBundle(path proofs.TilePath, next func() (storage.Entry, error, bool), room int) (bundle []byte, err error) {
+	bundle = make([]byte, 0, room)
+	for n := range path.Width {
+		entry, err, more := next()
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return nil, fmt.Errorf("the store has only %d entries starting at entry %d", n, path.Index*proofs.FullTileWidth)
+		}
+		if bundle, err = proofs.AppendBundleEntry(bundle, entry.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	return bundle, nil
+}
+
+// content returns the bytes of a tile, or bundle if path names a bundle. It verifies them against the signed
+// tree, because a published object can never be corrected.
+func (r *round) content(ctx context.Context, path proofs.TilePath, bundle []byte) ([]byte, error) {
 	tile, err := r.ledger.Prover(ctx, r.head).Tile(path.Level, path.Index)
 	if err != nil || !path.IsEntryBundle {
 		return tile[:min(len(tile), path.Width*proofs.HashSize)], err
 	}
-	var body []byte
-	at, first := 0, path.Index*proofs.FullTileWidth
-	for entry, err := range r.ledger.Reader().Entries(ctx, first) {
-		if err != nil {
-			return nil, err
-		}
-		leaf := proofs.LeafHash(entry.Bytes)
-		if !bytes.Equal(leaf[:], tile[at*proofs.HashSize:][:proofs.HashSize]) {
-			return nil, fmt.Errorf("entry %d does not match its leaf hash in the signed tree", entry.Seq)
-		}
-		if body, err = proofs.AppendBundleEntry(body, entry.Bytes); err != nil {
-			return nil, err
-		}
-		if at++; at == path.Width {
-			return body, nil
+	entries, err := proofs.ParseBundle(bundle)
+	if err != nil {
+		return nil, err
+	}
+	for i, entry := range entries {
+		leaf := proofs.LeafHash(entry)
+		if !bytes.Equal(leaf[:], tile[i*proofs.HashSize:][:proofs.HashSize]) {
+			return nil, fmt.Errorf("entry %d does not match its leaf hash in the signed tree", path.Index*proofs.FullTileWidth+uint64(i))
 		}
 	}
-	return nil, fmt.Errorf("the store has only %d entries starting at entry %d", at, first)
+	return bundle, nil
 }
 
 // create writes an object that never changes. If the bucket already has the object with different
