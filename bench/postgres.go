@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -316,14 +317,14 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 		if err != nil {
 			return err
 		}
-		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(max(1, int(t.time.Seconds())))
+		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(int(math.Ceil((t.warm + t.time).Seconds())))
 		command := exec.CommandContext(ctx, c.ProgramPath("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
 			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.measuredURL())
 		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("pgbench: %w: %s", err, out)
 		}
-		result, err := pgbenchLog(dir)
+		result, err := pgbenchLog(dir, t.warm)
 		if err == nil {
 			m = contestant.NewMeasurement(result, result.Elapsed, system.UsageDelta{Fsyncs: -1})
 		}
@@ -332,13 +333,15 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 	return m, err
 }
 
-// pgbenchLog computes the rate and latencies from pgbench's log files in dir.
-func pgbenchLog(dir string) (*load.Result, error) {
+// pgbenchLog computes the rate and latencies from pgbench's log files in dir. It leaves out the transactions
+// that ended in the first part of the run, the warm-up.
+func pgbenchLog(dir string, warm time.Duration) (*load.Result, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 	if err != nil {
 		return nil, err
 	}
-	r := new(load.Result)
+	type transaction struct{ at, took time.Duration }
+	var all []transaction
 	var first, last time.Duration
 	for _, file := range files {
 		f, err := os.Open(file)
@@ -346,8 +349,8 @@ func pgbenchLog(dir string) (*load.Result, error) {
 			return nil, err
 		}
 		for lines := bufio.NewScanner(f); lines.Scan(); {
-			var client, transaction, latency, script, second, micro int64
-			if _, err := fmt.Sscan(lines.Text(), &client, &transaction, &latency, &script, &second, &micro); err != nil {
+			var client, number, latency, script, second, micro int64
+			if _, err := fmt.Sscan(lines.Text(), &client, &number, &latency, &script, &second, &micro); err != nil {
 				return nil, errors.Join(fmt.Errorf("parsing a line of pgbench's log: %w", err), f.Close())
 			}
 			took, at := time.Duration(latency)*time.Microsecond, time.Duration(second)*time.Second+time.Duration(micro)*time.Microsecond
@@ -355,17 +358,22 @@ func pgbenchLog(dir string) (*load.Result, error) {
 				first = begin
 			}
 			last = max(last, at)
-			r.Latencies = append(r.Latencies, took)
+			all = append(all, transaction{at, took})
 		}
 		if err := f.Close(); err != nil {
 			return nil, err
+		}
+	}
+	r := &load.Result{Elapsed: last - first - warm}
+	for _, one := range all {
+		if one.at > first+warm {
+			r.Latencies = append(r.Latencies, one.took)
 		}
 	}
 	if r.Requests, r.Records = len(r.Latencies), len(r.Latencies); r.Records == 0 {
 		return nil, errors.New("pgbench has logged nothing")
 	}
 	slices.Sort(r.Latencies)
-	r.Elapsed = last - first
 	return r, nil
 }
 
