@@ -120,10 +120,15 @@ func (c *cluster) ask(method, url, body string) (int, http.Header, string) {
 
 var records atomic.Int64
 
+// newRecord returns an IPC record with a new run_id.
+func newRecord() string {
+	return fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
+}
+
 // post posts one record with a new run_id to a ledger through the server p.
 func (c *cluster) post(p *process, ledger string) (int, http.Header, string) {
 	c.Helper()
-	return c.postRecord(p, ledger, fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1)))
+	return c.postRecord(p, ledger, newRecord())
 }
 
 func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Header, string) {
@@ -138,7 +143,7 @@ func (c *cluster) postRecord(p *process, ledger, record string) (int, http.Heade
 // mustPost posts a record, and retries with the same run_id until the server accepts the record.
 func (c *cluster) mustPost(p *process, ledger string) (receipt string) {
 	c.Helper()
-	record := fmt.Sprintf(`{"run_id":"run-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1))
+	record := newRecord()
 	begin := time.Now()
 	require.Eventually(c, func() bool {
 		status, header, text := c.postRecord(p, ledger, record)

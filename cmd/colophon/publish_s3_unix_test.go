@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -43,27 +41,22 @@ func TestKilledPublisherOnS3(t *testing.T) {
 		injected[i].Add(1)
 		return faults[i]
 	})
-	copied := strings.Replace(s3.URL("logs"), "?", remote.LedgerPath(ledger.DefaultName)+"?", 1)
-	checkpoint := filepath.Join(s3.ObjectFolder(), "logs", filepath.FromSlash(remote.LedgerPath(ledger.DefaultName)), "log", "checkpoint")
+	path := remote.LedgerPath(ledger.DefaultName)
+	copied := strings.Replace(s3.URL("logs"), "?", path+"?", 1)
+	checkpoint := filepath.Join(s3.ObjectFolder(), "logs", filepath.FromSlash(path), "log", "checkpoint")
 	data, key := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "key")
-	command := func(args ...string) (code int, output string) {
-		var text bytes.Buffer
-		code = run(t.Context(), args, nil, &text, &text, os.LookupEnv)
-		return code, text.String()
-	}
 	post := func(p *process, n int) (receipt string) {
 		for range n {
 			var status int
-			status, receipt = ledgertest.Send(t, http.MethodPost, p.url+remote.LedgerPath(ledger.DefaultName)+"/ipc-records",
-				fmt.Sprintf(`{"run_id":"r-%d","payload":{"n":1},"system_prompt":"s","output":"o","model":"m","temperature":0.5,"max_tokens":16}`, records.Add(1)), "application/json")
+			status, receipt = ledgertest.Send(t, http.MethodPost, p.url+path+"/ipc-records", newRecord(), "application/json")
 			require.Equal(t, http.StatusCreated, status, receipt)
 		}
 		return receipt
 	}
 	audit := func() {
 		t.Helper()
-		code, output := command("audit", copied, "--key", key)
-		require.Equal(t, cli.ExitOK, code, output)
+		code, stdout, stderr := colophon("", "audit", copied, "--key", key)
+		require.Equal(t, cli.ExitOK, code, stdout+stderr)
 	}
 	start := func() *process {
 		return startProcess(t, data, "--publish", faulty, "--publish-ledgers", ledger.DefaultName, "--publish-every", "1ms")
@@ -73,7 +66,7 @@ func TestKilledPublisherOnS3(t *testing.T) {
 		p := start()
 		require.True(t, p.up, "%s", p.output)
 		if round == 0 {
-			status, text := ledgertest.Send(t, http.MethodGet, p.url+remote.LedgerPath(ledger.DefaultName)+"/log/key", "", "")
+			status, text := ledgertest.Send(t, http.MethodGet, p.url+path+"/log/key", "", "")
 			require.Equal(t, http.StatusOK, status)
 			require.NoError(t, os.WriteFile(key, []byte(text), 0o600))
 			require.Eventually(t, func() bool { _, err := os.Stat(checkpoint); return err == nil }, patience, time.Millisecond)
@@ -100,10 +93,10 @@ func TestKilledPublisherOnS3(t *testing.T) {
 	require.True(t, p.up, "%s", p.output)
 	receipt := filepath.Join(t.TempDir(), "receipt.json")
 	require.NoError(t, os.WriteFile(receipt, []byte(post(p, 1)), 0o600))
-	_, want := ledgertest.Send(t, http.MethodGet, p.url+remote.LedgerPath(ledger.DefaultName)+"/log/checkpoint", "", "")
+	_, want := ledgertest.Send(t, http.MethodGet, p.url+path+"/log/checkpoint", "", "")
 	require.Eventually(t, func() bool { text, _ := os.ReadFile(checkpoint); return string(text) == want }, patience, 10*time.Millisecond, "%s", p.output)
 	audit()
-	code, output := command("verify", receipt, "--key", key, "--copy", copied)
-	require.Equal(t, cli.ExitOK, code, output)
-	require.Contains(t, output, "VERIFIED: event ")
+	code, stdout, stderr := colophon("", "verify", receipt, "--key", key, "--copy", copied)
+	require.Equal(t, cli.ExitOK, code, stdout+stderr)
+	require.Contains(t, stdout, "VERIFIED: event ")
 }

@@ -20,42 +20,46 @@ import (
 
 // The tests in this file make calls to the storage fail while clients use a server.
 
-func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.ModeFail, used...)) }
+func TestStoreCallsFail(t *testing.T) { campaign(t, storeRound(faulty.ModeFail)) }
 
 func TestStoreCallsTakeEffectButFail(t *testing.T) {
-	campaign(t, storeRound(faulty.ModeFailAfterSuccess, "Commit", "Create", "SetSetting"))
+	campaign(t, storeRound(faulty.ModeFailAfterSuccess))
 }
 
-func TestStoreCallsEndEarly(t *testing.T) {
-	campaign(t, storeRound(faulty.ModeShortWrite, "Entries", "References"))
-}
+func TestStoreCallsEndEarly(t *testing.T) { campaign(t, storeRound(faulty.ModeShortWrite)) }
 
-func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.ModeSlow, used...)) }
+func TestStoreCallsAreSlow(t *testing.T) { campaign(t, storeRound(faulty.ModeSlow)) }
 
-func TestStoreHasNoSpace(t *testing.T) {
-	campaign(t, storeRound(faulty.ModeNoSpace, "CheckWritable", "Commit"))
-}
+func TestStoreHasNoSpace(t *testing.T) { campaign(t, storeRound(faulty.ModeNoSpace)) }
 
-func TestStoreHasWrongChecksums(t *testing.T) {
-	campaign(t, storeRound(faulty.ModeFlipBit, "Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"))
-}
+func TestStoreHasWrongChecksums(t *testing.T) { campaign(t, storeRound(faulty.ModeFlipBit)) }
 
 // used lists the storage calls that a server makes. It omits Freeze and the calls that only audits
 // make.
 var used = []string{"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting", "Info", "Commit",
 	"SetSetting", "CheckWritable", "Ledgers", "Ledger", "Create"}
 
-// storeRound returns a round that consists of several sessions on the same in-memory store. In each
-// session, some of the given calls fail in the given mode.
-func storeRound(mode faulty.Mode, calls ...string) round {
+// callsThatFail lists the storage calls to which each mode applies.
+var callsThatFail = map[faulty.Mode][]string{
+	faulty.ModeFail:             used,
+	faulty.ModeFailAfterSuccess: {"Commit", "Create", "SetSetting"},
+	faulty.ModeShortWrite:       {"Entries", "References"},
+	faulty.ModeSlow:             used,
+	faulty.ModeNoSpace:          {"CheckWritable", "Commit"},
+	faulty.ModeFlipBit:          {"Head", "Tile", "Entry", "Entries", "Content", "References", "Redaction", "Key", "Keys", "Setting"},
+}
+
+// storeRound returns a round on an in-memory store.
+func storeRound(mode faulty.Mode) round {
 	return func(t *testing.T, r *rand.Rand, name string) (tally, error) {
 		w := &storeWorld{history: newHistory(name, r.Uint64()), database: memory.New(), indexFiles: vfs.NewMem(), keys: new(oneKey)}
-		return w.round(t, r, mode, calls...)
+		return w.round(t, r, mode)
 	}
 }
 
-// round runs several sessions. In each session, some of the given calls fail in the given mode.
-func (w *storeWorld) round(t *testing.T, r *rand.Rand, mode faulty.Mode, calls ...string) (done tally, err error) {
+// round runs several sessions on the same store. In each session, some calls fail in the given mode.
+func (w *storeWorld) round(t *testing.T, r *rand.Rand, mode faulty.Mode) (done tally, err error) {
+	calls := callsThatFail[mode]
 	for range 4 {
 		plan := faulty.Plan{Mode: mode, SkipCount: r.IntN(1 << r.IntN(5)), FailCount: 1 + r.IntN(4), Pause: 3 * time.Millisecond}
 		for range 3 {

@@ -288,27 +288,28 @@ func (c *Member) look(ctx context.Context, names ...string) error {
 		return err
 	}
 	var servers []postgres.RunningServer
-	if len(names) == 0 {
+	complete := len(names) == 0
+	if complete {
 		if servers, err = c.leases.Servers(ctx); err != nil {
 			return err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	choose := len(names) == 0 // whether the preferred servers can change
-	if choose {
+	changed := complete // whether the preferred servers can have changed
+	if complete {
 		c.servers, c.next = c.running(servers), begun.Add(c.pause)
 		c.ledgers = c.ledgers[:0]
 	}
 	for _, state := range states {
 		p := c.places[state.Name]
-		if len(names) == 0 || p == nil {
+		if complete || p == nil {
 			c.ledgers = append(c.ledgers, state.Name)
 		}
 		if p == nil {
 			p = &place{}
 			c.places[state.Name] = p
-			choose = true
+			changed = true
 		}
 		// Without this check, the lease of a stopped server would not expire if the database's clock was set
 		// back, or if a standby with a different clock was promoted.
@@ -328,7 +329,7 @@ func (c *Member) look(ctx context.Context, names ...string) error {
 			p.free = time.Now()
 		}
 	}
-	if choose {
+	if changed {
 		preferred := PreferredWriters(c.ledgers, c.servers)
 		for name, p := range c.places {
 			if now := preferred[name]; now != p.preferred {

@@ -266,13 +266,13 @@ func (c Config) prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 			return &ServerSettingError{Name: setting.name, Value: off, effect: setting.effect}
 		}
 	}
-	if commit != nil && *commit == local {
-		if standbys != nil && *standbys != "" {
-			return &ServerSettingError{Name: "synchronous_commit", Value: local, effect: "commits would not wait for the standbys in synchronous_standby_names, so a promotion could lose confirmed commits"}
-		}
-		*commit = "on" // which also waits for standbys that are named later
-	}
 	if commit != nil {
+		if *commit == local {
+			if standbys != nil && *standbys != "" {
+				return &ServerSettingError{Name: "synchronous_commit", Value: local, effect: "commits would not wait for the standbys in synchronous_standby_names, so a promotion could lose confirmed commits"}
+			}
+			*commit = "on" // which also waits for standbys that are named later
+		}
 		if _, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', $1, false)`, *commit); err != nil {
 			return fmt.Errorf("setting synchronous_commit for the connection: %w", err)
 		}
