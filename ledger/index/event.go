@@ -9,7 +9,6 @@ import (
 // until the fold reuses it for another event.
 type Event struct {
 	event.Event
-	EntryBytes int // length of the event's entry
 	// IPC, DAG, CitationSet, and PathFingerprint hold the decoded fields of the record. Only the
 	// one for the event's kind is set. The others keep values from earlier events.
 	IPC             event.IPC
@@ -23,7 +22,6 @@ type Event struct {
 
 // decode decodes an entry. The entry must not change while the event is in use.
 func (e *Event) decode(entry []byte) (err error) {
-	e.EntryBytes = len(entry)
 	if e.Event, err = e.decoder.Decode(entry); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/VictoriaMetrics/fastcache"
 )
 
-// eventCache caches the encodings of recent events of all ledgers. Families produce these
-// encodings. The memory of the cache is outside the Go heap, except on Windows. It is safe for
+// eventCache caches the encodings of events that queries have read, for all ledgers. Families produce
+// these encodings. The memory of the cache is outside the Go heap, except on Windows. It is safe for
 // concurrent use. A nil eventCache caches nothing.
 type eventCache struct{ cache *fastcache.Cache }
 

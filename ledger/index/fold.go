@@ -40,8 +40,6 @@ type Fold struct {
 
 	// KeysRead counts the keys that derivers read through iterators.
 	KeysRead int
-	// EventCache caches the encodings of events that families produce for queries.
-	EventCache LogEventCache
 	// FilterBytesLeft is the amount of memory, in bytes, that the filters of all ledgers may still
 	// allocate.
 	FilterBytesLeft *atomic.Int64

@@ -177,7 +177,6 @@ func (f *Follower) resetFold() error {
 		Log:             f.log,
 		Rows:            f.store.rows.NewWriter(keys),
 		Counters:        counters.New(counters.NewCounts(f.store.begin)),
-		EventCache:      eventCacheOf(f),
 		FilterBytesLeft: &f.store.filterBytes,
 		chunks:          newChunks(),
 		flushPending:    f.flushPending,
@@ -185,9 +184,6 @@ func (f *Follower) resetFold() error {
 	f.fold.addDerivers(f.store.config.Families)
 	return nil
 }
-
-// eventCacheOf returns the part of the event cache that belongs to the follower's log.
-func eventCacheOf(f *Follower) LogEventCache { return LogEventCache{f.store.events, f.number} }
 
 // release frees the resources of the derivers.
 func (f *Follower) release() {

@@ -83,7 +83,9 @@ func (f *Follower) View(size uint64) (*View, error) {
 func (v *View) IsLatest() bool { return v.Size() == v.latest }
 
 // EventCache returns the part of the event cache that belongs to the view's log.
-func (v *View) EventCache() LogEventCache { return eventCacheOf(v.follower) }
+func (v *View) EventCache() LogEventCache {
+	return LogEventCache{v.follower.store.events, v.follower.number}
+}
 
 // Entries yields the log's entries in order, starting at seq from. These reads do not count toward
 // KeysRead.

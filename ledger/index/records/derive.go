@@ -20,7 +20,6 @@ type Deriver struct {
 	observers []StateObserver
 
 	identities PostingCache // used by Prepare's goroutine
-	encoded    []byte       // scratch for Prepare's goroutine
 	value      []byte       // scratch
 }
 
@@ -53,7 +52,7 @@ func (f *Deriver) SetGrouper(g Grouper) { f.grouping = g }
 func (f *Deriver) AddStateObserver(r StateObserver) { f.observers = append(f.observers, r) }
 
 // Prepare implements index.Preparer. It collects the values of a record that do not depend on other
-// events. It also caches IPC records, because most queries read recent records.
+// events.
 func (f *Deriver) Prepare(e *index.Event) {
 	v := index.PreparedValue[ValueCollector](e)
 	switch e.Kind {
@@ -78,11 +77,6 @@ func (f *Deriver) Prepare(e *index.Event) {
 	v.addProducer(&e.Event)
 	v.addMismatches(&e.Event)
 	v.detach()
-	if e.Kind == record.KindIPCRecord && f.EventCache.Enabled() {
-		decoded, listed := ipcRecordOf(&e.Event, e.IPC), cachedFieldsOf(&e.Event)
-		f.encoded = listed.appendEncoded(decoded.appendEncoded(f.encoded[:0], e.EntryBytes), &decoded)
-		f.EventCache.Add(e.Seq, f.encoded)
-	}
 }
 
 // addRun adds the values of a run-DAG: its outcome, its documents, and its evidence.
