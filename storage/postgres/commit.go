@@ -40,14 +40,14 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, replaceClaims bool) error {
 	return l.write(ctx, change{
 		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents,
+			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, Known: &l.known, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents,
 				BeforeCommit: func() { forgetWarning(conn) }}
 			if l.db.copyRefused.Load() {
 				w.CopyMinEvents = math.MaxInt
 			}
 			return w.Write(ctx, conn)
 		},
-		old: &old, next: &b.Head,
+		old: &old, batch: &b,
 		made: func(h storage.Head) bool {
 			return h.Size == b.Head.Size && h.Tip == b.Head.Tip && h.TimeMicros == b.Head.TimeMicros && bytes.Equal(h.Checkpoint, b.Head.Checkpoint)
 		},

@@ -38,6 +38,9 @@ type ledger struct {
 	// over the ledger; otherwise it is nil. While it is set, writes fail without being tried;
 	// opening the ledger again clears it. It is guarded by mu.
 	writeErr error
+	// known has the digests of content that the latest commits since the ledger was taken over have
+	// stored. It is guarded by mu.
+	known commitrows.KnownContents
 	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
 	// shared database. create sets it, and Take sets it with mu held. Release clears it, and so does
 	// any method that finds that the lease is lost.
@@ -59,9 +62,10 @@ type change struct {
 	// made reports whether a head shows that the change was made. It is nil if making the change
 	// twice does no harm.
 	made func(storage.Head) bool
-	// old is the head that the change builds on, and next is the head that it produces. Both are
-	// nil if the change does not depend on the head.
-	old, next *storage.Head
+	// old is the head that the change builds on, and batch is what it commits. Both are nil if the change
+	// does not depend on the head.
+	old   *storage.Head
+	batch *storage.Batch
 }
 
 // write makes a change. Once the write has begun, cancelling ctx does not stop it, because the
@@ -89,8 +93,9 @@ func (l *ledger) write(ctx context.Context, c change) error {
 	switch {
 	case errors.Is(err, errTakenOver):
 		l.writeErr = err
-	case err == nil && c.next != nil:
-		l.note(*c.next)
+	case err == nil && c.batch != nil:
+		l.note(c.batch.Head)
+		l.known.Add(c.batch)
 	}
 	if l.writeErr != nil {
 		l.held.Store(false)
@@ -182,6 +187,7 @@ func (l *ledger) takeOver(ctx context.Context, raise func(*pgx.Conn, *headRow) e
 		return storage.Head{}, err
 	}
 	l.epoch = row.epoch
+	l.known.Clear() // another process may have redacted records
 	l.note(head)
 	return head, nil
 }

@@ -25,6 +25,7 @@ type Writer struct {
 	Epoch        int64        // epoch that the head row must have
 	Old          storage.Head // head that the batch builds on
 	Batch        storage.Batch
+	Known        *KnownContents // digests that Write need not look up
 	// If ReplaceClaims is true, a claim replaces a stored claim of the same key. If it is false, Write
 	// fails with a unique violation if a key is already claimed. False is faster if all keys are new.
 	ReplaceClaims bool

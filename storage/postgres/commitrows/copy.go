@@ -16,7 +16,7 @@ import (
 func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
-	p := planContents(b.Contents)
+	p := planContents(b.Contents, w.Known)
 	s.lookUp(p)
 	if _, err := s.send(ctx, conn); err != nil {
 		return err
@@ -88,25 +88,28 @@ type piece struct {
 	hasSeq bool   // seq is valid
 }
 
-func planContents(contents []storage.Content) *contentPlan {
+func planContents(contents []storage.Content, known *KnownContents) *contentPlan {
 	p := &contentPlan{index: make(map[storage.Hash]int, len(contents)), pieces: make([]piece, 0, len(contents))}
 	for i := range contents {
 		if _, again := p.index[contents[i].Digest]; !again {
 			p.index[contents[i].Digest] = len(p.pieces)
-			p.pieces = append(p.pieces, piece{digest: contents[i].Digest[:]})
+			p.pieces = append(p.pieces, piece{digest: contents[i].Digest[:], stored: known.Contains(contents[i].Digest)})
 		}
 	}
 	return p
 }
 
-// lookUp adds the statements that look up the plan's digests. When send runs them, they set stored for each
-// piece that the ledger has.
+// lookUp adds the statements that look up the plan's digests that are not known to be stored. When send
+// runs them, they set stored for each piece that the ledger has.
 func (s *statements) lookUp(p *contentPlan) {
-	forEachChunk(len(p.pieces), func(int) int { return 0 }, func(start, end int) {
-		digests := make([][]byte, 0, end-start)
-		for _, piece := range p.pieces[start:end] {
-			digests = append(digests, piece.digest)
+	unknown := make([][]byte, 0, len(p.pieces))
+	for i := range p.pieces {
+		if !p.pieces[i].stored {
+			unknown = append(unknown, p.pieces[i].digest)
 		}
+	}
+	forEachChunk(len(unknown), func(int) int { return 0 }, func(start, end int) {
+		digests := unknown[start:end]
 		s.add(`SELECT digest FROM colophon_contents WHERE ledger = $1::bigint AND digest = ANY ($2::bytea[])`, s.ledger, pgbinary.ByteaArray(digests))
 		s.queued[len(s.queued)-1].row = func(values [][]byte) {
 			if i, known := p.index[storage.Hash(values[0])]; known {

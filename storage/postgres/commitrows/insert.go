@@ -21,7 +21,9 @@ const (
 func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()
+	known := w.Known
 	if len(b.Redactions) > 0 {
+		known = new(KnownContents) // redact can delete content
 		if _, err := s.send(ctx, conn); err != nil {
 			return err
 		}
@@ -30,7 +32,7 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	s.entries(w.Old.Size, b.Entries)
-	s.contents(b.Contents)
+	s.contents(b.Contents, known)
 	s.claims(b.Claims, w.ReplaceClaims)
 	s.tiles(b.Tiles)
 	return s.commit(ctx, conn, w.BeforeCommit)
@@ -106,7 +108,7 @@ func (s *statements) tiles(tiles []storage.Tile) {
 // contents adds the statements that store content. They store each piece that the ledger does not
 // have yet, along with the seq of an event that needs it. For every other event that needs the
 // piece, they store a reference.
-func (s *statements) contents(contents []storage.Content) {
+func (s *statements) contents(contents []storage.Content, known *KnownContents) {
 	type need struct {
 		digest storage.Hash
 		seq    uint64
@@ -114,7 +116,7 @@ func (s *statements) contents(contents []storage.Content) {
 	held := make(map[storage.Hash]bool, len(contents))
 	noted := make(map[need]bool, len(contents))
 	size := func(i int) int {
-		if held[contents[i].Digest] {
+		if held[contents[i].Digest] || known.Contains(contents[i].Digest) {
 			return 0
 		}
 		return len(contents[i].Bytes)
@@ -124,7 +126,7 @@ func (s *statements) contents(contents []storage.Content) {
 		var seqs, by []int64
 		for i := start; i < end; i++ {
 			c := &contents[i]
-			if !held[c.Digest] {
+			if !held[c.Digest] && !known.Contains(c.Digest) {
 				held[c.Digest] = true
 				digests, seqs, bytes = append(digests, c.Digest[:]), append(seqs, int64(c.Seq)), append(bytes, c.Bytes)
 			}
