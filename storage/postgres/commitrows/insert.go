@@ -142,7 +142,6 @@ func (s *statements) contents(contents []storage.Content, known *KnownContents) 
 			)
 			INSERT INTO colophon_references (ledger, digest, seq)
 			SELECT $1::bigint, n.digest, n.seq FROM unnest($5::bytea[], $6::bigint[]) AS n (digest, seq)
-			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)
-			ON CONFLICT (ledger, digest, seq) DO NOTHING`, s.ledger, pgbinary.ByteaArray(digests), pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes), pgbinary.ByteaArray(needed), pgbinary.BigintArray(by))
+			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)`, s.ledger, pgbinary.ByteaArray(digests), pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes), pgbinary.ByteaArray(needed), pgbinary.BigintArray(by))
 	})
 }
