@@ -29,6 +29,7 @@ import (
 	"colophon/storage"
 	"colophon/storage/pebble"
 	"colophon/storage/pebble/pebbletest"
+	"colophon/storage/storagetest"
 )
 
 // newFsckWorld creates a data folder with three ledgers. The ledger "default" has events of every
@@ -80,7 +81,23 @@ func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (find
 		return nil, err
 	}
 	findings, err = checkLedgers(ctx, c, fsckOptions{data: data}, database)
+	again, againErr := checkLedgers(ctx, c, fsckOptions{data: data}, withPages{database})
+	if with, without := fmt.Sprint(again, againErr), fmt.Sprint(findings, err); with != without {
+		err = errors.Join(err, fmt.Errorf("with pages, fsck finds %s", with))
+	}
 	return findings, errors.Join(err, database.Close())
+}
+
+// withPages is a database whose ledgers can read pages, as those in PostgreSQL can.
+type withPages struct{ *pebble.Database }
+
+// Ledger implements storage.Database.
+func (d withPages) Ledger(ctx context.Context, name string) (storage.Store, error) {
+	store, err := d.Database.Ledger(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return storagetest.WithPages(store), nil
 }
 
 // damagesOf returns the text of each finding that has damage, followed by the text of err.

@@ -30,6 +30,9 @@ type leased struct {
 // HoldsLease implements storage.LeasedStore.
 func (l leased) HoldsLease() bool { return l.lease.HoldsLease() }
 
+// Unwrap returns the wrapped store (see storage.PageReaderOf).
+func (s *store) Unwrap() storage.Reader { return s.Store }
+
 // Archive implements storage.Archiver.
 func (s *store) Archive(ctx context.Context, a storage.ArchivedRange, keep []uint64) error {
 	archiver, can := s.Store.(storage.Archiver)

@@ -13,8 +13,14 @@ import (
 	"colophon/storage"
 )
 
-// NewSource returns an audit.Source that reads from a stored log. It does not copy the log.
-func NewSource(log storage.Reader) audit.Source { return source{log} }
+// NewSource returns an audit.Source that reads from a stored log. It does not copy the log. It is not safe
+// for concurrent use.
+func NewSource(log storage.Reader) audit.Source {
+	if pages := storage.PageReaderOf(log); pages != nil {
+		return &pagedSource{source: source{log}, pages: pages}
+	}
+	return source{log}
+}
 
 type source struct{ storage.Reader }
 

@@ -274,16 +274,8 @@ const keysPerQuery = 4096
 // KeyClaims implements storage.Reader.
 func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.Claim, error) {
 	var claims []storage.Claim
-	requested := make(map[storage.Hash]bool, len(keys))
-	distinct := make([][]byte, 0, len(keys))
-	for i := range keys {
-		if !requested[keys[i]] {
-			requested[keys[i]] = true
-			distinct = append(distinct, keys[i][:])
-		}
-	}
 	err := l.db.usable(ctx)
-	for chunk := range slices.Chunk(distinct, keysPerQuery) {
+	for chunk := range slices.Chunk(distinct(keys), keysPerQuery) {
 		if err != nil {
 			break
 		}
@@ -295,4 +287,17 @@ func (l *ledger) KeyClaims(ctx context.Context, keys []storage.Hash) ([]storage.
 		return nil, fmt.Errorf("reading idempotency keys of ledger %q: %w", l.name, err)
 	}
 	return claims, nil
+}
+
+// distinct returns the hashes in list without duplicates.
+func distinct(list []storage.Hash) [][]byte {
+	found := make(map[storage.Hash]bool, len(list))
+	hashes := make([][]byte, 0, len(list))
+	for i := range list {
+		if !found[list[i]] {
+			found[list[i]] = true
+			hashes = append(hashes, list[i][:])
+		}
+	}
+	return hashes
 }

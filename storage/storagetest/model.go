@@ -193,6 +193,7 @@ func (m *machine) check(r *rapid.T) {
 		require.Equal(r, model.info, got)
 		m.checkLog(r, store, model)
 		m.checkWords(r, store, model)
+		m.checkPage(r, store, model)
 		m.checkRedactions(r, store, model)
 	}
 }
