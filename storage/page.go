@@ -33,8 +33,9 @@ type Reference struct {
 // MaxPageContent is the maximum length, in bytes, of content in a Page. It bounds the memory of a page.
 const MaxPageContent = 16 << 10
 
-// PageReaderOf returns r as a PageReader, or nil if r cannot read pages. If r wraps another Reader that it
-// reads content, redactions, and claims from, it can return that Reader from a method Unwrap() Reader.
+// PageReaderOf returns r as a PageReader, or nil if r cannot read pages. If r wraps another Reader, from which
+// it reads content, references, redactions, and claims, it can return that Reader from a method
+// Unwrap() Reader.
 func PageReaderOf(r Reader) PageReader {
 	for {
 		if pages, can := r.(PageReader); can {

@@ -69,7 +69,8 @@ func newFsckWorld(t *testing.T) string {
 }
 
 // fsckKeys runs fsck on a database that contains exactly the given keys and values. It uses the
-// signing keys and marks in the folder data.
+// signing keys and marks in the folder data. It runs fsck again with a database that can read pages, and
+// returns an error if the findings differ.
 func fsckKeys(ctx context.Context, data string, all []pebbletest.KeyValue) (findings []finding, err error) {
 	files := vfs.NewMem()
 	if err := pebbletest.Load(files, "db", all); err != nil {

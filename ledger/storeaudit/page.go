@@ -18,9 +18,9 @@ const (
 	pageContents = 2048
 )
 
-// pagedSource is a source that reads ahead what is stored for the next events, in pages. Its methods are not
-// safe for concurrent use. What is not in the page, or cannot be read together with it, it reads alone, so
-// that an error concerns only what was asked for.
+// pagedSource is a source that reads ahead what is stored for the next events, in pages. It reads alone what
+// is not in the page. If a page cannot be read, it reads every item of the page alone, so that an error
+// concerns only the item that was asked for. Its methods are not safe for concurrent use.
 type pagedSource struct {
 	source
 	pages   storage.PageReader
@@ -35,6 +35,11 @@ type pagedSource struct {
 	page       *storage.Page        // nil if it could not be read
 }
 
+var (
+	_ audit.Source    = (*pagedSource)(nil)
+	_ audit.Refresher = (*pagedSource)(nil)
+)
+
 // Entries implements audit.Source. An iteration that begins during another one reads no pages, because the
 // other one still needs its page.
 func (s *pagedSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte, error] {
@@ -44,7 +49,7 @@ func (s *pagedSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte
 			return
 		}
 		s.iterating = true
-		defer func() { s.iterating = false }()
+		defer func() { s.iterating, s.page = false, nil }()
 		s.begin(from)
 		for entry, err := range s.source.Entries(ctx, from) {
 			if err != nil {
@@ -160,4 +165,11 @@ func (s *pagedSource) KeyClaim(ctx context.Context, key proofs.Hash) (audit.Clai
 		return s.source.KeyClaim(ctx, key)
 	}
 	return audit.Claim{Seq: claim.Seq, RecordDigest: claim.RecordDigest}, nil
+}
+
+// Refresh implements audit.Refresher.
+func (s *pagedSource) Refresh() bool {
+	ahead := s.page != nil
+	s.page = nil
+	return ahead
 }

@@ -49,6 +49,17 @@ func newContentCheck(t *target, stored Source, reread *rereader, report *Report)
 // redacted, its content must have been erased. check also checks the redactions that the event
 // makes, and rebuilds the record.
 func (c *contentCheck) check(e *event.Body, body []byte) error {
+	before := *c.report
+	err := c.checkOnce(e, body)
+	var damage *Damage
+	if ahead, can := c.stored.(Refresher); can && errors.As(err, &damage) && ahead.Refresh() {
+		*c.report = before
+		return c.checkOnce(e, body)
+	}
+	return err
+}
+
+func (c *contentCheck) checkOnce(e *event.Body, body []byte) error {
 	by, redacted, err := c.redactions.redactedBy(e.Seq)
 	if err == nil && redacted {
 		err = c.redactions.checkPair(e.Seq, by)

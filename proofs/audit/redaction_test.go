@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -127,6 +128,43 @@ func TestRedactionBeyondTheWalk(t *testing.T) {
 	report := walked(t, grown)
 	require.Nil(t, report.Damage)
 	require.Equal(t, uint64(2*2+2*2), report.RedactedContentCount)
+}
+
+// readAhead is a source that has read all redactions before they were made. It notices them only after
+// Refresh.
+type readAhead struct {
+	*memory
+	outdated bool
+}
+
+func (r *readAhead) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	if r.outdated {
+		return 0, ErrNotFound
+	}
+	return r.memory.RedactingSeq(ctx, seq)
+}
+
+func (r *readAhead) Refresh() bool {
+	outdated := r.outdated
+	r.outdated = false
+	return outdated
+}
+
+// If records are redacted after a source has read ahead, WalkLog reports no damage and counts every piece
+// of content once. Real damage is still reported.
+func TestRedactionAfterReadingAhead(t *testing.T) {
+	m := newMemory(t, 300)
+	want := walked(t, m)
+	require.Nil(t, want.Damage)
+	got, err := WalkLog(t.Context(), &readAhead{m, true}, optionsFor(m))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	delete(m.contents, outputOf(99))
+	got, err = WalkLog(t.Context(), &readAhead{m, true}, optionsFor(m))
+	require.NoError(t, err)
+	require.NotNil(t, got.Damage)
+	require.Equal(t, walked(t, m), got)
 }
 
 // A walk finds no damage in a log that has more redactions than the walk keeps in memory

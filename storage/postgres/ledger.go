@@ -39,7 +39,7 @@ type ledger struct {
 	// opening the ledger again clears it. It is guarded by mu.
 	writeErr error
 	// known has the digests of content that the latest commits since the ledger was taken over have
-	// stored. It is guarded by mu.
+	// stored or referred to. It is guarded by mu.
 	known commitrows.KnownContents
 	// held reports whether this server holds the lease on the ledger. It is meaningful only in a
 	// shared database. create sets it, and Take sets it with mu held. Release clears it, and so does

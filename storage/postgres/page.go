@@ -36,7 +36,7 @@ func (l *ledger) readPage(ctx context.Context, first, end uint64, digests [][]by
 	if err != nil {
 		return nil, err
 	}
-	from, to := int64(first), int64(min(end, head.Size))
+	from, to := int64(first), min(int64(end), int64(head.Size))
 	contents, err := collect(ctx, l.db, func(row pgx.CollectableRow) (r pageRow, err error) {
 		return r, row.Scan(&r.digest, &r.seq, &r.bytes)
 	}, `SELECT digest, seq, CASE WHEN octet_length(bytes) <= $3 THEN bytes END FROM colophon_contents

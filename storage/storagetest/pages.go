@@ -3,6 +3,8 @@ package storagetest
 import (
 	"context"
 	"errors"
+	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -91,4 +93,46 @@ func (m *machine) checkPage(r *rapid.T, store storage.Store, model *modelLedger)
 	got, err := pages.ReadPage(m.t.Context(), first, end, words, words)
 	require.NoError(r, err)
 	require.Equal(r, want, got)
+}
+
+// testPages checks pages with content of all lengths that matter, before and after a redaction.
+func testPages(t *testing.T, s *suite) {
+	store := s.ledger(t)
+	pages := storage.PageReaderOf(store)
+	if pages == nil {
+		t.Skip("the store reads no pages")
+	}
+	ctx := t.Context()
+	check := func() {
+		t.Helper()
+		for _, part := range []struct {
+			first, end uint64
+			words      []string
+		}{{0, 4, []string{"empty", "most", "more", "k", "absent"}}, {1, 2, []string{"most", "most", "empty"}}, {3, 9, []string{"empty"}}, {2, 2, nil}} {
+			var words []storage.Hash
+			for _, word := range part.words {
+				words = append(words, hash(word))
+			}
+			want, err := pageOf(ctx, store, part.first, part.end, words, words)
+			require.NoError(t, err)
+			got, err := pages.ReadPage(ctx, part.first, part.end, words, words)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+	}
+	b := follow(storage.Head{}, "a", "b", "c", "d")
+	most := strings.Repeat("x", storage.MaxPageContent)
+	b.Contents = []storage.Content{content("empty", 0, ""), content("most", 1, most), content("more", 2, most+"x"), content("empty", 3, "")}
+	b.Claims = []storage.Claim{{KeyDigest: hash("k"), RecordDigest: hash("r"), Seq: 1}}
+	head := commit(t, store, storage.Head{}, b)
+	check()
+	b = follow(head, "e")
+	b.Redactions = []storage.Redaction{redaction(0, 4, "empty"), redaction(1, 4, "most")}
+	commit(t, store, head, b)
+	check()
+
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := pages.ReadPage(done, 0, 1, nil, nil)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Database, options ...Opti
 		{"Slices", testSlices},
 		{"Context", testContext},
 		{"Archive", testArchive},
+		{"Pages", testPages},
 		{"Readers", testReaders},
 		{"Writers", testWriters},
 		{"Reopen", testReopen},

@@ -26,8 +26,9 @@ type Writer struct {
 	Old          storage.Head // head that the batch builds on
 	Batch        storage.Batch
 	Known        *KnownContents // digests that Write need not look up
-	// If ReplaceClaims is true, a claim replaces a stored claim of the same key. If it is false, Write
-	// fails with a unique violation if a key is already claimed. False is faster if all keys are new.
+	// If ReplaceClaims is true, a claim replaces a stored claim of the same key, and references to content
+	// may be stored already. If it is false, Write fails with a unique violation in both cases. False is
+	// faster if all keys are new.
 	ReplaceClaims bool
 	// CopyMinEvents is the constant CopyMinEvents, except in tests.
 	CopyMinEvents int

@@ -32,7 +32,7 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	s.entries(w.Old.Size, b.Entries)
-	s.contents(b.Contents, known)
+	s.contents(b.Contents, known, w.ReplaceClaims)
 	s.claims(b.Claims, w.ReplaceClaims)
 	s.tiles(b.Tiles)
 	return s.commit(ctx, conn, w.BeforeCommit)
@@ -107,8 +107,13 @@ func (s *statements) tiles(tiles []storage.Tile) {
 
 // contents adds the statements that store content. They store each piece that the ledger does not
 // have yet, along with the seq of an event that needs it. For every other event that needs the
-// piece, they store a reference.
-func (s *statements) contents(contents []storage.Content, known *KnownContents) {
+// piece, they store a reference. If skipStored is true, they skip references that are stored already.
+// Only damage can cause this, because the seqs of the commit's events are new.
+func (s *statements) contents(contents []storage.Content, known *KnownContents, skipStored bool) {
+	onConflict := ""
+	if skipStored {
+		onConflict = ` ON CONFLICT (ledger, digest, seq) DO NOTHING`
+	}
 	type need struct {
 		digest storage.Hash
 		seq    uint64
@@ -142,6 +147,6 @@ func (s *statements) contents(contents []storage.Content, known *KnownContents) 
 			)
 			INSERT INTO colophon_references (ledger, digest, seq)
 			SELECT $1::bigint, n.digest, n.seq FROM unnest($5::bytea[], $6::bigint[]) AS n (digest, seq)
-			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)`, s.ledger, pgbinary.ByteaArray(digests), pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes), pgbinary.ByteaArray(needed), pgbinary.BigintArray(by))
+			WHERE NOT EXISTS (SELECT 1 FROM fresh WHERE fresh.digest = n.digest AND fresh.seq = n.seq)`+onConflict, s.ledger, pgbinary.ByteaArray(digests), pgbinary.BigintArray(seqs), pgbinary.ByteaArray(bytes), pgbinary.ByteaArray(needed), pgbinary.BigintArray(by))
 	})
 }

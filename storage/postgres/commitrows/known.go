@@ -5,9 +5,10 @@ import "colophon/storage"
 // knownDigests is the number of digests in a generation of KnownContents.
 const knownDigests = 4096
 
-// KnownContents holds digests of content that the ledger stores. A commit need not look them up, which
-// saves a third of the look-ups if all records share a few system prompts. It forgets digests that no
-// commit uses any longer. The zero value is empty. It is not safe for concurrent use.
+// KnownContents holds digests of content that the ledger stores, so that a commit neither looks up this
+// content nor tries to insert it. If all records share a few system prompts, this is a third of the
+// content. A digest is forgotten after at least knownDigests others have been added and no commit has used it
+// meanwhile. The zero value is empty. It is not safe for concurrent use.
 type KnownContents struct{ recent, older map[storage.Hash]struct{} }
 
 // Contains reports whether the ledger is known to store the content with the given digest.
@@ -31,7 +32,7 @@ func (k *KnownContents) Add(b *storage.Batch) {
 			k.recent, k.older = nil, k.recent
 		}
 		if k.recent == nil {
-			k.recent = make(map[storage.Hash]struct{}, knownDigests)
+			k.recent = make(map[storage.Hash]struct{})
 		}
 		k.recent[b.Contents[i].Digest] = struct{}{}
 	}
