@@ -45,8 +45,9 @@ func newPostgres() *cobra.Command {
 		Long: `Start one PostgreSQL server in the folder for temporary files, and let 64 clients post records.
 Each round measures every contestant once: Colophon with its log in PostgreSQL; Colophon with
 its log in the data folder; a plain hash chain in SQL (SELECT … FOR UPDATE, INSERT, UPDATE); and
-pgbench, which inserts rows of the same size without a chain. It needs PostgreSQL's programs,
-pgbench included.`,
+pgbench, which inserts rows of the same size without a chain, with prepared statements and
+then with the simple query protocol, its default. It needs PostgreSQL's programs, pgbench
+included.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return p.run(c.Context(), c.OutOrStdout()) },
 	}
@@ -152,7 +153,11 @@ func (c *postgresRun) rows(binaries []binary) (rows []*postgresRow) {
 		}
 		if call == "single" {
 			add("chain", "postgres", "FOR UPDATE", c.chain)
-			add("pgbench", "postgres", "INSERT", c.inserts)
+			for _, insert := range []string{preparedInsert, simpleInsert} {
+				add("pgbench", "postgres", insert, func(ctx context.Context, t timing, dir string) (contestant.Measurement, error) {
+					return c.inserts(ctx, t, dir, insert)
+				})
+			}
 		}
 	}
 	return rows
@@ -303,8 +308,19 @@ func link(ctx context.Context, conn *pgx.Conn, body []byte) error {
 	})
 }
 
+// Calls of pgbench. preparedInsert is faster, because PostgreSQL does not parse and plan the statement again
+// for each row. simpleInsert uses the simple query protocol, as pgbench does by default.
+const (
+	preparedInsert = "INSERT"
+	simpleInsert   = "INSERT, simple"
+)
+
 // inserts measures pgbench while it repeatedly inserts the same record, one row per transaction.
-func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m contestant.Measurement, err error) {
+func (c *postgresRun) inserts(ctx context.Context, t timing, dir, call string) (m contestant.Measurement, err error) {
+	body, protocol := string(c.bodies.Body(0)), "prepared"
+	if call == simpleInsert { // pgbench puts the value into the statement as it is
+		body, protocol = "'"+strings.ReplaceAll(body, "'", "''")+"'", "simple"
+	}
 	script := filepath.Join(dir, "insert.sql")
 	if err := os.WriteFile(script, []byte("INSERT INTO plain (body) VALUES (:body);\n"), 0o600); err != nil {
 		return m, fmt.Errorf("writing pgbench's script: %w", err)
@@ -318,8 +334,8 @@ func (c *postgresRun) inserts(ctx context.Context, t timing, dir string) (m cont
 			return err
 		}
 		clients, seconds := strconv.Itoa(postgresClients), strconv.Itoa(int(math.Ceil((t.warm + t.time).Seconds())))
-		command := exec.CommandContext(ctx, c.ProgramPath("pgbench"), "-n", "-M", "prepared", "-c", clients, "-j", "2", "-T", seconds,
-			"-f", script, "-D", "body="+string(c.bodies.Body(0)), "-l", "--log-prefix", filepath.Join(dir, "log"), c.measuredURL())
+		command := exec.CommandContext(ctx, c.ProgramPath("pgbench"), "-n", "-M", protocol, "-c", clients, "-j", "2", "-T", seconds,
+			"-f", script, "-D", "body="+body, "-l", "--log-prefix", filepath.Join(dir, "log"), c.measuredURL())
 		command.Env = append(os.Environ(), "PGOPTIONS=-c "+strings.Join(options, "="))
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("pgbench: %w: %s", err, out)
@@ -396,7 +412,7 @@ func postgresTargets(all []*postgresRow) (list []target) {
 		rows[r.Row.name()] = &r.summary
 	}
 	suffix := "/" + strconv.Itoa(postgresClients)
-	chain, insert := rows["chain/postgres/FOR UPDATE"+suffix], rows["pgbench/postgres/INSERT"+suffix]
+	chain := rows["chain/postgres/FOR UPDATE"+suffix]
 	for _, r := range all {
 		if r.Row.Way != "folder" || r.Row.Call != "single" {
 			continue
@@ -404,9 +420,14 @@ func postgresTargets(all []*postgresRow) (list []target) {
 		name := r.Row.Contestant
 		single, batch := rows[name+"/postgres/single"+suffix], rows[name+"/postgres/batch"+suffix]
 		list = append(list,
-			target{What: name + ", single posts over the chain in SQL", AtLeast: 5}.of(ratios(single, chain, rate)...),
-			target{What: name + ", p50 of single posts over that of pgbench's INSERT", AtMost: 3}.of(ratios(single, insert, p50)...),
-			target{What: name + ", batches over pgbench's INSERT", AtLeast: 1}.of(ratios(batch, insert, rate)...),
+			target{What: name + ", single posts over the chain in SQL", AtLeast: 5}.of(ratios(single, chain, rate)...))
+		for _, call := range []string{preparedInsert, simpleInsert} {
+			insert := rows["pgbench/postgres/"+call+suffix]
+			list = append(list,
+				target{What: name + ", p50 of single posts over that of pgbench's " + call, AtMost: 3}.of(ratios(single, insert, p50)...),
+				target{What: name + ", batches over pgbench's " + call, AtLeast: 1}.of(ratios(batch, insert, rate)...))
+		}
+		list = append(list,
 			target{What: name + ", batches over the same in its folder", AtLeast: 0.4}.of(ratios(batch, rows[name+"/folder/batch"+suffix], rate)...),
 			target{What: name + ", single posts over the same in its folder", AtLeast: 0.4}.of(ratios(single, rows[name+"/folder/single"+suffix], rate)...))
 	}

@@ -34,7 +34,8 @@ type Proxy struct {
 	server   *Server
 	fault    func() Fault
 	release  chan struct{}
-	notices  atomic.Int32 // how notifications are handled: passed, dropped, or refused
+	ended    chan struct{} // closed at the end of the test
+	notices  atomic.Int32  // how notifications are handled: passed, dropped, or refused
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
@@ -46,10 +47,11 @@ type Proxy struct {
 func NewProxy(t testing.TB, server *Server, fault func() Fault) *Proxy {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &Proxy{listener: listener, server: server, fault: fault, release: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	p := &Proxy{listener: listener, server: server, fault: fault, release: make(chan struct{}), ended: make(chan struct{}), conns: make(map[net.Conn]bool)}
 	p.wait.Go(p.accept)
 	t.Cleanup(func() {
 		require.NoError(t, listener.Close())
+		close(p.ended)
 		p.CloseConnections()
 		p.wait.Wait()
 	})
@@ -114,6 +116,11 @@ func (p *Proxy) keep(conn net.Conn) (done func()) {
 	}
 }
 
+// cancelRequest is the beginning of a request to cancel a statement, which pgx sends on a new connection after
+// it has lost one. The proxy drops these requests, as a network that has failed does. If one reached the
+// server while a statement runs, the transaction would end and release the head row.
+var cancelRequest = []byte("\x00\x00\x00\x10\x04\xd2\x16\x2e")
+
 // commitMessage is the message for the simple query "commit", as pgx sends it.
 var commitMessage = []byte("Q\x00\x00\x00\x0bcommit\x00")
 
@@ -169,6 +176,9 @@ func (p *Proxy) pass(client net.Conn) {
 			_, err := client.Write(unsupported)
 			return err
 		}
+		if bytes.HasPrefix(message, cancelRequest) {
+			return io.EOF
+		}
 		commit := commitAt(message)
 		if commit < 0 {
 			_, err := server.Write(message)
@@ -185,7 +195,11 @@ func (p *Proxy) pass(client net.Conn) {
 			return io.EOF
 		case FaultHoldCommit:
 			closeClient()
-			<-p.release
+			select {
+			case <-p.release:
+			case <-p.ended:
+				return io.EOF
+			}
 		case FaultDropCommit:
 			return errLost
 		}
