@@ -107,7 +107,7 @@ func TestGrowth(t *testing.T) {
 }
 
 // The postgres command measures Colophon on PostgreSQL and in a data folder, a plain hash chain in SQL,
-// and pgbench.
+// and pgbench with both protocols.
 func TestPostgres(t *testing.T) {
 	installed, err := postgrestest.IsInstalled()
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func TestPostgres(t *testing.T) {
 		Targets []target
 	}
 	require.NoError(t, json.Unmarshal(figures, &result))
-	require.Len(t, result.Rows, 6)
+	require.Len(t, result.Rows, 7)
 	for _, r := range result.Rows {
 		require.Positive(t, r.Median.Records, r.Row.name())
 		require.Positive(t, r.Median.P50, r.Row.name())
@@ -128,7 +128,7 @@ func TestPostgres(t *testing.T) {
 			require.Positive(t, median(r.WAL), r.Row.name())
 		}
 	}
-	require.Len(t, result.Targets, 5)
+	require.Len(t, result.Targets, 7)
 	require.Contains(t, printed, "single posts over the chain in SQL")
 }
 
