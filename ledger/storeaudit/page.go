@@ -3,6 +3,8 @@ package storeaudit
 import (
 	"context"
 	"iter"
+	"maps"
+	"slices"
 
 	"colophon/ledger/event"
 	"colophon/proofs"
@@ -26,13 +28,13 @@ type pagedSource struct {
 	pages   storage.PageReader
 	decoder event.Decoder
 
-	iterating  bool
-	entries    []byte               // the entries of the page, one after the other
-	ends       []int                // where each entry ends in entries
-	first, end uint64               // the page has the events from seq first up to, but not including, seq end
-	digests    map[proofs.Hash]bool // content that the events of the page name
-	keys       map[proofs.Hash]bool // their idempotency keys
-	page       *storage.Page        // nil if it could not be read
+	iterating bool
+	entries   []byte               // the entries of the page, one after the other
+	ends      []int                // where each entry ends in entries
+	first     uint64               // seq of the page's first event
+	digests   map[proofs.Hash]bool // content that the events of the page name
+	keys      map[proofs.Hash]bool // their idempotency keys
+	page      *storage.Page        // nil if it could not be read
 }
 
 var (
@@ -69,10 +71,13 @@ func (s *pagedSource) Entries(ctx context.Context, from uint64) iter.Seq2[[]byte
 
 // begin begins an empty page at the given seq.
 func (s *pagedSource) begin(seq uint64) {
-	s.first, s.end = seq, seq
+	s.first = seq
 	s.ends, s.entries, s.page = s.ends[:0], s.entries[:0], nil
 	s.digests, s.keys = make(map[proofs.Hash]bool), make(map[proofs.Hash]bool)
 }
+
+// end returns the seq of the first event after the page.
+func (s *pagedSource) end() uint64 { return s.first + uint64(len(s.ends)) }
 
 func (s *pagedSource) isFull() bool {
 	return len(s.ends) == pageEvents || len(s.entries) >= pageBytes || len(s.digests) >= pageContents
@@ -82,7 +87,6 @@ func (s *pagedSource) isFull() bool {
 func (s *pagedSource) add(entry []byte) {
 	s.entries = append(s.entries, entry...)
 	s.ends = append(s.ends, len(s.entries))
-	s.end++
 	e, err := s.decoder.Decode(entry)
 	if err != nil {
 		return
@@ -100,7 +104,7 @@ func (s *pagedSource) yieldPage(ctx context.Context, yield func([]byte, error) b
 	if len(s.ends) == 0 {
 		return true
 	}
-	s.page, _ = s.pages.ReadPage(ctx, s.first, s.end, listOf(s.digests), listOf(s.keys))
+	s.page, _ = s.pages.ReadPage(ctx, s.first, s.end(), slices.Collect(maps.Keys(s.digests)), slices.Collect(maps.Keys(s.keys)))
 	start := 0
 	for _, end := range s.ends {
 		if !yield(s.entries[start:end:end], nil) {
@@ -108,16 +112,8 @@ func (s *pagedSource) yieldPage(ctx context.Context, yield func([]byte, error) b
 		}
 		start = end
 	}
-	s.begin(s.end)
+	s.begin(s.end())
 	return true
-}
-
-func listOf(set map[proofs.Hash]bool) []proofs.Hash {
-	list := make([]proofs.Hash, 0, len(set))
-	for h := range set {
-		list = append(list, h)
-	}
-	return list
 }
 
 // Content implements audit.Source.
@@ -137,7 +133,7 @@ func (s *pagedSource) Content(ctx context.Context, digest proofs.Hash) ([]byte, 
 
 // HasReference implements audit.Source.
 func (s *pagedSource) HasReference(ctx context.Context, digest proofs.Hash, seq uint64) (bool, error) {
-	if s.page == nil || !s.digests[digest] || seq < s.first || seq >= s.end {
+	if s.page == nil || !s.digests[digest] || seq < s.first || seq >= s.end() {
 		return s.source.HasReference(ctx, digest, seq)
 	}
 	return s.page.References[storage.Reference{Digest: digest, Seq: seq}], nil
@@ -145,7 +141,7 @@ func (s *pagedSource) HasReference(ctx context.Context, digest proofs.Hash, seq 
 
 // RedactingSeq implements audit.Source.
 func (s *pagedSource) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
-	if s.page == nil || seq < s.first || seq >= s.end {
+	if s.page == nil || seq < s.first || seq >= s.end() {
 		return s.source.RedactingSeq(ctx, seq)
 	}
 	by, redacted := s.page.Redactions[seq]
