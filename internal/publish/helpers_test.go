@@ -127,6 +127,17 @@ func (n *node) wait(b *buckettest.MemoryBucket) {
 	}, time.Minute, time.Millisecond)
 }
 
+// waitIdle waits until p has published the ledger's head and has read the checkpoint back, and so does nothing
+// with the bucket until the ledger grows.
+func (n *node) waitIdle(p *publish.Publisher) {
+	n.t.Helper()
+	const published = "colophon_publish_tree_size"
+	require.Eventually(n.t, func() bool {
+		size, is := values(n.t, p, published)[published+" default"]
+		return is && size == float64(n.ledger.Head().Size)
+	}, time.Minute, time.Millisecond)
+}
+
 const prefix = "v1/ledgers/default/log/"
 
 // get sends a GET request to the node's server, and returns the status and the body of the

@@ -97,8 +97,9 @@ func TestDeletedCopy(t *testing.T) {
 	for name, b := range map[string]*buckettest.MemoryBucket{"conditions": {}, "ignores conditions": {IgnoresIfAbsent: true, IgnoresIfTag: true}, "refuses conditions": {RefusesConditions: true}} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
-			n.publish(options(b))
-			for _, size := range sizes {
+			p, _ := n.publish(options(b))
+			for _, size := range sizes[1:] { // the log starts with the first size, and must grow
+				n.waitIdle(p) // a round that runs meanwhile would find some objects, but not others
 				for name := range b.Objects() {
 					b.SetObject(name, nil)
 				}
