@@ -53,7 +53,7 @@ created, and whether its log is public, so fsck cannot check this. The memory th
 needs does not grow with the ledger.
 
 Stop the server before you run fsck. With --store, fsck checks the log in a PostgreSQL
-database, with the keys and marks from the data folder.
+database, with the keys and marks from the data folder; stop all servers on the database.
 
 Exit codes: 0 no damage was found, 1 something is damaged, cannot be read, or is older
 than the folder's keys or marks, 2 bad arguments or no such folder, 4 another process

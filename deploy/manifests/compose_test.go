@@ -44,11 +44,12 @@ func TestCompose(t *testing.T) {
 // the compose file of the database.
 func TestComposeOfServers(t *testing.T) {
 	for file, c := range map[string]struct {
-		databases []string
-		store     string
+		databases    []string
+		dependencies int
+		store        string
 	}{
-		"compose.postgres.yaml":    {[]string{"postgres-1", "postgres-2"}, "postgres://colophon:secret@postgres-1,postgres-2/colophon?"},
-		"compose.cockroachdb.yaml": {[]string{"cockroach-1", "cockroach-2", "cockroach-3", "cockroach-init"}, "postgres://root@cockroach-1:26257,"},
+		"compose.postgres.yaml":    {[]string{"postgres-1", "postgres-2"}, 2, "postgres://colophon:secret@postgres-1,postgres-2/colophon?"},
+		"compose.cockroachdb.yaml": {[]string{"cockroach-1", "cockroach-2", "cockroach-3", "cockroach-init"}, 1, "postgres://root@cockroach-1:26257,"},
 	} {
 		t.Run(file, func(t *testing.T) {
 			p, err := load(t, signingKey, "secret", "compose.servers.yaml", file)
@@ -63,7 +64,7 @@ func TestComposeOfServers(t *testing.T) {
 				require.True(t, strings.HasPrefix(*s.Environment["COLOPHON_STORE"], c.store), *s.Environment["COLOPHON_STORE"])
 				require.Contains(t, s.Environment, "GOMEMLIMIT")
 				require.Contains(t, s.Command, "--insecure")
-				require.Len(t, s.DependsOn, 1)
+				require.Len(t, s.DependsOn, c.dependencies)
 				require.Len(t, s.Volumes, 1)
 				require.Equal(t, "/data", s.Volumes[0].Target)
 				volumes[s.Volumes[0].Source] = true
@@ -74,6 +75,12 @@ func TestComposeOfServers(t *testing.T) {
 			for _, name := range c.databases {
 				require.Len(t, p.Services[name].Networks, 1)
 				require.Contains(t, p.Services[name].Networks, "store")
+			}
+			if first, is := p.Services["postgres-1"]; is {
+				second := p.Services["postgres-2"]
+				require.Equal(t, first.Command, second.Command, "either node can be the primary")
+				require.Equal(t, "postgres-1", *first.Environment["PRIMARY"])
+				require.Equal(t, "postgres-1", *second.Environment["PRIMARY"])
 			}
 			require.Contains(t, p.Services["prometheus"].Command, "--config.file=/etc/prometheus/servers.yml")
 			require.NotContains(t, p.Services["prometheus"].Command, "--config.file=/etc/prometheus/prometheus.yml")
