@@ -164,8 +164,4 @@ func (s *pagedSource) KeyClaim(ctx context.Context, key proofs.Hash) (audit.Clai
 }
 
 // Refresh implements audit.Refresher.
-func (s *pagedSource) Refresh() bool {
-	ahead := s.page != nil
-	s.page = nil
-	return ahead
-}
+func (s *pagedSource) Refresh() { s.page = nil }

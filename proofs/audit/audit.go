@@ -73,12 +73,12 @@ type Source interface {
 	KeyClaim(ctx context.Context, key proofs.Hash) (Claim, error)
 }
 
-// Refresher is a Source that reads ahead, so that its answers can be older than the call. Before the walk
-// reports that content or a redaction is damaged, it refreshes the source and checks the event again.
+// Refresher is a Source whose ledger can change during the walk, and that can read ahead. Before the walk
+// reports that content or a redaction is damaged, it refreshes the source and checks the event once more.
 // Otherwise, it would report a record that is redacted at that moment.
 type Refresher interface {
-	// Refresh makes the source forget what it has read ahead. It reports whether there was anything.
-	Refresh() bool
+	// Refresh makes the source forget what it has read ahead.
+	Refresh()
 }
 
 // Redaction is a redaction as stored: the event at RedactingSeq redacts the record at RecordSeq.

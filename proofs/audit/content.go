@@ -52,7 +52,8 @@ func (c *contentCheck) check(e *event.Body, body []byte) error {
 	before := *c.report
 	err := c.checkOnce(e, body)
 	var damage *Damage
-	if ahead, can := c.stored.(Refresher); can && errors.As(err, &damage) && ahead.Refresh() {
+	if ahead, can := c.stored.(Refresher); can && errors.As(err, &damage) {
+		ahead.Refresh()
 		*c.report = before
 		return c.checkOnce(e, body)
 	}

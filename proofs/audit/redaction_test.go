@@ -144,11 +144,7 @@ func (r *readAhead) RedactingSeq(ctx context.Context, seq uint64) (uint64, error
 	return r.memory.RedactingSeq(ctx, seq)
 }
 
-func (r *readAhead) Refresh() bool {
-	outdated := r.outdated
-	r.outdated = false
-	return outdated
-}
+func (r *readAhead) Refresh() { r.outdated = false }
 
 // If records are redacted after a source has read ahead, WalkLog reports no damage and counts every piece
 // of content once. Real damage is still reported.
@@ -164,6 +160,30 @@ func TestRedactionAfterReadingAhead(t *testing.T) {
 	got, err = WalkLog(t.Context(), &readAhead{m, true}, optionsFor(m))
 	require.NoError(t, err)
 	require.NotNil(t, got.Damage)
+	require.Equal(t, walked(t, m), got)
+}
+
+// redactedBetween is a source in which each record is redacted just after the walk has first asked whether it is.
+type redactedBetween struct {
+	*memory
+	asked map[uint64]bool
+}
+
+func (r *redactedBetween) RedactingSeq(ctx context.Context, seq uint64) (uint64, error) {
+	if !r.asked[seq] {
+		r.asked[seq] = true
+		return 0, ErrNotFound
+	}
+	return r.memory.RedactingSeq(ctx, seq)
+}
+
+func (*redactedBetween) Refresh() {}
+
+// WalkLog reports no damage if records are redacted while it checks them.
+func TestRedactionBetweenReads(t *testing.T) {
+	m := newMemory(t, 300)
+	got, err := WalkLog(t.Context(), &redactedBetween{m, make(map[uint64]bool)}, optionsFor(m))
+	require.NoError(t, err)
 	require.Equal(t, walked(t, m), got)
 }
 

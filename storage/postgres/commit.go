@@ -26,7 +26,7 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 		}
 		err = l.commit(context.WithoutCancel(ctx), old, b, false)
 	}
-	if isUniqueViolation(err) { // This is rare: package ledger claims only keys that it has not found.
+	if isUniqueViolation(err) { // This is rare: package ledger claims only keys that it has not found, and only damage leaves references beyond the head.
 		err = l.commit(context.WithoutCancel(ctx), old, b, true)
 	}
 	if err != nil {
@@ -35,12 +35,13 @@ func (l *ledger) Commit(ctx context.Context, old storage.Head, b storage.Batch) 
 	return nil
 }
 
-// commit commits a batch that b.Check has accepted. If replaceClaims is false and a key is already claimed,
-// it writes nothing and returns an error for which isUniqueViolation is true.
-func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, replaceClaims bool) error {
+// commit commits a batch that b.Check has accepted. If allowStored is false, and a key is already claimed
+// or a reference to content is already stored, it writes nothing and returns an error for which
+// isUniqueViolation is true.
+func (l *ledger) commit(ctx context.Context, old storage.Head, b storage.Batch, allowStored bool) error {
 	return l.write(ctx, change{
 		apply: func(ctx context.Context, conn *pgx.Conn, epoch int64) error {
-			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, Known: &l.known, ReplaceClaims: replaceClaims, CopyMinEvents: l.db.config.copyMinEvents,
+			w := commitrows.Writer{LedgerNumber: l.number, Epoch: epoch, Old: old, Batch: b, Known: &l.known, AllowStored: allowStored, CopyMinEvents: l.db.config.copyMinEvents,
 				BeforeCommit: func() { forgetWarning(conn) }}
 			if l.db.copyRefused.Load() {
 				w.CopyMinEvents = math.MaxInt

@@ -91,9 +91,12 @@ func (l *ledger) write(ctx context.Context, c change) error {
 		err = l.refused(ctx, c.old)
 	}
 	switch {
-	case errors.Is(err, errTakenOver):
-		l.writeErr = err
-	case err == nil && c.batch != nil:
+	case err != nil:
+		l.known.Clear() // the head row may have changed
+		if errors.Is(err, errTakenOver) {
+			l.writeErr = err
+		}
+	case c.batch != nil:
 		l.note(c.batch.Head)
 		l.known.Add(c.batch)
 	}

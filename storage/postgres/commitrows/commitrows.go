@@ -26,10 +26,9 @@ type Writer struct {
 	Old          storage.Head // head that the batch builds on
 	Batch        storage.Batch
 	Known        *KnownContents // digests that Write need not look up
-	// If ReplaceClaims is true, a claim replaces a stored claim of the same key, and references to content
-	// may be stored already. If it is false, Write fails with a unique violation in both cases. False is
-	// faster if all keys are new.
-	ReplaceClaims bool
+	// If AllowStored is true, a claim replaces a stored claim of the same key, and references to content may be
+	// stored already. If it is false, Write fails with a unique violation in both cases. False is faster.
+	AllowStored bool
 	// CopyMinEvents is the constant CopyMinEvents, except in tests.
 	CopyMinEvents int
 	// BeforeCommit is called before Write sends COMMIT. A warning from the server after that can mean that
@@ -43,9 +42,9 @@ type Writer struct {
 // returns nil, the commit may not be durable if the server has sent a warning (see BeforeCommit).
 //
 // Write returns ErrRefused if the head row differs from Old, has another epoch, or is frozen. It uses
-// COPY for at least CopyMinEvents events, unless the batch redacts records or ReplaceClaims is true.
+// COPY for at least CopyMinEvents events, unless the batch redacts records or AllowStored is true.
 func (w *Writer) Write(ctx context.Context, conn *pgx.Conn) error {
-	if len(w.Batch.Entries) >= w.CopyMinEvents && len(w.Batch.Redactions) == 0 && !w.ReplaceClaims {
+	if len(w.Batch.Entries) >= w.CopyMinEvents && len(w.Batch.Redactions) == 0 && !w.AllowStored {
 		return w.writeWithCopy(ctx, conn)
 	}
 	return w.writeWithInsert(ctx, conn)

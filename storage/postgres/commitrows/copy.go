@@ -12,7 +12,8 @@ import (
 
 // writeWithCopy writes entries, content, references, and claims with COPY, and commits them. COPY cannot
 // skip or replace a row. So writeWithCopy first looks up which content is stored, unless w.Known has it. It
-// fails with a unique violation if a key is already claimed, or occurs twice in the batch.
+// fails with a unique violation if a key is already claimed or occurs twice in the batch, or if a reference is
+// already stored.
 func (w *Writer) writeWithCopy(ctx context.Context, conn *pgx.Conn) error {
 	b := &w.Batch
 	s := w.begin()

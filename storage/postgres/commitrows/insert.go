@@ -32,8 +32,8 @@ func (w *Writer) writeWithInsert(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	s.entries(w.Old.Size, b.Entries)
-	s.contents(b.Contents, known, w.ReplaceClaims)
-	s.claims(b.Claims, w.ReplaceClaims)
+	s.contents(b.Contents, known, w.AllowStored)
+	s.claims(b.Claims, w.AllowStored)
 	s.tiles(b.Tiles)
 	return s.commit(ctx, conn, w.BeforeCommit)
 }
@@ -66,10 +66,10 @@ func (s *statements) entries(first uint64, entries [][]byte) {
 }
 
 // claims adds the statements that store a claim for each idempotency key. If a batch claims a key
-// twice, the later claim wins. If replace is false, the statements fail if a key is already stored.
-func (s *statements) claims(keys []storage.Claim, replace bool) {
+// twice, the later claim wins. If allowStored is false, the statements fail if a key is already stored.
+func (s *statements) claims(keys []storage.Claim, allowStored bool) {
 	onConflict := ""
-	if replace {
+	if allowStored {
 		onConflict = ` ON CONFLICT (ledger, key) DO UPDATE SET record = excluded.record, seq = excluded.seq`
 	}
 	at := make(map[storage.Hash]int, len(keys))
@@ -107,11 +107,11 @@ func (s *statements) tiles(tiles []storage.Tile) {
 
 // contents adds the statements that store content. They store each piece that the ledger does not
 // have yet, along with the seq of an event that needs it. For every other event that needs the
-// piece, they store a reference. If skipStored is true, they skip references that are stored already.
+// piece, they store a reference. If allowStored is true, they skip references that are stored already.
 // Only damage can cause this, because the seqs of the commit's events are new.
-func (s *statements) contents(contents []storage.Content, known *KnownContents, skipStored bool) {
+func (s *statements) contents(contents []storage.Content, known *KnownContents, allowStored bool) {
 	onConflict := ""
-	if skipStored {
+	if allowStored {
 		onConflict = ` ON CONFLICT (ledger, digest, seq) DO NOTHING`
 	}
 	type need struct {

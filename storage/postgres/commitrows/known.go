@@ -38,5 +38,7 @@ func (k *KnownContents) Add(b *storage.Batch) {
 	}
 }
 
-// Clear forgets all digests. It must be called after another process may have written to the ledger.
+// Clear forgets all digests. What KnownContents holds is valid only for a commit that builds on the head and
+// epoch of the last Add. So Clear must be called before a commit builds on another head, which another process
+// may have written, or which a standby had when it was promoted.
 func (k *KnownContents) Clear() { k.recent, k.older = nil, nil }
