@@ -45,7 +45,8 @@ type node struct {
 }
 
 // patroniConfig is a template for the configuration of Patroni. It uses the shortest times that
-// Patroni 3.0 accepts: ttl must be at least loop_wait + 2 × retry_timeout.
+// Patroni 3.0 accepts: ttl must be at least loop_wait + 2 × retry_timeout. Without slots, a node that
+// comes back needs the write-ahead log since it left: on a quick machine, 20 to 40 MB for each second.
 const patroniConfig = `scope: colophon
 name: %[1]s
 restapi: {listen: 127.0.0.1:%[2]s, connect_address: %[3]s}
@@ -76,7 +77,7 @@ postgresql:
     max_connections: 100
     max_wal_size: 256MB
     min_wal_size: 64MB
-    wal_keep_size: 256MB
+    wal_keep_size: 1500MB
     wal_log_hints: "on"
     wal_sender_timeout: 5s
     wal_receiver_timeout: 5s
@@ -109,7 +110,7 @@ func startDatabase(t testing.TB, p programs, dir string, servers int) *database 
 	for i := range 3 {
 		n := &node{name: fmt.Sprintf("node%d", i+1), sql: freePort(t), rest: freePort(t)}
 		n.dir = folder(t, filepath.Join(dir, n.name))
-		n.disk = mountDisk(t, n.dir, "2g")
+		n.disk = mountDisk(t, n.dir, "6g")
 		postgres, rest := newLine(t, n.sql), newLine(t, n.rest)
 		n.peers, n.register = []*line{postgres, rest}, newLine(t, client)
 		n.management = "http://127.0.0.1:" + n.rest
