@@ -220,13 +220,23 @@ func killNode(w *world, r *rand.Rand) string {
 	return fmt.Sprintf("%s for %v", name, away)
 }
 
+// watchdog is the longest time for which a node is stopped before the test kills it, as the watchdog of a
+// machine resets the machine if Patroni stops. It is Patroni's default: 5 s before the leader key expires.
+// Without a watchdog, Patroni 3.0 can return to the old primary and lose commits (docs/servers.md).
+const watchdog = 5 * time.Second
+
 func stopNode(w *world, r *rand.Rand) string {
 	n, name := w.victim(r)
 	lasts := between(r, 500*time.Millisecond, 20*time.Second)
 	n.signal(syscall.SIGSTOP)
-	time.Sleep(lasts)
-	n.signal(syscall.SIGCONT)
-	return fmt.Sprintf("%s for %v", name, lasts)
+	time.Sleep(min(lasts, watchdog))
+	if lasts <= watchdog {
+		n.signal(syscall.SIGCONT)
+		return fmt.Sprintf("%s for %v", name, lasts)
+	}
+	n.kill(lasts - watchdog)
+	time.Sleep(lasts - watchdog)
+	return fmt.Sprintf("%s for %v, killed by its watchdog", name, lasts)
 }
 
 func troublePeers(w *world, r *rand.Rand) string {
