@@ -102,7 +102,7 @@ func CheckNoForeignFiles(data string) error {
 		filepath.Base(DatabaseFolder(data)), // another server that is starting may just have created it
 		filepath.Base(ExternalStoreMarker(data)), filepath.Base(PublishedCopyFolder(data)), filepath.Base(IncomingDatabaseFolder(data)), filepath.Base(MovedDatabaseFolder(data)),
 		filepath.Base(IndexFolder(data)), filepath.Base(SpoolFolder(data)), filepath.Base(SnapshotFolderOf(data).Dir), filepath.Base(RestoreFolder(data)),
-		filepath.Base(KeyFiles(data).Dir), filepath.Base(HighWaterMarkFiles(data).Dir), filepath.Base(TokenFolder(data)), "lost+found",
+		filepath.Base(KeyFiles(data).Dir), filepath.Base(HighWaterMarkFiles(data).Dir), filepath.Base(TokenFolder(data)), filepath.Base(WebhookFolder(data)), "lost+found",
 	}
 	for _, file := range files {
 		if !slices.Contains(ours, file.Name()) && !strings.HasPrefix(file.Name(), ".") {
