@@ -11,6 +11,7 @@ import (
 	"colophon/api/access"
 	"colophon/api/call"
 	"colophon/api/limits"
+	"colophon/storage"
 )
 
 // LimitListener returns a listener that limits the number of connections that l accepts. A TLS
@@ -37,7 +38,7 @@ func (s *Server) admit(c *call.Call) error {
 	if err := limits.CheckURL(r.URL); err != nil {
 		return err
 	}
-	if r.ProtoMajor > 1 {
+	if r.ProtoMajor > 1 && !limits.HasStreamSlot(r) {
 		from, taken := s.shared.Limiter.TakeStreamSlot(r)
 		if !taken {
 			return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, time.Second,
@@ -83,9 +84,11 @@ func (s *Server) authenticate(c *call.Call) (*access.Identity, error) {
 	return nil, call.UnauthorizedProblem()
 }
 
-// withReadTurn wraps a handler so that it waits for a read turn before it runs.
+// withReadTurn wraps a handler so that it waits for a read turn before it runs. Its reads are impatient,
+// because other requests wait for the turn.
 func withReadTurn(handler call.Handler) call.Handler {
 	return func(c *call.Call) error {
+		c.SetRequest(c.Request().WithContext(storage.Impatient(c.Request().Context())))
 		if err := c.BeginRead(); err != nil {
 			return err
 		}

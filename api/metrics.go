@@ -89,7 +89,7 @@ func (m *Metrics) observeCommit(name string, c ledger.Commit) {
 
 // Handler returns the handler for /metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, MaxRequestsInFlight: limits.MaxScrapes})
 }
 
 // metrics handles /metrics. Each request holds a slot until its response has been sent. A caller

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -25,6 +26,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"colophon/api/limits"
 	"colophon/api/otlp"
 	"colophon/ledger"
 )
@@ -442,4 +444,54 @@ func TestOTLPByGRPC(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, plain.Body.Close())
 	require.Equal(t, http.StatusUnsupportedMediaType, plain.StatusCode)
+}
+
+// The number of gRPC calls whose message has not arrived is limited, like that of other requests over
+// HTTP/2. A call that is refused can be repeated.
+func TestWaitingCallsByGRPCAreLimited(t *testing.T) {
+	s := start(t, func(c *Config) { c.ServerLimits.MaxConnections = 8 })
+	api := s.http.Config.Handler.(*Server)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config, server.Listener = api.GRPCServer(), api.LimitListener(server.Listener)
+	server.Start()
+	t.Cleanup(server.Close)
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	begin := func() (message *io.PipeWriter, status chan string) {
+		body, message := io.Pipe()
+		r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", body)
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/grpc")
+		status = make(chan string, 1)
+		go func() {
+			answer, err := client.Do(r)
+			if err != nil {
+				status <- err.Error()
+				return
+			}
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+			status <- answer.Trailer.Get("Grpc-Status")
+		}()
+		return message, status
+	}
+	var messages []*io.PipeWriter
+	var statuses []chan string
+	for n := range 4 {
+		message, status := begin()
+		messages, statuses = append(messages, message), append(statuses, status)
+		require.Eventually(t, func() bool { return api.shared.Limiter.StreamSlots.InUse() == n+1 }, patience, time.Millisecond)
+	}
+	refused, status := begin()
+	require.Equal(t, "14", <-status)
+	_ = refused.Close()
+	require.EqualValues(t, 1, s.refusals(limits.ReasonConnections))
+	for i, message := range messages { // each call needs only the slot that it has
+		_, err := message.Write(make([]byte, 5))
+		require.NoError(t, err)
+		require.NoError(t, message.Close())
+		require.Equal(t, "0", <-statuses[i])
+	}
+	require.Eventually(t, func() bool { return api.shared.Limiter.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
 }

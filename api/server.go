@@ -198,7 +198,16 @@ func (s *Server) HTTPServer() *http.Server {
 // GRPCServer returns an http.Server for OTLP over gRPC, on HTTP/2 with or without TLS. It shares its
 // limits with the server that HTTPServer returns.
 func (s *Server) GRPCServer() *http.Server {
-	server := s.serverOf(otlp.GRPCHandler{Next: s, MessageTimeout: s.shared.Limiter.Limits.BodyTimeout})
+	limiter := s.shared.Limiter
+	takeSlot := func(r *http.Request) (held *http.Request, release func()) {
+		from, taken := limiter.TakeStreamSlot(r)
+		if !taken {
+			s.config.Metrics.load.CountRefusal(limits.ReasonConnections)
+			return nil, nil
+		}
+		return limits.WithStreamSlot(r), func() { limiter.StreamSlots.Release(from) } // admit takes no other slot
+	}
+	server := s.serverOf(otlp.GRPCHandler{Next: s, TakeSlot: takeSlot, MessageTimeout: limiter.Limits.BodyTimeout})
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true) // needed to refuse requests that are not gRPC
 	server.Protocols.SetHTTP2(true)

@@ -16,7 +16,8 @@ var decoders = sync.Pool{New: func() any { return new(event.Decoder) }}
 // the record with the digest claim.RecordDigest. It returns the event's entry. If the event does
 // not claim the key for that record, the error wraps ErrKeyClaimMismatch.
 func (r reader) checkClaim(claim storage.Claim) ([]byte, error) {
-	entry, err := r.Entry(context.Background(), claim.Seq)
+	// The sequencer and its other writers wait for this read.
+	entry, err := r.Entry(storage.Impatient(context.Background()), claim.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("reading event %d, referenced by an idempotency key: %w", claim.Seq, err)
 	}

@@ -41,16 +41,23 @@ func (h *Handlers) ServeIndexPart(c *call.Call) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limiter.Limits.IndexWait)
+	defer cancel()
+	follower := h.Index.Follower(l.Name())
+	if given {
+		c.EndHeavyWork() // let other requests work while this one waits for the index
+		if err := index.HoldSnapshot(ctx, follower, size); err != nil {
+			if ctx.Err() != nil && c.Request().Context().Err() == nil {
+				err = index.ErrBehind
+			}
+			return err
+		}
+	}
 	if err := c.BeginAnswer(partMemory); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limiter.Limits.IndexWait)
-	defer cancel()
-	part, err := index.ReadSnapshotPart(ctx, h.Index.Follower(l.Name()), size, from)
+	part, err := index.ReadSnapshotPart(c.Request().Context(), follower, size, from)
 	if err != nil {
-		if ctx.Err() != nil && c.Request().Context().Err() == nil {
-			err = index.ErrBehind
-		}
 		return err
 	}
 	root, err := l.Prover(ctx, l.Head()).Root(part.Size)

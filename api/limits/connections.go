@@ -281,6 +281,16 @@ func EndConnectionAfter(r *http.Request) {
 	}
 }
 
+type streamSlotKey struct{}
+
+// WithStreamSlot returns r with a note that the caller of its handler already holds a slot for it.
+func WithStreamSlot(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), streamSlotKey{}, true))
+}
+
+// HasStreamSlot reports whether the caller of r's handler holds a slot for r.
+func HasStreamSlot(r *http.Request) bool { return r.Context().Value(streamSlotKey{}) != nil }
+
 // TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough,
 // because one HTTP/2 connection can carry many requests at once. An address gets at most half of
 // the remaining slots, as with connections; a trusted proxy can use all of them. from is the holder

@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"colophon/api/problem"
 	"colophon/ledger"
 )
 
@@ -29,6 +30,10 @@ const LedgerHeader = "Colophon-Ledger"
 type GRPCHandler struct {
 	// Next handles the equivalent HTTP requests.
 	Next http.Handler
+	// TakeSlot is called before the handler waits for a message, so that the number of calls that wait is
+	// limited. It returns the request to serve, and a function that ends the call. It returns nil if the call
+	// must be refused.
+	TakeSlot func(*http.Request) (*http.Request, func())
 	// MessageTimeout is how long the first bytes of a message can take to arrive.
 	MessageTimeout time.Duration
 }
@@ -45,7 +50,14 @@ func (g GRPCHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "this address serves OTLP over gRPC; send OTLP over HTTP to the address of the API\n")
 		return
 	}
-	request, refusal := g.request(w, r)
+	held, release := g.TakeSlot(r)
+	if held == nil {
+		tooMany := &problem.Problem{Status: http.StatusServiceUnavailable, Detail: "too many calls are in progress, from this address or in total; try again later"}
+		(&failure{codeUnavailable, tooMany.Detail, appendStatus(nil, tooMany)}).send(w)
+		return
+	}
+	defer release()
+	request, refusal := g.request(w, held)
 	if refusal != nil {
 		refusal.send(w)
 		return

@@ -119,7 +119,7 @@ var sentinels = []struct {
 	{index.ErrSizePassed, false, http.StatusConflict, "the index has passed the requested tree size and no longer has the rows for that size; begin again without as_of and cursor", ""},
 	{index.ErrTooManySnapshots, false, http.StatusServiceUnavailable, "other servers are reading the index; try again later", ""},
 	{storage.ErrLeaseNotHeld, false, http.StatusServiceUnavailable, "no server writes the ledger at this moment, or the ledger is moving to another server; nothing was written; try again", ""},
-	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the server's database is not responding; try again", ""},
+	{storage.ErrUnavailable, true, http.StatusServiceUnavailable, "the server's database, or the bucket with its archive, is not responding; try again", ""},
 	{storage.ErrLogOnly, false, http.StatusNotFound, "this server follows a published copy, which contains only the log: it has neither content nor the payload-member secret; ask the server that writes the ledger", ""},
 	{storage.ErrNoSpace, false, http.StatusServiceUnavailable, "the server is short of disk space; nothing was written; try again when there is room", limits.ReasonDiskSpace},
 }

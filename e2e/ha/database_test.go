@@ -268,10 +268,11 @@ func (n *node) signalPostgres(signal syscall.Signal) {
 	if pid == 0 {
 		return
 	}
+	all := children(pid)                                        // when the main process is dead, its children can no longer be found, and those that are stopped stay
 	if signal == syscall.SIGSTOP || signal == syscall.SIGKILL { // signal the main process first so that it cannot start more processes
 		_ = syscall.Kill(pid, signal)
 	}
-	for _, child := range children(pid) {
+	for _, child := range append(all, children(pid)...) {
 		_ = syscall.Kill(child, signal)
 	}
 	if signal == syscall.SIGCONT {

@@ -32,6 +32,8 @@ type Options struct {
 	Bucket bucket.Bucket
 	// RequestTimeout is the time limit for each request to the bucket. The default is 30 seconds.
 	RequestTimeout time.Duration
+	// Patience is how long an impatient read waits for the bucket. The default is 2 seconds.
+	Patience time.Duration
 	// CacheBytes is the maximum size of the object cache in bytes. The default is 64 MiB.
 	CacheBytes int
 }
@@ -39,8 +41,13 @@ type Options struct {
 const (
 	defaultTimeout = 30 * time.Second
 	defaultCache   = 64 << 20
-	parallel       = 8 // maximum number of concurrent fetches
-	ahead          = 4 // number of bundles that Entries prefetches
+	// defaultPatience is how long an impatient read waits for the bucket (see storage.Impatient). If the
+	// bucket takes longer, impatient reads fail at once for the time slowPause, or until it responds.
+	defaultPatience = 2 * time.Second
+	slowPause       = 5 * time.Second
+
+	parallel = 8 // maximum number of concurrent fetches
+	ahead    = 4 // number of bundles that Entries prefetches
 )
 
 // Database wraps another database and gives access to its archived entries. It reads them, and the
@@ -56,6 +63,8 @@ type Database struct {
 	flights singleflight.Group
 	slots   chan struct{}
 
+	slowUntil atomic.Int64 // impatient reads fail until then, in Unix nanoseconds
+
 	mu      sync.Mutex // guards buckets
 	buckets map[string]bucket.Bucket
 
@@ -64,9 +73,13 @@ type Database struct {
 
 var _ storage.KeyChecker = (*Database)(nil)
 
+// errUnavailable means that the bucket does not respond. A later read may succeed.
+var errUnavailable = fmt.Errorf("%w: %w", audit.ErrUnavailable, storage.ErrUnavailable)
+
 // Wrap returns a Database that wraps another one. Closing it also closes the wrapped database.
 func Wrap(under storage.Database, o Options) *Database {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, defaultTimeout)
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	o.CacheBytes = cmp.Or(o.CacheBytes, defaultCache)
 	d := &Database{Database: under, options: o, cache: audit.NewContentCache(o.CacheBytes), slots: make(chan struct{}, parallel), buckets: make(map[string]bucket.Bucket)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
@@ -139,6 +152,15 @@ func (s *store) object(ctx context.Context, a storage.ArchivedRange, path proofs
 		d.hits.Add(1)
 		return body, nil
 	}
+	var late <-chan time.Time
+	if storage.IsImpatient(ctx) {
+		if time.Now().UnixNano() < d.slowUntil.Load() {
+			return nil, fmt.Errorf("reading %s from the archive: %w: the bucket is slow; try again later", name, errUnavailable)
+		}
+		timer := time.NewTimer(d.options.Patience)
+		defer timer.Stop()
+		late = timer.C
+	}
 	fetched := d.flights.DoChan(name, func() (any, error) {
 		body, err := s.fetch(a, name, path)
 		if err != nil {
@@ -146,12 +168,16 @@ func (s *store) object(ctx context.Context, a storage.ArchivedRange, path proofs
 			return nil, err
 		}
 		d.fetches.Add(1)
+		d.slowUntil.Store(0)
 		d.cache.Put(key, body)
 		return body, nil
 	})
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-late:
+		d.slowUntil.Store(time.Now().Add(slowPause).UnixNano())
+		return nil, fmt.Errorf("reading %s from the archive: %w: the bucket has not responded for %v; try again later", name, errUnavailable, d.options.Patience)
 	case result := <-fetched:
 		body, _ := result.Val.([]byte)
 		return body, result.Err
@@ -179,7 +205,7 @@ func (s *store) fetch(a storage.ArchivedRange, name string, path proofs.TilePath
 	case errors.Is(err, bucket.ErrNotFound), errors.Is(err, bucket.ErrTooLarge):
 		return nil, fmt.Errorf("%w: %s in the archive is missing or too long: %w; restore the object from a copy of the bucket", storage.ErrDamaged, name, err)
 	case err != nil:
-		return nil, fmt.Errorf("reading %s from the archive: %w: %w", name, audit.ErrUnavailable, err)
+		return nil, fmt.Errorf("reading %s from the archive: %w: %w", name, errUnavailable, err)
 	}
 	root, err := rootOf(path, body)
 	if err != nil {

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -172,6 +173,43 @@ func TestArchive(t *testing.T) {
 	require.EqualValues(t, 1536, a.below(t))
 }
 
+// If the bucket hangs, a request for an archived entry fails soon, and later ones fail at once. Requests for
+// recent entries are answered, and a read that may take long waits for the bucket.
+func TestArchiveInBucketThatHangs(t *testing.T) {
+	a := newArchived(t, 900)
+	n := a.reopen(t, nil)
+	_, stop := n.publish(a.archiving(300))
+	a.waitBelow(t, 512)
+	stop()
+	var hangs atomic.Bool
+	hangs.Store(true)
+	a.bucket = restart(a.bucket)
+	a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
+		if hangs.Load() {
+			return buckettest.FaultHang
+		}
+		return buckettest.NoFault
+	}
+	n = open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: time.Hour, Patience: 10 * time.Millisecond}), a.keys)
+	for _, tile := range []string{"entries/000", "0/000", "0/001"} {
+		status, body := n.get("/v1/ledgers/default/log/tile/" + tile)
+		require.Equal(t, http.StatusServiceUnavailable, status, "%s", body)
+	}
+	for _, call := range a.bucket.Calls() {
+		require.Contains(t, call.ObjectName, "/entries/", "after the first request, none may reach the bucket")
+	}
+	status, body := n.get("/v1/ledgers/default/records/899/receipt")
+	require.Equal(t, http.StatusOK, status, "%s", body)
+
+	patient, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := n.ledger.Reader().Entry(patient, 300)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	hangs.Store(false)
+	_, err = n.ledger.Reader().Entry(storage.Impatient(t.Context()), 400)
+	require.ErrorContains(t, err, "the bucket is slow")
+}
+
 // An entry is not removed from the database if its copy is missing or different.
 func TestArchiveVerifiesFirst(t *testing.T) {
 	for _, name := range []string{"tile/0/001", "tile/entries/001"} {
@@ -326,6 +364,12 @@ func TestArchiveWithoutItsBucket(t *testing.T) {
 		status, _ := n.get("/v1/ledgers/default/records/300/receipt")
 		require.GreaterOrEqual(t, status, http.StatusInternalServerError)
 		down.Store(false)
+		for _, seq := range []uint64{10, 300, 600} { // the index may wait for requests that began before
+			require.Eventually(t, func() bool {
+				_, err := n.ledger.Reader().Entry(t.Context(), seq)
+				return err == nil
+			}, time.Minute, time.Millisecond)
+		}
 		a.wantAll(t, n)
 	}
 }

@@ -12,9 +12,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"colophon/api"
 	"colophon/internal/cli"
 )
+
+// maxMetricsConnections limits the connections to the address of the metrics, so that they cannot take the
+// file descriptors of the API.
+const maxMetricsConnections = 64
 
 // serveMetrics serves /metrics to anyone who can reach the address, until the returned server is
 // closed. Each request holds the lock underWay, which keeps the database open while metrics are
@@ -38,7 +44,7 @@ func serveMetrics(config Config, log *slog.Logger, listener net.Listener, metric
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(netutil.LimitListener(listener, maxMetricsConnections)); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the metrics server has stopped", "error", err)
 		}
 	}()

@@ -129,6 +129,16 @@ func (s *heldViews) closeAll() {
 	}
 }
 
+// HoldSnapshot waits until the index has reached the given size, or ctx is done. It then keeps the snapshot at
+// that size open for holdTime, so that ReadSnapshotPart need not wait. It returns the errors of
+// ReadSnapshotPart.
+func HoldSnapshot(ctx context.Context, f *Follower, size uint64) error {
+	if _, err := f.store.held.open(ctx, f, size); err != nil {
+		return fmt.Errorf("opening a snapshot of the index of ledger %q: %w", f.name, err)
+	}
+	return nil
+}
+
 // ReadSnapshotPart reads one part of the index snapshot at the given size, or at the current size if size is
 // 0. from is the Next of the previous part, or nil for the first part. If the index has not reached that
 // size, ReadSnapshotPart waits until it does or ctx is done. Each read keeps the snapshot open for another
