@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,10 +38,9 @@ func (s *Server) admit(c *call.Call) error {
 		return err
 	}
 	if r.ProtoMajor > 1 && !limits.HasStreamSlot(r) {
-		from, taken := s.shared.Limiter.TakeStreamSlot(r)
-		if !taken {
-			return limits.NewRejectedError(limits.ReasonConnections, http.StatusServiceUnavailable, time.Second,
-				"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", s.shared.Limiter.Limits.MaxConnections)
+		from, err := s.shared.Limiter.TakeStreamSlot(r)
+		if err != nil {
+			return err
 		}
 		c.HoldStreamSlot(from)
 	}

@@ -199,13 +199,13 @@ func (s *Server) HTTPServer() *http.Server {
 // limits with the server that HTTPServer returns.
 func (s *Server) GRPCServer() *http.Server {
 	limiter := s.shared.Limiter
-	takeSlot := func(r *http.Request) (held *http.Request, release func()) {
-		from, taken := limiter.TakeStreamSlot(r)
-		if !taken {
+	takeSlot := func(r *http.Request) (held *http.Request, release func(), err error) {
+		from, err := limiter.TakeStreamSlot(r)
+		if err != nil {
 			s.config.Metrics.load.CountRefusal(limits.ReasonConnections)
-			return nil, nil
+			return nil, nil, err
 		}
-		return limits.WithStreamSlot(r), func() { limiter.StreamSlots.Release(from) } // admit takes no other slot
+		return limits.WithStreamSlot(r), func() { limiter.StreamSlots.Release(from) }, nil // admit takes no other slot
 	}
 	server := s.serverOf(otlp.GRPCHandler{Next: s, TakeSlot: takeSlot, MessageTimeout: limiter.Limits.BodyTimeout})
 	server.Protocols = new(http.Protocols)

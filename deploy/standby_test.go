@@ -21,9 +21,12 @@ import (
 	"colophon/storage/postgres/postgrestest"
 )
 
-// secondPort is the port of the node that starts as the standby. It differs from the port of the first
-// node because both create their sockets in the same folder.
-const secondPort = 5433
+// firstPort and secondPort are the ports of the nodes that start as the primary and as the standby. They
+// differ because both nodes create their sockets in the same folder.
+const (
+	firstPort  = 5432
+	secondPort = 5433
+)
 
 // startStandby runs postgres/node.sh with the arguments from compose.postgres.yaml, as the user who owns
 // the primary's folder. The node copies the PostgreSQL server at the given port and becomes its standby. It is
@@ -70,8 +73,9 @@ func startStandby(t *testing.T, node, primary string, primaryPort, port int, env
 // primary is lost, the commands in that file let the standby take over without losing a record, and give the
 // new primary a standby.
 func TestStandbyTakesOver(t *testing.T) {
-	arguments := readCompose(t, "compose.postgres.yaml").Services["postgres-1"].Command
-	require.Equal(t, arguments, readCompose(t, "compose.postgres.yaml").Services["postgres-2"].Command)
+	services := readCompose(t, "compose.postgres.yaml").Services
+	arguments := services["postgres-1"].Command
+	require.Equal(t, arguments, services["postgres-2"].Command)
 	settings := slices.DeleteFunc(slices.Clone(arguments), func(argument string) bool { return argument == "-c" })
 	primary := postgrestest.Start(t, settings...)
 	dir := filepath.Dir(primary.SocketPath())
@@ -83,7 +87,6 @@ func TestStandbyTakesOver(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	primary.Stop()
 	require.NoError(t, primary.Start())
-	const firstPort = 5432
 	startStandby(t, "postgres-2", dir, firstPort, secondPort, environ, arguments)
 
 	// The URL lists both databases. The server uses the one that accepts writes.

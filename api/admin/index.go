@@ -41,22 +41,21 @@ func (h *Handlers) ServeIndexPart(c *call.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Request().Context(), h.Limiter.Limits.IndexWait)
+	ctx := c.Request().Context()
+	c.EndHeavyWork() // let other requests work while this one waits for the index
+	limited, cancel := context.WithTimeout(ctx, h.Limiter.Limits.IndexWait)
 	defer cancel()
-	follower := h.Index.Follower(l.Name())
-	if given {
-		c.EndHeavyWork() // let other requests work while this one waits for the index
-		if err := index.HoldSnapshot(ctx, follower, size); err != nil {
-			if ctx.Err() != nil && c.Request().Context().Err() == nil {
-				err = index.ErrBehind
-			}
-			return err
+	read, err := index.HoldSnapshot(limited, h.Index.Follower(l.Name()), size)
+	if err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			err = index.ErrBehind
 		}
+		return err
 	}
 	if err := c.BeginAnswer(partMemory); err != nil {
 		return err
 	}
-	part, err := index.ReadSnapshotPart(c.Request().Context(), follower, size, from)
+	part, err := read(from)
 	if err != nil {
 		return err
 	}

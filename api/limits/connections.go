@@ -294,14 +294,19 @@ func HasStreamSlot(r *http.Request) bool { return r.Context().Value(streamSlotKe
 // TakeStreamSlot takes a slot for an HTTP/2 request. The limit on connections is not enough,
 // because one HTTP/2 connection can carry many requests at once. An address gets at most half of
 // the remaining slots, as with connections; a trusted proxy can use all of them. from is the holder
-// to pass to StreamSlots.Release. taken is false if no slot was available to the address.
-func (b *Limiter) TakeStreamSlot(r *http.Request) (from string, taken bool) {
+// to pass to StreamSlots.Release. If no slot is available to the address, TakeStreamSlot returns a
+// RejectedError with status 503.
+func (b *Limiter) TakeStreamSlot(r *http.Request) (from string, err error) {
 	from = r.RemoteAddr
 	if conn, counted := ConnectionOf(r); counted {
 		from = conn.who
 		if ip := addressOf(conn.RemoteAddr()); b.Connections.trusted(ip) && b.StreamSlots.take(from) {
-			return from, true
+			return from, nil
 		}
 	}
-	return from, b.StreamSlots.TakeShare(from)
+	if !b.StreamSlots.TakeShare(from) {
+		return "", NewRejectedError(ReasonConnections, http.StatusServiceUnavailable, time.Second,
+			"too many requests over HTTP/2 are in progress, from this address or in total (limit %d); try again later", b.Limits.MaxConnections)
+	}
+	return from, nil
 }

@@ -31,9 +31,9 @@ type GRPCHandler struct {
 	// Next handles the equivalent HTTP requests.
 	Next http.Handler
 	// TakeSlot is called before the handler waits for a message, so that the number of calls that wait is
-	// limited. It returns the request to serve, and a function that ends the call. It returns nil if the call
-	// must be refused.
-	TakeSlot func(*http.Request) (*http.Request, func())
+	// limited. It returns the request to serve, and a function that ends the call. If it returns an error, the
+	// call is refused.
+	TakeSlot func(*http.Request) (held *http.Request, release func(), err error)
 	// MessageTimeout is how long the first bytes of a message can take to arrive.
 	MessageTimeout time.Duration
 }
@@ -50,10 +50,10 @@ func (g GRPCHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "this address serves OTLP over gRPC; send OTLP over HTTP to the address of the API\n")
 		return
 	}
-	held, release := g.TakeSlot(r)
-	if held == nil {
-		tooMany := &problem.Problem{Status: http.StatusServiceUnavailable, Detail: "too many calls are in progress, from this address or in total; try again later"}
-		(&failure{codeUnavailable, tooMany.Detail, appendStatus(nil, tooMany)}).send(w)
+	held, release, err := g.TakeSlot(r)
+	if err != nil {
+		p, _ := problem.FromError(err)
+		(&failure{codeOf(p.Status), p.Detail, appendStatus(nil, p)}).send(w)
 		return
 	}
 	defer release()

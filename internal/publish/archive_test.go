@@ -101,6 +101,31 @@ func (a *archived) waitBelow(t *testing.T, below uint64) {
 	require.Eventually(t, func() bool { return a.below(t) == below }, time.Minute, time.Millisecond)
 }
 
+// archive makes a node archive its entries below the given seq, and stops its publisher. after is as in
+// archiving.
+func (a *archived) archive(t *testing.T, n *node, after, below uint64) *publish.Publisher {
+	t.Helper()
+	p, stop := n.publish(a.archiving(after))
+	a.waitBelow(t, below)
+	stop()
+	return p
+}
+
+// replaceBucket replaces the bucket with one that has the same objects and injects fault into each call while
+// down is set. At first, down is set.
+func (a *archived) replaceBucket(fault buckettest.Fault) (down *atomic.Bool) {
+	down = new(atomic.Bool)
+	down.Store(true)
+	a.bucket = restart(a.bucket)
+	a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
+		if down.Load() {
+			return fault
+		}
+		return buckettest.NoFault
+	}
+	return down
+}
+
 // wantAll requires that a node returns every entry, and the same response bodies as before
 // archiving.
 func (a *archived) wantAll(t *testing.T, n *node) {
@@ -130,10 +155,7 @@ func (a *archived) wantAll(t *testing.T, n *node) {
 // the bucket.
 func TestArchive(t *testing.T) {
 	a := newArchived(t, 1500)
-	n := a.reopen(t, nil)
-	p, stop := n.publish(a.archiving(300))
-	a.waitBelow(t, 1024)
-	stop()
+	p := a.archive(t, a.reopen(t, nil), 300, 1024)
 	require.Equal(t, 1024.0, values(t, p, "colophon_archive_events")["colophon_archive_events default"])
 
 	store, err := a.database.Ledger(t.Context(), ledger.DefaultName)
@@ -154,9 +176,7 @@ func TestArchive(t *testing.T) {
 	again := a.reopen(t, nil)
 	a.wantAll(t, again)
 	again.grow(1600)
-	_, stop = again.publish(a.archiving(1))
-	a.waitBelow(t, 1536)
-	stop()
+	a.archive(t, again, 1, 1536)
 	a.wantAll(t, a.reopen(t, nil))
 	a.wantAll(t, again)
 
@@ -166,7 +186,7 @@ func TestArchive(t *testing.T) {
 	require.ErrorContains(t, err, "use --archive and --publish")
 
 	// Archived entries stay archived, even if RetainedEntries is increased later.
-	_, stop = again.publish(a.archiving(1400))
+	_, stop := again.publish(a.archiving(1400))
 	again.grow(1700)
 	again.wait(a.bucket)
 	stop()
@@ -177,20 +197,9 @@ func TestArchive(t *testing.T) {
 // recent entries are answered, and a read that may take long waits for the bucket.
 func TestArchiveInBucketThatHangs(t *testing.T) {
 	a := newArchived(t, 900)
-	n := a.reopen(t, nil)
-	_, stop := n.publish(a.archiving(300))
-	a.waitBelow(t, 512)
-	stop()
-	var hangs atomic.Bool
-	hangs.Store(true)
-	a.bucket = restart(a.bucket)
-	a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
-		if hangs.Load() {
-			return buckettest.FaultHang
-		}
-		return buckettest.NoFault
-	}
-	n = open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: time.Hour, Patience: 10 * time.Millisecond}), a.keys)
+	a.archive(t, a.reopen(t, nil), 300, 512)
+	hangs := a.replaceBucket(buckettest.FaultHang)
+	n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: time.Hour, Patience: 10 * time.Millisecond}), a.keys)
 	for _, tile := range []string{"entries/000", "0/000", "0/001"} {
 		status, body := n.get("/v1/ledgers/default/log/tile/" + tile)
 		require.Equal(t, http.StatusServiceUnavailable, status, "%s", body)
@@ -298,9 +307,7 @@ func TestArchiveEndsAtEveryStep(t *testing.T) {
 // never a wrong result.
 func TestArchiveThatLies(t *testing.T) {
 	a := newArchived(t, 900)
-	_, stop := a.reopen(t, nil).publish(a.archiving(1))
-	a.waitBelow(t, 768)
-	stop()
+	a.archive(t, a.reopen(t, nil), 1, 768)
 	sound := a.bucket.Objects()
 	for _, name := range []string{"tile/0/001", "tile/entries/001"} {
 		for change, body := range map[string][]byte{
@@ -339,19 +346,9 @@ func TestArchiveThatLies(t *testing.T) {
 // bucket responds again, the server serves all events.
 func TestArchiveWithoutItsBucket(t *testing.T) {
 	a := newArchived(t, 900)
-	_, stop := a.reopen(t, nil).publish(a.archiving(1))
-	a.waitBelow(t, 768)
-	stop()
-	var down atomic.Bool
+	a.archive(t, a.reopen(t, nil), 1, 768)
 	for _, fault := range []buckettest.Fault{buckettest.FaultBeforeCall, buckettest.FaultHang} {
-		down.Store(true)
-		a.bucket = restart(a.bucket)
-		a.bucket.Fault = func(buckettest.Call) buckettest.Fault {
-			if down.Load() {
-				return fault
-			}
-			return buckettest.NoFault
-		}
+		down := a.replaceBucket(fault)
 		n := open(t, archive.Wrap(a.database, archive.Options{Bucket: a.bucket, RequestTimeout: 500 * time.Millisecond}), a.keys)
 		n.grow(n.ledger.Head().Size + 10)
 		_, err := n.ledger.Reader().Entry(t.Context(), 800)

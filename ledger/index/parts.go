@@ -129,14 +129,20 @@ func (s *heldViews) closeAll() {
 	}
 }
 
-// HoldSnapshot waits until the index has reached the given size, or ctx is done. It then keeps the snapshot at
-// that size open for holdTime, so that ReadSnapshotPart need not wait. It returns the errors of
-// ReadSnapshotPart.
-func HoldSnapshot(ctx context.Context, f *Follower, size uint64) error {
-	if _, err := f.store.held.open(ctx, f, size); err != nil {
-		return fmt.Errorf("opening a snapshot of the index of ledger %q: %w", f.name, err)
+// HoldSnapshot waits, like ReadSnapshotPart, until there is a snapshot at the given size. It keeps the snapshot
+// open for holdTime, and returns a function that reads a part of it without waiting.
+func HoldSnapshot(ctx context.Context, f *Follower, size uint64) (read func(from []byte) (*SnapshotPart, error), err error) {
+	h, err := f.store.held.open(ctx, f, size)
+	if err != nil {
+		return nil, fmt.Errorf("opening a snapshot of the index of ledger %q: %w", f.name, err)
 	}
-	return nil
+	return func(from []byte) (*SnapshotPart, error) {
+		p, err := f.store.held.part(h, from)
+		if err != nil {
+			return nil, fmt.Errorf("reading a part of the index of ledger %q: %w", f.name, err)
+		}
+		return p, nil
+	}, nil
 }
 
 // ReadSnapshotPart reads one part of the index snapshot at the given size, or at the current size if size is
@@ -146,19 +152,15 @@ func HoldSnapshot(ctx context.Context, f *Follower, size uint64) error {
 // returns ErrSizePassed if the snapshot at that size is no longer available, and ErrTooManySnapshots if too
 // many other snapshots are open.
 func ReadSnapshotPart(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
-	p, err := f.store.held.part(ctx, f, size, from)
-	if err != nil {
-		return nil, fmt.Errorf("reading a part of the index of ledger %q: %w", f.name, err)
-	}
-	return p, nil
-}
-
-func (s *heldViews) part(ctx context.Context, f *Follower, size uint64, from []byte) (*SnapshotPart, error) {
-	h, err := s.open(ctx, f, size)
+	read, err := HoldSnapshot(ctx, f, size)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.store.rows.CheckAvailable(); err != nil { // close the view, because a replacement of the index waits for it
+	return read(from)
+}
+
+func (s *heldViews) part(h *heldView, from []byte) (*SnapshotPart, error) {
+	if err := h.follower.store.rows.CheckAvailable(); err != nil { // close the view, because a replacement of the index waits for it
 		s.remove(h)
 		return nil, noSpace(err)
 	}
