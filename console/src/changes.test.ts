@@ -62,9 +62,10 @@ test("other names on a checkpoint than its origin are witnesses", () => {
 
 test("the rate is that of the last minute", () => {
   const heads = [{ at: 0, size: 1 }, { at: 100_000, size: 100 }, { at: 110_000, size: 600 }];
-  assert.equal(ingestRate(heads, 110_000), 50);
-  assert.equal(ingestRate(heads, 150_000), 10);
+  assert.equal(ingestRate(heads, 110_000), 599 / 60);
+  assert.equal(ingestRate(heads, 165_000), 500 / 60);
   assert.equal(ingestRate(heads, 400_000), 0);
+  assert.equal(ingestRate(heads.slice(1), 110_000), 50);
   assert.equal(ingestRate([], 0), undefined);
   assert.deepEqual([0, 0.001, 0.5, 1234.5].map(rateWords), ["none", "less than 1 a minute", "30 a minute", "1,235 a second"]);
 });

@@ -197,11 +197,16 @@ export interface Head {
   size: number;
 }
 
-/** ingestRate returns how many events were added a second, from the heads of the last minute before `now`; undefined while there are less than two seconds. */
+/** recentHeads returns the heads from which ingestRate computes the rate of the minute before `now`: those of that minute, and the last one before it. */
+export function recentHeads(heads: readonly Head[], now: number): readonly Head[] {
+  return heads.slice(Math.max(0, heads.findLastIndex((head) => head.at <= now - 60_000)));
+}
+
+/** ingestRate returns how many events were added a second in the minute before `now`, or since the first head if that is later. It returns undefined if that is less than two seconds ago. */
 export function ingestRate(heads: readonly Head[], now: number): number | undefined {
-  const first = heads.find((head) => head.at >= now - 60_000) ?? heads.at(-1), last = heads.at(-1);
+  const [first] = recentHeads(heads, now), last = heads.at(-1);
   if (!first || !last || now - first.at < 2000) return undefined;
-  return (last.size - first.size) / ((now - first.at) / 1000);
+  return (last.size - first.size) / Math.min(60, (now - first.at) / 1000);
 }
 
 /** rateWords writes a rate: "1,200 events a second", "3 events a minute", "no new events". */

@@ -1,6 +1,6 @@
 // The console: finds the page of the current address, and shows it in the layout.
-import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { render, type ComponentChildren } from "preact";
+import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import { complete } from "./api/signin.ts";
 import { Problem } from "./api/client.ts";
 import { problemOf } from "./api/load.ts";
@@ -47,9 +47,15 @@ function Content({ place, ledgers }: { place: Place; ledgers: readonly Ledger[] 
   return (
     <>
       <TryIt />
-      <Component key={`${place.ledger}/${place.rest.join("/")}`} />
+      <Guarded key={`${place.ledger}/${place.page}/${place.rest.join("/")}`}><Component /></Guarded>
     </>
   );
+}
+
+/** Guarded shows an error of a page in its place. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [error, reset] = useErrorBoundary() as [unknown, () => void];
+  return error === undefined ? <>{children}</> : <Failed problem={problemOf(error)} again={reset} page />;
 }
 
 function Console({ problem }: { problem: Problem | undefined }) {

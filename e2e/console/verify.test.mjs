@@ -126,6 +126,23 @@ describe("verification in the page", { skip: noBrowser }, () => {
     }));
   }
 
+  it("verifies nothing in a browser without WebCrypto, and says so", () => fresh(async (context) => {
+    await context.addInitScript(() => Object.defineProperty(Crypto.prototype, "subtle", { value: undefined }));
+    const found = await verify(await open(context, 123));
+    assert.equal(found.verdict, "wait", found.text);
+    assert.match(found.text, /Not verified/);
+  }));
+
+  it("warns on every page of a newest checkpoint without a valid signature", () => fresh(async (context) => {
+    const page = await open(context, 100);
+    assert.equal((await verify(page)).verdict, "good");
+    proxy.change = ({ path, body }) => (path.includes("/log/checkpoint") ? changedSignature(String(body)) : undefined);
+    await page.goto(`${proxy.url}/#/default`);
+    await page.reload();
+    await page.waitForSelector("main > .alarm");
+    assert.match(await page.locator("main > .alarm").innerText(), /not signed by the log/);
+  }));
+
   for (const [what, target, alarm] of [
     ["a forked log", () => other.url, /This is not the log that this browser saw/],
     ["a log with another key", () => stranger.url, /The key of the log is not the one/],

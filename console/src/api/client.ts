@@ -1,4 +1,5 @@
 // Requests to the server, typed by openapi.yaml.
+import { Numeral, parseJSON, type Value } from "../../../clients/typescript/src/verify/index.js";
 import { forTab } from "./kept.ts";
 import type { components, paths } from "./schema.d.ts";
 
@@ -103,10 +104,21 @@ export async function request(at: string, options: Options = {}): Promise<Respon
   return response;
 }
 
+/** parseAnswer parses JSON. It returns an integer that a JavaScript number cannot hold, such as a long seed, as a text with all its digits. */
+export function parseAnswer(text: string): unknown {
+  return /\d{16}/.test(text) ? plainValue(parseJSON(text)) : JSON.parse(text);
+}
+
+function plainValue(value: Value): unknown {
+  if (value instanceof Numeral) return value.isInteger && !Number.isSafeInteger(Number(value.token)) ? value.token : Number(value.token);
+  if (value instanceof Map) return Object.fromEntries([...value].map(([name, member]) => [name, plainValue(member)]));
+  return Array.isArray(value) ? value.map(plainValue) : value;
+}
+
 /** get asks a question of the contract. */
 export async function get<P extends GetPath>(path: P, values: PathValues<P>, query: QueryValues<P> | OpenQuery = {}, signal?: AbortSignal): Promise<Answer<P>> {
   const response = await request(address(path, values as Record<string, string | number> | undefined, query), { signal, headers: { Accept: "application/json" } });
-  return (await response.json()) as Answer<P>;
+  return parseAnswer(await response.text()) as Answer<P>;
 }
 
 /** Content is a text as the ledger keeps it. */

@@ -39,12 +39,12 @@ function Stale() {
   return (
     <>
       <Listed of={pages} empty={<Empty title="No answer rests on a changed passage">An answer appears here when a later answer cites a different passage at the same place of a source, or when the source is registered again without the passage.</Empty>}>
-        {(rows, first) => {
+        {(rows, more) => {
           const sets = grouped<Schemas["StaleRow"]>(rows, (row) => row.seq);
           return (
             <>
               <p>These answers cite passages that their sources no longer have. Read the answers again: the text they rest on has changed.</p>
-              <p class="sentence">{count(sets.length, "answer rests", "answers rest")} on {count(rows.length, "changed passage")}{first.next ? ", and more follow" : ""}.</p>
+              <p class="sentence">{count(sets.length, "answer rests", "answers rest")} on {count(rows.length, "changed passage")}{more ? ", and more follow" : ""}.</p>
               <ol class="stale plain-list">{sets.map((one) => <StaleSet key={one[0]?.seq} ledger={place.ledger} rows={one} />)}</ol>
             </>
           );

@@ -6,7 +6,7 @@ import { useGet, useLatest, useLoad } from "../api/load.ts";
 import { ingestRate, rateWords, signers } from "../changes.ts";
 import { TimeChart } from "../parts/chart.tsx";
 import { useLedgers } from "../parts/layout.tsx";
-import { useGrown, useLive, useNow, useSlowly } from "../parts/live.ts";
+import { useGrown, useLive, useNow, useSlowly, type Live } from "../parts/live.ts";
 import { AsOf, CauseSign } from "../parts/marks.tsx";
 import { useLedger } from "../parts/may.ts";
 import { RecordLink } from "../parts/name.tsx";
@@ -37,11 +37,11 @@ export function OverviewPage() {
       </header>
       {newest?.tree_size === 1 && fixed === undefined ? <Nothing /> : (
         <>
-          {fixed === undefined && newest && <Figures summary={newest} heads={live.heads} />}
+          {fixed === undefined && newest && <Figures summary={newest} live={live} />}
           <Loads of={totals} lines={8}>{(counted) => <Causes counted={counted} />}</Loads>
           <section>
             <div class="with-choice"><h2>Over time</h2><Spans chosen={spans.name} /></div>
-            {spans.seconds === undefined ? <Loads of={totals} lines={6}>{(counted) => <OverTime counted={counted} />}</Loads> : <Lately seconds={spans.seconds} size={fixed ?? size} fixed={fixed} />}
+            <Loads of={totals} lines={6}>{(counted) => spans.seconds === undefined ? <OverTime counted={counted} /> : <Lately seconds={spans.seconds} size={fixed ?? size} fixed={fixed} end={endOf(counted)} />}</Loads>
           </section>
           <div class="columns">
             <Loads of={totals} lines={4}>{(counted) => <Wrong counted={counted} />}</Loads>
@@ -59,10 +59,15 @@ export function OverviewPage() {
   );
 }
 
-/** Lately shows what was recorded in the time before now. */
-function Lately({ seconds, size, fixed }: { seconds: number; size: number; fixed: number | undefined }) {
+/** endOf returns the end of the last period with events, in milliseconds. */
+function endOf(counted: Rates): number {
+  return Date.parse(counted.rows.findLast((row) => row.events > 0)?.until ?? new Date().toISOString());
+}
+
+/** Lately shows what was recorded in the time before now, or before `end` if the tree size is fixed. */
+function Lately({ seconds, size, fixed, end }: { seconds: number; size: number; fixed: number | undefined; end: number }) {
   const { ledger } = usePlace();
-  const rates = useGrown(`${ledger} rates ${fixed ?? ""} ${seconds}`, size, (signal) => ratesOf(ledger, fixed, seconds, signal));
+  const rates = useGrown(`${ledger} rates ${fixed ?? ""} ${seconds}`, size, (signal) => ratesOf(ledger, fixed, (fixed === undefined ? Date.now() : end) - seconds * 1000, signal));
   return <Loads of={rates} lines={6}>{(counted) => <OverTime counted={counted} />}</Loads>;
 }
 
@@ -71,8 +76,9 @@ async function summaryOf(ledger: string, signal: AbortSignal): Promise<LiveSumma
   return (await response.json()) as LiveSummary;
 }
 
-async function ratesOf(ledger: string, size: number | undefined, seconds: number | undefined, signal: AbortSignal): Promise<Rates> {
-  const since = seconds === undefined ? undefined : new Date(Date.now() - seconds * 1000).toISOString();
+/** ratesOf counts the events since a time in milliseconds, or all of them. */
+async function ratesOf(ledger: string, size: number | undefined, from: number | undefined, signal: AbortSignal): Promise<Rates> {
+  const since = from === undefined ? undefined : new Date(from).toISOString();
   const response = await request(address("/v1/ledgers/{ledger}/rates", { ledger }, { since, as_of: size }), { signal, headers: { Accept: "application/json" } });
   return (await response.json()) as Rates;
 }
@@ -137,16 +143,16 @@ function compared(drift: Record<string, number>): { runs: number; changed: numbe
   return { runs, changed: runs - (drift.identical ?? 0) - (drift.no_effect ?? 0) };
 }
 
-function Figures({ summary, heads }: { summary: LiveSummary; heads: readonly { at: number; size: number }[] }) {
+function Figures({ summary, live }: { summary: LiveSummary; live: Live }) {
   const now = useNow(2000);
-  const rate = ingestRate(heads, now), { runs, changed } = compared(summary.drift);
+  const rate = live.connected ? ingestRate(live.heads, now) : undefined, { runs, changed } = compared(summary.drift);
   const without = summary.incomplete.output ?? 0;
   return (
     <ul class="figures">
       <Figure title="Tree size" value={number(summary.tree_size)}>{summary.index_size < summary.tree_size ? `${number(summary.tree_size - summary.index_size)} not indexed yet` : "events in the log"}</Figure>
       <Figure title="New events" value={rate === undefined ? "…" : rateWords(rate)}>in the last minute</Figure>
       <Figure title="Outputs that changed" value={runs === 0 ? "–" : percent(changed / runs)}>{runs === 0 ? "no input ran twice" : `of ${count(runs, "repeated run")}`}</Figure>
-      <Figure title="Wrong claims" value={number(summary.mismatches)}>{summary.mismatches === 0 ? "every check passed" : "checks that failed"}</Figure>
+      <Figure title="Wrong claims" value={number(summary.mismatches)}>{summary.mismatches === 0 ? "no check found a wrong hash" : "checks that failed"}</Figure>
       {without > 0 && <Figure title="Without an output" value={number(without)}>cannot be compared</Figure>}
     </ul>
   );
@@ -188,7 +194,7 @@ function OverTime({ counted }: { counted: Rates }) {
     { name: "records with a wrong claim", sign: "✗", colour: "--bad", values: counted.rows.map((row) => row.mismatches) },
     { name: "generations without an output", sign: "?", colour: "--cause-incomplete", values: counted.rows.map((row) => row.no_output) }], [counted]);
   if (sum(counted, (row) => row.events) === 0) return <p>Nothing was recorded in this period.</p>;
-  const period = periodWords(counted.step), bad = wrong.some((one) => one.values.some((n) => n > 0));
+  const period = `${periodWords(counted.step)} (UTC)`, bad = wrong.some((one) => one.values.some((n) => n > 0));
   return (
     <div class="columns">
       <div><h3>Events recorded, {period}</h3><TimeChart label={`Events recorded, ${period}`} times={times} series={events} step={counted.step} height={180} /></div>
@@ -208,7 +214,7 @@ function Wrong({ counted }: { counted: Rates }) {
   return (
     <section>
       <h2>Do the claims hold?</h2>
-      {wrong === 0 ? <p class="says-good">✓ Every hash that a service claimed equals the hash that the ledger computed.</p>
+      {wrong === 0 ? <p>No claim of a service contradicts a hash that the ledger computed. Claims about texts that were not posted cannot be checked.</p>
         : <p><span class="says-bad">✗ {count(wrong, "record")} ({percent(wrong / all)} of all events) {wrong === 1 ? "has" : "have"} a wrong claim: the ledger computed a different hash than the service claimed.</span> <a href={link("records", [], { flag: "mismatch" })}>List {wrong === 1 ? "it" : "them"}</a></p>}
     </section>
   );
@@ -274,7 +280,7 @@ function Checkpoint({ size = 0, time, fixed }: { size: number | undefined; time:
         return (
           <>
             <p>{ledger && <>Signed <Time at={time ?? ledger.last_event} /> </>}for {count(covers, "event")}, by {names.filter((one) => !one.witness).map((one) => <strong key={one.name}><Line text={one.name} /></strong>)}.{" "}
-              {witnesses.length === 0 ? "No witness has cosigned it." : <>{count(witnesses.length, "witness", "witnesses")} cosigned it: {witnesses.map((one, i) => <span key={one.name}>{i > 0 && ", "}<strong><Line text={one.name} /></strong></span>)}.</>}</p>
+              {witnesses.length === 0 ? "No witness has cosigned it." : <>It also has {count(witnesses.length, "signature")} in the name of a witness, which this page does not check: {witnesses.map((one, i) => <span key={one.name}>{i > 0 && ", "}<strong><Line text={one.name} /></strong></span>)}.</>}</p>
             <Key ledger={place.ledger} />
           </>
         );

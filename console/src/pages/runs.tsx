@@ -8,7 +8,7 @@ import { AsOf, StateChip } from "../parts/marks.tsx";
 import { Named } from "../parts/name.tsx";
 import { AnswerText, RunClaims, RunsBeside, RunStages, useRun } from "../parts/runs.tsx";
 import { dimensionName, outcome, shortCause, stageWords, verdict } from "../parts/stages.ts";
-import { Empty, Loads } from "../parts/states.tsx";
+import { Empty, Failed, Loads } from "../parts/states.tsx";
 import { Listed, Table } from "../parts/table.tsx";
 import { Line, Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
@@ -113,12 +113,12 @@ function Question({ hash }: { hash: string }) {
   const a = chosen(place.query.get("a")), b = chosen(place.query.get("b"));
   return (
     <Listed of={pages} empty={<Empty title="No run has this question"><a href={link("runs")}>All questions</a></Empty>}>
-      {(rows) => {
+      {(rows, more) => {
         const diverging = [...rows].reverse().find((row) => row.against !== null && row.first_diverging_stage !== null) ?? [...rows].reverse().find((row) => row.against !== null);
         const right = b ?? diverging?.seq, left = a ?? diverging?.against ?? undefined;
         return (
           <>
-            <QuestionHead rows={rows} />
+            <QuestionHead rows={rows} more={more} />
             {left !== undefined && right !== undefined && left !== right
               ? <RunsBeside ledger={place.ledger} a={left} b={right} />
               : <OnlyRun seq={rows[0]?.seq ?? 0} />}
@@ -148,21 +148,25 @@ function chosen(text: string | null): number | undefined {
   return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-function QuestionHead({ rows }: { rows: readonly Row[] }) {
+function QuestionHead({ rows, more }: { rows: readonly Row[]; more: boolean }) {
   const place = usePlace();
   const seq = rows[0]?.seq ?? 0;
   const loading = useLoad(`${place.ledger} ${seq} question`, (signal) => content(place.ledger, seq, "question", signal));
   return (
     <header class="page-head">
-      <p class="eyebrow">question · {count(rows.length, "run")}</p>
+      <p class="eyebrow">question · {more ? `its first ${count(rows.length, "run")}` : count(rows.length, "run")}</p>
       {loading.state === "ready" ? (
         <>
           <h1><Line text={loading.value.text} most={160} /></h1>
           {loading.value.text.length > 160 && <Text text={loading.value.text} valid={loading.value.valid} label="The question" />}
         </>
-      ) : loading.state === "loading" ? <h1 class="quiet">…</h1> : <h1>A question whose text you cannot read</h1>}
+      ) : loading.state === "loading" ? <h1 class="quiet">…</h1> : <><h1>{unreadable(loading.problem.status)}</h1>{![403, 404, 410].includes(loading.problem.status) && <Failed problem={loading.problem} again={loading.again} />}</>}
     </header>
   );
+}
+
+function unreadable(status: number): string {
+  return status === 410 ? "A question whose text was erased" : status === 404 ? "A question whose text is not in the ledger" : status === 403 ? "A question whose text you cannot read" : "A question";
 }
 
 /** RunsOf lists the runs of a question, and lets a person choose the two that are compared. */

@@ -2,6 +2,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { useGet } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { AsOf } from "../parts/marks.tsx";
+import { useMay } from "../parts/may.ts";
 import { groupOf, groupOrder, isHash, namesItself, target, titleOf } from "../parts/hits.ts";
 import { Named, type Name } from "../parts/name.tsx";
 import { Empty, Loads } from "../parts/states.tsx";
@@ -23,11 +24,12 @@ export function SearchPage() {
 }
 
 function Help() {
+  const mayRead = useMay("content");
   return (
     <section class="why">
       <h2>What you can search for</h2>
       <dl class="ways">
-        <div><dt>Words</dt><dd>the beginning of a prompt, an input, or a question, or any word in its first lines; outputs, answers, and the passages of sources and stories are not searched</dd></div>
+        <div><dt>Words</dt><dd>{!mayRead && "with a token that permits reading texts, which yours does not: "}the beginning of a prompt, an input, or a question, or any word in its first lines; outputs, answers, and the passages of sources and stories are not searched</dd></div>
         <div><dt>Names</dt><dd>a run, a model, a label (<code>config=verbose</code>, or just the value), a story, a source, a subject, a producer</dd></div>
         <div><dt>Numbers</dt><dd>the number of an event in the log</dd></div>
         <div><dt>Hashes</dt><dd>any hash in a record, in full or by its first 8 or more digits</dd></div>
@@ -61,13 +63,16 @@ function useArrows() {
 function Found({ text }: { text: string }) {
   const place = usePlace();
   const loading = useGet("/v1/ledgers/{ledger}/search", { ledger: place.ledger }, { q: text, as_of: asOf(place) });
-  const list = useArrows();
+  const list = useArrows(), mayRead = useMay("content");
   return (
     <Loads of={loading} lines={6}>
       {(answer) => (
         <>
           <p class="quiet" role="status">{answer.rows.length === 0 ? "Nothing was found." : `${count(answer.rows.length, "match", "matches")}.`}</p>
-          {answer.rows.length === 0 && <Empty title="Nothing in this ledger has this name or hash, or begins with these words">
+          {answer.rows.length === 0 && !mayRead && <Empty title="Nothing in this ledger has this name or hash">
+            Check the spelling. Enter at least 8 digits of a hash. Your token does not permit reading texts, so the search did not look for words in them.
+          </Empty>}
+          {answer.rows.length === 0 && mayRead && <Empty title="Nothing in this ledger has this name or hash, or begins with these words">
             Check the spelling. Enter at least 8 digits of a hash. Words are found only at the beginning of prompts, inputs, and questions, not in outputs, answers, or passages. {!answer.complete && "This ledger has more texts than a search reads: it reads the newest 250 prompts, inputs, and questions. The full name of a run, a label, or a hash finds any record."}
           </Empty>}
           <div class="hits" ref={list}>

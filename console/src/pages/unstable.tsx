@@ -16,6 +16,7 @@ type Timeline = Schemas["TimelineList"];
 
 const lane = lanes(3);
 const shown = 24; // runs of an input in a list
+const searched = 1000; // runs of an input in which a cause is looked for, the most of one answer
 const onePage = 30; // inputs of a page
 const counted = 1000; // inputs that are counted, the most of one answer
 const looked = 150; // inputs in which a cause is looked for, before a person is asked
@@ -85,8 +86,8 @@ function Inputs() {
   );
 }
 
-function timelineOf(ledger: string, input: string, size: number | undefined, signal: AbortSignal): Promise<Timeline> {
-  return lane(() => get("/v1/ledgers/{ledger}/drift/timeline", { ledger }, { input, as_of: size, names: true, limit: shown }, signal));
+function timelineOf(ledger: string, input: string, size: number | undefined, limit: number, signal: AbortSignal): Promise<Timeline> {
+  return lane(() => get("/v1/ledgers/{ledger}/drift/timeline", { ledger }, { input, as_of: size, names: true, limit }, signal));
 }
 
 /** Found is an input with its runs. */
@@ -100,15 +101,16 @@ function InputsOfCause({ cause, groups, size, whole }: { cause: string; groups: 
   const place = usePlace(), from = Number(place.query.get("from") ?? 0) || 0;
   const part = groups.slice(from, from + looked), end = from + part.length;
   const loading = useLoad(`${place.ledger} ${cause} ${size} ${from} ${part.length}`, async (signal) => {
-    const lists = await Promise.all(part.map((group) => timelineOf(place.ledger, group.value, size, signal)));
-    return part.flatMap((group, i): Found[] => {
+    const lists = await Promise.all(part.map((group) => timelineOf(place.ledger, group.value, size, searched, signal)));
+    const found = part.flatMap((group, i): Found[] => {
       const list = lists[i];
       return list && tally(list.rows).some(([one]) => one === cause) ? [{ group, list }] : [];
     });
+    return { found, partly: lists.filter((list) => list.next).length };
   });
   const range = from === 0 && end === groups.length && whole ? "" : `Of the inputs ${number(from + 1)} to ${number(end)}, `;
   return (
-    <Loads of={loading} lines={6}>{(found) => (
+    <Loads of={loading} lines={6}>{({ found, partly }) => (
       <>
         <p class="sentence">{range}{range === "" ? count(found.length, "input") : found.length === 0 ? "none" : number(found.length)} {found.length === 1 || (found.length === 0 && range !== "") ? "has" : "have"} a change with the cause “{causeOf(cause).name}”.</p>
         {found.length > 0 && <StripKey />}
@@ -117,6 +119,7 @@ function InputsOfCause({ cause, groups, size, whole }: { cause: string; groups: 
           {from > 0 && <a href={withQuery(place, { from: Math.max(0, from - looked) || undefined })}>Previous {number(looked)} inputs</a>}
           {end < groups.length && <a href={withQuery(place, { from: end })}>Next {number(Math.min(looked, groups.length - end))} inputs</a>}
         </p>
+        {partly > 0 && <p class="note">{count(partly, "input")} of these {partly === 1 ? "has" : "have"} more than {number(searched)} runs; the search covers the first {number(searched)}.</p>}
         {!whole && end >= groups.length && <p class="note">The search for a cause covers the first {number(groups.length)} inputs.</p>}
         <AsOf size={size} />
       </>
@@ -126,7 +129,7 @@ function InputsOfCause({ cause, groups, size, whole }: { cause: string; groups: 
 
 function Input({ group }: { group: Group }) {
   const place = usePlace();
-  const loading = useLoad(`${place.ledger} strip ${group.value} ${asOf(place) ?? group.last_seq}`, (signal) => timelineOf(place.ledger, group.value, asOf(place), signal));
+  const loading = useLoad(`${place.ledger} strip ${group.value} ${asOf(place) ?? group.last_seq}`, (signal) => timelineOf(place.ledger, group.value, asOf(place), shown, signal));
   return <InputRuns group={group} loading={loading} />;
 }
 
@@ -138,7 +141,7 @@ function InputRuns({ group, loading }: { group: Group; loading: Loading<Timeline
       <p class="quiet small">{count(group.runs, "run")}, {count(group.distinct_outputs, "different output")}; {group.distinct_outputs === group.runs ? "no output occurred twice" : `the most common one occurred in ${percent(group.stability)} of the runs`}.</p>
       <Loads of={loading} lines={1}>{(list) => (
         <>
-          <Strip runs={list.rows} letters={letters(list.rows.map((run) => run.output_hash))} label="Outputs over time, the oldest first" href={(run) => link("record", [run.seq])} more={list.next ? group.runs - list.rows.length : 0} />
+          <Strip runs={list.rows.slice(0, shown)} letters={letters(list.rows.map((run) => run.output_hash))} label="Outputs over time, the oldest first" href={(run) => link("record", [run.seq])} more={list.next ? group.runs - shown : Math.max(0, list.rows.length - shown)} />
           <p>{why(list.rows, Boolean(list.next))}</p>
         </>
       )}</Loads>

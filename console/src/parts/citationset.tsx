@@ -58,29 +58,40 @@ function Answer({ ledger, run }: { ledger: string; run: string }) {
   );
 }
 
+const stalePage = 1000, stalePages = 40; // rows of a page, and pages that are looked through for one answer
+
+/** staleOf finds the passages of an answer that their sources no longer have. The API lists those of all answers that cite a source. `whole` is false if there are too many to look through. */
+async function staleOf(ledger: string, seq: number, sources: readonly string[], size: number | undefined, signal: AbortSignal): Promise<{ rows: Schemas["StaleRow"][]; whole: boolean }> {
+  const rows: Schemas["StaleRow"][] = [];
+  let pages = 0;
+  for (const source of sources) {
+    let cursor: string | undefined;
+    do {
+      if (pages++ === stalePages) return { rows, whole: false };
+      const list = await get("/v1/ledgers/{ledger}/citation-sets/stale", { ledger }, { source_id: source, as_of: size, limit: stalePage, cursor }, signal);
+      rows.push(...list.rows.filter((row) => row.seq === seq));
+      cursor = list.next ?? undefined;
+    } while (cursor !== undefined);
+  }
+  return { rows, whole: true };
+}
+
 /** Cites lists the passages by source. Those that their source no longer has come with what it has now. */
 function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEvent }) {
   const place = usePlace(), link = useLink();
   const document = useDocument(ledger, seq);
-  const sources = [...new Set(set.citations.map((one) => one.source_id))].slice(0, 40);
-  const stale = useLoad(`${ledger} stale ${seq} ${asOf(place) ?? ""}`, async (signal) => {
-    const found: Schemas["StaleRow"][] = [];
-    for (const source of sources) {
-      const list = await get("/v1/ledgers/{ledger}/citation-sets/stale", { ledger }, { source_id: source, as_of: asOf(place), limit: 200 }, signal);
-      found.push(...list.rows.filter((row) => row.seq === seq));
-    }
-    return found;
-  });
-  const changed = stale.state === "ready" ? stale.value : [];
+  const sources = [...new Set(set.citations.map((one) => one.source_id))];
+  const stale = useLoad(`${ledger} stale ${seq} ${asOf(place) ?? ""}`, (signal) => staleOf(ledger, seq, sources, asOf(place), signal));
+  const changed = stale.state === "ready" ? stale.value.rows : [];
   const texts: readonly Cited[] = document.state === "ready" ? document.value : [];
   return (
     <>
       <section>
         <h2>What changed since</h2>
         <Loads of={stale} lines={2}>
-          {(rows) => rows.length === 0 ? <p>Nothing: its sources still have every passage that this answer cites, as far as the ledger knows.</p> : (
+          {({ rows, whole }) => rows.length === 0 ? <p>{whole ? "Nothing: its sources still have every passage that this answer cites, as far as the ledger knows." : "Nothing was found so far, but its sources have more changed passages than this page looks through."}</p> : (
             <>
-              <p class="sentence says-bad">{number(rows.length)} of {count(set.citations.length, "passage")} {rows.length === 1 ? "is" : "are"} no longer in the source.</p>
+              <p class="sentence says-bad">{!whole && "At least "}{number(rows.length)} of {count(set.citations.length, "passage")} {rows.length === 1 ? "is" : "are"} no longer in the source.</p>
               {rows.map((row) => <ChangedPassage key={`${row.source_id} ${row.chunk_hash}`} ledger={ledger} row={row} earlier={texts} loading={document.state === "loading"} />)}
             </>
           )}
@@ -96,7 +107,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
               const text = texts[one.i]?.text ?? texts.find((other) => other.chunk_hash === one.chunk_hash)?.text;
               return (
                 <li key={one.i}>
-                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : "The text of this passage is not in the ledger, or your token does not permit reading it."}</p>}
+                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : document.state === "failed" && ![403, 404, 410].includes(document.problem.status) ? "The text of this passage could not be loaded. Reload the page to try again." : "The text of this passage is not in the ledger, or your token does not permit reading it."}</p>}
                   <p class="quiet small">weight {one.weight}{one.section && <> · <Line text={one.section} most={60} /></>} · <a href={link("passage", [one.chunk_hash])}>where else it is cited</a>{changed.some((row) => row.chunk_hash === one.chunk_hash && row.source_id === one.source_id) && <> · <strong class="says-bad">changed since</strong></>}</p>
                 </li>
               );

@@ -1,12 +1,12 @@
 // A ledger as it grows.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { followHeads, type LiveSummary } from "../api/follow.ts";
-import { useLatest, useLoad, type Loading } from "../api/load.ts";
-import type { Head } from "../changes.ts";
+import { useLoad, type Loading } from "../api/load.ts";
+import { recentHeads, type Head } from "../changes.ts";
 
 export interface Live {
   summary: LiveSummary | undefined; // the newest
-  heads: readonly Head[]; // of the last minute, the oldest first
+  heads: readonly Head[]; // of the last minute, and one before it; the oldest first
   connected: boolean;
 }
 
@@ -19,7 +19,7 @@ export function useLive(ledger: string, on: boolean): Live {
     const controller = new AbortController();
     void followHeads(ledger, (summary) => {
       const at = Date.now();
-      setLive((old) => ({ ...old, summary, heads: [...old.heads.filter((head) => head.at >= at - 60_000), { at, size: summary.tree_size }] }));
+      setLive((old) => ({ ...old, summary, heads: [...recentHeads(old.heads, at), { at, size: summary.tree_size }] }));
     }, controller.signal, (connected) => setLive((old) => ({ ...old, connected })));
     return () => controller.abort();
   }, [ledger, on]);
@@ -37,15 +37,26 @@ export function useSlowly<T>(value: T, pause: number): T {
   return slow.value;
 }
 
-/** useGrown loads an answer, and loads it again when the ledger has grown beyond its tree size. The last answer stays until the next one is there. */
+const retryPause = 5000; // milliseconds before an answer that failed or is too old is asked for again
+
+/** useGrown loads an answer, and loads it again when the ledger has grown beyond its tree size. The last answer stays until the next one is there, even if a request in between fails. */
 export function useGrown<T extends { as_of: number }>(key: string, size: number, load: (signal: AbortSignal) => Promise<T>): Loading<T> {
-  const [grown, setGrown] = useState(0);
-  const loading = useLatest(useLoad(`${key} ${grown}`, load));
-  const has = loading.state === "ready" ? loading.value.as_of : undefined;
+  const [asked, setAsked] = useState({ size: 0, turn: 0 });
+  const loading = useLoad(`${key} ${asked.size} ${asked.turn}`, load);
+  const last = useRef<{ key: string; loading: Loading<T> & { state: "ready" } } | undefined>(undefined);
+  if (loading.state === "ready") last.current = { key, loading };
+  const kept = last.current?.key === key ? last.current.loading : undefined;
+  const has = kept?.value.as_of;
   useEffect(() => {
-    if (has !== undefined && has < size) setGrown(size);
-  }, [has, size]);
-  return loading;
+    if (has === undefined || has >= size || loading.state === "loading") return;
+    if (asked.size < size && loading.state === "ready") {
+      setAsked({ size, turn: 0 });
+      return;
+    }
+    const timer = setTimeout(() => setAsked(({ turn }) => ({ size, turn: turn + 1 })), retryPause);
+    return () => clearTimeout(timer);
+  }, [has, size, loading.state, asked]);
+  return kept ?? loading;
 }
 
 /** useNow returns the time in milliseconds, and again after every `pause`. */

@@ -1,5 +1,5 @@
 // The documents on which runs rest, as passages where a citation set has their texts.
-import { content, get } from "../api/client.ts";
+import { content, get, Problem } from "../api/client.ts";
 import { lanes, useLoad } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { number, shortHash } from "../words.ts";
@@ -23,7 +23,8 @@ export function Passage({ ledger, hash }: { ledger: string; hash: string }) {
     const source = set.citations[0]?.source_id;
     try {
       return { source, text: (await content(ledger, set.seq, `citations/${at}/text`, signal)).text };
-    } catch {
+    } catch (error) {
+      if (!(error instanceof Problem) || ![403, 404, 410].includes(error.status)) throw error;
       return { source, text: undefined };
     }
   }));

@@ -1,7 +1,7 @@
 // A story: its builds, what became of each path between two builds, and the paths that are not validated yet.
 import { useEffect, useState } from "preact/hooks";
 import { type Schemas } from "../api/client.ts";
-import { usePages } from "../api/load.ts";
+import { usePages, type Pages } from "../api/load.ts";
 import { asOf, go, useLink, usePlace, withQuery } from "../router.ts";
 import { count, listed, number } from "../words.ts";
 import { RecordLink } from "./name.tsx";
@@ -27,22 +27,31 @@ function Status({ status }: { status: string }) {
 
 export function Story({ project }: { project: string }) {
   const place = usePlace();
-  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/builds", { ledger: place.ledger, project }, { as_of: asOf(place), limit: 100 });
+  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/builds", { ledger: place.ledger, project }, { as_of: asOf(place), limit: 200 });
+  useRest(pages); // the newest build comes last
   return (
     <>
       <p class="eyebrow">story</p>
       <h1><Raw text={project} /></h1>
       <Listed of={pages} empty={<Empty title="This story has no builds">Its records name no build, so there is nothing to compare. Add the member <code>build</code> to each record.</Empty>}>
-        {(rows) => <Builds project={project} builds={rows} />}
+        {(rows, more) => more ? <p class="quiet" role="status">{count(rows.length, "build")} loaded so far…</p> : <Builds project={project} builds={rows} />}
       </Listed>
     </>
   );
 }
 
+/** useRest loads the further pages of a list one after the other. */
+function useRest({ more, busy, problem, rows }: Pick<Pages<{ as_of: number; rows: unknown[] }>, "more" | "busy" | "problem" | "rows">): void {
+  useEffect(() => {
+    if (more && !busy && !problem) more();
+  }, [rows.length, busy, more === undefined]);
+}
+
 function Builds({ project, builds }: { project: string; builds: readonly Build[] }) {
   const place = usePlace();
   const last = builds.at(-1);
-  const b = builds.find((one) => one.build === place.query.get("b")) ?? last;
+  const asked = place.query.get("b");
+  const b = asked === null ? last : builds.find((one) => one.build === asked);
   const a = place.query.get("a") ?? b?.base ?? undefined;
   const most = Math.max(1, ...builds.map((one) => one.new + one.modified + one.unchanged + (one.incomparable ?? 0) + one.gone));
   return (
@@ -52,6 +61,7 @@ function Builds({ project, builds }: { project: string; builds: readonly Build[]
         <ul class="legend" aria-hidden="true">{statuses.map((status) => <li key={status}><i class={`swatch path-${status}`} />{statusWords[status]}</li>)}</ul>
         <ol class="builds">{builds.map((one) => <BuildBar key={one.build} build={one} most={most} chosen={one.build === b?.build} />)}</ol>
       </section>
+      {!b && <Empty title="This story has no such build">Choose one of the builds above.</Empty>}
       {b && <section>
         <form class="row" onSubmit={(event) => event.preventDefault()}>
           <label>From<select value={a ?? ""} onChange={(event) => go(withQuery(place, { a: event.currentTarget.value, b: b.build, status: undefined }))}>
@@ -200,7 +210,8 @@ function ToValidate({ project, build, row }: { project: string; build: string; r
 /** PathHistory shows what each build did to one path. */
 export function PathHistory({ project, path }: { project: string; path: string }) {
   const place = usePlace(), link = useLink();
-  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/{path_id}", { ledger: place.ledger, project, path_id: path }, { as_of: asOf(place), limit: 50 });
+  const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/{path_id}", { ledger: place.ledger, project, path_id: path }, { as_of: asOf(place), limit: 200 });
+  useRest(pages); // the newest text comes last
   const named = [...pages.rows].reverse().find((row) => row.route !== undefined);
   const lastRecord = pages.rows.at(-1);
   const previous = new Map<number, number>();
@@ -215,7 +226,7 @@ export function PathHistory({ project, path }: { project: string; path: string }
       <p class="eyebrow">path of <a href={link("stories", [project])}><Line text={project} most={60} /></a></p>
       <h1>{named?.route ? <Raw text={named.route.join(" → ")} /> : `Path ${path}`}</h1>
       <Listed of={pages} empty={<Empty title="There is no such path"><a href={link("stories", [project])}>See the story</a></Empty>}>
-        {(rows) => (
+        {(rows, more) => (
           <>
             <Table label="History of this path" rows={rows} keyOf={(row) => row.seq} columns={[
               { title: "Build", cell: (row) => (row.build ? <a href={link("stories", [project], { b: row.build })}><Line text={row.build} most={40} /></a> : row.kind === "path_validated" ? "" : <span class="quiet">no build</span>) },
@@ -229,7 +240,7 @@ export function PathHistory({ project, path }: { project: string; path: string }
                 <RecordsCompared ledger={place.ledger} from={previous.get(row.seq) ?? row.seq} to={row.seq} of="passage" a="before" b="after" />
               </section>
             ))}
-            {lastRecord && <section><h2>The text now</h2><RecordText ledger={place.ledger} seq={lastRecord.record_seq} name="content" label="The text along this path" />
+            {lastRecord && !more && <section><h2>The text now</h2><RecordText ledger={place.ledger} seq={lastRecord.record_seq} name="content" label="The text along this path" />
               {lastRecord.validated ? <p class="validated">✓ validated</p> : <Validate ledger={place.ledger} project={project} path={path} fingerprint={lastRecord.content_fingerprint} />}</section>}
           </>
         )}

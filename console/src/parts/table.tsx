@@ -24,13 +24,13 @@ export function Table<R>({ label, columns, rows, keyOf }: { label: string; colum
   );
 }
 
-/** Listed shows what is loaded of a list, and a button for the next page, which keeps the focus while it loads. `empty` says what an empty list means. It says the tree size, unless `marked` is false because the view around it does. */
-export function Listed<A extends { as_of: number }>({ of, empty, marked = true, children }: { of: Pages<A>; empty: ComponentChildren; marked?: boolean; children: (rows: Pages<A>["rows"], first: A) => ComponentChildren }) {
+/** Listed shows what is loaded of a list, and a button for the next page, which keeps the focus while it loads. `empty` says what an empty list means. `children` also learns whether more rows can follow. It says the tree size, unless `marked` is false because the view around it does. */
+export function Listed<A extends { as_of: number }>({ of, empty, marked = true, children }: { of: Pages<A>; empty: ComponentChildren; marked?: boolean; children: (rows: Pages<A>["rows"], more: boolean) => ComponentChildren }) {
   return (
     <Loads of={of.first} lines={6}>
       {(first) => (
         <>
-          {of.rows.length === 0 ? empty : children(of.rows, first)}
+          {of.rows.length > 0 ? children(of.rows, of.more !== undefined || of.busy) : of.more || of.busy ? <p>Nothing was found so far, but not everything has been searched.</p> : empty}
           {of.problem && <Failed problem={of.problem} />}
           {(of.more ?? of.busy) && <p><button type="button" aria-disabled={of.busy} onClick={of.more}>Show more</button></p>}
           {of.busy && <p class="quiet" role="status">Loading more…</p>}

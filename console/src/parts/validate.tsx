@@ -2,7 +2,10 @@
 import { useState } from "preact/hooks";
 import { address, request, type Problem } from "../api/client.ts";
 import { problemOf } from "../api/load.ts";
+import { toHex } from "../../../clients/typescript/src/verify/index.js";
+import { asOf, usePlace } from "../router.ts";
 import { number } from "../words.ts";
+import { useLedger, useMay } from "./may.ts";
 import { RecordLink } from "./name.tsx";
 import { DownloadReceipt } from "./receipt.tsx";
 import { Failed } from "./states.tsx";
@@ -33,8 +36,10 @@ type State = { at: "closed" } | { at: "open" } | { at: "sending" } | { at: "fail
 export function Validate(target: Target) {
   const [state, setState] = useState<State>({ at: "closed" });
   const [reason, setReason] = useState("");
-  const [key] = useState(() => crypto.randomUUID());
+  const [key] = useState(() => toHex(crypto.getRandomValues(new Uint8Array(16)))); // randomUUID exists only over HTTPS
+  const may = useMay("write"), ledger = useLedger(), fixed = asOf(usePlace());
   if (state.at === "done") return <p class="validated" role="status">✓ Validated. The validation is <RecordLink seq={state.seq}>event {number(state.seq)}</RecordLink> of the log. <DownloadReceipt ledger={target.ledger} seq={state.seq} size={undefined} /></p>;
+  if (!may || ledger?.frozen || fixed !== undefined) return null;
   if (state.at === "closed") return <p><button type="button" onClick={() => setState({ at: "open" })}>Validate…</button></p>;
   const send = () => {
     setState({ at: "sending" });

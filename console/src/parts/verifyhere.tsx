@@ -89,7 +89,7 @@ function VerdictBox({ progress }: { progress: Progress }) {
     );
   }
   if (verdict === "unchecked") {
-    return <div class="verdict verdict-wait"><p class="verdict-title">This browser cannot check the signature</p><p>Everything else holds. Chrome, Chromium, and Edge check Ed25519 from version 137, Firefox from 129, Safari from 17. The page must be served over HTTPS or from localhost.</p></div>;
+    return <div class="verdict verdict-wait"><p class="verdict-title">Not verified: this browser cannot check the signature</p><p>No check failed, but without the signature they prove nothing. Chrome, Chromium, and Edge check Ed25519 from version 137, Firefox from 129, Safari from 17. The page must be served over HTTPS or from localhost.</p></div>;
   }
   return <div class="verdict verdict-bad"><p class="verdict-title">Not verified: do not rely on this record</p><p>The line with ✗ shows which check failed.</p></div>;
 }

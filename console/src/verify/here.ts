@@ -5,7 +5,7 @@ import {
   ForkError, inclusionRanges, Numeral, parseVerifierKey, type PathStep, Pins, type Range, sha256, type Step, Tiles, toHex, UnsupportedError, utf8Text, VerificationError, verify,
   type Verification, type VerifierKey,
 } from "../../../clients/typescript/src/verify/index.js";
-import { address, Problem, request, type Schemas } from "../api/client.ts";
+import { address, parseAnswer, Problem, request, type Schemas } from "../api/client.ts";
 import { forBrowser } from "../api/kept.ts";
 import { count, listed, number } from "../words.ts";
 
@@ -123,14 +123,19 @@ async function trustedKeys(ledger: string, signal?: AbortSignal): Promise<{ keys
 /** watch compares the newest checkpoint with the one that this browser remembers. It does nothing for a log of which it remembers none. */
 export async function watch(ledger: string, signal: AbortSignal): Promise<Alarm | undefined> {
   if (pinnedLog(ledger) === null) return undefined;
-  try {
-    const { keys } = await trustedKeys(ledger, signal);
-    const tiles = tilesOf(ledger, signal);
-    await pins.remember(await logText(ledger, "checkpoint", signal), { newest: true, keys, prove: (first, second) => tiles.consistencyProof(first, second) });
-  } catch (error) {
-    return alarmOf(error); // other errors say nothing about the log: the views show them
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { keys } = await trustedKeys(ledger, signal);
+      const tiles = tilesOf(ledger, signal);
+      await pins.remember(await logText(ledger, "checkpoint", signal), { newest: true, keys, prove: (first, second) => tiles.consistencyProof(first, second) });
+      return undefined;
+    } catch (error) {
+      const alarm = alarmOf(error);
+      if (alarm || !(error instanceof VerificationError) || error instanceof UnsupportedError) return alarm; // no answer says nothing about the log
+      if (attempt === 2) return { title: "The newest checkpoint is not signed by the log", says: `${sentence(error.message)} Do not rely on this ledger until the operator has explained this.` };
+      // The key can have changed between the two requests.
+    }
   }
-  return undefined;
 }
 
 type Row = Schemas["RecordAnswer"];
@@ -149,8 +154,8 @@ export async function verifyRecord(ledger: string, row: Row, onProgress: (progre
   };
   const line = (name: string, verdict: Line["verdict"], says: string) => set({ lines: [...progress.lines, { name, verdict, says }] });
   const end = (): Progress => {
-    const verdict = (["fails", "unchecked"] as const).find((one) => progress.lines.some((l) => l.verdict === one && (one === "fails" || l.name === stepTitles.signature))) ?? "holds";
-    set({ verdict });
+    const holds = (name: string) => progress.verification?.steps.some((step) => step.name === name && step.verdict === "holds") ?? false;
+    set({ verdict: progress.lines.some((l) => l.verdict === "fails") ? "fails" : holds("signature") && holds("inclusion") ? "holds" : "unchecked" });
     return progress;
   };
   // check makes a check. An error that is not about the proof is the caller's.
@@ -210,7 +215,7 @@ export async function verifyRecord(ledger: string, row: Row, onProgress: (progre
 
   await check("This page shows that event", () => {
     const own = utf8Text((verification.entry ?? new Uint8Array()).slice(32));
-    const holds = own !== null && row.event_hash === verification.eventHash && equalJSON(JSON.parse(own), row.event);
+    const holds = own !== null && row.event_hash === verification.eventHash && equalJSON(parseAnswer(own), row.event);
     return Promise.resolve(holds ? { says: "Conditions, hashes, and checks on this page are those of the event that was verified." }
       : { verdict: "fails" as const, says: "The event that the server sent to this page is not the one in the log." });
   });
