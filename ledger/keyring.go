@@ -52,7 +52,7 @@ func KeyEnvVar(ledger string) string {
 }
 
 // KeyHistory returns the history of the ledger's keys. Callers must not change it.
-func (l *Ledger) KeyHistory() *proofs.KeyHistory { return l.signing.keys.Load().history }
+func (l *Ledger) KeyHistory() *proofs.KeyHistory { return l.sequencer.history.Load() }
 
 // VerifierKey returns the newest key that verifies checkpoints, as a verifier key string.
 func (l *Ledger) VerifierKey() string { return l.KeyHistory().CurrentKey().String() }

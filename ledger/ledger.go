@@ -60,9 +60,12 @@ type Config struct {
 	// HighWaterMarks stores the high-water mark (spec: High-water mark). If it is nil, no mark is kept.
 	HighWaterMarks highwater.Store
 	// If EnableStandbyMark is true, the ledger keeps a high-water mark even while this server only
-	// reads it. The mark is the checkpoint of the last head that the server published. Open returns
-	// highwater.ErrRollback if the stored log does not extend that checkpoint.
+	// reads it. The mark is the checkpoint of the last head that the server published. If the stored
+	// log does not extend it, this server never opens the ledger for writing, and keeps the mark.
 	EnableStandbyMark bool
+	// If RefuseOlderStandby is true, Open then returns highwater.ErrRollback even if this server only
+	// reads the ledger.
+	RefuseOlderStandby bool
 	// Creator names who creates the ledger, for its first event. The default is AnonymousActor.
 	Creator string
 	// Clock returns the current time, which becomes the time of events. The default is time.Now.
@@ -165,12 +168,8 @@ type Ledger struct {
 	refreshes  atomic.Uint64      // number of calls to Refresh that have begun to read
 	refreshed  uint64             // number of the newest call that has succeeded; guarded by refreshing
 	shown      recent.Checkpoints // checkpoints that a ledger on standby has published
+	older      bool               // the stored log of a ledger on standby does not extend the mark; guarded by refreshing after Open
 	marked     time.Time          // when the mark was last written; guarded by refreshing
-
-	setting             sync.Mutex  // held while a setting is changed
-	public              atomic.Bool // guarded by setting for writes; read without it
-	rejectsUnregistered atomic.Bool // guarded by setting for writes; read without it
-	hashesTelemetry     atomic.Bool // guarded by setting for writes; read without it
 }
 
 // Head is the state of the log after a durable commit. It is immutable.

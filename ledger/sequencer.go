@@ -45,9 +45,16 @@ type sequencer struct {
 	lastClaims map[proofs.Hash]storage.Claim
 }
 
-// published is what readers see of a log. Host.OpenLedger passes it to the reopened ledger.
+// published is what readers see of a log. Host.OpenLedger passes it to the reopened ledger, so that those
+// who hold the earlier one see changes too.
 type published struct {
-	head atomic.Pointer[Head] // the last durable state that was verified or committed
+	head    atomic.Pointer[Head]              // the last durable state that was verified or committed
+	history atomic.Pointer[proofs.KeyHistory] // keys of that state
+
+	setting             sync.Mutex // held while a setting is changed
+	public              atomic.Bool
+	rejectsUnregistered atomic.Bool
+	hashesTelemetry     atomic.Bool
 
 	watching sync.Mutex // guards watchers
 	watchers []func(Commit)
@@ -120,7 +127,7 @@ func (s *sequencer) commit(ctx context.Context, g *commitGroup) error {
 	}
 	s.commitCount.Add(1)
 	s.time = at
-	s.signing.keys.Store(s.ring)
+	s.signing.use(s.ring)
 	s.head.Store(head)
 	queue.Signal(s.headMoved)
 	for _, it := range g.items {

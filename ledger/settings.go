@@ -22,13 +22,13 @@ const (
 )
 
 // HasPublicLog reports whether anyone may read the transparency log.
-func (l *Ledger) HasPublicLog() bool { return l.public.Load() }
+func (l *Ledger) HasPublicLog() bool { return l.sequencer.public.Load() }
 
 // SetLogPublic durably sets whether anyone may read the transparency log. It does not log an event,
 // and also works on a frozen ledger. Making a log private takes effect immediately, even if storing
 // the setting fails.
 func (l *Ledger) SetLogPublic(ctx context.Context, public bool) error {
-	return setSetting(ctx, l, logSetting, public, !public, &l.public)
+	return setSetting(ctx, l, logSetting, public, !public, &l.sequencer.public)
 }
 
 // sourcesSetting names the setting that controls whether the ledger accepts citation sets that cite
@@ -43,12 +43,12 @@ const (
 
 // RejectsUnregisteredSources reports whether the ledger rejects citation sets that cite unregistered
 // sources. Submit does not enforce this; its callers must.
-func (l *Ledger) RejectsUnregisteredSources() bool { return l.rejectsUnregistered.Load() }
+func (l *Ledger) RejectsUnregisteredSources() bool { return l.sequencer.rejectsUnregistered.Load() }
 
 // SetRejectUnregisteredSources durably sets whether the ledger rejects citation sets that cite unregistered
 // sources. It does not log an event, and also works on a frozen ledger.
 func (l *Ledger) SetRejectUnregisteredSources(ctx context.Context, reject bool) error {
-	return setSetting(ctx, l, sourcesSetting, reject, false, &l.rejectsUnregistered)
+	return setSetting(ctx, l, sourcesSetting, reject, false, &l.sequencer.rejectsUnregistered)
 }
 
 // telemetrySetting names the setting that controls whether the ledger keeps the content of
@@ -66,7 +66,7 @@ const (
 // SetTelemetryHashesOnly does not log an event, and also works on a frozen ledger. Restricting
 // telemetry to hashes takes effect immediately, even if storing the setting fails.
 func (l *Ledger) SetTelemetryHashesOnly(ctx context.Context, hashes bool) error {
-	return setSetting(ctx, l, telemetrySetting, hashes, hashes, &l.hashesTelemetry)
+	return setSetting(ctx, l, telemetrySetting, hashes, hashes, &l.sequencer.hashesTelemetry)
 }
 
 // Settings holds the values of a ledger's settings.
@@ -80,7 +80,7 @@ type Settings struct {
 func (l *Ledger) Settings() Settings {
 	return Settings{
 		LogVisibility: valueOf(logSetting, l.HasPublicLog()), UnregisteredSources: valueOf(sourcesSetting, l.RejectsUnregisteredSources()),
-		TelemetryContent: valueOf(telemetrySetting, l.hashesTelemetry.Load()),
+		TelemetryContent: valueOf(telemetrySetting, l.sequencer.hashesTelemetry.Load()),
 	}
 }
 
@@ -129,8 +129,8 @@ func valueOf(name string, second bool) string {
 // otherwise. It then stores second in cached. If immediately is true, it updates cached before it stores
 // the setting, and does not revert cached if storing fails.
 func setSetting(ctx context.Context, l *Ledger, name string, second, immediately bool, cached *atomic.Bool) error {
-	l.setting.Lock()
-	defer l.setting.Unlock()
+	l.sequencer.setting.Lock()
+	defer l.sequencer.setting.Unlock()
 	if immediately {
 		cached.Store(second)
 	}
@@ -143,8 +143,8 @@ func setSetting(ctx context.Context, l *Ledger, name string, second, immediately
 
 // recoverSettings loads the settings of a ledger.
 func recoverSettings(ctx context.Context, l *Ledger) error {
-	return errors.Join(recoverSetting(ctx, l.store, logSetting, &l.public), recoverSetting(ctx, l.store, sourcesSetting, &l.rejectsUnregistered),
-		recoverSetting(ctx, l.store, telemetrySetting, &l.hashesTelemetry))
+	return errors.Join(recoverSetting(ctx, l.store, logSetting, &l.sequencer.public), recoverSetting(ctx, l.store, sourcesSetting, &l.sequencer.rejectsUnregistered),
+		recoverSetting(ctx, l.store, telemetrySetting, &l.sequencer.hashesTelemetry))
 }
 
 // recoverSetting loads a setting. It sets second to true if the stored value is the second of the

@@ -53,8 +53,14 @@ func (s *signing) recover(ctx context.Context, log storage.Reader) (*keyring, er
 		s.refuseKeys(fmt.Sprintf("a signing key of ledger %s is invalid (in keys/%[1]s.key, with or without the suffix .previous or .next, or in the environment variable %[2]s); the server's log says which key. "+
 			"The operator must restore the correct key, or remove the file, and restart the server", s.name, KeyEnvVar(s.name)), s.config.KeyErr)
 	}
-	s.keys.Store(ring)
+	s.use(ring)
 	return ring, nil
+}
+
+// use makes a keyring that of the last durable state.
+func (s *signing) use(ring *keyring) {
+	s.keys.Store(ring)
+	s.config.published.history.Store(ring.history)
 }
 
 // follow returns the keyring of a ledger that another server writes. s.refusal must be set already.
@@ -63,7 +69,7 @@ func (s *signing) follow(history *proofs.KeyHistory) (*keyring, error) {
 		return nil, fmt.Errorf("%w: another server is creating the ledger", errNoFirstEvent)
 	}
 	ring := &keyring{history: history}
-	s.keys.Store(ring)
+	s.use(ring)
 	return ring, nil
 }
 

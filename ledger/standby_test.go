@@ -245,7 +245,7 @@ func TestStandbyOfAnOlderStore(t *testing.T) {
 	require.Equal(t, uint64(2), reader.Head().Size)
 }
 
-// If Config.EnableStandbyMark is set, a host does not open a store that has lost entries published
+// If Config.RefuseOlderStandby is set, a host does not open a store that has lost entries published
 // by that host. The host returns only checkpoints that it has published.
 func TestMarkOfThePublishedHead(t *testing.T) {
 	_, databases, hosts, _ := sharedHosts(t)
@@ -253,7 +253,9 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
 	other := &hostDatabase{sharedDatabase: databases[0].sharedDatabase}
 	open := func() (*ledger.Host, error) {
-		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{HighWaterMarks: marks, EnableStandbyMark: true} })
+		return ledger.OpenHost(t.Context(), other, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config {
+			return ledger.Config{HighWaterMarks: marks, EnableStandbyMark: true, RefuseOlderStandby: true}
+		})
 	}
 	host, err := open()
 	require.NoError(t, err)
@@ -287,6 +289,68 @@ func TestMarkOfThePublishedHead(t *testing.T) {
 	host, err = open()
 	require.NoError(t, err)
 	require.NoError(t, host.Close())
+}
+
+// If the shared database was replaced by an older copy, a host that only read the newer one does not
+// write the copy, and keeps its mark.
+func TestFollowerDoesNotWriteAnOlderStore(t *testing.T) {
+	shared := &sharedDatabase{Database: memory.New()}
+	keys := keystore.KeyFiles{Dir: t.TempDir()}
+	first, follower := &hostDatabase{sharedDatabase: shared}, &hostDatabase{sharedDatabase: shared}
+	shared.give(first)
+	creator, err := ledger.OpenHost(t.Context(), first, keys, func(string) ledger.Config { return ledger.Config{} })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, creator.Close()) })
+	writer, err := creator.Create(t.Context(), ledger.CreateOptions{Name: ledger.DefaultName})
+	require.NoError(t, err)
+	marks := keystore.HighWaterMarkFiles{Dir: t.TempDir()}
+	open := func() *ledger.Host {
+		host, err := ledger.OpenHost(t.Context(), follower, keys, func(string) ledger.Config {
+			return ledger.Config{HighWaterMarks: marks, EnableStandbyMark: true}
+		})
+		require.NoError(t, err)
+		return host
+	}
+	older, err := writer.Reader().Head(t.Context())
+	require.NoError(t, err)
+	host := open()
+	_, err = writer.Submit(event(t, writer))
+	require.NoError(t, err)
+	require.NoError(t, host.Refresh(t.Context(), ledger.DefaultName))
+	require.NoError(t, host.Close())
+	mark, err := marks.Mark(ledger.DefaultName)
+	require.NoError(t, err)
+	require.Equal(t, string(writer.Head().Checkpoint), string(mark))
+
+	follower.older = &older
+	host = open()
+	l := openLedger(t, host)
+	require.Equal(t, uint64(1), l.Head().Size)
+	shared.give(follower)
+	l, err = host.OpenLedger(t.Context(), ledger.DefaultName)
+	require.NoError(t, err)
+	require.ErrorIs(t, l.CheckWritable(t.Context()), highwater.ErrRollback)
+	require.NoError(t, host.Close())
+	kept, err := marks.Mark(ledger.DefaultName)
+	require.NoError(t, err)
+	require.Equal(t, string(mark), string(kept))
+}
+
+// Who holds a ledger from before a change of roles sees the settings and keys of the reopened one.
+func TestReopenedLedgerSharesItsState(t *testing.T) {
+	l, databases, hosts, _ := sharedHosts(t)
+	before := openLedger(t, hosts[1])
+	hosts[0].StepDown(ledger.DefaultName)
+	l.give(databases[1])
+	now, err := hosts[1].OpenLedger(t.Context(), ledger.DefaultName)
+	require.NoError(t, err)
+	require.NotSame(t, before, now)
+	require.NoError(t, now.SetLogPublic(t.Context(), true))
+	require.True(t, before.HasPublicLog())
+	_, err = hosts[1].RotateKey(t.Context(), ledger.DefaultName, "x")
+	require.NoError(t, err)
+	require.Equal(t, now.VerifierKey(), before.VerifierKey())
+	require.Equal(t, now.KeyHistory(), before.KeyHistory())
 }
 
 // replaceableStore is a store whose lease another host holds. A test can replace the embedded store.

@@ -67,6 +67,7 @@ type place struct {
 	failing              bool          // the last attempt to follow the ledger failed
 	able                 bool          // this server can sign for the ledger
 	ableChecked          time.Time     // when able was last determined
+	openFailed           time.Time     // when this server first failed to open the ledger while it held the lease; zero if it has not
 	unfitUntil           time.Time     // this server does not try to take the ledger before this time
 	unfitFor             time.Duration // how long this server last waited because it was unable to write the ledger
 	changes              uint64        // number of epoch changes that this server has seen
@@ -88,6 +89,7 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 		if err := c.look(ctx); err != nil {
 			return nil, err
 		}
+		c.checkKeys(ctx)
 		if err := c.beat(ctx); err != nil {
 			return nil, err
 		}
@@ -98,6 +100,7 @@ func start(ctx context.Context, database *postgres.Database, host *ledger.Host, 
 	c.steps.Wait()
 	c.loops.Go(func() { c.every(running, c.pause, c.wake, c.round) })
 	c.loops.Go(func() { c.every(running, beatPause, nil, c.beat) })
+	c.loops.Go(func() { c.watchKeys(running) })
 	c.loops.Go(func() { database.Listen(running, c.hear) })
 	return c, nil
 }

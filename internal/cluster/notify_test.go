@@ -12,6 +12,7 @@ import (
 
 	"colophon/internal/testing/locked"
 	"colophon/ledger"
+	"colophon/ledger/highwater"
 	"colophon/ledger/keystore"
 	"colophon/storage/postgres"
 	"colophon/storage/postgres/postgrestest"
@@ -28,25 +29,33 @@ type node struct {
 	host    *ledger.Host
 	cluster *Member
 	log     *locked.Buffer
+	stop    func()
 }
 
 // startNode starts a server with its own keys, so that it writes only the ledgers that it creates.
 func startNode(t *testing.T, url, id string, pause time.Duration) node {
 	t.Helper()
+	return startNodeWith(t, url, id, pause, t.TempDir(), nil)
+}
+
+// startNodeWith starts a server with the keys in a folder, and with the given high-water marks.
+func startNodeWith(t *testing.T, url, id string, pause time.Duration, keys string, marks highwater.Store) node {
+	t.Helper()
 	n := node{T: t, log: new(locked.Buffer)}
 	log := slog.New(slog.NewTextHandler(n.log, nil))
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, LedgerServer: &postgres.LedgerServer{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
-	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: t.TempDir()}, func(string) ledger.Config { return ledger.Config{Logger: log} })
+	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: keys}, func(string) ledger.Config { return ledger.Config{Logger: log, HighWaterMarks: marks} })
 	require.NoError(t, err)
 	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)
-	t.Cleanup(func() {
+	n.stop = sync.OnceFunc(func() {
 		n.cluster.FinishRoleChanges()
 		require.NoError(t, n.host.Close())
 		require.NoError(t, n.cluster.Close())
 		require.NoError(t, database.Close())
 	})
+	t.Cleanup(n.stop)
 	return n
 }
 

@@ -18,6 +18,9 @@ const (
 	// keyCheckTTL is how long the server relies on the result of its last check for a ledger's signing
 	// key.
 	keyCheckTTL = 10 * time.Second
+	// keyCheckTime limits the time in which the server checks the keys of all ledgers. The next check continues
+	// where this one ends.
+	keyCheckTime = 5 * time.Second
 )
 
 // Wake makes this server read the state of all ledgers from the database as soon as possible. It
@@ -89,12 +92,25 @@ func (c *Member) beat(ctx context.Context) error {
 	if c.leaving.Load() {
 		return nil
 	}
-	return c.leases.Heartbeat(ctx, c.able(ctx))
+	return c.leases.Heartbeat(ctx, c.able())
 }
 
-// able returns the names of the ledgers that this server can write. The server has the signing keys of these
-// ledgers and has not recently failed to write them.
-func (c *Member) able(ctx context.Context) (names []string) {
+// watchKeys calls checkKeys again and again, until ctx is done. Heartbeats do not wait for it, because it
+// reads the database over the connections for reads, and queries can hold all of these.
+func (c *Member) watchKeys(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, keyCheckTime)
+		c.checkKeys(limited)
+		cancel()
+		select {
+		case <-time.After(beatPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// checkKeys determines for which ledgers this server has the signing keys, unless it has done so recently.
+func (c *Member) checkKeys(ctx context.Context) {
 	c.mu.Lock()
 	var unknown []string
 	for name, p := range c.places {
@@ -116,6 +132,11 @@ func (c *Member) able(ctx context.Context) (names []string) {
 		p.able, p.ableChecked = err == nil, time.Now()
 		c.mu.Unlock()
 	}
+}
+
+// able returns the names of the ledgers that this server can write. The server has the signing keys of these
+// ledgers and has not recently failed to write them.
+func (c *Member) able() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, p := range c.places {

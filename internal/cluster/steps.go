@@ -3,9 +3,11 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"colophon/ledger"
+	"colophon/storage"
 	"colophon/storage/postgres"
 )
 
@@ -25,6 +27,9 @@ const (
 	// server offers to write a ledger or no longer offers to.
 	minUnfit = time.Minute
 	maxUnfit = time.Hour
+	// openTime is how long a server that holds a lease tries to open the ledger, before it lets another server
+	// that has the keys try. The cause can be a fault of this server alone, such as a file that it cannot read.
+	openTime = 3 * time.Second
 )
 
 // decide starts the next step for each ledger that needs one, such as taking its lease.
@@ -70,7 +75,7 @@ func (c *Member) step(p *place) func(context.Context, string, *place) {
 	held, role := c.leases.HoldsLease(p.Name), c.host.Status(p.Name)
 	switch self := c.leases.Self().ID; {
 	case held && role == ledger.StatusWritable:
-		p.heldBefore, p.unfitFor = true, 0
+		p.heldBefore, p.unfitFor, p.openFailed = true, 0, time.Time{}
 		other := p.preferred != self && p.preferred != ""
 		if other && time.Since(p.since) > settle && !c.leaving.Load() {
 			return c.pass
@@ -131,7 +136,7 @@ func (c *Member) lead(ctx context.Context, name string, p *place) {
 		return
 	case err == nil:
 		err = l.CheckWritable(ctx)
-	case !errors.Is(err, ledger.ErrDamaged):
+	case !errors.Is(err, ledger.ErrDamaged) && c.mayRetry(name, p, err):
 		c.log.Warn("this server has taken the lease on a ledger but cannot open the ledger yet; trying again", "ledger", name, "error", err)
 		time.Sleep(beatPause)
 		return
@@ -139,9 +144,23 @@ func (c *Member) lead(ctx context.Context, name string, p *place) {
 	c.log.Error("this server has taken the lease on a ledger but cannot write the ledger; releasing the lease", "ledger", name, "error", err)
 	c.mu.Lock()
 	p.unfitFor = min(max(minUnfit, 2*p.unfitFor), maxUnfit)
-	p.unfitUntil = time.Now().Add(p.unfitFor)
+	p.unfitUntil, p.openFailed = time.Now().Add(p.unfitFor), time.Time{}
 	c.mu.Unlock()
 	c.give(ctx, name, p, nil)
+}
+
+// mayRetry reports whether this server should keep the lease on a ledger that it failed to open with err: for
+// openTime, while the database is unavailable, and while no other running server has the keys.
+func (c *Member) mayRetry(name string, p *place, err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.openFailed.IsZero() {
+		p.openFailed = time.Now()
+	}
+	others := slices.ContainsFunc(c.servers, func(s postgres.RunningServer) bool {
+		return s.ID != c.leases.Self().ID && slices.Contains(s.Ledgers, name)
+	})
+	return errors.Is(err, storage.ErrUnavailable) || time.Since(p.openFailed) < openTime || !others
 }
 
 // pass passes the lease on a ledger to the preferred server.

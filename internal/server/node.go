@@ -107,7 +107,7 @@ func makeSpool(data string) error {
 // if necessary.
 func (n *Node) open(ctx context.Context, config Config, keys ledger.KeyStore) (err error) {
 	ledgerConfig := func(name string) ledger.Config {
-		return ledger.Config{Clock: clock, Logger: n.log.With("ledger", name), HighWaterMarks: datadir.HighWaterMarkFiles(config.DataDir), EnableStandbyMark: config.ReadOnly && n.remote != nil, LookUpKeysAhead: n.remote != nil, OnFatal: n.fatal(name)}
+		return ledger.Config{Clock: clock, Logger: n.log.With("ledger", name), HighWaterMarks: datadir.HighWaterMarkFiles(config.DataDir), EnableStandbyMark: n.remote != nil, RefuseOlderStandby: config.ReadOnly, LookUpKeysAhead: n.remote != nil, OnFatal: n.fatal(name)}
 	}
 	if err := makeSpool(config.DataDir); err != nil && !n.fullBy(err) {
 		return fmt.Errorf("creating the folder for batch results: %w", err)
