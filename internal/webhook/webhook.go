@@ -64,7 +64,7 @@ func New(o Options) (*Sender, error) {
 }
 
 // Follow starts following a ledger for each hook that covers it. It does not wait for messages to be
-// sent.
+// sent, and always returns nil.
 func (s *Sender) Follow(l *ledger.Ledger) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,29 +78,22 @@ func (s *Sender) Follow(l *ledger.Ledger) error {
 		}
 		w := &worker{Sender: s, hook: hook, ledger: l, moved: make(chan struct{}, 1), pause: s.options.InitialRetryPause,
 			log: s.options.Logger.With("hook", hook.Name, "ledger", l.Name())}
-		next, known, err := w.readCursor()
-		if err != nil {
-			return fmt.Errorf("webhook %s: %w", hook.Name, err)
+		start := uint64(0)
+		if !hook.FromStart {
+			start = l.Head().Size
 		}
-		if !known {
-			if !hook.FromStart {
-				next = l.Head().Size
-			}
-			if err := w.storeCursor(next); err != nil {
-				return fmt.Errorf("webhook %s: %w", hook.Name, err)
-			}
-		}
-		w.next.Store(next)
 		l.OnCommit(func(ledger.Commit) { w.wake() })
 		s.workers = append(s.workers, w)
-		s.running.Go(func() { w.run(s.ctx) })
+		s.running.Go(func() { w.run(s.ctx, start) })
 	}
 	return nil
 }
 
 // Close stops all workers. Messages that have not been accepted are sent after the next start.
 func (s *Sender) Close() {
+	s.mu.Lock() // so that Follow starts no worker after this
 	s.cancel()
+	s.mu.Unlock()
 	s.running.Wait()
 }
 
@@ -134,20 +127,39 @@ const (
 )
 
 // run sends messages whenever the log grows, until ctx is done. It sends none while another
-// server writes the ledger.
-func (w *worker) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		if w.options.WritesLedger == nil || w.options.WritesLedger(w.ledger.Name()) {
-			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
-				w.log.Warn("cannot send webhook messages; retrying", "error", err)
-			}
+// server writes the ledger. A hook that has not followed the ledger before begins at seq start.
+func (w *worker) run(ctx context.Context, start uint64) {
+	err := w.begin(start)
+	for begun := err == nil; ctx.Err() == nil; {
+		if !begun {
+			err = w.begin(start)
+			begun = err == nil
 		}
+		if begun && (w.options.WritesLedger == nil || w.options.WritesLedger(w.ledger.Name())) {
+			err = w.catchUp(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			w.log.Warn("cannot send webhook messages; retrying", "error", err)
+		}
+		err = nil
 		select {
 		case <-w.moved:
 		case <-time.After(checkPause):
 		case <-ctx.Done():
 		}
 	}
+}
+
+// begin reads the cursor. If there is none, it stores one for start.
+func (w *worker) begin(start uint64) error {
+	next, known, err := w.readCursor()
+	if err == nil && !known {
+		next, err = start, w.storeCursor(start)
+	}
+	if err == nil {
+		w.next.Store(next)
+	}
+	return err
 }
 
 // catchUp sends the messages about all events up to the head.

@@ -197,6 +197,26 @@ func TestRetriesAndRestarts(t *testing.T) {
 	require.Equal(t, uint64(8), r.messages[4].Data.Seq)
 }
 
+// A ledger is served even if the cursor of a hook cannot be stored. The hook begins once it can be.
+func TestCursorThatCannotBeStored(t *testing.T) {
+	w, r := newTestServer(t), &receiver{}
+	server := httptest.NewServer(r)
+	defer server.Close()
+	cursors := filepath.Join(w.dir, "cursors")
+	require.NoError(t, os.Mkdir(cursors, 0o700))
+	require.NoError(t, os.Symlink("/dev/null", filepath.Join(cursors, "all@default.json")))
+	s := w.send("- {name: all, url: " + server.URL + ", secret-file: secret, events: [mismatch]}")
+	defer s.Close()
+	w.events()
+	time.Sleep(50 * time.Millisecond)
+	require.Empty(t, r.types())
+	require.NoError(t, os.Remove(filepath.Join(cursors, "all@default.json")))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		w.post("POST", "/ipc-records", run("x", "m2", "Ana Varga.", ""))
+		assert.Equal(c, []string{"mismatch"}, r.types())
+	}, 30*time.Second, 100*time.Millisecond)
+}
+
 func TestFiltersAndMetrics(t *testing.T) {
 	w, r := newTestServer(t), &receiver{}
 	server := httptest.NewServer(r)
