@@ -286,8 +286,14 @@ func TestSpecProgramsAgree(t *testing.T) {
 	s.ask(http.MethodPost, "/keys", map[string]any{"step": "rotate"}, new(any))
 	s.ask(http.MethodDelete, "/records/1/content", map[string]any{"reason": "asked for"}, new(any))
 	s.ask(http.MethodPost, "/run-dags", json.RawMessage(`{"question":"q",`+minimalInputs), new(any))
+	s.ask(http.MethodPost, "/path-fingerprints", map[string]any{"project": "p", "route": []string{"Start"}, "build": "b1", "content": "A door."}, new(any))
+	for _, validation := range []map[string]any{{"build": "b1"}, {"content_fingerprint": md5Digits("A door.")}, {}} {
+		validation["validated"] = true
+		s.ask(http.MethodPut, "/paths/p/"+md5Digits("Start")+"/validation", validation, new(any))
+	}
 	folder := t.TempDir()
-	for file, path := range map[string]string{"log.ndjson": "/events", "checkpoint": "/log/checkpoint", "key.json": "/log/key", "receipt.json": "/records/1/receipt"} {
+	for file, path := range map[string]string{"log.ndjson": "/events", "checkpoint": "/log/checkpoint", "key.json": "/log/key",
+		"receipt.json": "/records/1/receipt", "incomplete.json": "/records/2/receipt"} {
 		require.NoError(t, os.WriteFile(filepath.Join(folder, file), s.get(path), 0o600))
 	}
 	keys, err := proofs.ParseKeyHistory(s.get("/log/key"))
@@ -303,9 +309,22 @@ func TestSpecProgramsAgree(t *testing.T) {
 		{"hashes.py", "examples", "docs/spec"},
 		{"verify_log.py", "log", folder + "/log.ndjson", "--checkpoint", folder + "/checkpoint", "--key", before},
 		{"verify_log.py", "receipt", folder + "/receipt.json", "--key", key},
+		{"verify_log.py", "receipt", folder + "/incomplete.json", "--key", key},
 	} {
 		out, err := run(arguments[0], arguments[1:]...)
 		require.NoError(t, err, "%s: %s", arguments, out)
+	}
+
+	receipt := string(s.get("/records/2/receipt"))
+	for name, changed := range map[string]string{
+		"absent":         strings.Replace(receipt, `"incomplete":["seed"],`, "", 1),
+		"wrong":          strings.Replace(receipt, `"incomplete":["seed"]`, `"incomplete":["output"]`, 1),
+		"lone surrogate": strings.Replace(receipt, "{", `{"x":["\udc00"],`, 1),
+	} {
+		require.NotEqual(t, receipt, changed, name)
+		require.NoError(t, os.WriteFile(folder+"/changed.json", []byte(changed), 0o600))
+		out, err := run("verify_log.py", "receipt", folder+"/changed.json", "--key", key)
+		require.Error(t, err, "%s: %s", name, out)
 	}
 
 	text, err := os.ReadFile(folder + "/log.ndjson")

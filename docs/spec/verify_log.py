@@ -112,8 +112,11 @@ def open_checkpoint(note, keys):  # Checkpoints
     require(str(int(size)) == size, "spelling of the size")
     return origin, int(size), base64.b64decode(root, validate=True), signers
 
+PARTS = "input_hash system_prompt_hash output_hash temperature max_tokens seed".split()  # Derived members
+
 def verify_receipt(text, keys):  # Verifying a receipt
     r = parse(text)
+    require(not re.search("[\ud800-\udfff]", json.dumps(r, ensure_ascii=False)), "the receipt has a lone surrogate")
     require("checkpoint" in r, "a minimal receipt proves nothing")
     _, size, root, _ = open_checkpoint(r["checkpoint"], keys)
     body, inclusion = canonical(r["event"]), r["inclusion"]
@@ -128,6 +131,9 @@ def verify_receipt(text, keys):  # Verifying a receipt
     require(canonical(r["hashes"]) == canonical(record.get("hashes", {})), "hashes")
     for name in ("shape", "failure_stage"):
         require((name in r) == (name in record) and r.get(name) == record.get(name), name)
+    values = record.get("hashes", {}) | record
+    missing = [n.removesuffix("_hash") for n in PARTS if event["kind"] == "ipc_record" and values.get(n) is None]
+    require(("incomplete" in r) == bool(missing) and r.get("incomplete", []) == missing, "incomplete")
     return r["seq"]
 
 # Events
@@ -196,7 +202,7 @@ def verify_log(path, note, keys):  # Verifying a whole log
             if key:
                 require(held[key][0] == record["first_seq"] and held[key][1] != (record["kind"], record["digest"]), "refusal", seq)
         elif kind in COVERED:
-            covered = given(record, *COVERED[kind].split())
+            covered = given(record, *COVERED[kind].split(), *record.get("names", []))
             require(json_hash(covered) == record["digest"], "digest of event", seq)
         else:
             require("run_id" not in record or key, "key of event", seq)
