@@ -197,6 +197,8 @@ func (l ServerLimits) Check() error {
 		return fmt.Errorf("max-page: must be at least 1, not %d", l.MaxPageRows)
 	case l.MaxSelectedRecords < 1:
 		return fmt.Errorf("max-selected: must be at least 1, not %d", l.MaxSelectedRecords)
+	case l.MaxRecordValues > record.MaxValues:
+		return fmt.Errorf("max-values: must be at most %d, not %d, because an audit refuses records with more values", record.MaxValues, l.MaxRecordValues)
 	}
 	largest := max(l.MaxBodySize, l.MaxLineSize)
 	if err := atLeast("max-body-memory", l.MaxBodyMemory, bodyFactor, largest); err != nil {

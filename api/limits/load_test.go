@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"colophon/ledger/record"
 )
 
 func TestLoadLimitsAreChecked(t *testing.T) {
@@ -25,6 +27,7 @@ func TestLoadLimitsAreChecked(t *testing.T) {
 		"max-batches: must not be negative":          func(c *ServerLimits) { c.MaxBatches = -1 },
 		"max-followers: must not be negative":        func(c *ServerLimits) { c.MaxFollowers = -1 },
 		"max-values: must not be negative":           func(c *ServerLimits) { c.MaxRecordValues = -1 },
+		"max-values: must be at most 2000000, not 2": func(c *ServerLimits) { c.MaxRecordValues = record.MaxValues + 1 },
 		"body-timeout: must not be negative":         func(c *ServerLimits) { c.BodyTimeout = -1 },
 		"batch-idle: must not be negative":           func(c *ServerLimits) { c.BatchIdleTimeout = -1 },
 		"write-timeout: must not be negative":        func(c *ServerLimits) { c.WriteTimeout = -1 },

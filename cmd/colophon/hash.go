@@ -39,7 +39,7 @@ or no such file.`,
 }
 
 func printHashes(c *cli.Console, kind record.Kind, body []byte) error {
-	r, err := record.NoLimits().ParseRecord(kind, body)
+	r, err := record.WidestLimits().ParseRecord(kind, body)
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		for _, p := range refused.Problems {
 			c.PrintErrf("%s", wire.FieldProblem{Pointer: p.Pointer, Detail: p.Detail})

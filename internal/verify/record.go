@@ -31,7 +31,7 @@ func verifyRecord(body, posted []byte) error {
 	if refused {
 		kind = e.Refusal().Kind
 	}
-	limits := record.NoLimits()
+	limits := record.WidestLimits()
 	if e.Record.Member("payload_members").Kind() != pyjson.Absent {
 		limits = limits.WithPayloadMemberSecret(members.UnknownSecret)
 	}
@@ -73,7 +73,7 @@ func verifyRecord(body, posted []byte) error {
 // contains the kind and the record.
 func parsePosted(limits record.Limits, kind record.Kind, posted []byte) (*record.Record, error) {
 	var document pyjson.Document
-	if document.Parse(posted) == nil {
+	if document.ParseLimited(posted, record.MaxValues) == nil {
 		root := document.Root()
 		if own := root.Member("kind"); own.IsGiven() && root.Member("record").IsGiven() {
 			if string(own.Text()) != string(kind) {

@@ -88,9 +88,14 @@ func DefaultLimits() Limits {
 	return Limits{MaxLabels: 32, MaxLabelBytes: 128, MaxJSONValues: 1_000_000}
 }
 
-// NoLimits returns limits that allow everything, for records that a server has already accepted.
-func NoLimits() Limits {
-	return Limits{MaxLabels: math.MaxInt, MaxLabelBytes: math.MaxInt, MaxJSONValues: math.MaxInt}
+// MaxValues is the highest Limits.MaxJSONValues that a server can have. Auditors refuse records with more values,
+// because parsing a value of two bytes needs many more bytes.
+const MaxValues = 2_000_000
+
+// WidestLimits returns limits that allow everything that any server can accept, for records that a server has
+// already accepted.
+func WidestLimits() Limits {
+	return Limits{MaxLabels: math.MaxInt, MaxLabelBytes: math.MaxInt, MaxJSONValues: MaxValues}
 }
 
 // Parse decodes a record of the given kind within the default limits. If the record is not valid,

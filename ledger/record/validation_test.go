@@ -125,7 +125,7 @@ func TestBadInputIsReported(t *testing.T) {
 func TestLimitsAreSettable(t *testing.T) {
 	body := []byte(strings.Replace(goodIPC, `"o"`, `"o","labels":{"a":"1","b":"22"}`, 1))
 	for limits, ok := range map[Limits]bool{
-		{MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 99}: true, {MaxLabels: 1, MaxLabelBytes: 2, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 1, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 9}: false, NoLimits(): true,
+		{MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 99}: true, {MaxLabels: 1, MaxLabelBytes: 2, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 1, MaxJSONValues: 99}: false, {MaxLabels: 2, MaxLabelBytes: 2, MaxJSONValues: 9}: false, WidestLimits(): true,
 	} {
 		_, err := limits.ParseRecord(KindIPCRecord, body)
 		require.Equal(t, ok, err == nil, "%v: %v", limits, err)

@@ -26,7 +26,7 @@ type normalForm struct {
 
 	members  []member
 	document pyjson.Document
-	err      error // set if content that must be JSON is not JSON
+	err      error // set if content that must be JSON is not JSON, or has too many values
 }
 
 // member is a member of an object. Its value is canonical JSON, or nil if the object does not have
@@ -94,7 +94,7 @@ func (n *normalForm) json(name string) []byte {
 	if !given {
 		return nil
 	}
-	if err := n.document.Parse(source); err != nil {
+	if err := n.document.ParseLimited(source, record.MaxValues); err != nil {
 		n.err = err
 		return nil
 	}

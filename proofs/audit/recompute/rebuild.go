@@ -61,7 +61,7 @@ func (b *Rebuilder) Check(body []byte, content ContentFunc) error {
 		return err
 	}
 	if b.normal, err = n.append(b.normal[:0]); err != nil {
-		return wrongField("content", "a piece of content that must be JSON is not JSON: %v", err)
+		return wrongField("content", "a piece of content that must be JSON cannot be parsed: %v", err)
 	}
 	if err := b.compare(&e, n); err != nil {
 		return err
@@ -101,7 +101,7 @@ func readContent(e *event.Event, content ContentFunc) (map[string][]byte, error)
 
 // compare compares the event with the one that the ledger would write for the rebuilt record.
 func (b *Rebuilder) compare(e *event.Event, n *normalForm) error {
-	r, err := record.NoLimits().WithPayloadMemberSecret(n.secret).ParseRecord(n.kind, escapeSurrogates(b.normal))
+	r, err := record.WidestLimits().WithPayloadMemberSecret(n.secret).ParseRecord(n.kind, escapeSurrogates(b.normal))
 	if refused := (*strict.Error)(nil); errors.As(err, &refused) {
 		return wrongField("record", "the event's values and content do not form a valid record of kind %s: %v", n.kind, err)
 	}

@@ -53,3 +53,25 @@ func TestRunsWithUnknownTexts(t *testing.T) {
 		}
 	}
 }
+
+// Content with more JSON values than any server accepts is damage. It is not parsed to its end, because that could
+// take gigabytes of memory.
+func TestDenseContentIsDamage(t *testing.T) {
+	dense := []byte("[" + strings.Repeat("0,", record.MaxValues) + "0]")
+	for kind, posted := range map[record.Kind]string{
+		record.KindIPCRecord: `{"payload":{},"model":"m","temperature":0,"max_tokens":1}`,
+		record.KindRunDAG:    `{"messages":[],"answer_text":"a","dag":{"root":"` + strings.Repeat("0", 64) + `","nodes":[{"stage":"answer","hash":"` + strings.Repeat("0", 64) + `"}]}}`,
+	} {
+		body, contents := eventOf(t, kind, []byte(posted))
+		damage := new(Error)
+		err := new(Rebuilder).Check(body, func(name string, digest proofs.Hash) ([]byte, error) {
+			if name == "payload" || name == "messages" {
+				return dense, nil
+			}
+			return contents[digest], nil
+		})
+		require.ErrorAs(t, err, &damage)
+		require.Equal(t, "content", damage.Field)
+		require.ErrorContains(t, err, "cannot be parsed")
+	}
+}
