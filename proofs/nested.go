@@ -89,14 +89,15 @@ func (s *NestedStage) appendJSON(dst []byte) []byte {
 // IsNestedProof reports whether text is JSON in any version of the nested proof format.
 func IsNestedProof(text []byte) bool {
 	var doc pyjson.Document
-	return doc.Parse(text) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
+	return doc.ParseLimited(text, maxValues) == nil && bytes.HasPrefix(doc.Root().Member("format").Text(), []byte("colophon-nested-proof@"))
 }
 
 // ParseNestedProof parses a nested proof strictly. It returns ErrMalformed if a member is missing,
-// unknown, repeated, or of the wrong type.
+// unknown, repeated, or of the wrong type, or if the proof has more JSON values than ParseReceipt
+// accepts.
 func ParseNestedProof(text []byte) (*NestedProof, error) {
 	var doc pyjson.Document
-	if err := doc.Parse(text); err != nil {
+	if err := doc.ParseLimited(text, maxValues); err != nil {
 		return nil, fmt.Errorf("%w: parsing the nested proof: %w", ErrMalformed, err)
 	}
 	var in reader

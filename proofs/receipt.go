@@ -172,12 +172,16 @@ func (r *Receipt) UncoveredMembers() []string {
 	return r.UnknownMembers
 }
 
+// maxValues is the maximum number of JSON values and member names in a receipt or nested proof. It
+// bounds memory, because parsing a value of two bytes needs many more bytes.
+const maxValues = 1 << 20
+
 // ParseReceipt parses a receipt strictly. It returns ErrMalformed if a member is missing, repeated,
-// or of the wrong type. It lists the names of unknown members in Receipt.UnknownMembers. White
+// or of the wrong type, or if the receipt has more than 1,048,576 JSON values and member names. It lists the names of unknown members in Receipt.UnknownMembers. White
 // space, the order of members, and the spelling of JSON values do not matter.
 func ParseReceipt(text []byte) (*Receipt, error) {
 	var doc pyjson.Document
-	if err := doc.Parse(text); err != nil {
+	if err := doc.ParseLimited(text, maxValues); err != nil {
 		return nil, fmt.Errorf("%w: parsing the receipt: %w", ErrMalformed, err)
 	}
 	if pointer, found := doc.Root().FindLoneSurrogate(); found {

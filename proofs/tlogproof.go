@@ -56,6 +56,9 @@ func ParseTlogProof(text []byte) (*TlogProof, error) {
 	if !ok || len(checkpoint) == 0 {
 		return nil, fmt.Errorf("%w: the tlog-proof has no checkpoint", ErrMalformed)
 	}
+	if lines := bytes.Count(head, []byte("\n")) + 1; lines > maxPath+3 { // before the text is split, which needs memory for each line
+		return nil, fmt.Errorf("%w: the tlog-proof has too many lines (%d)", ErrMalformed, lines)
+	}
 	p := &TlogProof{Checkpoint: checkpoint}
 	if err := p.parseHead(string(head) + "\n"); err != nil {
 		return nil, err

@@ -95,6 +95,7 @@ func TestAuditPacksCanBeLarge(t *testing.T) {
 		require.NoError(t, os.Truncate(name, size))
 		o := commandLine(t.Context(), "verify", name, "--key", key)
 		require.Equal(t, code, o.code, "%d: %s", size, o.stderr)
+		require.Contains(t, o.stderr, map[int]string{10: "is not an audit pack", cli.ExitUsage: "is longer than"}[code])
 	}
 	e := &exportCommand{file: filepath.Join(t.TempDir(), "pack.html")}
 	require.ErrorContains(t, e.write(make([]byte, cli.MaxPackBytes+1)), "choose fewer records")

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"colophon/internal/cli"
+	"colophon/ledger/record"
 	"colophon/ledger/record/pyjson"
 	"colophon/proofs"
 )
@@ -71,7 +72,7 @@ func provenReceipt(c *cli.Console, o Options, text []byte, keys []*proofs.Verifi
 // returns an error that explains how to get a receipt. Otherwise it returns err unchanged.
 func explainRecord(text []byte, err error) error {
 	var doc pyjson.Document
-	if doc.Parse(text) != nil || doc.Root().Kind() != pyjson.Object {
+	if doc.ParseLimited(text, record.MaxValues) != nil || doc.Root().Kind() != pyjson.Object {
 		return err
 	}
 	has := func(name string) bool { return doc.Root().Member(name).IsGiven() }

@@ -4,6 +4,7 @@ package verify
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"colophon/internal/cli"
@@ -125,6 +126,8 @@ func Run(c *cli.Console, o Options) error {
 		proved, err = verifyTable(o, manifest, rows, keys)
 	case pack.IsPack(text):
 		proved, err = verifyPack(o, text, keys)
+	case len(text) > cli.MaxFileBytes:
+		err = fmt.Errorf("%w: the file is longer than %d bytes, but is not an audit pack", proofs.ErrMalformed, cli.MaxFileBytes)
 	case proofs.IsNestedProof(text):
 		proved, err = verifyNested(c, o, text, keys)
 	default:

@@ -85,9 +85,20 @@ func (p *Pack) encode() ([]byte, error) {
 	return text, nil
 }
 
+// minBytesPerComma bounds the memory of decode, because decoding an element of three bytes needs many
+// more bytes. In a pack, at least 60 bytes separate two commas on average, because most elements are
+// hashes or entries. allowedCommas is for the members of the pack itself.
+const (
+	minBytesPerComma = 48
+	allowedCommas    = 1000
+)
+
 // decode parses the output of encode. It returns ErrMalformed for any other encoding of the same
 // data, so that no two parsers can read it differently.
 func decode(text []byte) (*Pack, error) {
+	if commas := bytes.Count(text, []byte(",")); commas > allowedCommas+len(text)/minBytesPerComma {
+		return nil, fmt.Errorf("%w: the data of the audit pack has %d commas in %d bytes, which is too many", proofs.ErrMalformed, commas, len(text))
+	}
 	p := new(Pack)
 	if err := json.Unmarshal(text, p); err != nil {
 		return nil, fmt.Errorf("%w: reading the data of the audit pack: %w", proofs.ErrMalformed, err)

@@ -65,11 +65,17 @@ func TestTamperedPacksAreRefused(t *testing.T) {
 		_, err := pack.Verify(key)
 		require.ErrorIs(t, err, ErrHashMismatch, name)
 	}
+	// A record can name the same piece of content so often that rebuilding it would need gigabytes.
+	large := newLog(t, 1)
+	citation := `{"source_id":"x","text":"` + strings.Repeat("word ", maxRecordContent/10+1) + `","weight":1}`
+	large.record(record.KindCitationSet, `{"subject":"s","citations":[`+citation+`,`+citation+`]}`)
+	_, err := large.pack(nil, 1).Verify(key)
+	require.ErrorContains(t, err, "the content has more than 67108864 bytes in total")
 	// Verify detects a changed label, because the record's digest covers the labels. The page does not
 	// recompute them.
 	l := example(t)
 	l.entries[1] = bytes.Replace(l.entries[1], []byte(`"user":"ann"`), []byte(`"user":"bob"`), 1)
-	_, err := l.pack(nil, 1).Verify(key)
+	_, err = l.pack(nil, 1).Verify(key)
 	require.ErrorIs(t, err, ErrHashMismatch)
 }
 

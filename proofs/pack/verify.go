@@ -38,7 +38,7 @@ type verification struct {
 	report Report
 	events map[uint64]event.Event // keyed by seq
 	last   proofs.Hash            // event_hash of the previous event
-	used   map[string]bool        // digests of the content that records name
+	used   map[string]bool        // digests of the content that records name, and that has this digest
 
 	rebuilder recompute.Rebuilder
 }
@@ -151,6 +151,11 @@ func (v *verification) link(i int, r *proofs.Receipt) error {
 	return nil
 }
 
+// maxRecordContent is the maximum total size, in bytes, of the content from which one record is
+// rebuilt. A record can name the same piece many times, and rebuilding the record copies the piece
+// each time.
+const maxRecordContent = 64 << 20
+
 // content checks the content of the event in r. If r is marked as redacted, it instead checks that
 // an event in the pack erased the content.
 func (v *verification) content(r *PackedEvent) error {
@@ -159,7 +164,7 @@ func (v *verification) content(r *PackedEvent) error {
 		v.report.RedactedRecords++
 		return v.redaction(r.Seq, *r.RedactedBy)
 	}
-	content, missing := make(map[string][]byte), v.report.MissingContentCount
+	content, missing, size := make(map[string][]byte), v.report.MissingContentCount, 0
 	for named := range e.Contents() {
 		digest := hex.EncodeToString(named.Digest[:])
 		kept, found := v.pack.Contents[digest]
@@ -167,13 +172,18 @@ func (v *verification) content(r *PackedEvent) error {
 			v.report.MissingContentCount++
 			continue
 		}
-		switch sum := sha256.Sum256(kept); {
-		case sum != named.Digest:
-			return fmt.Errorf("%w: content %.100q has the digest %x, but the event gives the digest %s", ErrContentMismatch, named.Name, sum, digest)
-		case uint64(len(kept)) != named.Size:
+		if !v.used[digest] {
+			if sum := sha256.Sum256(kept); sum != named.Digest {
+				return fmt.Errorf("%w: content %.100q has the digest %x, but the event gives the digest %s", ErrContentMismatch, named.Name, sum, digest)
+			}
+			v.used[digest] = true
+		}
+		if uint64(len(kept)) != named.Size {
 			return fmt.Errorf("%w: content %.100q has %d bytes, but the event gives the size %d", ErrContentMismatch, named.Name, len(kept), named.Size)
 		}
-		v.used[digest] = true
+		if size += len(kept); size > maxRecordContent {
+			return fmt.Errorf("%w: the content has more than %d bytes in total, counting each piece as often as the event names it", proofs.ErrMalformed, maxRecordContent)
+		}
 		v.report.ContentCount++
 		content[string(named.Name)] = kept
 	}
