@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"colophon/ledger/record"
 	"colophon/proofs"
 	"colophon/proofs/pack/browser"
 )
@@ -172,7 +173,21 @@ func TestPageRefusesDamagedData(t *testing.T) {
 			require.NotEmpty(t, p.Text(t, ".fails"))
 		})
 	}
+	for name, change := range misspellings {
+		html := strings.Replace(string(page(t, examplePack(t))), change[0], change[1], 1)
+		require.Equal(t, "failed", open(t, p, []byte(html)), name)
+		require.Contains(t, p.Text(t, ".fails"), "not in its canonical form", name)
+	}
 	requireQuiet(t, p)
+}
+
+// The page knows every kind of event.
+func TestPageKnowsAllKinds(t *testing.T) {
+	p := browser.Start(t).NewPage(t)
+	open(t, p, page(t, examplePack(t)))
+	var kinds []record.Kind
+	p.Eval(t, "Object.keys(auditPack.kinds)", &kinds)
+	require.ElementsMatch(t, record.EventKinds[:], kinds)
 }
 
 // A browser that lacks required functions never shows a record as verified.

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -114,7 +115,31 @@ func forgeries(t testing.TB) map[string]tampering {
 	empty := newLog(t, 1)
 	empty.entry([]byte("x"))
 
+	unchecked := make(map[string]*Pack) // packs with a false hash, in events of a form that could prevent its check
+	for name, change := range map[string][2]string{
+		"rules":     {`"rules":1`, `"rules":2`},
+		"version":   {`"v":1}`, `"v":2}`},
+		"no rules":  {`"rules":1,`, ``},
+		"kind":      {`"kind":"ipc_record"`, `"kind":"ipc_records"`},
+		"prototype": {`"kind":"ipc_record"`, `"kind":"constructor"`},
+		"time":      {`"time":"2026-01-02T`, `"time":"2026-02-30T`},
+		"no time":   {`"time":"2026-01-02T`, `"time":"today`},
+	} {
+		l := example(t)
+		falseHash(t, l, 1, "input_hash")
+		require.Contains(t, string(l.entries[1]), change[0])
+		l.entries[1] = bytes.Replace(l.entries[1], []byte(change[0]), []byte(change[1]), 1)
+		unchecked[name] = l.pack(nil, 1)
+	}
+
 	return map[string]tampering{
+		"rules of another version":       {unchecked["rules"], proofs.ErrMalformed, "rules that this page does not know"},
+		"an event without rules":         {unchecked["no rules"], proofs.ErrMalformed, "rules that this page does not know"},
+		"an event of another version":    {unchecked["version"], proofs.ErrMalformed, "a version that this page does not know"},
+		"an unknown kind":                {unchecked["kind"], proofs.ErrMalformed, "a kind that this page does not know"},
+		"a kind of a prototype":          {unchecked["prototype"], proofs.ErrMalformed, "a kind that this page does not know"},
+		"a day that does not exist":      {unchecked["time"], proofs.ErrMalformed, "not a time of the ledger"},
+		"a word for the event's time":    {unchecked["no time"], proofs.ErrMalformed, "not a time of the ledger"},
 		"a chain broken and signed":      {broken.pack(nil, 0, 1), proofs.ErrChainLink, "but event 0 is"},
 		"a first event that follows one": {first.pack(nil, 0), proofs.ErrChainLink, "the first event names an event before it"},
 		"an event at another place":      {misplaced.pack(nil, 1), proofs.ErrFieldMismatch, "the event's own number is another one"},

@@ -124,8 +124,30 @@ func (v *verification) event(i int) error {
 	if err := document.Parse(r.Entry[proofs.HashSize:]); err != nil {
 		return fmt.Errorf("%w: parsing the event: %w", proofs.ErrMalformed, err)
 	}
-	v.events[r.Seq] = event.Read(document.Root())
+	e := event.Read(document.Root())
+	if err := checkCommonMembers(&e); err != nil {
+		return err
+	}
+	v.events[r.Seq] = e
 	v.report.Events++
+	return nil
+}
+
+// checkCommonMembers checks the members on which the check of an event's hashes depends. An event
+// of an unknown version or kind would otherwise verify although nobody has checked its hashes.
+func checkCommonMembers(e *event.Event) error {
+	const layout = "2006-01-02T15:04:05.000000Z"
+	at, err := time.Parse(layout, string(e.TimeText))
+	switch {
+	case event.Uint64OrZero(e.Version) != record.EventVersion:
+		return fmt.Errorf(`%w: the event's "v" is %.100s, but this program supports only %d`, proofs.ErrMalformed, event.FormatValue(e.Version), record.EventVersion)
+	case event.Uint64OrZero(e.Rules) != record.RulesVersion:
+		return fmt.Errorf(`%w: the event's "rules" is %.100s, but this program supports only %d`, proofs.ErrMalformed, event.FormatValue(e.Rules), record.RulesVersion)
+	case !e.Kind.IsKnown():
+		return fmt.Errorf("%w: the event's kind is %.100q, which is unknown", proofs.ErrMalformed, e.Kind)
+	case err != nil || at.Format(layout) != string(e.TimeText):
+		return fmt.Errorf("%w: the event's time is %.100q, which is not an RFC 3339 time in UTC with microseconds", proofs.ErrMalformed, e.TimeText)
+	}
 	return nil
 }
 
@@ -187,7 +209,7 @@ func (v *verification) content(r *PackedEvent) error {
 		v.report.ContentCount++
 		content[string(named.Name)] = kept
 	}
-	if v.report.MissingContentCount > missing || event.Uint64OrZero(e.Rules) != record.RulesVersion {
+	if v.report.MissingContentCount > missing {
 		return nil
 	}
 	return v.recompute(r, content)

@@ -25,6 +25,7 @@ var auditPack = (() => {
     canonical: () => canonical,
     check: () => check,
     compact: () => compact,
+    kinds: () => kinds,
     nodesRoot: () => nodesRoot,
     openAll: () => openAll,
     outputForm: () => outputForm,
@@ -567,6 +568,21 @@ var auditPack = (() => {
   var holds = "holds";
   var fails = "fails";
   var unchecked = "unchecked";
+  var kinds = {
+    ledger_created: "the ledger was created",
+    ipc_record: "how one text was generated (IPC record)",
+    run_dag: "the stages of a run (run-DAG)",
+    citation_set: "what an answer rests on (citation set)",
+    path_fingerprint: "a path and its content (path fingerprint)",
+    record_state_changed: "a record’s state was changed",
+    path_validated: "a path was validated",
+    source_registered: "a source was registered",
+    source_revoked: "a source was revoked",
+    content_redacted: "content was erased",
+    record_refused: "a record was refused",
+    key_rotated: "the signing key was changed",
+    note: "a note on a record"
+  };
   function need(condition, message) {
     must(condition, "malformed", message);
   }
@@ -687,6 +703,10 @@ var auditPack = (() => {
       need(event.get("seq") instanceof Numeral && event.get("seq").token === String(this.record.seq), "the event's own number is another one");
       need(event.get("ledger") === this.whole.pack.ledger, "the event is of another ledger");
       need(typeof event.get("kind") === "string" && typeof event.get("time") === "string" && event.get("record") instanceof Map, "the event lacks its kind, time or record");
+      need(event.get("v")?.token === "1", "the event has a version that this page does not know");
+      need(event.get("rules")?.token === "1", "the event has rules that this page does not know");
+      need(Object.hasOwn(kinds, event.get("kind")), "the event has a kind that this page does not know");
+      need(isEventTime(event.get("time")), "the event's time is not a time of the ledger");
       this.text = text;
       this.event = event;
       return "Its event hash, computed here, is " + this.hash + ".";
@@ -742,8 +762,7 @@ var auditPack = (() => {
       for (const [name, check2] of checks) {
         if (check2.get("result") === "mismatch") this.refuted.push({ name, claimed: check2.get("claimed"), computed: check2.get("computed") });
       }
-      const known = this.event.get("rules") instanceof Numeral && this.event.get("rules").token === "1";
-      const found = known ? await recompute(kind, members, contents) : /* @__PURE__ */ new Map();
+      const found = await recompute(kind, members, contents);
       const named = namedHashes(kind, members), wrong = [];
       for (const [name, stated] of named) {
         const check2 = checks.get(checkName(name, members)), result = check2?.get("result") ?? "";
@@ -757,6 +776,10 @@ var auditPack = (() => {
       return n + " of the " + named.size + " hashes in the event were computed again here, and agree.";
     }
   };
+  function isEventTime(text) {
+    const time = new Date(text);
+    return /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(text) && !Number.isNaN(time.getTime()) && time.toISOString().slice(0, 19) === text.slice(0, 19);
+  }
   function checkName(name, members) {
     const [list, i] = name.split("/");
     if (list === "citations") return name + "/chunk_hash";
@@ -811,21 +834,6 @@ var auditPack = (() => {
     made.setAttribute("aria-label", label);
     return made;
   }
-  var kinds = {
-    ledger_created: "the ledger was created",
-    ipc_record: "how one text was generated (IPC record)",
-    run_dag: "the stages of a run (run-DAG)",
-    citation_set: "what an answer rests on (citation set)",
-    path_fingerprint: "a path and its content (path fingerprint)",
-    record_state_changed: "a record’s state was changed",
-    path_validated: "a path was validated",
-    source_registered: "a source was registered",
-    source_revoked: "a source was revoked",
-    content_redacted: "content was erased",
-    record_refused: "a record was refused",
-    key_rotated: "the signing key was changed",
-    note: "a note on a record"
-  };
   var origins = {
     match: "computed by the ledger, and claimed by the writer",
     mismatch: "computed by the ledger; the writer claimed another",
@@ -949,15 +957,20 @@ var auditPack = (() => {
     for (const shown2 of document.querySelectorAll("details.record")) shown2.dispatchEvent(new Event("toggle"));
     for (const shown2 of document.querySelectorAll("details")) shown2.open = true;
   }
+  function encoded(pack) {
+    return JSON.stringify(pack).replace(/[<>&\u2028\u2029]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  }
   var latest = 0;
   async function check(key) {
     const turn = ++latest;
+    const text = byId("pack").textContent;
     let pack = null;
     try {
-      pack = JSON.parse(byId("pack").textContent);
+      pack = JSON.parse(text);
     } catch {
     }
     const done = new Verification(pack ?? {}, key);
+    if (pack && encoded(pack) !== text) done.steps.push({ name: "The data", verdict: fails, says: "it is not in its canonical form" });
     if (!globalThis.crypto?.subtle) {
       done.steps.push({ name: "The browser", verdict: unchecked, says: "it offers no cryptography here; open the file from your disk, or over https" });
     } else {

@@ -6,10 +6,10 @@ import { VerificationError } from "../../../../clients/typescript/src/verify/err
 import { canonical, compact, parseJSON, quoted, spaced } from "../../../../clients/typescript/src/verify/json.js";
 import { parseVerifierKey } from "../../../../clients/typescript/src/verify/note.js";
 import { nodesRoot } from "../../../../clients/typescript/src/hashes/records.js";
-import { Verification, fails, unchecked, worst } from "./verify.js";
+import { Verification, fails, kinds, unchecked, worst } from "./verify.js";
 
 // Exported so that tests in a browser can compare the rules of this page with those of CPython.
-export { VerificationError, canonical, compact, nodesRoot, outputForm, parseJSON, sha256, spaced, systemPromptForm, textHash, toHex, words, wtf8 };
+export { VerificationError, canonical, compact, kinds, nodesRoot, outputForm, parseJSON, sha256, spaced, systemPromptForm, textHash, toHex, words, wtf8 };
 
 // element returns a new element that has this class ("" for none) and these children: nodes, texts, or null, which
 // is left out.
@@ -68,14 +68,6 @@ function table(label, heads, rows) {
   made.setAttribute("aria-label", label);
   return made;
 }
-
-const kinds = {
-  ledger_created: "the ledger was created", ipc_record: "how one text was generated (IPC record)", run_dag: "the stages of a run (run-DAG)",
-  citation_set: "what an answer rests on (citation set)", path_fingerprint: "a path and its content (path fingerprint)",
-  record_state_changed: "a record’s state was changed", path_validated: "a path was validated", source_registered: "a source was registered",
-  source_revoked: "a source was revoked", content_redacted: "content was erased", record_refused: "a record was refused", key_rotated: "the signing key was changed",
-  note: "a note on a record",
-};
 
 const origins = {
   match: "computed by the ledger, and claimed by the writer", mismatch: "computed by the ledger; the writer claimed another", computed: "computed by the ledger",
@@ -210,18 +202,26 @@ export function openAll() {
   for (const shown of document.querySelectorAll("details")) shown.open = true;
 }
 
+// encoded returns the pack as JSON, in the spelling of the program that writes packs.
+function encoded(pack) {
+  return JSON.stringify(pack).replace(/[<>&\u2028\u2029]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
 let latest = 0; // number of the check that began last; only its result is shown
 
 // check verifies the pack and shows the result. It uses the reader's key, or the keys in the file if key is "".
 export async function check(key) {
   const turn = ++latest;
+  const text = byId("pack").textContent;
   let pack = null;
   try {
-    pack = JSON.parse(byId("pack").textContent);
+    pack = JSON.parse(text);
   } catch {
     // Verification reports that the file is not complete.
   }
   const done = new Verification(pack ?? {}, key);
+  // Other programs could read another spelling differently, for example a member that occurs twice.
+  if (pack && encoded(pack) !== text) done.steps.push({ name: "The data", verdict: fails, says: "it is not in its canonical form" });
   if (!globalThis.crypto?.subtle) {
     done.steps.push({ name: "The browser", verdict: unchecked, says: "it offers no cryptography here; open the file from your disk, or over https" });
   } else {

@@ -10,6 +10,15 @@ import { leafHash, verifyInclusion } from "../../../../clients/typescript/src/ve
 
 export const holds = "holds", fails = "fails", unchecked = "unchecked";
 
+// kinds says what each kind of event is about.
+export const kinds = {
+  ledger_created: "the ledger was created", ipc_record: "how one text was generated (IPC record)", run_dag: "the stages of a run (run-DAG)",
+  citation_set: "what an answer rests on (citation set)", path_fingerprint: "a path and its content (path fingerprint)",
+  record_state_changed: "a record’s state was changed", path_validated: "a path was validated", source_registered: "a source was registered",
+  source_revoked: "a source was revoked", content_redacted: "content was erased", record_refused: "a record was refused", key_rotated: "the signing key was changed",
+  note: "a note on a record",
+};
+
 function need(condition, message) {
   must(condition, "malformed", message);
 }
@@ -146,6 +155,11 @@ class RecordVerification {
     need(event.get("seq") instanceof Numeral && event.get("seq").token === String(this.record.seq), "the event's own number is another one");
     need(event.get("ledger") === this.whole.pack.ledger, "the event is of another ledger");
     need(typeof event.get("kind") === "string" && typeof event.get("time") === "string" && event.get("record") instanceof Map, "the event lacks its kind, time or record");
+    // An event of an unknown form would otherwise hold although nobody has checked its hashes.
+    need(event.get("v")?.token === "1", "the event has a version that this page does not know");
+    need(event.get("rules")?.token === "1", "the event has rules that this page does not know");
+    need(Object.hasOwn(kinds, event.get("kind")), "the event has a kind that this page does not know");
+    need(isEventTime(event.get("time")), "the event's time is not a time of the ledger");
     this.text = text;
     this.event = event;
     return "Its event hash, computed here, is " + this.hash + ".";
@@ -206,8 +220,7 @@ class RecordVerification {
     for (const [name, check] of checks) {
       if (check.get("result") === "mismatch") this.refuted.push({ name, claimed: check.get("claimed"), computed: check.get("computed") });
     }
-    const known = this.event.get("rules") instanceof Numeral && this.event.get("rules").token === "1";
-    const found = known ? await recompute(kind, members, contents) : new Map();
+    const found = await recompute(kind, members, contents);
     const named = namedHashes(kind, members), wrong = [];
     for (const [name, stated] of named) {
       const check = checks.get(checkName(name, members)), result = check?.get("result") ?? "";
@@ -220,6 +233,12 @@ class RecordVerification {
     const n = this.hashes.filter((hash) => hash.recomputed).length;
     return n + " of the " + named.size + " hashes in the event were computed again here, and agree.";
   }
+}
+
+// isEventTime reports whether text is a time as the ledger writes it.
+function isEventTime(text) {
+  const time = new Date(text); // corrects days such as February 30, which the comparison finds
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(text) && !Number.isNaN(time.getTime()) && time.toISOString().slice(0, 19) === text.slice(0, 19);
 }
 
 // checkName returns the name that the check of a hash has in the event, or "" for a stage whose name an earlier stage
