@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -100,7 +101,7 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 				return
 			}
 			row := []byte(line[len(line)-1])
-			if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
+			if document.ParseLimited(row, maxRowValues) != nil || document.Root().Kind() != pyjson.Object {
 				err = ErrCellMismatch
 			} else {
 				fill(values, places, document.Root())
@@ -116,6 +117,31 @@ func readCSV(r io.Reader) iter.Seq2[[]byte, error] {
 			}
 		}
 	}
+}
+
+// checkCSV checks that a file is the one that writeCSV writes for its rows.
+func checkCSV(file io.Reader, rows Rows) error {
+	rest := bufio.NewReaderSize(file, 64<<10)
+	if err := WriteRows(sameBytes{rest}, FormatCSV, rows); err != nil {
+		return err
+	}
+	if _, err := rest.Peek(1); !errors.Is(err, io.EOF) {
+		return errOtherCSV
+	}
+	return nil
+}
+
+var errOtherCSV = fmt.Errorf("%w: the header or the spelling of the CSV file is not that of an export", ErrCellMismatch)
+
+// sameBytes is a writer that returns errOtherCSV if the bytes differ from those that it reads.
+type sameBytes struct{ from io.Reader }
+
+func (s sameBytes) Write(p []byte) (int, error) {
+	read := make([]byte, len(p))
+	if _, err := io.ReadFull(s.from, read); err != nil || !bytes.Equal(read, p) {
+		return 0, errOtherCSV
+	}
+	return len(p), nil
 }
 
 // readNDJSON yields the lines of a file. A line can be as long as an entire response body.

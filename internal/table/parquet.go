@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -47,13 +48,19 @@ func parquetValue(v pyjson.Value, k kind) parquet.Value {
 // parquetBatch is the number of rows that are written or read at a time.
 const parquetBatch = 256
 
-// writeParquet writes rows as Parquet. The columns are sorted by name, as the library requires.
-func writeParquet(w io.Writer, columns []column, rows Rows) error {
+// schemaOf returns the schema of a file with the given columns and RowColumn. Its columns are sorted
+// by name, as the library requires.
+func schemaOf(columns []column) *parquet.Schema {
 	group := parquet.Group{RowColumn: parquet.Required(parquet.String())}
 	for _, c := range columns {
 		group[c.name] = c.kind.node()
 	}
-	schema := parquet.NewSchema("row", group)
+	return parquet.NewSchema("row", group)
+}
+
+// writeParquet writes rows as Parquet.
+func writeParquet(w io.Writer, columns []column, rows Rows) error {
+	schema := schemaOf(columns)
 	// leaf[i] is the position of column i in the schema. The last element is the position of RowColumn.
 	leaf := make([]int, len(columns)+1)
 	for i, path := range schema.Columns() {
@@ -140,7 +147,7 @@ func readParquet(file io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 				}
 				row := bytes.Clone(line[rowAt].ByteArray())
 				var wrong error
-				if document.Parse(row) != nil || document.Root().Kind() != pyjson.Object {
+				if document.ParseLimited(row, maxRowValues) != nil || document.Root().Kind() != pyjson.Object {
 					wrong = ErrCellMismatch
 				} else {
 					fill(values, places, document.Root())
@@ -209,6 +216,32 @@ func compareCells(columns []column, values []pyjson.Value, line parquet.Row, row
 		if want := parquetValue(values[i], c.kind); want.IsNull() != line[i].IsNull() || !want.IsNull() && !parquet.Equal(want, line[i]) {
 			return fmt.Errorf("%w: column %q", ErrCellMismatch, c.name)
 		}
+	}
+	return nil
+}
+
+// checkParquet checks that a file has exactly the columns that writeParquet writes for its rows. It
+// compares their complete descriptions, because programs differ in which annotation of a type they
+// use. It also refuses metadata, with which some programs replace the types.
+func checkParquet(file io.ReaderAt, size int64, rows Rows) error {
+	columns, err := columnsOf(rows)
+	if err != nil {
+		return err
+	}
+	opened, err := parquet.OpenFile(file, size)
+	if err != nil {
+		return fmt.Errorf("reading the Parquet file: %w", err)
+	}
+	var empty bytes.Buffer
+	if err := parquet.NewWriter(&empty, schemaOf(columns)).Close(); err != nil {
+		return err
+	}
+	want, err := parquet.OpenFile(bytes.NewReader(empty.Bytes()), int64(empty.Len()))
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(opened.Metadata().Schema, want.Metadata().Schema) || len(opened.Metadata().KeyValueMetadata) > 0 {
+		return fmt.Errorf("%w: the names, types, or metadata of the columns of the Parquet file are not those of an export", ErrCellMismatch)
 	}
 	return nil
 }

@@ -33,10 +33,12 @@ var Formats = []Format{FormatParquet, FormatCSV, FormatNDJSON}
 const RowColumn = "_row"
 
 // Members beyond maxColumns appear only in RowColumn. Objects nested deeper than maxDepth are
-// stored as JSON text.
+// stored as JSON text. ReadRows refuses a row with more than maxRowValues JSON values and member
+// names, because parsing a value of two bytes needs many more bytes.
 const (
-	maxColumns = 1000
-	maxDepth   = 3
+	maxColumns   = 1000
+	maxDepth     = 3
+	maxRowValues = 2_000_000
 )
 
 // ErrCellMismatch means that the columns of a row do not match the JSON text of the row.
@@ -84,6 +86,20 @@ func ReadRows(file io.ReaderAt, size int64, format Format) iter.Seq2[[]byte, err
 		return readCSV(io.NewSectionReader(file, 0, size))
 	}
 	return readParquet(file, size)
+}
+
+// CheckForm returns an error that wraps ErrCellMismatch if the file has a form that its rows do not determine, such as
+// an additional column, a different name or type of a column, or text that is not in any row. It trusts the rows: the
+// caller must have checked all of them with ReadRows.
+func CheckForm(file io.ReaderAt, size int64, format Format) error {
+	rows := func() iter.Seq2[[]byte, error] { return ReadRows(file, size, format) }
+	switch format {
+	case FormatCSV:
+		return checkCSV(io.NewSectionReader(file, 0, size), rows)
+	case FormatParquet:
+		return checkParquet(file, size, rows)
+	}
+	return nil
 }
 
 // kind is the type of a column.

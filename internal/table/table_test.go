@@ -2,14 +2,17 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -53,6 +56,7 @@ func TestRoundTrip(t *testing.T) {
 			texts, err := readAll(file.Bytes(), format)
 			require.NoError(t, err)
 			require.Equal(t, sample, texts)
+			require.NoError(t, CheckForm(bytes.NewReader(file.Bytes()), int64(file.Len()), format))
 		})
 	}
 }
@@ -79,6 +83,7 @@ func TestRoundTripOfRandomRows(t *testing.T) {
 		texts, err := readAll(file.Bytes(), format)
 		require.NoError(t, err)
 		require.Equal(t, rows, texts)
+		require.NoError(t, CheckForm(bytes.NewReader(file.Bytes()), int64(file.Len()), format))
 	})
 }
 
@@ -103,6 +108,73 @@ func TestChangedCells(t *testing.T) {
 		require.Contains(t, text, change[0])
 		_, err := readAll([]byte(strings.Replace(text, change[0], change[1], 1)), FormatCSV)
 		require.ErrorIs(t, err, ErrCellMismatch, change[1])
+	}
+}
+
+// CheckForm refuses everything in a file that its rows do not determine.
+func TestOtherFormsAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows  []string
+		files []string
+	}{
+		"no rows":  {nil, []string{"\"VERIFIED\",_row\n", "\"_row\"\n", "_row", "_row\n\n", "a,_row\n"}},
+		"two rows": {[]string{`{"a":1}`, `{"b":"x"}`}, []string{"", "a,b,c,_row\n1,,,\"{\"\"a\"\":1}\"\n,x,,\"{\"\"b\"\":\"\"x\"\"}\"\n", "'a,b,_row\n1,,\"{\"\"a\"\":1}\"\n,x,\"{\"\"b\"\":\"\"x\"\"}\"\n"}},
+	} {
+		var file bytes.Buffer
+		require.NoError(t, WriteRows(&file, FormatCSV, rowsOf(c.rows...)))
+		files := append(c.files, strings.ReplaceAll(file.String(), "\n", "\r\n"), file.String()+"\n", strings.TrimSuffix(file.String(), "\n"))
+		for _, changed := range files {
+			if texts, err := readAll([]byte(changed), FormatCSV); changed != "" && err == nil {
+				require.Equal(t, c.rows, texts, "%s: %q", name, changed)
+			}
+			require.Error(t, CheckForm(strings.NewReader(changed), int64(len(changed)), FormatCSV), "%s: %q", name, changed)
+		}
+	}
+	const row = `{"n":1700000000000,"t":"x"}`
+	for name, c := range map[string]struct {
+		number, text parquet.Node
+		more         parquet.Group
+		option       parquet.WriterOption
+		ok           bool
+	}{
+		"own":       {integer.node(), text.node(), nil, parquet.Compression(&parquet.Snappy), true},
+		"timestamp": {number: parquet.Optional(parquet.Timestamp(parquet.Millisecond))},
+		"decimal":   {number: parquet.Optional(parquet.Decimal(2, 18, parquet.Int64Type))},
+		"unsigned":  {number: parquet.Optional(parquet.Uint(64))},
+		"bytes":     {text: parquet.Optional(parquet.Leaf(parquet.ByteArrayType))},
+		"JSON":      {text: parquet.Optional(parquet.JSON())},
+		"required":  {text: parquet.Required(parquet.String())},
+		"column":    {more: parquet.Group{"z": text.node()}},
+		"metadata":  {option: parquet.KeyValueMetadata("ARROW:schema", "x")},
+	} {
+		group := parquet.Group{"n": cmp.Or(c.number, integer.node()), "t": cmp.Or(c.text, text.node()), RowColumn: parquet.Required(parquet.String())}
+		maps.Copy(group, c.more)
+		var options []parquet.WriterOption
+		if c.option != nil {
+			options = append(options, c.option)
+		}
+		var file bytes.Buffer
+		out := parquet.NewWriter(&file, append(options, parquet.NewSchema("row", group))...)
+		defined := 1
+		if group["t"].Required() {
+			defined = 0
+		}
+		line := parquet.Row{parquet.ByteArrayValue([]byte(row)).Level(0, 0, 0), parquet.Int64Value(1700000000000).Level(0, 1, 1), parquet.ByteArrayValue([]byte("x")).Level(0, defined, 2)}
+		if c.more != nil {
+			line = append(line, parquet.NullValue().Level(0, 0, 3))
+		}
+		_, err := out.WriteRows([]parquet.Row{line})
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+		texts, err := readAll(file.Bytes(), FormatParquet)
+		require.NoError(t, err, name)
+		require.Equal(t, []string{row}, texts, name)
+		err = CheckForm(bytes.NewReader(file.Bytes()), int64(file.Len()), FormatParquet)
+		if c.ok {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorIs(t, err, ErrCellMismatch, name)
+		}
 	}
 }
 
