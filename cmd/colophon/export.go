@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -97,7 +98,7 @@ func (e *exportCommand) run(command *cobra.Command, args []string) error {
 
 // runTable writes the rows of a query and their manifest to files.
 func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
-	if err := e.checkTable(args); err != nil {
+	if err := e.checkTable(command.Flags(), args); err != nil {
 		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	server, err := e.server.Connect(e.Console)
@@ -117,7 +118,7 @@ func (e *exportCommand) runTable(command *cobra.Command, args []string) error {
 }
 
 // checkTable checks the flags that export rows.
-func (e *exportCommand) checkTable(args []string) error {
+func (e *exportCommand) checkTable(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case e.file != "":
 		return errors.New("--pack cannot be combined with --format, --out, --question, or --as-of")
@@ -132,7 +133,27 @@ func (e *exportCommand) checkTable(args []string) error {
 	case len(args) > 0:
 		return errors.New("record numbers require --pack; to select rows, add query parameters to --question")
 	}
-	return nil
+	return e.rejectPackFlags(flags)
+}
+
+// rejectPackFlags returns an error if a flag is set that has an effect only with --pack.
+func (e *exportCommand) rejectPackFlags(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		filter := strings.ReplaceAll(f.Name, "-", "_") + "=" + f.Value.String()
+		switch {
+		case f.Name == "without-content" || f.Name == "max-records" || f.Name == "max-content":
+			err = fmt.Errorf("--%s requires --pack", f.Name)
+			return
+		case f.Name == "label":
+			filter = "label:" + e.chosen.labels[0]
+		case f.Name == "where":
+			filter = e.chosen.where[0]
+		case !isFilter(f.Name):
+			return
+		}
+		err = fmt.Errorf("--%s selects records of --pack; put the filter into --question: '/records?%s'", f.Name, filter)
+	})
+	return err
 }
 
 // choice returns either the record numbers or the filters given on the command line. It also checks
