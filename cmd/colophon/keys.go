@@ -111,11 +111,13 @@ only the old key then need the new one.`
 				if _, err := offline(host, ctx, args[0], ledger.AnonymousActor); err != nil {
 					return explainKeys(err)
 				}
-				l, err := host.Ledger(args[0])
-				if err != nil {
-					return explainKeys(err)
-				}
-				return k.show(l.KeyHistory())
+				return k.conclude(step, func() (*proofs.KeyHistory, error) {
+					l, err := host.Ledger(args[0])
+					if err != nil {
+						return nil, err
+					}
+					return l.KeyHistory(), nil
+				})
 			})
 		},
 	}
@@ -140,7 +142,27 @@ func (k *keysCommand) change(command *cobra.Command, name, step string) error {
 	if _, err := server.Ledger(name).AdvanceKeyRotation(ctx, step); err != nil {
 		return server.ExplainFatal(err)
 	}
-	return k.list(command, name)
+	return k.conclude(step, func() (*proofs.KeyHistory, error) {
+		keys, err := server.Ledger(name).Log.Keys(ctx)
+		return keys, server.Explain(err)
+	})
+}
+
+// conclude prints that a step succeeded, and then the keys that read returns. The step cannot be
+// undone, so conclude only warns if read fails. It does not compare the keys with COLOPHON_KEY,
+// which may be the key of another ledger.
+func (k *keysCommand) conclude(step string, read func() (*proofs.KeyHistory, error)) error {
+	if !k.json {
+		if _, err := fmt.Fprintf(k.Out, "the key was %sd\n", step); err != nil {
+			return err
+		}
+	}
+	keys, err := read()
+	if err != nil {
+		k.PrintErrf("the key was %sd, but the ledger's keys cannot be shown: %v", step, err)
+		return nil
+	}
+	return k.print(keys)
 }
 
 // list prints the keys that the server or the data folder has for a ledger. With --key, it first
@@ -192,12 +214,6 @@ func (k *keysCommand) listStored(ctx context.Context, name, url string) (err err
 	if err != nil {
 		return datadir.ExplainOpenError(fmt.Errorf("reading the keys of ledger %q: %w", name, err), k.data)
 	}
-	return k.show(keys)
-}
-
-// show prints the keys of a ledger in a data folder. If --key is given, it returns an error unless
-// at least one of the given keys belongs to the ledger.
-func (k *keysCommand) show(keys *proofs.KeyHistory) error {
 	if _, err := k.trustedOf(keys); err != nil {
 		return err
 	}
