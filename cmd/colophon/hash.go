@@ -24,7 +24,8 @@ Exit codes: 0 the hashes are printed, 1 a ledger would refuse the record, 2 bad 
 or no such file.`,
 		Example: `  colophon hash ipc_record record.json`,
 		Args:    cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(command *cobra.Command, args []string) error {
+			defer c.ExitOnInterrupt(command.Context())()
 			kind := record.Kind(args[0])
 			if !slices.Contains(record.RecordKinds[:], kind) {
 				return cli.ExitErrorf(cli.ExitUsage, "%q is not a kind; use one of %s", kind, record.RecordKinds)

@@ -143,6 +143,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		native.ReportWriter = f
 	}
 	if native != nil && native.DryRun {
+		defer c.ExitOnInterrupt(ctx)()
 		tally, err := importer.Run(ctx, nil, importer.Options{MaxLineBytes: int(o.maxLine), Stdin: c.In, Native: native}, files)
 		if err == nil {
 			c.PrintErrf("dry run: nothing was sent")

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"regexp"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"colophon/internal/cli"
 	"colophon/internal/testing/locked"
 )
 
@@ -71,4 +75,26 @@ func (p *process) gone() bool {
 func (p *process) wait() int {
 	<-p.exited
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// A single signal ends a command that waits for standard input.
+func TestInterruptWhileReading(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"hash", "ipc_record", "-"},
+		{"verify", "-", "--key", "a.example+39246bd7+ATr8EL6bHgkV0muUwQK5C26DOXNI5+owk9w9gKpHlJpF"},
+		{"import", "--format", "axis-log", "--dry-run", "-"},
+	} {
+		command := exec.CommandContext(t.Context(), program, args...)
+		command.Args[0] = "colophon"
+		in, err := command.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, command.Start())
+		_, err = in.Write(bytes.Repeat([]byte(" "), 1<<20)) // returns once the command reads, because a pipe holds less
+		require.NoError(t, err)
+		require.NoError(t, command.Process.Signal(os.Interrupt))
+		require.Error(t, command.Wait())
+		require.Equal(t, cli.ExitFailed, command.ProcessState.ExitCode(), args)
+	}
 }

@@ -75,6 +75,7 @@ func newVerify(c *cli.Console) *cobra.Command {
   colophon verify receipt.json --key verifier.key --copy file:///srv/copy/v1/ledgers/default`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
+			defer c.ExitOnInterrupt(command.Context())()
 			o.File = args[0]
 			if copied != "" {
 				o.OpenCopy = func(trusted []*proofs.Verifier) (*verify.PublishedCopy, error) {

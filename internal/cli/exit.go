@@ -1,6 +1,10 @@
 package cli
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+	"os"
+)
 
 // Exit codes of the commands. The verify and audit commands have additional ones.
 const (
@@ -43,4 +47,14 @@ func ExitErrorf(code int, format string, args ...any) error {
 // folder. The command line was correct, so the error omits the hint to run it with --help.
 func FileStateErrorf(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...), OmitHelpHint: true}
+}
+
+// ExitOnInterrupt makes the process exit with ExitFailed as soon as ctx ends, until the returned
+// function is called. It is for commands that have nothing to clean up and cannot check ctx while
+// they wait for a file or for standard input.
+func (c *Console) ExitOnInterrupt(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		c.PrintErrf("interrupted")
+		os.Exit(ExitFailed)
+	})
 }
