@@ -106,14 +106,14 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.project, "project", "", "`name` of the project of a validation cache")
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
-	flags.StringVar(&o.report, "report", "", "with --format: write what import did with each member of each entry to this `file`, as NDJSON")
+	flags.StringVar(&o.report, "report", "", "with --format: write what import did with each member of each entry to this `file`, as NDJSON; an existing file is replaced")
 	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of consecutive failed attempts after which import gives up")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "maximum `size` of a line; the server has its own limit")
 	return command
 }
 
-func runImport(ctx context.Context, c *cli.Console, o importOptions, files []string) error {
+func runImport(ctx context.Context, c *cli.Console, o importOptions, files []string) (err error) {
 	switch o.onMismatch {
 	case "", ledger.MismatchPolicyAccept, ledger.MismatchPolicyReject:
 	default:
@@ -131,13 +131,13 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		return cli.ExitErrorf(cli.ExitUsage, "%w", err)
 	}
 	if o.report != "" {
-		f, err := os.Create(o.report)
-		if err != nil {
-			return cli.ExitErrorf(cli.ExitUsage, "--report: %w", err)
+		f, createErr := o.createReport(files)
+		if createErr != nil {
+			return cli.ExitErrorf(cli.ExitUsage, "--report: %w", createErr)
 		}
 		defer func() {
-			if err := f.Close(); err != nil {
-				c.PrintErrf("--report: %v", err)
+			if closeErr := f.Close(); closeErr != nil {
+				err = o.reportFailed(c, closeErr, err)
 			}
 		}()
 		native.ReportWriter = f
@@ -148,7 +148,7 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 		if err == nil {
 			c.PrintErrf("dry run: nothing was sent")
 		}
-		return report(c, tally, err)
+		return o.conclude(c, tally, err)
 	}
 	server, err := o.server.Connect(c)
 	if err != nil {
@@ -173,17 +173,44 @@ func runImport(ctx context.Context, c *cli.Console, o importOptions, files []str
 	if err != nil {
 		err = explainImport(ctx, server, err, attempts)
 	}
-	return report(c, tally, err)
+	return o.conclude(c, tally, err)
 }
 
-// report prints the tally and returns the error that the command returns. err is the import's own
+// createReport creates the file for --report. It refuses to replace one of the files to import.
+func (o *importOptions) createReport(files []string) (*os.File, error) {
+	existing, err := os.Stat(o.report)
+	for _, name := range files {
+		if input, statErr := os.Stat(name); err == nil && statErr == nil && os.SameFile(existing, input) {
+			return nil, fmt.Errorf("%s is also a file to import; choose another file", o.report)
+		}
+	}
+	return os.Create(o.report)
+}
+
+// reportFailed returns the error of the command if the report cannot be written because of cause.
+// err is the import's own error. If it is not nil, reportFailed returns it and only prints cause.
+func (o *importOptions) reportFailed(c *cli.Console, cause, err error) error {
+	switch {
+	case err != nil:
+		c.PrintErrf("--report: %v", cause)
+		return err
+	case o.dryRun:
+		return fmt.Errorf("--report: %w", cause)
+	}
+	return fmt.Errorf("--report: %w; all lines were sent", cause)
+}
+
+// conclude prints the tally and returns the error that the command returns. err is the import's own
 // error, which may be nil.
-func report(c *cli.Console, tally *importer.Tally, err error) error {
+func (o *importOptions) conclude(c *cli.Console, tally *importer.Tally, err error) error {
 	if printErr := printTally(c, tally); printErr != nil {
 		return errors.Join(err, printErr)
 	}
 	if err == nil && len(tally.Failures) > 0 {
-		return &cli.ExitError{Code: cli.ExitFailed}
+		err = &cli.ExitError{Code: cli.ExitFailed}
+	}
+	if tally.ReportErr != nil {
+		err = o.reportFailed(c, tally.ReportErr, err)
 	}
 	return err
 }

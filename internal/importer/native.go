@@ -125,7 +125,7 @@ func (o Options) report(l *line, reason error, counted *counter) {
 		return
 	}
 	if err := json.NewEncoder(o.Native.ReportWriter).Encode(reportOf(l, reason)); err != nil {
-		counted.fail(fmt.Errorf("writing the report: %w", err))
+		counted.fail(err)
 	}
 }
 

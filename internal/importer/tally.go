@@ -83,6 +83,8 @@ type Tally struct {
 	// members. Members that are null are not counted.
 	LeftOutMemberNotes []string
 	LeftOutMemberCount int // number of members that did not fit into a record
+	// ReportErr is the first error from writing the report. The import continues after it.
+	ReportErr error
 	// MemberCounts counts what happened to the members of native values, ordered by pattern.
 	MemberCounts []MemberCount
 }
@@ -125,7 +127,7 @@ type counter struct {
 	leftOutNotes []string
 	leftOutCount int
 	memberCounts map[MemberCount]int // number of members, keyed by a MemberCount whose Count is 0
-	err          error               // the first error from writing the report
+	reportErr    error               // the first error from writing the report
 }
 
 func newCounter() *counter {
@@ -137,7 +139,7 @@ func (t *counter) tally() *Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	done := &Tally{MissingPartCounts: maps.Clone(t.lacking), MismatchNotes: slices.Clone(t.notes), Failures: slices.Clone(t.failures),
-		LeftOutMemberNotes: slices.Clone(t.leftOutNotes), LeftOutMemberCount: t.leftOutCount, Warnings: slices.Clone(t.warnings)}
+		LeftOutMemberNotes: slices.Clone(t.leftOutNotes), LeftOutMemberCount: t.leftOutCount, Warnings: slices.Clone(t.warnings), ReportErr: t.reportErr}
 	for _, kind := range append(kindNames(), UnknownKind) {
 		if c := t.kinds[kind]; c != nil {
 			done.CountsByKind = append(done.CountsByKind, KindCounts{kind, *c})
@@ -194,15 +196,9 @@ func (t *counter) warn(message string) {
 func (t *counter) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == nil {
-		t.err = err
+	if t.reportErr == nil {
+		t.reportErr = err
 	}
-}
-
-func (t *counter) failed() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
 }
 
 // countDryRun counts an entry in a dry run, according to whether the ledger would accept its record.
