@@ -59,6 +59,9 @@ func Run(ctx context.Context, to *client.Ledger, o Options, files []string) (*Ta
 			continue
 		}
 		a, err := reader.read(result.RawReceipt)
+		if line.format {
+			line.kind = a.kind
+		}
 		if err == nil && (a.ledger != to.Name() || a.kind != line.kind) {
 			err = fmt.Errorf("the receipt belongs to a different record, of kind %.100q in ledger %.100q", a.kind, a.ledger)
 		}

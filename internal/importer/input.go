@@ -22,6 +22,7 @@ type line struct {
 	// number counts elements or rows.
 	element bool
 	kind    string              // the kind that the line states; empty if it states none
+	format  bool                // the line has a format: the server converts it, and determines the kind
 	text    []byte              // without the newline
 	entry   *formats.Conversion // conversion of a native value; nil for records
 }

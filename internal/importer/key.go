@@ -60,7 +60,7 @@ func isAlone(root pyjson.Value) bool {
 // addKey sets the kind of a line, and adds a key if it needs one.
 func (k *keyer) addKey(l *line, root pyjson.Value) {
 	kind, record := root.Member("kind"), root.Member("record")
-	l.kind = string(kind.Text())
+	l.kind, l.format = string(kind.Text()), root.Member("format").IsGiven()
 	if kind.Kind() != pyjson.String || record.Kind() != pyjson.Object || !onlyLineMembers(root) ||
 		identifies(root.Member("idempotency_key")) || identifies(record.Member("run_id")) {
 		return
