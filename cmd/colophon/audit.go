@@ -99,7 +99,7 @@ func newAudit(c *cli.Console) *cobra.Command {
 	flags.IntVar(&o.replay.SampleSize, "sample", 0, "with --replay-index, query `n` values of each kind; 0 means all values of a small log and 200 of a larger one, -1 means all")
 	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that determines the random choices: the sample, the order of queries, and the entries for --receipts; 0 means that audit chooses a random one, which the report shows")
 	flags.IntVar(&o.NumReceipts, "receipts", 0, "fetch and verify the receipts of `n` entries, and the same number of proofs")
-	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends no token to it")
+	flags.StringVar(&o.replay.MetricsURL, "metrics-url", "", "`URL` of /metrics, if it has a separate address; audit sends its token only to the ledger's own host and port")
 	flags.BoolVar(&o.follow, "follow", false, "keep watching the ledger until interrupted or until something is wrong")
 	flags.DurationVar(&o.interval, "interval", o.interval, "with --follow, `time` between two checks")
 	flags.DurationVar(&o.Timeout, "timeout", o.Timeout, "maximum `time` to wait for one response")

@@ -31,7 +31,7 @@ type importOptions struct {
 	server     remote.Options
 	ledger     string
 	onMismatch string // accept or reject; "" means the ledger's setting
-	retries    int    // number of consecutive failed attempts after which import gives up; an answered line resets the count
+	retries    int    // number of retries after a failed attempt; an answered line resets the count
 	maxLine    size.Bytes
 
 	// The fields below describe files written by other systems. They are empty if the files are
@@ -55,8 +55,9 @@ You can interrupt an import and run it again. The server does not add a record t
 reports a record that it already has as replayed. To make this work, import gives an
 idempotency key to each line that has neither idempotency_key nor run_id. This key comes
 from the line's digest and from the number of times that the line has occurred in this
-import, so two equal lines become two records. If the connection drops or the server has
-no space, import waits, reconnects and continues.
+import, so two equal lines become two records. To count them, import keeps up to 100 bytes
+in memory for each different line without idempotency_key and run_id. If the connection
+drops or the server has no space, import waits, reconnects and continues.
 
 With --format, import reads files that another system wrote, without changes to them:
 
@@ -107,7 +108,7 @@ arguments or no such file, 3 the server cannot be reached.`,
 	flags.StringVar(&o.subject, "subject", "", "`subject` of the citation sets; the default is the name of the folder of citations.json")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "with --format: report what import would post, and send nothing")
 	flags.StringVar(&o.report, "report", "", "with --format: write what import did with each member of each entry to this `file`, as NDJSON; an existing file is replaced")
-	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of consecutive failed attempts after which import gives up")
+	command.Flags().IntVar(&o.retries, "retries", 8, "`number` of retries after a failed attempt; an answered line resets the count")
 	o.maxLine = 8 << 20
 	command.Flags().TextVar(&o.maxLine, "max-line", o.maxLine, "maximum `size` of a line; the server has its own limit")
 	return command

@@ -52,7 +52,7 @@ keys/NAME.key.new in the data folder before you create the ledger.`,
 		},
 	}
 	command.Flags().StringVar(&origin, "origin", "", "`name` that the key signs under; the default contains the key's fingerprint")
-	command.Flags().StringVar(&out, "out", "", "`file` for the signing key; it must not exist")
+	command.Flags().StringVar(&out, "out", "", "`file` for the signing key; it must not exist; without --out, keygen prints the signing key")
 	return command
 }
 
