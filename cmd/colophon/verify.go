@@ -42,6 +42,7 @@ batch: {"kind": …, "record": …}. - is the standard input.
 
 Exit codes:
    0  verified
+   1  with --copy: the copy cannot be read, or is too short
    2  bad arguments, or a file cannot be read
   10  malformed: none of these files
   11  wrong key: signed with another key (after a rotation, see docs/keys.md), or for

@@ -38,7 +38,11 @@ func verifyingKeys(c *cli.Console, o Options) ([]*proofs.Verifier, error) {
 		if err != nil {
 			return nil, err
 		}
-		return found.verifiers(trusted.Keys)
+		keys, err := found.verifiers(trusted.Keys)
+		if errors.Is(err, proofs.ErrWrongKey) { // other errors, such as a bad signature, are about the copy and not about the file
+			err = ReportRejection(c, o, err)
+		}
+		return keys, err
 	}
 	accept := func(proofs.Checkpoint) error { return ErrReplacedKey }
 	if o.LaterCheckpointFile != "" {

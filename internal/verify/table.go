@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -81,7 +82,7 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, cli.FileStateErrorf("%w", err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -102,13 +103,16 @@ func verifyTable(o Options, m *table.Manifest, name string, keys []*proofs.Verif
 // mostRows is the maximum number of rows that an error lists.
 const mostRows = 10
 
-// checkRows checks that the rows of a file match the leaf hashes in its manifest. Its error wraps
-// ErrRowMismatch and lists at most mostRows mismatched rows.
+// checkRows checks that the rows of a file match the leaf hashes in its manifest. If they do not,
+// its error wraps ErrRowMismatch and lists at most mostRows mismatched rows.
 func checkRows(rows func(func([]byte, error) bool), leaves []proofs.Hash) error {
 	var own []proofs.Hash
 	var seqs []string // seqs of the rows, formatted for error messages
 	var wrong []string
 	for row, err := range rows {
+		if unread := (*fs.PathError)(nil); errors.As(err, &unread) {
+			return cli.FileStateErrorf("%w", err)
+		}
 		if err != nil && !errors.Is(err, table.ErrCellMismatch) {
 			return fmt.Errorf("%w: %w", ErrRowMismatch, err)
 		}
