@@ -1,6 +1,7 @@
 package drift
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"colophon/client/wire"
 	"colophon/internal/cli"
 	"colophon/internal/completion"
+	"colophon/internal/show"
 	"colophon/ledger/index/rundags"
 )
 
@@ -110,6 +112,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 		RunE: func(command *cobra.Command, _ []string) error {
 			query := d.query(command)
 			query.Set("by", by)
+			query.Set("names", "true")
 			t := cli.NewTable(d.Out, cli.TextColumn(by), cli.NumberColumn("runs"), cli.NumberColumn("answers"), cli.TextColumn("verdicts"),
 				cli.NumberColumn("first"), cli.NumberColumn("last"), cli.TextColumn("last recorded"))
 			return list(d, command, "/run-dags/groups", query, t, "no group of run-DAGs matches the filters", func(g wire.RunDAGGroup) []string {
@@ -117,7 +120,7 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 				for i, v := range g.OutcomeCounts {
 					verdicts[i] = strings.Join([]string{cli.QuoteOptionalCell(v.AuditMode), cli.QuoteOptionalCell(v.FailureStage), cli.QuoteOptionalCell(v.Shape), cli.FormatPercent(float64(v.Share))}, " ")
 				}
-				return []string{d.hash(g.Value), cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctAnswers), strings.Join(verdicts, ", "),
+				return []string{d.hash(g.Value) + readableName(g.Name), cli.FormatUint(g.Runs), cli.FormatUint(g.DistinctAnswers), strings.Join(verdicts, ", "),
 					cli.FormatUint(g.FirstRunSeq), cli.FormatUint(g.LastRunSeq), cli.QuoteCell(string(g.LastRunTime))}
 			})
 		},
@@ -130,6 +133,22 @@ each verdict (audit mode, failure stage, and shape), and the first and last even
 	d.stateFlag(command.Flags())
 	d.fullFlag(command.Flags())
 	return command
+}
+
+// readableName formats the name of a hash, to follow the hash in a table cell. It returns "" if the
+// hash has no name.
+func readableName(name *wire.ReadableName) (text string) {
+	if name != nil && name.Words != "" {
+		text = ` "` + cli.QuoteCell(show.FirstWords([]byte(name.Words)))
+		if name.Truncated && !strings.HasSuffix(text, "…") {
+			text += "…"
+		}
+		text += `"`
+	}
+	if name != nil && name.Label != "" {
+		text += " (" + cli.QuoteCell(name.Label) + ")"
+	}
+	return text
 }
 
 func newProducers(d *commands) *cobra.Command {
@@ -162,7 +181,10 @@ func producer(d *commands, command *cobra.Command, id string) error {
 		return err
 	}
 	if !d.json {
-		d.PrintErrf("%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated", cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated)
+		if _, err := fmt.Fprintf(d.Out, "%s: %s, no gaps through number %d, highest number %d, %d missing, %d repeated\n",
+			cli.QuoteCell(answer.ID), cli.FormatCount(answer.Records, "record"), answer.CompleteTo, answer.Highest, answer.Missing, answer.Repeated); err != nil {
+			return err
+		}
 	}
 	query.Del("as_of") // the cursor contains the tree size
 	t := cli.NewTable(d.Out, cli.TextColumn("number"), cli.TextColumn("what"))
