@@ -33,6 +33,8 @@ func values(cases []*Case, of func(*Run) float64) [][]float64 {
 func (v *evaluation) prepare(c *Check) {
 	texts := c.Name == CheckNameSimilarity || c.Name == CheckNameLength || c.Name == CheckNameWords
 	switch {
+	case c.Name == CheckNameMismatches && v.MaxMismatches != nil:
+		v.limitMismatches(c)
 	case len(v.Cases) == 0:
 		c.Summary = "Not tested: no input has runs in both sets."
 	case v.ComparesWholeSets && (c.Name == CheckNameChanged || c.Name == CheckNameSimilarity):
@@ -255,23 +257,29 @@ func (v *evaluation) mismatches(c *Check) {
 	}
 	c.Inputs = len(v.Cases)
 	baseline, candidate := v.counts()
-	describe := func() {
-		c.Summary = fmt.Sprintf("%d of %d baseline records and %d of %d candidate records claim a wrong hash.", counts[0], baseline, counts[1], candidate)
-		if v.MaxMismatches != nil {
-			c.Summary += fmt.Sprintf(" At most %d are allowed.", *v.MaxMismatches)
-		}
-	}
-	if v.MaxMismatches != nil {
-		describe()
-		if c.Outcome = OutcomePassed; counts[1] > *v.MaxMismatches {
-			c.Outcome = OutcomeFailed
-		}
-		return
-	}
 	s := evidence.NewMeanDifference(inputs(v.Cases), wrong, true)
 	v.setStatistic(c, s, s.VariesBySplit(), s.InputDifferences())
 	if v.ComparesWholeSets {
 		v.wholeInterval(c, wrong)
 	}
-	c.describe = describe
+	c.describe = func() { c.Summary = describeMismatches(counts, [2]int{baseline, candidate}) }
+}
+
+// limitMismatches checks Options.MaxMismatches. Unlike mismatches, it also counts the records that
+// have no input in common with the other set.
+func (v *evaluation) limitMismatches(c *Check) {
+	c.Inputs = len(v.Cases)
+	if v.RecordCounts[1] == 0 {
+		c.Summary = "Not tested: the candidate has no records."
+		return
+	}
+	c.Summary = fmt.Sprintf("%s At most %d are allowed.", describeMismatches(v.MismatchCounts, v.RecordCounts), *v.MaxMismatches)
+	if c.Outcome = OutcomePassed; v.MismatchCounts[1] > *v.MaxMismatches {
+		c.Outcome = OutcomeFailed
+	}
+}
+
+// describeMismatches states how many records of each set have wrong claims.
+func describeMismatches(wrong, records [2]int) string {
+	return fmt.Sprintf("%d of %d baseline records and %d of %d candidate records claim a wrong hash.", wrong[0], records[0], wrong[1], records[1])
 }

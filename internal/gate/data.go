@@ -59,6 +59,10 @@ type ComparedRuns struct {
 	// are the runs whose output has no text. Otherwise, they are the runs beyond MaxRunsPerInput
 	// for an input.
 	SkippedRuns int
+	// RecordCounts is the number of records that the selection of each set matches, and
+	// MismatchCounts is the number of those that claim a wrong hash. Both start with the baseline
+	// and include records that are not compared, for example because they have no output.
+	RecordCounts, MismatchCounts [2]int
 	// NoTextsReason says why texts are not compared. If texts are compared, it is empty.
 	NoTextsReason string
 

@@ -58,6 +58,8 @@ type collector struct {
 	asOf      uint64
 	seqs      map[uint64]bool // seqs of the baseline's runs
 	runs      [2][]found      // newest first
+	// records and mismatches count all rows, including those that are not in runs.
+	records, mismatches [2]int
 }
 
 // found is a run and the value that identifies its input.
@@ -80,6 +82,10 @@ func (c *collector) list(ctx context.Context, set int, filter client.RecordFilte
 		}
 		c.asOf = page.AsOf
 		for i := range page.Rows {
+			c.records[set]++
+			if len(page.Rows[i].Mismatches) > 0 {
+				c.mismatches[set]++
+			}
 			run, ok, err := c.read(&page.Rows[i])
 			switch {
 			case err != nil:
@@ -156,7 +162,7 @@ func conditions(r *wire.IPCRecordEvent) map[string]string {
 
 // match groups the runs by input.
 func (c *collector) match() *ComparedRuns {
-	d := &ComparedRuns{ComparesWholeSets: c.selection.MatchKey == ""}
+	d := &ComparedRuns{ComparesWholeSets: c.selection.MatchKey == "", RecordCounts: c.records, MismatchCounts: c.mismatches}
 	var by [2]map[string][]Run
 	for set, runs := range c.runs {
 		by[set] = make(map[string][]Run)

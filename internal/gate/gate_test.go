@@ -160,6 +160,7 @@ func TestWordsAreNamed(t *testing.T) {
 
 func TestMismatches(t *testing.T) {
 	d := texts(30, numbered("same %d"), numbered("same %d"))
+	d.RecordCounts, d.MismatchCounts = [2]int{30, 31}, [2]int{0, 3} // one record of the candidate is not compared
 	for i := range 3 {
 		d.Cases[i].Candidate[0].HasMismatch = true
 	}
@@ -168,7 +169,9 @@ func TestMismatches(t *testing.T) {
 	require.Equal(t, VerdictPass, r.Verdict, "three of thirty may be chance")
 	r = RunChecks(d, Options{SignificanceLevel: 0.05, MaxMismatches: &most})
 	require.Equal(t, VerdictFail, r.Verdict)
-	require.Equal(t, "0 of 30 baseline records and 3 of 30 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, CheckNameMismatches).Summary)
+	require.Equal(t, "0 of 30 baseline records and 3 of 31 candidate records claim a wrong hash. At most 2 are allowed.", find(t, r, CheckNameMismatches).Summary)
+	r = RunChecks(&ComparedRuns{RecordCounts: d.RecordCounts, MismatchCounts: d.MismatchCounts}, Options{SignificanceLevel: 0.05, MaxMismatches: &most})
+	require.Equal(t, VerdictFail, r.Verdict, "no input is compared")
 	for i := range 10 {
 		d.Cases[i].Candidate[0].HasMismatch = true
 	}
