@@ -107,7 +107,7 @@ func (d *ComparedRuns) features(text []byte) []int {
 func (d *ComparedRuns) MeasureOutputs(c *Case, texts [][]byte) {
 	runs := c.runs()
 	for i, run := range runs {
-		run.words, run.features = int(textdiff.MeasureLength(texts[i]).Words), d.features(texts[i])
+		d.measureRun(run, texts[i])
 	}
 	c.measured = true
 	if d.ComparesWholeSets || len(runs) == 2 {
@@ -123,6 +123,11 @@ func (d *ComparedRuns) MeasureOutputs(c *Case, texts [][]byte) {
 			c.similar[a*len(runs)+b], c.similar[b*len(runs)+a] = s, s
 		}
 	}
+}
+
+// measureRun computes the length and the words of a run's output.
+func (d *ComparedRuns) measureRun(run *Run, text []byte) {
+	run.words, run.features = int(textdiff.MeasureLength(text).Words), d.features(text)
 }
 
 // measured returns the cases whose texts have been compared.

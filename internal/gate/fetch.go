@@ -192,6 +192,8 @@ func (c *collector) match() *ComparedRuns {
 // readers is the maximum number of concurrent requests for texts.
 const readers = 4
 
+const noContentScope = "comparing texts requires a token with the scope content"
+
 // measure reads and compares the texts of the outputs, input by input. If the token does not permit reading
 // content, measure sets d.NoTextsReason instead.
 func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
@@ -203,6 +205,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 	}
 	if d.ComparesWholeSets {
 		d.dropWithout(stored)
+		return c.measureWholeSets(ctx, d)
 	}
 	var mu sync.Mutex // guards d
 	group, ctx := errgroup.WithContext(ctx)
@@ -214,7 +217,7 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 			case errors.Is(err, client.ErrForbidden):
 				mu.Lock()
 				defer mu.Unlock()
-				d.NoTextsReason = "comparing texts requires a token with the scope content"
+				d.NoTextsReason = noContentScope
 				return nil
 			case err != nil || texts == nil:
 				return err
@@ -226,6 +229,42 @@ func (c *collector) measure(ctx context.Context, d *ComparedRuns) error {
 		})
 	}
 	return group.Wait()
+}
+
+// measureWholeSets is like measure, but for sets that are compared as wholes. A set can have many runs, and their
+// texts are not compared with each other, so measureWholeSets measures each text on arrival and does not keep it.
+func (c *collector) measureWholeSets(ctx context.Context, d *ComparedRuns) error {
+	var mu sync.Mutex // guards d
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for _, one := range d.Cases {
+		for _, run := range one.runs() {
+			group.Go(func() error {
+				text, err := c.ledger.Records.Content(ctx, run.Seq, "output")
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				d.measureRun(run, text)
+				return nil
+			})
+		}
+	}
+	err := group.Wait()
+	switch {
+	case errors.Is(err, client.ErrForbidden):
+		d.NoTextsReason = noContentScope
+		return nil
+	case errors.Is(err, client.ErrGone) || errors.Is(err, client.ErrNotFound): // a text was erased in the meantime
+		return nil
+	case err != nil:
+		return err
+	}
+	for _, one := range d.Cases {
+		one.measured = true
+	}
+	return nil
 }
 
 // dropWithout removes the runs whose texts are not stored, and then the cases that no longer have runs in
