@@ -82,6 +82,8 @@ func TestCheckLedgerKeys(t *testing.T) {
 	requireFinding(t, checkLedgerKeys(d), VerdictWrong, "does not sign with the key in the data folder")
 	require.NoError(t, os.Remove(datadir.KeyFiles(d.data()).Path("first")))
 	requireFinding(t, checkLedgerKeys(d), VerdictWrong, "the key of ledger first")
+	d.settings.config.ReadOnly = true
+	requireFinding(t, checkLedgerKeys(d), VerdictOK, "1 ledger, which a read-only server serves without a signing key: first")
 	d.server.ledgersErr = errors.New("401 no")
 	requireFinding(t, checkLedgerKeys(d), VerdictNotChecked, "401 no")
 }
@@ -192,5 +194,9 @@ colophon_erasures_pending_age_seconds %d
 		{"good", with(0, 1, 0, 0), VerdictOK, "the database files contain no erased text"},
 		{"pending", with(0, 1, 2, 5), VerdictAdvice, "2 recently erased texts"},
 		{"late", with(0, 1, 2, 90), VerdictWrong, "the oldest for 1m30s"},
+		{"in a database", func(d *deployment) {
+			withServer(func(*serverAnswers) {})(d)
+			d.settings.config.StoreURL = "postgres://db.example.org/colophon"
+		}, VerdictOK, "an erasure removes the texts from the tables"},
 	}, missing...))
 }
