@@ -41,14 +41,14 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 }
 
 // These environment variables, without the prefix COLOPHON_, are not server settings. Other
-// commands read otherVariables. serviceVariables are prefixes of the variables that Kubernetes sets
+// commands and the clients' libraries read otherVariables. serviceVariables are prefixes of the variables that Kubernetes sets
 // for a service named colophon.
 var (
-	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "PORT"}
+	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "ENDPOINT_KEY", "SPOOL", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}
 )
 
-// findUnknownVariables returns the names of COLOPHON_ variables that no command reads.
+// findUnknownVariables returns the names of COLOPHON_ variables that nothing reads.
 // environment holds NAME=VALUE pairs.
 func findUnknownVariables(environment []string) []string {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

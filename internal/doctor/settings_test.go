@@ -1,8 +1,12 @@
 package doctor
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -88,6 +92,27 @@ func TestUnknownVariables(t *testing.T) {
 		"COLOPHON_TOKEN=secret", "COLOPHON_TOKEN_FILE=f", "COLOPHON_CA_FILE=f", "COLOPHON_SERVER=s", "COLOPHON_LEDGER=l", "COLOPHON_CONFIG=c", "COLOPHON_KEY=k",
 		"COLOPHON_PORT=tcp://10.0.0.1:8080", "COLOPHON_PORT_8080_TCP=tcp://10.0.0.1:8080", "COLOPHON_SERVICE_HOST=10.0.0.1",
 	}))
+}
+
+func TestVariablesThatTheSourceReadsAreKnown(t *testing.T) {
+	var names []string
+	quoted := regexp.MustCompile(`["'](COLOPHON_[A-Z_]+)["']`)
+	for _, root := range []string{"../../cmd", "..", "../../clients/python/src", "../../clients/typescript/src"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !slices.Contains([]string{".go", ".py", ".ts"}, filepath.Ext(path)) || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, match := range quoted.FindAllSubmatch(text, -1) {
+				if name := string(match[1]); !strings.HasPrefix(name, "COLOPHON_TEST_") && !strings.HasPrefix(name, "COLOPHON_REQUIRE_") { // these are for tests
+					names = append(names, name)
+				}
+			}
+			return err
+		}))
+	}
+	require.Subset(t, names, []string{"COLOPHON_STORE", "COLOPHON_ENDPOINT_KEY", "COLOPHON_SPOOL"}, "the test finds the variables")
+	require.Empty(t, findUnknownVariables(names))
 }
 
 func TestServerURLFollowsTheSettings(t *testing.T) {
