@@ -33,8 +33,9 @@ and metrics on all ledgers lets it check everything. With fewer scopes, the repo
 what was not checked. doctor also fetches the discovery documents of the issuers in
 --access-file.
 
-Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong, 2 bad
-arguments, 3 with --strict, nothing is wrong but something was not checked.`
+Exit codes: 0 nothing is wrong, though there may be advice, 1 something is wrong or doctor
+was interrupted, 2 bad arguments, 3 with --strict, nothing is wrong but something was not
+checked.`
 
 func newDoctor(c *cli.Console) *cobra.Command {
 	settings := server.Config{}.WithDefaults()

@@ -27,8 +27,8 @@ type Options struct {
 }
 
 // Examine runs all checks on a deployment. It writes and removes a small file to time the disk and
-// changes nothing else. An error means that the command line is wrong; problems with the deployment
-// itself are in the report.
+// changes nothing else. An error means that the command line is wrong or that ctx is done; problems
+// with the deployment itself are in the report.
 func Examine(ctx context.Context, console *cli.Console, o Options) (Report, error) {
 	d := &deployment{console: console, version: o.Version, now: time.Now(), machine: inspectMachine()}
 	d.settings = readSettings(o.ConfigFile, console.LookupEnv, o.Flags)
@@ -39,6 +39,9 @@ func Examine(ctx context.Context, console *cli.Console, o Options) (Report, erro
 	d.askIssuers(ctx)
 	d.askStore(ctx)
 	d.askCopy(ctx)
+	if ctx.Err() != nil { // what was asked last has no true answer
+		return Report{}, cli.ExitErrorf(cli.ExitFailed, "interrupted; nothing was concluded")
+	}
 	return newReport(d.runChecks()), nil
 }
 

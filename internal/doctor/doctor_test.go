@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"io"
 	"os"
 	"strings"
@@ -80,4 +81,13 @@ func TestChecksOfAnUnknownDeployment(t *testing.T) {
 		require.NotEmpty(t, d.Message)
 		require.NotEqual(t, VerdictWrong, d.Verdict, "%v", d)
 	}
+}
+
+func TestExamineConcludesNothingWhenInterrupted(t *testing.T) {
+	d := newDeployment(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report, err := Examine(ctx, d.console, Options{Flags: givenFlags(t, "--data", d.data(), "--store", "postgres://127.0.0.1:1/x")})
+	require.EqualError(t, err, "interrupted; nothing was concluded")
+	require.Empty(t, report.Findings)
 }
