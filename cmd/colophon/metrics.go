@@ -32,9 +32,9 @@ from it. The lines equal those that a server of this version exports for the led
 that size. With this you can check the numbers of a server or of its monitoring.
 
 Stop the server before you run metrics. With --store, metrics reads the log from a
-PostgreSQL database, and the servers that use the database can keep running. The command
-does not change the data folder. It builds its own index in the folder for temporary
-files, and removes it.
+PostgreSQL database. Then stop only the server of this data folder; other servers that use
+the database can keep running. The command does not change the data folder. It builds its
+own index in the folder for temporary files, and removes it.
 
 Exit codes: 0 the metrics are printed, 1 the log could not be read, 2 bad arguments or
 no such folder, 4 another process uses the folder.`,
@@ -58,7 +58,7 @@ no such folder, 4 another process uses the folder.`,
 
 // printMetrics prints a ledger's metrics at the given tree size, or at its head if size is nil.
 func printMetrics(ctx context.Context, c *cli.Console, o offlineOptions, size *uint64) error {
-	database, err := openDatabase(ctx, c, o.data, o.store, o.store != "")
+	database, err := openDatabase(ctx, c, o.data, o.store, true)
 	if err != nil {
 		return err
 	}
