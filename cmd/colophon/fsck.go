@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,11 +54,12 @@ created, and whether its log is public, so fsck cannot check this. The memory th
 needs does not grow with the ledger.
 
 Stop the server before you run fsck. With --store, fsck checks the log in a PostgreSQL
-database, with the keys and marks from the data folder; stop all servers on the database.
+database, with the keys and marks from the data folder; stop all servers on the database,
+except those with --read-only on another folder.
 
 Exit codes: 0 no damage was found, 1 something is damaged, cannot be read, or is older
 than the folder's keys or marks, 2 bad arguments or no such folder, 4 another process
-uses the folder.`,
+uses the folder, or a server the database.`,
 		Example: `  colophon fsck --data ./data
   colophon fsck --data ./backup --ledger generations --key verifier.key --json`,
 		Args: cobra.NoArgs,
@@ -104,15 +106,36 @@ func checkData(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, e
 
 // checkStore checks the ledgers of a PostgreSQL database, with the keys from the data folder.
 func checkStore(ctx context.Context, c *cli.Console, o fsckOptions) ([]finding, error) {
-	if err := datadir.CheckPermissions(o.data); err != nil {
-		return nil, err
-	}
-	database, err := postgres.Open(ctx, postgres.Config{URL: o.store, Logger: c.WarningLogger(), ReadOnly: true})
+	database, err := openDatabase(ctx, c, o.data, o.store, true)
 	if err != nil {
 		return nil, err
 	}
-	findings, err := checkLedgers(ctx, c, o, archive.Wrap(database, archive.Options{}))
+	var findings []finding
+	if err = refuseRunningServers(ctx, c, o.store); err == nil {
+		findings, err = checkLedgers(ctx, c, o, database)
+	}
 	return findings, errors.Join(err, database.Close())
+}
+
+// refuseRunningServers returns an error if servers that can write use a PostgreSQL database. fsck
+// would mistake what they write during its walk for damage.
+func refuseRunningServers(ctx context.Context, c *cli.Console, url string) error {
+	// Only a server's database has leases. It plans its queries for a server, so fsck does not walk
+	// the ledgers with it.
+	database, err := postgres.Open(ctx, postgres.Config{URL: url, Logger: c.WarningLogger(), ReadOnly: true, LedgerServer: &postgres.LedgerServer{}})
+	if err != nil {
+		return err
+	}
+	servers, err := database.Leases().Servers(ctx)
+	if err = errors.Join(err, database.Close()); err != nil || len(servers) == 0 {
+		return err
+	}
+	var names []string
+	for _, s := range servers {
+		names = append(names, cmp.Or(s.Address, "ID "+s.ID))
+	}
+	return cli.ExitErrorf(cli.ExitInUse, "servers use the database: %s; stop them. A server that was killed counts as running for %s",
+		strings.Join(names, ", "), postgres.LeaseDuration)
 }
 
 // notePending warns if files of the database might still contain erased content.

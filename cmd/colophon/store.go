@@ -74,7 +74,7 @@ func openStored(ctx context.Context, c *cli.Console, data, url string, readOnly 
 
 // lockedDatabase is a PostgreSQL database whose Close also unlocks the data folder.
 type lockedDatabase struct {
-	storage.Database
+	*postgres.Database
 	lock io.Closer
 }
 
