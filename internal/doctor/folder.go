@@ -16,7 +16,8 @@ import (
 // adviceRunAsOwner is the advice for files that the current user has no permission to read.
 const adviceRunAsOwner = "run the doctor as the owner of the data folder, or as root"
 
-// checkFolder checks that the data folder exists and that only its owner can open it.
+// checkFolder checks that the data folder exists and that only its owner can open it. A volume must
+// stay open to its group, so checkFolder looks at the folders in it instead.
 func checkFolder(d *deployment) []Finding {
 	info, err := os.Stat(d.data())
 	switch {
@@ -30,15 +31,70 @@ func checkFolder(d *deployment) []Finding {
 		return finding(VerdictWrong, "", "%v", err)
 	case !info.IsDir():
 		return finding(VerdictWrong, "name a folder with --data", "%s is not a folder", d.data())
-	case hasModes && info.Mode().Perm()&0o007 != 0:
-		return finding(VerdictWrong, "run: chmod 700 "+d.data(), "every user of this machine can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
-	case hasModes && info.Mode().Perm()&0o070 != 0:
-		return finding(VerdictAdvice, "run: chmod 700 "+d.data(), "members of the folder's group can read %s and all texts in it (mode %o)", d.data(), info.Mode().Perm())
+	}
+	volume := d.isVolume(info)
+	switch {
+	case volume && info.Mode().Perm()&0o002 != 0:
+		return finding(VerdictWrong, "run as root: chmod o-w "+d.data(), "every user of this machine can put files into %s (mode %o)", d.data(), info.Mode().Perm())
+	case !volume:
+		if list := checkReaders(d.data(), info); list != nil {
+			return list
+		}
 	}
 	if _, err := os.Stat(d.logFolder()); errors.Is(err, fs.ErrNotExist) {
 		return finding(VerdictAdvice, "name the folder with --data or, if the server has never been started, run serve to create the ledger", "%s contains no ledgers", d.data())
 	}
-	return finding(VerdictOK, "", "only its owner can read %s", d.data())
+	if !volume {
+		return finding(VerdictOK, "", "only its owner can read %s", d.data())
+	}
+	entries, err := os.ReadDir(d.data())
+	if err != nil {
+		return finding(VerdictNotChecked, adviceRunAsOwner, "%v", err)
+	}
+	for _, entry := range entries {
+		path := filepath.Join(d.data(), entry.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if list := checkReaders(path, info); list != nil {
+				return list
+			}
+		}
+	}
+	return finding(VerdictOK, "", "root owns %s, as it owns a volume, and only their owner can read the folders in it", d.data())
+}
+
+// checkReaders returns a finding if users other than the owner can read a folder.
+func checkReaders(path string, info fs.FileInfo) []Finding {
+	switch mode := info.Mode().Perm(); {
+	case hasModes && mode&0o007 != 0:
+		return finding(VerdictWrong, "run: chmod 700 "+path, "every user of this machine can read %s and all texts in it (mode %o)", path, mode)
+	case hasModes && mode&0o070 != 0:
+		return finding(VerdictAdvice, "run: chmod 700 "+path, "members of the folder's group can read %s and all texts in it (mode %o)", path, mode)
+	}
+	return nil
+}
+
+// isVolume reports whether root owns the data folder, but not the log in it. Kubernetes mounts a volume
+// like that. The server's user then writes to it as a member of the group. A folder of root without
+// a log can be a new volume.
+func (d *deployment) isVolume(folder fs.FileInfo) bool {
+	root, known := safefile.Owner(folder)
+	owner, found := d.owner(folder)
+	return known && root == 0 && !(found && owner == 0)
+}
+
+// owner returns the user to whom the files in the data folder should belong: the owner of the folder
+// or, if that is root, the owner of the log. ok is false if root owns the folder and there is no log,
+// or if files have no owner on this system.
+func (d *deployment) owner(folder fs.FileInfo) (owner int, ok bool) {
+	owner, ok = safefile.Owner(folder)
+	if owner != 0 || !ok {
+		return owner, ok
+	}
+	log, err := os.Stat(d.logFolder())
+	if err != nil {
+		return 0, false
+	}
+	return safefile.Owner(log)
 }
 
 // logFolder returns the folder that a server with these settings creates in the data folder for its
@@ -53,16 +109,19 @@ func (d *deployment) logFolder() string {
 	return datadir.DatabaseFolder(d.data())
 }
 
-// checkOwner checks that all files belong to the owner of the folder. If root has run a command on
-// the folder, it may contain files that the server cannot open.
+// checkOwner checks that all files belong to one user (see owner). If root has run a command on the
+// folder, it may contain files that the server cannot open.
 func checkOwner(d *deployment) []Finding {
 	folder, err := os.Stat(d.data())
 	if err != nil {
 		return finding(VerdictNotChecked, "", "the folder cannot be read")
 	}
-	owner, known := safefile.Owner(folder)
-	if !known {
+	if _, known := safefile.Owner(folder); !known {
 		return finding(VerdictNotChecked, "", "files have no owner on this system")
+	}
+	owner, ok := d.owner(folder)
+	if !ok {
+		return finding(VerdictNotChecked, "", "root owns the folder, and it contains no ledgers that show which user runs the server")
 	}
 	others, example, err := filesOfOthers(datadir.ResolveSymlinks(d.data()), owner)
 	if errors.Is(err, fs.ErrPermission) {
@@ -72,14 +131,17 @@ func checkOwner(d *deployment) []Finding {
 		return finding(VerdictWrong, "", "%v", err)
 	}
 	if others > 0 {
-		return finding(VerdictWrong, fmt.Sprintf("run: chown -R %d %s", owner, d.data()),
-			"found %s, such as %s, not owned by user %d, the owner of the folder", cli.FormatCount(others, "file"), example, owner)
+		do := fmt.Sprintf("run: chown -R %d %s", owner, d.data())
+		if owner == 0 { // giving the keys to root is wrong unless root runs the server
+			do = "run chown -R with the user that runs the server"
+		}
+		return finding(VerdictWrong, do, "found %s, such as %s, not owned by user %d, who should own all files", cli.FormatCount(others, "file"), example, owner)
 	}
 	return finding(VerdictOK, "", "all files belong to user %d", owner)
 }
 
-// filesOfOthers counts the files and folders in a data folder that do not belong to owner. example
-// is the path of one of them.
+// filesOfOthers counts the files and folders in a data folder that do not belong to owner. It ignores
+// the data folder itself. example is the path of one of them.
 func filesOfOthers(data string, owner int) (count uint64, example string, err error) {
 	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +160,7 @@ func filesOfOthers(data string, owner int) (count uint64, example string, err er
 		if entry.Name() == "lost+found" {
 			return fs.SkipDir
 		}
-		if user, _ := safefile.Owner(info); user != owner {
+		if user, _ := safefile.Owner(info); user != owner && path != data {
 			count, example = count+1, path
 		}
 		return nil

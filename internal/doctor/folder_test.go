@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,14 +52,50 @@ func TestCheckOwner(t *testing.T) {
 	skipWithoutModes(t)
 	d := newDeployment(t)
 	makeKey(t, d.data(), "default")
+	require.NoError(t, os.Mkdir(datadir.DatabaseFolder(d.data()), 0o700))
 	requireFinding(t, checkOwner(d), VerdictOK, "all files belong to user")
 	another := os.Getuid() + 1
 	count, example, err := filesOfOthers(d.data(), another)
 	require.NoError(t, err)
-	require.Equal(t, uint64(3), count, "the data folder, its folder keys, and the key file")
+	require.Equal(t, uint64(3), count, "the folders db and keys, and the key file")
 	require.Equal(t, datadir.KeyFiles(d.data()).Path("default"), example)
 	d.settings.config.DataDir = filepath.Join(d.data(), "nowhere")
 	requireFinding(t, checkOwner(d), VerdictNotChecked, "cannot be read")
+}
+
+// With fsGroup, kubelet leaves the root of a new volume to root, and lets the server's group write to
+// it. serve accepts such a folder.
+func TestChecksOfAKubernetesVolume(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can give a file to another user")
+	}
+	const server = 65532
+	d := newDeployment(t)
+	require.NoError(t, os.Chmod(d.data(), 0o775|fs.ModeSetgid))
+	requireFinding(t, checkFolder(d), VerdictAdvice, "contains no ledgers")
+	requireFinding(t, checkOwner(d), VerdictNotChecked, "no ledgers that show which user runs the server")
+
+	makeKey(t, d.data(), "default")
+	database := datadir.DatabaseFolder(d.data())
+	require.NoError(t, os.Mkdir(database, 0o700))
+	for _, path := range []string{database, datadir.KeyFiles(d.data()).Dir, datadir.KeyFiles(d.data()).Path("default")} {
+		require.NoError(t, os.Chown(path, server, server))
+	}
+	requireFinding(t, checkFolder(d), VerdictOK, "root owns "+d.data())
+	requireFinding(t, checkOwner(d), VerdictOK, "all files belong to user 65532")
+
+	require.NoError(t, os.Mkdir(datadir.TokenFolder(d.data()), 0o700)) // by a command that root has run
+	requireFinding(t, checkOwner(d), VerdictWrong, "not owned by user 65532")
+	require.Equal(t, "run: chown -R 65532 "+d.data(), checkOwner(d)[0].Advice)
+	require.NoError(t, os.Chmod(database, 0o750))
+	requireFinding(t, checkFolder(d), VerdictAdvice, "members of the folder's group can read "+database)
+	require.NoError(t, os.Chmod(d.data(), 0o777))
+	requireFinding(t, checkFolder(d), VerdictWrong, "every user of this machine can put files into "+d.data())
+	require.NotContains(t, checkFolder(d)[0].Advice, "700")
+
+	require.NoError(t, os.Chown(database, 0, 0))
+	requireFinding(t, checkOwner(d), VerdictWrong, "not owned by user 0")
+	require.NotContains(t, checkOwner(d)[0].Advice, "chown -R 0")
 }
 
 func TestCheckKeys(t *testing.T) {
