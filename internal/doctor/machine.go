@@ -96,18 +96,28 @@ func (d *deployment) serverIsHere() bool {
 func checkMemory(d *deployment) []Finding {
 	limits, config := d.memoryLimits()
 	need, have := memoryNeeded(config), limits.AvailableBytes()
-	const lower = "--cache, --index-cache, --max-body-memory and --max-answer-memory"
+	const lower = "lower --cache, --index-cache, --max-body-memory and --max-answer-memory"
+	// Nine tenths of the memory suit GOMEMLIMIT only if the server needs no more than that.
+	limit := inMiB(have / 10 * 9)
+	enough := limit<<20 >= memoryNeeded(d.settings.config.WithDefaultCacheSizes(limit<<20))
+	set := fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", limit)
+	if !enough {
+		set = lower + ", or give the server more memory; then set GOMEMLIMIT to nine tenths of it"
+	}
 	switch {
 	case have == 0:
 		return finding(VerdictNotChecked, "", "this system does not report its memory size")
 	case have < need:
-		return finding(VerdictWrong, "lower "+lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
+		return finding(VerdictWrong, lower+", or give the server more memory", "caches, request bodies, and responses may use %d MiB, but only %d MiB of memory is available", inMiB(need), inMiB(have))
 	case limits.Runtime > have:
-		return finding(VerdictWrong, "set GOMEMLIMIT to nine tenths of the available memory", "GOMEMLIMIT is %d MiB, but only %d MiB of memory is available", inMiB(limits.Runtime), inMiB(have))
+		return finding(VerdictWrong, set, "GOMEMLIMIT is %d MiB, but only %d MiB of memory is available", inMiB(limits.Runtime), inMiB(have))
 	case limits.Runtime != 0 && limits.Runtime < need:
-		return finding(VerdictAdvice, "raise GOMEMLIMIT, or lower "+lower, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
+		if enough {
+			set = fmt.Sprintf("raise GOMEMLIMIT, to at most %dMiB, or %s", limit, lower)
+		}
+		return finding(VerdictAdvice, set, "GOMEMLIMIT is %d MiB, but caches, request bodies, and responses may use %d MiB; near the limit, garbage collection uses most of the CPU time", inMiB(limits.Runtime), inMiB(need))
 	case limits.Runtime == 0 && limits.Container != 0:
-		return finding(VerdictAdvice, fmt.Sprintf("set GOMEMLIMIT=%dMiB in the server's environment", inMiB(limits.Container/10*9)), "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
+		return finding(VerdictAdvice, set, "the system kills the process at %d MiB, but the garbage collector is not aware of this limit", inMiB(limits.Container))
 	}
 	return finding(VerdictOK, "", "%d MiB of memory is available, of which caches, request bodies, and responses may use %d MiB", inMiB(have), inMiB(need))
 }

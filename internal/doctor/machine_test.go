@@ -3,6 +3,10 @@ package doctor
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -70,6 +74,49 @@ func TestCheckMemory(t *testing.T) {
 			d.settings.config.DatabaseCacheSize = 8 * gib
 		}, VerdictWrong, "caches, request bodies, and responses"},
 	})
+}
+
+// The advice of a run does not lead to other advice in the next run.
+func TestMemoryAdviceIsConsistent(t *testing.T) {
+	advice := func(l memory.Limits) string {
+		return checkMemory(newDeployment(t, func(d *deployment) { d.machine.memory = l }))[0].Advice
+	}
+	for _, c := range []struct {
+		container, runtime uint64 // in MiB
+		advice             string
+	}{
+		{1024, 0, "lower --cache, --index-cache, --max-body-memory and --max-answer-memory, or give the server more memory; then set GOMEMLIMIT to nine tenths of it"},
+		{1024, 900, "lower --cache, --index-cache, --max-body-memory and --max-answer-memory, or give the server more memory; then set GOMEMLIMIT to nine tenths of it"},
+		{1024, 1100, "lower --cache, --index-cache, --max-body-memory and --max-answer-memory, or give the server more memory; then set GOMEMLIMIT to nine tenths of it"},
+		{1280, 0, "set GOMEMLIMIT=1152MiB in the server's environment"},
+		{1280, 900, "raise GOMEMLIMIT, to at most 1152MiB, or lower --cache, --index-cache, --max-body-memory and --max-answer-memory"},
+		{1280, 1300, "set GOMEMLIMIT=1152MiB in the server's environment"},
+		{1280, 1152, ""},
+	} {
+		require.Equal(t, c.advice, advice(memory.Limits{Machine: 8 << 30, Container: c.container << 20, Runtime: c.runtime << 20}), "%+v", c)
+	}
+}
+
+func TestMemoryOfTheManifestsIsEnough(t *testing.T) {
+	goLimit := regexp.MustCompile(`(?i:GOMEMLIMIT)(?:: |=|\s+value: )(\d+)MiB\n`)
+	systemLimit := regexp.MustCompile(`(?:mem_limit: |MemoryMax=|limits:\s+memory: )(\d+)(?:m|M|Mi)\n`)
+	mebibytes := func(file string, pattern *regexp.Regexp) uint64 {
+		text, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
+		require.NoError(t, err)
+		found := pattern.FindAllSubmatch(text, -1)
+		require.Len(t, found, 1, "%s: %s", file, pattern)
+		n, err := strconv.ParseUint(string(found[0][1]), 10, 64)
+		require.NoError(t, err)
+		return n << 20
+	}
+	for _, file := range []string{
+		"compose.yaml", "compose.servers.yaml", "systemd/colophon.service", "kubernetes/statefulset.yaml", "kubernetes/servers/statefulset.yaml", "helm/colophon/values.yaml",
+	} {
+		limits := memory.Limits{Machine: 8 << 30, Container: mebibytes(file, systemLimit), Runtime: mebibytes(file, goLimit)}
+		d := newDeployment(t, func(d *deployment) { d.machine.memory = limits })
+		require.Equal(t, VerdictOK, checkMemory(d)[0].Verdict, "%s: %v", file, checkMemory(d))
+		require.LessOrEqual(t, limits.Runtime, limits.Container/10*9, file)
+	}
 }
 
 func TestInspectMachineKnowsThisOne(t *testing.T) {
