@@ -543,6 +543,21 @@ class Hostile(Scratch):
         self.stats(ledger, recorded=1, dropped=0, rejected=0)
         self.assertEqual(segments(spool), [])
 
+    def test_a_segment_that_cannot_be_read_stays_and_does_not_stop_others(self):
+        server, spool, warnings = self.stand_in(accept), self.folder(), []
+        place = pathlib.Path(spool_folder(spool, server.url, "default"))
+        (place / f"python-{1:015d}-{'ab' * 8}-000001.ndjson").mkdir(parents=True)  # even root cannot read it as a file
+        ledger = self.open(server.url, spool=spool, warn=warnings.append)
+        for n in range(2):
+            ledger.record("ipc_record", record(n))
+            self.assertTrue(ledger.flush(60))
+        self.stats(ledger, recorded=2)
+        [kept] = segments(spool)
+        self.assertEqual([f"{kept.name} in {place} cannot be read" in w for w in warnings], [True], "one warning")
+        kept.rmdir()
+        kept.write_text('{"kind":"ipc_record","record":{"model":"m"}}\n')
+        eventually(lambda: ledger.stats().recorded == 3, "the segment is tried again")
+
     def test_a_folder_that_cannot_be_used(self):
         file = os.path.join(self.folder(), "file")
         pathlib.Path(file).write_text("")

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, rmdirSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -345,6 +345,27 @@ describe("the spool", () => {
     const segment = await spool.take();
     assert.deepEqual(await segment.lines(), ["two"]);
     spool.close();
+  });
+
+  it("keeps a segment that cannot be read, and sends the others", async () => {
+    const server = await standIn(({ response, lines }) => response.end(lines.map((line) => receiptOf(line) + "\n").join("")));
+    const spool = folder();
+    const warnings = [];
+    const ledger = new Ledger({ url: server.url, spool, flushInterval: 1, warn: (message) => warnings.push(message) });
+    mkdirSync(join(spool, readdirSync(spool)[0], `node-${"1".padStart(15, "0")}-${"ab".repeat(8)}-000001.ndjson`)); // even root cannot read it as a file
+    for (const n of [1, 2]) {
+      ledger.record("ipc_record", record(n));
+      assert.equal(await ledger.flush(20_000), true);
+    }
+    assert.equal(ledger.stats().recorded, 2);
+    const [kept] = segments(spool);
+    assert.equal(warnings.length, 1, warnings.join("\n"));
+    assert.match(warnings[0], /node-\S+ in \S+ cannot be read/);
+    rmdirSync(join(spool, kept));
+    writeFileSync(join(spool, kept), '{"kind":"ipc_record","record":{"model":"m"}}\n');
+    await eventually(() => ledger.stats().recorded === 3, "the segment is tried again");
+    await ledger.close();
+    await server.close();
   });
 
   it("says when it is full", async () => {

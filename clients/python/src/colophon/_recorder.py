@@ -28,7 +28,7 @@ from .verify import VerifierKey, require_verified
 _GROUPED = 256 << 10  # bytes after which lines are written at once
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds
 _LONGEST_RETRY_AFTER = 600.0
-_SCAN = 5.0  # seconds between looks at what other processes have left
+_SCAN = 5.0  # seconds between looks at what other processes have left, and before a segment that failed is tried again
 _WARN_EVERY = 60.0  # seconds between warnings of one kind
 _HOLD = frozenset({401, 403, 404})  # a token or a name that someone will correct: records wait
 _SERVER_ERRORS = 3  # answers 5xx to one line, after which it is refused
@@ -358,23 +358,32 @@ class Recorder:
     # The sender.
 
     def _send(self, m: _Mutable) -> None:
+        folder = self.settings.spool.folder
+        failed: list[tuple[float, Segment]] = []  # segments that are not sent before a time
         while not self._closed:
+            while failed and failed[0][0] <= time.monotonic():
+                failed.pop(0)[1].release()
             m.more.clear()
-            segment = None
             try:
                 segment = self.settings.spool.take()
-                if segment is not None:
-                    self._send_segment(m, segment)
             except Exception as error:
                 if self._closed:
                     return
-                self.warn("read", f"{self.settings.spool.folder} cannot be read: {error!r}")
+                self.warn("read", f"{folder} cannot be read: {error!r}")
                 m.more.wait(1.0)
-            finally:
-                if segment is not None:
-                    segment.release()
+                continue
             if segment is None:
                 m.more.wait(_SCAN)
+                continue
+            try:
+                self._send_segment(m, segment)
+            except Exception as error:
+                if self._closed:
+                    return
+                self.warn("segment", f"{segment.name} in {folder} cannot be read or deleted, and is tried again in {_SCAN:.0f} s: {error!r}")
+                failed.append((time.monotonic() + _SCAN, segment))  # until then, the others are sent
+            else:
+                segment.release()
 
     def _send_segment(self, m: _Mutable, segment: Segment) -> None:
         """Sends a segment until each of its lines has an answer."""

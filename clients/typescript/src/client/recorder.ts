@@ -58,7 +58,7 @@ const grouped = 256 << 10; // bytes after which lines are written at once
 const firstPause = 250;
 const longestPause = 30_000;
 const longestRetryAfter = 600; // seconds
-const scan = 5_000; // milliseconds between scans for segments that other processes have left
+const scan = 5_000; // milliseconds between scans for segments that other processes have left, and before a segment that failed is tried again
 const hold = new Set([401, 403, 404]); // the token or the name must be corrected; until then, records wait
 const serverErrors = 3; // number of 5xx answers to a line, after which the line counts as refused
 
@@ -230,10 +230,13 @@ export class Recorder {
         if (!this.hasMore()) await this.pause(scan, (end) => (this.endIdle = end));
         continue;
       }
+      const sent = segment;
       try {
-        await this.sendSegment(segment);
-      } finally {
-        segment.release();
+        await this.sendSegment(sent);
+        sent.release();
+      } catch (error) {
+        this.warn("segment", `${sent.name} in ${this.options.store.where} cannot be read or deleted, and is tried again in ${scan / 1000} s: ${String(error)}`);
+        unref(setTimeout(() => sent.release(), scan)); // until then, the others are sent
       }
     }
   }

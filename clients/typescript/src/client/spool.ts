@@ -243,12 +243,20 @@ export class FileSpool implements Store {
     return {
       name,
       // The end of a segment whose process died while writing is left out: it had not been synced.
-      lines: async () => (await fsp.readFile(path, "utf8").catch(() => "")).split("\n").slice(0, -1).filter((line) => line !== ""),
+      lines: async () => (await fsp.readFile(path, "utf8").catch(ifMissing(""))).split("\n").slice(0, -1).filter((line) => line !== ""),
       remove: async () => {
-        await fsp.unlink(path).catch(() => undefined);
+        await fsp.unlink(path).catch(ifMissing(undefined));
         this.taken.delete(name);
       },
       release: () => void this.taken.delete(name),
     };
   }
+}
+
+/** Returns a handler of errors that gives a value if the file does not exist, and throws other errors again. */
+function ifMissing<T>(value: T): (error: unknown) => T {
+  return (error) => {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return value;
+    throw error;
+  };
 }

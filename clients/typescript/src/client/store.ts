@@ -3,7 +3,7 @@
 /** Lines of POST /batch that are sent and deleted together. */
 export interface Segment {
   readonly name: string;
-  /** The complete lines, without line ends. */
+  /** The complete lines, without line ends; none if the segment no longer exists. */
   lines(): Promise<string[]>;
   /** Deletes the segment, whose records the ledger has. */
   remove(): Promise<void>;
