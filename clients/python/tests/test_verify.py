@@ -6,7 +6,7 @@ import sys
 import unittest
 from unittest import mock
 
-from colophon import VerificationError
+from colophon import LedgerError, VerificationError
 from colophon.verify import (
     ForkError, Pins, consistency_ranges, cosignatures, ed25519, open_checkpoint, parse_checkpoint, parse_log_keys, parse_verifier_key,
     require_verified, verify, verify_consistency, verify_inclusion,
@@ -198,7 +198,18 @@ class Forks(Checks):
         changes = [pins.remember(self.log.checkpoint(size), self.prove(self.log)).change for size in (10, 10, 40, 20)]
         self.assertEqual(changes, ["first", "same", "grown", "older"])
         self.assertEqual(pins.checkpoint(LOG_KEY.name).size, 40)
-        self.fails("rollback", pins.remember, self.log.checkpoint(30), self.prove(self.log), newest=True)
+
+    def test_notices_a_rollback_without_a_proof(self):
+        def refused(first, second):
+            raise LedgerError("GET /proofs/consistency", 400, "second is larger than the tree")
+
+        pins = Pins({})
+        pins.pin_key(LOG_KEY.key)
+        pins.remember(self.log.checkpoint(40), refused)
+        error = self.fails("rollback", pins.remember, self.log.checkpoint(30), refused, newest=True)
+        self.assertEqual((error.remembered, error.shown), (self.log.checkpoint(40), self.log.checkpoint(30)))
+        with self.assertRaises(LedgerError):
+            pins.remember(self.log.checkpoint(30), refused)
 
     def test_begins_with_an_empty_log(self):
         pins = Pins({})

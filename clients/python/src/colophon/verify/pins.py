@@ -78,7 +78,7 @@ class Pins:
 
         prove returns the hashes of the consistency proof between two sizes, as GET /proofs/consistency does. newest says that the log
         gave this checkpoint as its newest: a smaller tree than the remembered one is then a rollback. keys default to the pinned key.
-        It raises a ForkError if one tree is not the beginning of the other, and then remembers nothing new."""
+        It raises a ForkError if one tree is not the beginning of the other, and for a rollback, and then remembers nothing new."""
         origin = parse_checkpoint(note).origin
         pinned = self.key(origin)
         trusted = keys if keys is not None else [pinned] if pinned else []
@@ -88,10 +88,10 @@ class Pins:
             change = "first"
         else:
             older = now.size < before.size
+            if older and newest:  # before the proof, because a server refuses one to a size that it does not have
+                raise ForkError("rollback", f"the log has {now.size} events, but had {before.size}", before.note, now.note)
             first, second = (now, before) if older else (before, now)
             self._compare(first, second, prove, before, now)
-            if older and newest:
-                raise ForkError("rollback", f"the log has {now.size} events, but had {before.size}", before.note, now.note)
             change = "older" if older else "same" if now.size == before.size else "grown"
         if change in ("first", "grown"):
             self._store[self._name("checkpoint", origin)] = now.note
