@@ -248,6 +248,19 @@ class Forks(Checks):
         self.fails("key_changed", pins.follow_keys, first)
         self.fails("wrong_key", pins.follow_keys, answer(20, text + "\n" + following.sign(text)))
 
+    def test_a_server_does_not_evade_the_pins_with_another_origin(self):
+        def answer(signer):
+            return json.dumps({"origin": signer.name, "verifier_key": signer.key, "retired": []})
+
+        store = {}
+        own, other = Signer("log.example.com/texts", 7), Signer("log.example.com/others", 8)
+        self.assertEqual(Pins(store).follow_keys(answer(own), "https://ledger.example")[1], "first")
+        kept = dict(store)
+        self.fails("key_changed", Pins(store).follow_keys, answer(other), "https://ledger.example")
+        self.assertEqual(store, kept, "nothing new is remembered")
+        self.assertEqual(Pins(store).follow_keys(answer(own), "https://ledger.example")[1], "same")
+        self.assertEqual(Pins(store).follow_keys(answer(other), "https://other.example")[1], "first")
+
 
 class Ed25519(unittest.TestCase):
     # RFC 8032, 7.1

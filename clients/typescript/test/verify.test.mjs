@@ -270,6 +270,18 @@ describe("pins", () => {
     await assert.rejects(pins.remember(log.checkpoint(30), { prove: refused }), /no network/);
   });
 
+  it("does not let a server evade the pins with another origin", async () => {
+    const { pins, map } = stored();
+    const answer = ({ name, key }) => JSON.stringify({ origin: name, verifier_key: key, retired: [] });
+    const other = new Signer("log.example.com/others", 8);
+    assert.equal((await pins.followKeys(answer(logKey), "https://ledger.example")).changed, "first");
+    const kept = [...map];
+    await assert.rejects(pins.followKeys(answer(other), "https://ledger.example"), failsWith("key_changed"));
+    assert.deepEqual([...map], kept, "nothing new is remembered");
+    assert.equal((await pins.followKeys(answer(logKey), "https://ledger.example")).changed, "same");
+    assert.equal((await pins.followKeys(answer(other), "https://other.example")).changed, "first");
+  });
+
   it("accepts a new key only from the old one", async () => {
     const next = new Signer("log.example.com/texts", 8);
     const text = `colophon key rotation v1\n${logKey.name}\n${logKey.key}\n${next.key}\n`;

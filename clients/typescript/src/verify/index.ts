@@ -7,7 +7,7 @@ export {
   type Checkpoint, type Cosignature, type Note, type NoteSignature, type VerifierKey, addSignature, cosignatures, keysFrom, openCheckpoint, parseCheckpoint, parseLogKeys,
   parseNote, parseVerifierKey, parseVerifierKeys, verifyCheckpoint, verifySignature,
 } from "./note.js";
-export { ForkError, type PinStore, Pins, type Remembered, type RememberOptions, webStore } from "./pins.js";
+export { type Followed, ForkError, type PinStore, Pins, type Remembered, type RememberOptions, webStore } from "./pins.js";
 export { type Verification, type VerifyOptions, entryOfEvent, requireVerified, verify } from "./receipt.js";
 export { type Step, type Verdict } from "./steps.js";
 export { type FetchTile, Tiles, readBundle, tilePath } from "./tiles.js";

@@ -44,7 +44,13 @@ export interface RememberOptions {
   keys?: readonly (string | VerifierKey)[];
 }
 
-/** Remembers keys and checkpoints by origin. */
+/** The keys to trust, and whether the pinned key is new, the newest one, or an earlier one. */
+export interface Followed {
+  readonly keys: VerifierKey[];
+  readonly changed: "first" | "same" | "rotated";
+}
+
+/** Remembers keys and checkpoints by origin, and origins by name. */
 export class Pins {
   constructor(
     private readonly store: PinStore,
@@ -65,9 +71,21 @@ export class Pins {
   }
 
   /** Returns the keys to trust, given the answer of GET log/key. The first key that is seen of a log is pinned (trust on first use:
-   * changed is then "first"). A later key is pinned only if handovers lead to it from the pinned one; otherwise a VerificationError key_changed. */
-  async followKeys(logKey: string): Promise<{ keys: VerifierKey[]; changed: "first" | "same" | "rotated" }> {
+   * changed is then "first"). A later key is pinned only if handovers lead to it from the pinned one; otherwise a VerificationError key_changed.
+   * name is a name that the caller chooses for the log, such as its URL. The origin of the log is remembered under it, and another origin is
+   * key_changed too. Without a name, a server evades the pins if it shows a log with another origin. */
+  async followKeys(logKey: string, name?: string): Promise<Followed> {
     const known = await parseLogKeys(logKey);
+    if (name === undefined) return this.follow(known);
+    const origin = known[0]!.name;
+    const before = await this.store.get(this.name("origin", name));
+    must(!before || before === origin, "key_changed", `${shown(name)} was the log ${shown(before ?? "")} before, and is now the log ${shown(origin)}`);
+    const found = await this.follow(known);
+    await this.store.set(this.name("origin", name), origin);
+    return found;
+  }
+
+  private async follow(known: readonly VerifierKey[]): Promise<Followed> {
     const newest = known[0]!;
     const pinned = await this.key(newest.name);
     if (!pinned) {

@@ -33,7 +33,7 @@ Prove = Callable[[int, int], Sequence[Union[str, bytes]]]
 
 
 class Pins:
-    """Remembers keys and checkpoints by origin, in a mapping from text to text: a dict, a dbm, or a shelf."""
+    """Remembers keys and checkpoints by origin, and origins by name, in a mapping from text to text: a dict, a dbm, or a shelf."""
 
     def __init__(self, store: MutableMapping[str, str], prefix: str = "colophon.pin:") -> None:
         self._store = store
@@ -50,12 +50,23 @@ class Pins:
         self._store[self._name("key", key.name)] = key.text
         return key
 
-    def follow_keys(self, log_key: str | bytes) -> tuple[list[VerifierKey], str]:
+    def follow_keys(self, log_key: str | bytes, name: str | None = None) -> tuple[list[VerifierKey], str]:
         """Returns the keys to trust, given the answer of GET log/key, and "first", "same", or "rotated".
 
         The first key that is seen of a log is pinned. A later key is pinned only if handovers lead to it from the pinned one; otherwise
-        it raises a VerificationError "key_changed"."""
+        it raises a VerificationError "key_changed". name is a name that the caller chooses for the log, such as its URL. The origin of the
+        log is remembered under it, and another origin is "key_changed" too. Without a name, a server evades the pins if it shows a log
+        with another origin."""
         known = parse_log_keys(log_key)
+        if name is None:
+            return self._follow(known)
+        origin, before = known[0].name, self._get("origin", name)
+        must(before in (None, origin), "key_changed", f"{shown(name)} was the log {shown(before)} before, and is now the log {shown(origin)}")
+        found = self._follow(known)
+        self._store[self._name("origin", name)] = origin
+        return found
+
+    def _follow(self, known: list[VerifierKey]) -> tuple[list[VerifierKey], str]:
         newest, pinned = known[0], self.key(known[0].name)
         if pinned is None:
             self.pin_key(newest.text)
