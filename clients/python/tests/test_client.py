@@ -153,6 +153,30 @@ class RealServer(Scratch):
         self.assertTrue(other.flush(60))
         self.stats(other, recorded=1, unverified=1)
 
+    def test_uses_any_text_as_a_key_and_refuses_one_that_the_ledger_would_ignore(self):
+        warnings, found = [], []
+        ledger = self.open(self.server.url, verifier_keys=self.server.key(), on_receipt=lambda r, text: found.append(r), warn=warnings.append)
+        for key in "Schlüssel 1", "鍵 🗝":
+            seq = ledger.post("ipc_record", record(1), key=key)["seq"]
+            self.assertEqual(ledger.post("ipc_record", record(1), key=key)["seq"], seq)
+            self.assertTrue(ledger.record("ipc_record", record(1), key=key))
+            self.assertTrue(ledger.flush(60))
+            self.assertEqual((found[-1]["seq"], found[-1]["replayed"]), (seq, True), "the same key in a batch")
+        before = len(self.server.records())
+        for key in "", " ", "\t", "\ud800", 7:
+            with self.assertRaisesRegex(ValueError, "leave it out"):
+                ledger.post("ipc_record", record(2), key=key)
+            self.assertFalse(ledger.record("ipc_record", record(2), key=key))
+            with ledger.generation(model="m") as g:
+                g.key = key
+        for key in " a", "a\nb":
+            with self.assertRaisesRegex(ValueError, "use record"):
+                ledger.post("ipc_record", record(2), key=key)
+        self.assertTrue(ledger.flush(60))
+        self.stats(ledger, invalid=5, accepted=2)
+        self.assertRegex(warnings[0], "is not recorded: .*leave it out")
+        self.assertEqual(len(self.server.records()), before)
+
     def test_a_real_receipt_with_any_byte_changed_fails(self):
         ledger = self.open(self.server.url)
         ledger.post("ipc_record", record(5, system_prompt="p", temperature=0.5, labels={"a": "ü"}))

@@ -80,6 +80,30 @@ describe("with a real server", () => {
     await Promise.all([ledger.close(), other.close()]);
   });
 
+  it("uses any text as a key, and refuses one that the ledger would ignore", async () => {
+    const warnings = [];
+    const found = [];
+    const ledger = new Ledger({ url: server.url, spool: folder(), verifierKeys: [await server.key()], onReceipt: (r) => found.push(r), warn: (message) => warnings.push(message) });
+    for (const key of ["Schlüssel 1", "鍵 🗝"]) {
+      const { seq } = await ledger.post("ipc_record", record(1), { key });
+      assert.equal((await ledger.post("ipc_record", record(1), { key })).seq, seq);
+      assert.equal(ledger.record("ipc_record", record(1), { key }), true);
+      assert.equal(await ledger.flush(20_000), true);
+      assert.deepEqual([found.at(-1).seq, found.at(-1).replayed], [seq, true], "the same key in a batch");
+    }
+    const before = (await server.records()).length;
+    for (const key of ["", " ", "\t", "\ud800", 7]) {
+      await assert.rejects(ledger.post("ipc_record", record(2), { key }), (e) => e instanceof TypeError && /leave it out/.test(e.message));
+      assert.equal(ledger.record("ipc_record", record(2), { key }), false);
+    }
+    for (const key of [" a", "a\nb"]) await assert.rejects(ledger.post("ipc_record", record(2), { key }), (e) => e instanceof TypeError && /use record/.test(e.message));
+    assert.equal(ledger.stats().invalid, 5);
+    assert.match(warnings[0], /is not recorded: .*leave it out/);
+    assert.equal((await server.records()).length, before);
+    assert.notEqual((await ledger.post("ipc_record", record(2), { key: null })).seq, (await ledger.post("ipc_record", record(2), { key: null })).seq, "null is no key");
+    await ledger.close();
+  });
+
   it("numbers only records without a key and a run_id, so that others stay the same when they are posted again", async () => {
     const ledger = new Ledger({ url: server.url, spool: folder(), producer: "p", ...quiet });
     const posted = [];
@@ -282,7 +306,7 @@ describe("with a ledger that misbehaves", () => {
     assert.equal(await ledger.sync(5_000), true);
     assert.equal(ledger.stats().queued, 0);
     await ledger.close(10);
-    assert.equal(warnings.filter((w) => w.includes("not JSON")).length, 1);
+    assert.equal(warnings.filter((w) => w.includes("is not recorded")).length, 1);
   });
 
   it("ignores what a callback or a logger throws", async () => {

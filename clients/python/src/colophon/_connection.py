@@ -64,9 +64,9 @@ class Connection:
         for connection in idle:
             connection.close()
 
-    def call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> str:
+    def call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str | bytes] | None = None) -> str:
         """Makes one request and returns the text of the answer."""
-        fields = dict(headers or {})
+        fields: dict[str, str | bytes] = dict(headers or {})
         if self._token:
             fields["Authorization"] = f"Bearer {self._token}"
         if body is not None:
@@ -98,7 +98,7 @@ class Connection:
             return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._context)
         return http.client.HTTPConnection(host, port, timeout=self._timeout)
 
-    def _exchange(self, connection: http.client.HTTPConnection, request: str, path: str, body: bytes | None, headers: dict[str, str]) -> str:
+    def _exchange(self, connection: http.client.HTTPConnection, request: str, path: str, body: bytes | None, headers: dict[str, str | bytes]) -> str:
         try:
             connection.request(request.split(" ", 1)[0], path, body=body, headers=headers)
         except (BrokenPipeError, ConnectionResetError):

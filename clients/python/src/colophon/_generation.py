@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._encode import Copy, copy_leniently, restore_json
+from ._json import has_lone_surrogate
 from .chat import split_instructions
 
 if TYPE_CHECKING:
@@ -53,6 +54,16 @@ def clip(text: object) -> str:
     """Returns as much of a text as a label can have."""
     data = str(text).encode("utf-8", "replace")
     return data[:_LONGEST_LABEL].decode("utf-8", "ignore")
+
+
+def require_key(key: object) -> None:
+    """Raises a ValueError for an idempotency key with which the ledger would record something twice. None is no key."""
+    if key is None:
+        return
+    if not isinstance(key, str) or not key.strip():
+        raise ValueError("key must be a text that is not empty or blank, because the ledger ignores such a key; leave it out for a random one")
+    if has_lone_surrogate(key):
+        raise ValueError("key must be Unicode text, but it has a lone surrogate; give another key, or leave it out for a random one")
 
 
 Build = Callable[[], Mapping[str, Any]]
@@ -103,6 +114,7 @@ class Generation:
             if error is not None:
                 self.labels["error"] = type(error).__name__
             seconds = time.monotonic() - self._begun if self.duration is None else self.duration
+            require_key(self.key)
             changed = copy_leniently(self.fields)
             record = _Record(self._ledger, self._began, changed, self._later, dict(self.labels), self._started, round(seconds * 1000), self.key)
             self._ledger._put(record)
@@ -130,7 +142,7 @@ class _Record:
         self.size = len(began) + len(changed) + sum(getattr(build, "size", 500) for build in later) + 500
         self._ledger, self._began, self._changed, self._later, self._labels = ledger, began, changed, later, labels
         self._started, self._duration = started, duration
-        self._key = key or ledger._next_key()  # now, so that it is the same however often the record is sent
+        self._key = ledger._next_key() if key is None else key  # now, so that it is the same however often the record is sent
         self._producer = ledger.next_producer() if key is None else None
 
     def line(self) -> bytes:

@@ -57,7 +57,7 @@ class Stats:
     replayed: int = 0  # those of them that it had already
     rejected: int = 0  # records that the ledger refused; the spool keeps them
     dropped: int = 0  # records that were dropped: the queue was full, or the end of the process found no room on the disk
-    invalid: int = 0  # records that are not JSON
+    invalid: int = 0  # records that are not JSON, or whose key is empty or blank
     repaired: int = 0  # records in which lone surrogates became U+FFFD
     unverified: int = 0  # receipts that do not verify; the spool keeps them
     last_error: str = ""  # the last failure to reach the ledger, or ""

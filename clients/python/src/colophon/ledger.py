@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from . import _generation, hashes
 from ._connection import Connection, split_url
 from ._encode import Copy, copy, encode, encode_leniently, restore, to_utf8, where_not_json
-from ._generation import F, Generation, rfc3339
+from ._generation import F, Generation, require_key, rfc3339
 from ._recorder import Deferred, Recorder, Settings, Stats, verify_answer
 from ._spool import Spool
 from .errors import LedgerError, RecordError, UnreachableError
@@ -148,16 +148,17 @@ class Ledger:
         """Records something in the background, and reports whether it was queued. It never waits and raises nothing.
 
         The record is copied at once, so it may change afterwards. Without a key and a run_id it gets a random key, and the time as its
-        timestamp. False means that it cannot be copied, or that the queue and the spool are full. It is written as JSON in the background: if
-        it turns out not to be JSON, that is counted (invalid) and logged."""
+        timestamp. False means that it cannot be copied, that the key is empty or blank, or that the queue and the spool are full. It is written
+        as JSON in the background: if it turns out not to be JSON, that is counted (invalid) and logged."""
         try:
+            require_key(key)
             given = record if type(record) is dict else dict(record)
             anonymous = key is None and given.get("run_id") is None
             line = _Line(self, kind, copy(given), self._next_key() if anonymous else key, time.time_ns() if anonymous else None,
                          self.next_producer() if anonymous else None)
         except Exception as error:
             self._recorder.count("invalid")
-            self._recorder.warn("invalid", f"a record of kind {kind} is not JSON and is not recorded: {_named(record, error)}")
+            self._recorder.warn("invalid", f"a record of kind {kind} is not recorded: {_named(record, error)}")
             return False
         return self._recorder.put(line)
 
@@ -217,7 +218,8 @@ class Ledger:
     def post(self, kind: Kind, record: Mapping[str, Any], *, key: str | None = None, on_mismatch: str | None = None, derive: bool = False) -> Receipt:
         """Posts a record and returns its receipt. The record is then durable on the server. With verifier_keys, the receipt is verified.
 
-        key is an idempotency key: with the same key, or the same run_id in the record, the ledger takes a record only once. on_mismatch
+        key is an idempotency key: with the same key, or the same run_id in the record, the ledger takes a record only once. It raises a
+        ValueError for a key that is empty or blank, or that a header cannot have. on_mismatch
         "reject" refuses a record whose claimed hashes are wrong. derive adds what caused a change, and the like, to the receipt.
 
         Failed connections and the statuses 408, 429, 502, 503, and 504 are repeated up to four times: the key makes that harmless. It raises a
@@ -229,6 +231,7 @@ class Ledger:
         """As post, but returns the receipt's text, which verify takes and which can be kept."""
         if kind not in _ROUTES:
             raise ValueError(f"{kind} cannot be posted alone; use {', '.join(_ROUTES)}, or record")
+        require_key(key)
         anonymous = key is None and record.get("run_id") is None
         own = self._next_key() if anonymous else key
         try:
@@ -236,7 +239,7 @@ class Ledger:
         except Exception as error:
             raise RecordError(f"the record is not JSON: {_named(record, error)}") from error
         query = {"on_mismatch": on_mismatch, "derive": derive or None}
-        headers = {} if own is None else {"Idempotency-Key": own}
+        headers = {} if own is None else {"Idempotency-Key": _header(own)}
         answer = self._call("POST", _path(f"{self._path}/{_ROUTES[kind]}", query), to_utf8(body, keep_surrogates=True)[0], headers)
         if self._keys:
             verify_answer(_join(kind, body, own), answer, self._keys)
@@ -379,7 +382,7 @@ class Ledger:
                 members = _without_content(members)
         return encode(members)
 
-    def _call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> str:
+    def _call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str | bytes] | None = None) -> str:
         for attempt in itertools.count():
             try:
                 return self._connection.call(method, path, body, headers)
@@ -418,6 +421,13 @@ def _named(record: Any, error: Exception) -> str:
 
 def _join(kind: str, record: str, key: str | None) -> str:
     return f'{{"kind":{json.dumps(kind)},"record":{record}{"" if key is None else ","}{"" if key is None else _key_member(key)}}}'
+
+
+def _header(key: str) -> bytes:
+    """Returns an idempotency key as the value of a header. The server reads headers as UTF-8, but http.client writes a str as Latin-1."""
+    if key != key.strip() or any(c < " " or c == "\x7f" for c in key):
+        raise ValueError("a header cannot have a key with control characters, or with spaces at its ends; give another key, or use record")
+    return key.encode()
 
 
 def _key_member(key: str) -> str:

@@ -1,4 +1,5 @@
-import { canonical, spaced } from "../verify/json.js";
+import { wtf8 } from "../verify/bytes.js";
+import { canonical, hasLoneSurrogate, spaced } from "../verify/json.js";
 import { membersOf, toJSON } from "../hashes/raw.js";
 import { outputForm, systemPromptForm } from "../hashes/texts.js";
 import { type VerifierKey, parseVerifierKeys } from "../verify/note.js";
@@ -143,7 +144,7 @@ export class BaseLedger {
   /** Records something in the background, and reports whether it was queued. It never waits and never throws.
    *
    * The record is written as JSON at once, so the caller may change it afterwards. Without a key and a run_id it gets a random key, and the time as its timestamp.
-   * false means that the record is not JSON, or that the queue and the spool are full. Both are counted and logged. */
+   * false means that the record is not JSON, that the key is empty or blank, or that the queue and the spool are full. This is counted and logged. */
   record(kind: "ipc_record", record: IpcRecord, options?: RecordOptions): boolean;
   record(kind: Kind, record: RecordBody, options?: RecordOptions): boolean;
   record(kind: Kind, record: RecordBody, options: RecordOptions = {}): boolean {
@@ -152,7 +153,7 @@ export class BaseLedger {
       line = this.line(kind, record, options.key, options.severalInRun).text;
     } catch (error) {
       this.recorder.stats.invalid++;
-      this.recorder.warn("invalid", `a record of kind ${kind} is not JSON and is not recorded: ${String(error)}`);
+      this.recorder.warn("invalid", `a record of kind ${kind} is not recorded: ${String(error)}`);
       return false;
     }
     return this.recorder.put(line);
@@ -200,7 +201,8 @@ export class BaseLedger {
   /** Posts a record and returns its receipt. The record is then durable on the server. With verifierKeys, the receipt is verified.
    *
    * Failed connections and the statuses 408, 429, 502, 503, and 504 are repeated up to four times: the key makes that harmless.
-   * It throws a LedgerError, an UnreachableError (the record might have been recorded), or a VerificationError (the server says that it was). */
+   * It throws a LedgerError, an UnreachableError (the record might have been recorded), or a VerificationError (the server says that it was).
+   * It throws a TypeError for a key that is empty or blank, or that a header cannot have. */
   async post(kind: "ipc_record", record: IpcRecord, options?: PostOptions): Promise<Receipt>;
   async post(kind: Kind, record: RecordBody, options?: PostOptions): Promise<Receipt>;
   async post(kind: Kind, record: RecordBody, { key, onMismatch, derive }: PostOptions = {}): Promise<Receipt> {
@@ -213,7 +215,7 @@ export class BaseLedger {
     if (!route) throw new TypeError(`${kind} cannot be posted alone; use ${Object.keys(routes).join(", ")}, or record`);
     const line = this.line(kind, record, key);
     const query = new URLSearchParams({ ...(onMismatch && { on_mismatch: onMismatch }), ...(derive && { derive: "true" }) }).toString();
-    const headers: Record<string, string> = line.key === undefined ? {} : { "Idempotency-Key": line.key };
+    const headers: Record<string, string> = line.key === undefined ? {} : { "Idempotency-Key": headerOf(line.key) };
     const text = await this.call("POST", `${this.path}/${route}${query && "?" + query}`, line.record, headers);
     const keys = await this.keys;
     if (keys.length > 0) await verifyAnswer(line.text, text, keys);
@@ -248,10 +250,11 @@ export class BaseLedger {
 
   /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key, the time, and a number of the producer. If a run can have several such records,
    * the run_id does not count as a key. */
-  private line(kind: Kind, record: RecordBody, given: string | undefined, severalInRun = false): { text: string; record: string; key: string | undefined } {
+  private line(kind: Kind, record: RecordBody, given: string | null | undefined, severalInRun = false): { text: string; record: string; key: string | undefined } {
+    if (given !== undefined && given !== null) requireKey(given);
     const members: Record<string, unknown> = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
-    const anonymous = given === undefined && (severalInRun || members["run_id"] === undefined);
-    const key = anonymous ? randomHex(16) : given;
+    const anonymous = (given === undefined || given === null) && (severalInRun || members["run_id"] === undefined);
+    const key = anonymous ? randomHex(16) : (given ?? undefined);
     if (routes[kind]) {
       // A record with a key of the caller must stay the same when it is posted again, so it gets neither a time nor a number.
       if (anonymous) members["timestamp"] ??= new Date().toISOString();
@@ -310,6 +313,23 @@ function split(url: string, ledger: string | undefined, platform: Platform): [ba
   const name = decodeURIComponent(found[2]!);
   if (ledger !== undefined && ledger !== name) throw new TypeError(`the URL names the ledger ${name}, but ledger is ${ledger}`);
   return [found[1]!, name];
+}
+
+/** Throws a TypeError for an idempotency key with which the ledger would record something twice. */
+function requireKey(key: unknown): void {
+  if (typeof key !== "string" || key.trim() === "") {
+    throw new TypeError("key must be a text that is not empty or blank, because the ledger ignores such a key; leave it out for a random one");
+  }
+  if (hasLoneSurrogate(key)) throw new TypeError("key must be Unicode text, but it has a lone surrogate; give another key, or leave it out for a random one");
+}
+
+/** Returns an idempotency key as the value of a header. The server reads headers as UTF-8, and fetch takes one character for each byte. */
+function headerOf(key: string): string {
+  // eslint-disable-next-line no-control-regex -- control characters are what a header cannot have
+  if (key !== key.trim() || /[\u0000-\u001f\u007f]/.test(key)) {
+    throw new TypeError("a header cannot have a key with control characters, or with spaces at its ends; give another key, or use record");
+  }
+  return Array.from(wtf8(key), (byte) => String.fromCharCode(byte)).join("");
 }
 
 function randomHex(bytes: number): string {

@@ -21,7 +21,7 @@ export interface Stats {
   replayed: number;
   /** Records that the ledger refused; the spool keeps them. */
   rejected: number;
-  /** Records that were dropped because the queue was full, and those that are not JSON. */
+  /** Records that were dropped because the queue was full, and those that are not JSON or have an empty or blank key. */
   dropped: number;
   invalid: number;
   /** Receipts that do not verify; the spool keeps them. */
