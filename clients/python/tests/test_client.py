@@ -515,6 +515,20 @@ class Hostile(Scratch):
         self.assertEqual((first["output"], first["labels"], second["answer_text"], third["payload"]["q"]), ("a\ufffdb", {"\ufffd": "x"}, "a\ud800b", "\ufffd"))
         self.stats(ledger, repaired=2, recorded=3)
 
+    def test_lone_surrogates_with_hashes_only(self):
+        got = []
+        server = self.stand_in(lambda lines, n: (got.extend(lines), accept(lines))[1])
+        ledger = self.open(server.url, hashes_only=True)
+        given = {"model": "m", "payload": {"q": "\ud800", "seed": 4}, "system_prompt": "p", "usage": {"input_tokens": 3, "\udc00": 1.5}}
+        ledger.record("ipc_record", {**given, "output": "a\ud83d"})
+        with ledger.generation(**given) as g:
+            g.output = "a\ud83d"
+        self.assertTrue(ledger.flush(60))
+        for sent in (json.loads(line)["record"] for line in got):
+            self.assertEqual((sent["input_hash"], sent["output_hash"], sent["seed"]), (hashes.input_hash({"q": "\ufffd"}), hashes.output_hash("a\ufffd"), 4))
+            self.assertEqual((sent["usage"]["input_tokens"], sent["usage"]["\ufffd"]), (3, 1.5))
+        self.stats(ledger, repaired=2, recorded=2)
+
     def test_a_full_queue(self):
         warnings = []
         ledger = self.open(NOWHERE, max_queue_bytes=3000, flush_interval=60, warn=warnings.append)

@@ -309,6 +309,38 @@ describe("with a ledger that misbehaves", () => {
     assert.equal(warnings.filter((w) => w.includes("is not recorded")).length, 1);
   });
 
+  it("replaces lone surrogates, except in run-DAGs", async () => {
+    const server = await standIn(answerAll);
+    const warnings = [];
+    const ledger = new Ledger({ url: server.url, spool: folder(), flushInterval: 1, warn: (message) => warnings.push(message) });
+    ledger.record("ipc_record", record(1, { output: "a\ud83d", labels: { "\udfff": "x" }, payload: { q: ["😀".slice(1)], whole: "😀 \\ud800", n: raw("1.0") } }));
+    ledger.record("run_dag", { answer_text: "a\ud800b" });
+    ledger.record("ipc_record", record(2, { output: "😀 \\ud800" }));
+    await withColophon(ledger, { model: "m", payload: raw('{"q":"\\uDC00"}') }, () => "fine");
+    assert.equal(await ledger.flush(20_000), true);
+    const lines = server.requests.flatMap((r) => r.lines);
+    const [first, second, third, fourth] = lines.map((line) => JSON.parse(line).record);
+    assert.deepEqual([first.output, first.labels, first.payload.q, first.payload.whole], ["a\ufffd", { "\ufffd": "x" }, ["\ufffd"], "😀 \\ud800"]);
+    assert.match(lines[0], /"n":1\.0/);
+    assert.deepEqual([second.answer_text, third.output, fourth.payload.q], ["a\ud800b", "😀 \\ud800", "\ufffd"]);
+    assert.deepEqual([ledger.stats().repaired, ledger.stats().recorded], [2, 4]);
+    assert.equal(warnings.length, 1);
+    await ledger.close();
+    await server.close();
+  });
+
+  it("replaces lone surrogates before it hashes", async () => {
+    const server = await standIn(answerAll);
+    const ledger = new Ledger({ url: server.url, spool: folder(), flushInterval: 1, hashesOnly: true, ...quiet });
+    ledger.record("ipc_record", { model: "m", payload: { q: "\ud800", seed: 4 }, output: "a\ud83d", usage: { input_tokens: 3, "\udc00": 1.5 } });
+    assert.equal(await ledger.flush(20_000), true);
+    const sent = JSON.parse(server.requests[0].lines[0]).record;
+    assert.deepEqual([sent.input_hash, sent.output_hash, sent.seed, sent.usage], [await inputHash({ q: "\ufffd" }), await outputHash("a\ufffd"), 4, { input_tokens: 3, "\ufffd": 1.5 }]);
+    assert.equal(ledger.stats().repaired, 1);
+    await ledger.close();
+    await server.close();
+  });
+
   it("ignores what a callback or a logger throws", async () => {
     const server = await standIn(answerAll);
     const ledger = new Ledger({ url: server.url, spool: folder(), onReceipt: () => { throw new Error("mine"); }, warn: () => { throw new Error("mine too"); } });

@@ -354,7 +354,7 @@ class Ledger:
         return self._recorder.put(record)
 
     def _generated_line(self, record: dict[str, Any], key: str) -> bytes:
-        text = encode_leniently(_without_content(record) if self._hashes_only else record)
+        text = encode_leniently(self._hashed(record, encode_leniently) if self._hashes_only else record)
         return self._utf8("ipc_record", _join("ipc_record", text, key))
 
     def _utf8(self, kind: str, text: str) -> bytes:
@@ -367,9 +367,17 @@ class Ledger:
         self._recorder.count("repaired")
         self._recorder.warn("repaired", f"a record of kind {kind} has text that is not Unicode (lone surrogates), which are replaced by U+FFFD")
 
-    def _complete(self, kind: str, record: Mapping[str, Any], at: int | None, producer: dict[str, Any] | None) -> str:
+    def _hashed(self, record: Mapping[str, Any], write: Callable[[Any], str]) -> dict[str, Any]:
+        """Replaces the content of a record by its hashes. They are hashes of the text without lone surrogates."""
+        text, repaired = to_utf8(write(record), keep_surrogates=False)
+        if not repaired:
+            return _without_content(record)
+        self._repaired("ipc_record")
+        return _without_content(json.loads(text))
+
+    def _complete(self, kind: str, record: Mapping[str, Any], at: int | None, producer: dict[str, Any] | None, repairs: bool = False) -> str:
         """Returns a record as JSON. at and producer are of a record without a key of the caller: one with a key must stay the same when it is
-        posted again."""
+        posted again. With repairs, hashes_only replaces lone surrogates before it hashes."""
         members = {name: value for name, value in record.items() if value is not None}
         if kind in _ROUTES:
             if at is not None:
@@ -379,7 +387,7 @@ class Ledger:
             if self.labels:
                 members["labels"] = {**self.labels, **members.get("labels", {})}
             if self._hashes_only and kind == "ipc_record":
-                members = _without_content(members)
+                members = self._hashed(members, encode) if repairs else _without_content(members)
         return encode(members)
 
     def _call(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str | bytes] | None = None) -> str:
@@ -408,7 +416,7 @@ class _Line:
     def line(self) -> bytes:
         record = restore(self._copy)
         try:
-            text = self._ledger._complete(self._kind, record, self._at, self._producer)
+            text = self._ledger._complete(self._kind, record, self._at, self._producer, repairs=True)
         except Exception as error:
             raise RecordError(f"a record of kind {self._kind} is not JSON: {_named(record, error)}") from error
         return self._ledger._utf8(self._kind, _join(self._kind, text, self._key))

@@ -1,5 +1,5 @@
 import { wtf8 } from "../verify/bytes.js";
-import { canonical, hasLoneSurrogate, spaced } from "../verify/json.js";
+import { type Members, Numeral, canonical, hasLoneSurrogate, parseJSON, spaced, wellFormed } from "../verify/json.js";
 import { membersOf, toJSON } from "../hashes/raw.js";
 import { outputForm, systemPromptForm } from "../hashes/texts.js";
 import { type VerifierKey, parseVerifierKeys } from "../verify/note.js";
@@ -150,7 +150,7 @@ export class BaseLedger {
   record(kind: Kind, record: RecordBody, options: RecordOptions = {}): boolean {
     let line: string;
     try {
-      line = this.line(kind, record, options.key, options.severalInRun).text;
+      line = this.line(kind, record, options.key, options.severalInRun, kind !== "run_dag").text;
     } catch (error) {
       this.recorder.stats.invalid++;
       this.recorder.warn("invalid", `a record of kind ${kind} is not recorded: ${String(error)}`);
@@ -249,8 +249,8 @@ export class BaseLedger {
   }
 
   /** Returns a line of POST /batch. Without a key or a run_id, it gets a random key, the time, and a number of the producer. If a run can have several such records,
-   * the run_id does not count as a key. */
-  private line(kind: Kind, record: RecordBody, given: string | null | undefined, severalInRun = false): { text: string; record: string; key: string | undefined } {
+   * the run_id does not count as a key. With repairs, lone surrogates become U+FFFD, because the ledger would refuse the record. In run-DAGs, a hash covers them. */
+  private line(kind: Kind, record: RecordBody, given: string | null | undefined, severalInRun = false, repairs = false): { text: string; record: string; key: string | undefined } {
     if (given !== undefined && given !== null) requireKey(given);
     const members: Record<string, unknown> = Object.fromEntries(Object.entries(record).filter(([, value]) => value !== null && value !== undefined));
     const anonymous = (given === undefined || given === null) && (severalInRun || members["run_id"] === undefined);
@@ -259,13 +259,34 @@ export class BaseLedger {
       // A record with a key of the caller must stay the same when it is posted again, so it gets neither a time nor a number.
       if (anonymous) members["timestamp"] ??= new Date().toISOString();
       if (this.options.labels) members["labels"] = { ...this.options.labels, ...(members["labels"] as object | undefined) };
-      if (this.options.hashesOnly && kind === "ipc_record") this.hashContent(members);
+      if (this.options.hashesOnly && kind === "ipc_record") {
+        if (repairs) this.repair(kind, members);
+        this.hashContent(members);
+      }
       if (anonymous && this.producer !== undefined) members["producer"] ??= { id: this.producer, seq: ++this.numbered };
     }
-    const text = toJSON(members)!;
+    let text = toJSON(members)!;
+    if (repairs && mayHaveLoneSurrogate.test(text) && this.repair(kind, members)) text = toJSON(members)!;
     // JSON writes line ends only between members, and only if the caller gave text with some.
     const flat = /[\r\n]/.test(text) ? text.replace(/[\r\n]/g, " ") : text;
     return { text: `{"kind":${JSON.stringify(kind)},"record":${flat}${key === undefined ? "" : `,"idempotency_key":${JSON.stringify(key)}`}}`, record: flat, key };
+  }
+
+  /** Replaces lone surrogates in members with U+FFFD, and reports whether there were some. */
+  private repair(kind: Kind, members: Record<string, unknown>): boolean {
+    let found = false;
+    for (const [name, member] of Object.entries(members)) {
+      const text = toJSON(member);
+      if (text === undefined || !mayHaveLoneSurrogate.test(text)) continue;
+      const value = parseJSON(text);
+      if (!hasLoneSurrogate(value)) continue;
+      members[name] = wellFormed(value);
+      found = true;
+    }
+    if (!found) return false;
+    this.recorder.stats.repaired++;
+    this.recorder.warn("repaired", `a record of kind ${kind} has text that is not Unicode (lone surrogates), which are replaced by U+FFFD`);
+    return true;
   }
 
   /** Replaces the content of an IPC record with its hashes. */
@@ -293,12 +314,15 @@ export class BaseLedger {
   }
 }
 
+// A surrogate that JSON.stringify has escaped because it is alone, or one in the text of raw.
+const mayHaveLoneSurrogate = /\\ud[89a-f]|\p{Surrogate}/iu;
+
 /** Returns the numbers of a usage, including those in its members. */
 export function numbers(usage: unknown): Record<string, unknown> | undefined {
   if (usage === null || typeof usage !== "object") return undefined;
   const kept: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(usage)) {
-    const inner: unknown = typeof value === "number" && Number.isFinite(value) ? value : numbers(value);
+  for (const [name, value] of usage instanceof Map ? (usage as Members) : Object.entries(usage)) {
+    const inner: unknown = value instanceof Numeral || (typeof value === "number" && Number.isFinite(value)) ? value : numbers(value);
     if (inner !== undefined) kept[name] = inner;
   }
   return Object.keys(kept).length > 0 ? kept : undefined;

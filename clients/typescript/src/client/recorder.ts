@@ -24,6 +24,8 @@ export interface Stats {
   /** Records that were dropped because the queue was full, and those that are not JSON or have an empty or blank key. */
   dropped: number;
   invalid: number;
+  /** Records in which lone surrogates became U+FFFD. */
+  repaired: number;
   /** Receipts that do not verify; the spool keeps them. */
   unverified: number;
   /** The last failure to reach the ledger, or "". */
@@ -63,7 +65,7 @@ const hold = new Set([401, 403, 404]); // the token or the name must be correcte
 const serverErrors = 3; // number of 5xx answers to a line, after which the line counts as refused
 
 export class Recorder {
-  readonly stats: Stats = { accepted: 0, spooled: 0, queued: 0, recorded: 0, replayed: 0, rejected: 0, dropped: 0, invalid: 0, unverified: 0, lastError: "" };
+  readonly stats: Stats = { accepted: 0, spooled: 0, queued: 0, recorded: 0, replayed: 0, rejected: 0, dropped: 0, invalid: 0, repaired: 0, unverified: 0, lastError: "" };
   private queue: string[] = [];
   private queuedBytes = 0;
   private writing: Promise<void> | undefined;

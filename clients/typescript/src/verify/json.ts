@@ -197,3 +197,10 @@ export function hasLoneSurrogate(value: Value): boolean {
   if (Array.isArray(value)) return value.some(hasLoneSurrogate);
   return value instanceof Map && [...value].some(([name, v]) => hasLoneSurrogate(name) || hasLoneSurrogate(v));
 }
+
+/** Returns the value with U+FFFD in place of each lone surrogate, also in member names. */
+export function wellFormed(value: Value): Value {
+  if (typeof value === "string") return value.replace(/\p{Surrogate}/gu, "\ufffd");
+  if (Array.isArray(value)) return value.map(wellFormed);
+  return value instanceof Map ? new Map([...value].map(([name, v]) => [wellFormed(name) as string, wellFormed(v)])) : value;
+}
