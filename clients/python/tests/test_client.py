@@ -339,6 +339,20 @@ class BadServer(Scratch):
         self.assertTrue(ledger.flush(60))
         self.assertEqual([[json.loads(line)["idempotency_key"] for line in r["lines"]] for r in server.requests], [["k1", "k2", "k3"], ["k2"]])
 
+    def test_does_not_settle_problems_after_a_line_that_must_wait(self):
+        def answer(lines, n):
+            if n > 1:
+                return accept(lines)
+            problems = [json.dumps({"status": status, "detail": "no"}) + "\n" for status in (422, 503, 404, 500)]
+            return 200, "".join([*problems[:3], receipt_of(lines[3]), problems[3]]), {}
+        server = self.stand_in(answer)
+        ledger = self.open(server.url)
+        for n in range(5):
+            ledger.record("ipc_record", record(n), key=f"k{n}")
+        self.assertTrue(ledger.flush(60))
+        self.assertEqual([json.loads(line)["idempotency_key"] for line in server.requests[1]["lines"]], ["k1", "k2", "k4"])
+        self.stats(ledger, recorded=4, rejected=1)
+
     def test_continues_after_an_answer_that_breaks_off(self):
         server = self.stand_in(lambda lines, n: (200, receipt_of(lines[0]) + '{"seq": 1, "ev', {}) if n == 1 else None if n == 2 else accept(lines))
         ledger = self.open(server.url)

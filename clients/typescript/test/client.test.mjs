@@ -245,6 +245,21 @@ describe("with a ledger that misbehaves", () => {
     await server.close();
   });
 
+  it("does not settle problems after a line that must wait, because they may be due to it", async () => {
+    const problem = (status) => JSON.stringify({ status, detail: "no" }) + "\n";
+    const server = await standIn((given) => {
+      if (given.number > 1) return answerAll(given);
+      given.response.end(problem(422) + problem(503) + problem(404) + receiptOf(given.lines[3]) + "\n" + problem(500));
+    });
+    const ledger = new Ledger({ url: server.url, spool: folder(), flushInterval: 20, ...quiet });
+    for (const n of [0, 1, 2, 3, 4]) ledger.record("ipc_record", record(n), { key: `k${n}` });
+    assert.equal(await ledger.flush(20_000), true);
+    assert.deepEqual(server.requests[1].lines.map((line) => JSON.parse(line).idempotency_key), ["k1", "k2", "k4"]);
+    assert.deepEqual([ledger.stats().recorded, ledger.stats().rejected], [4, 1]);
+    await ledger.close();
+    await server.close();
+  });
+
   it("splits a batch that is too long for a proxy, and keeps a line that is", async () => {
     const server = await standIn((given) => {
       if (given.lines.length <= 2 && !given.lines.some((line) => line.includes("text 5"))) return answerAll(given);

@@ -291,6 +291,7 @@ export class Recorder {
           if (typeof read["status"] === "number") failure = problemOf(read);
           break;
         }
+        if (failure && typeof read["status"] === "number") continue; // it may be due to the earlier line, which waits: only receipts count
         if (await this.settle(sent, answer, read)) settled.add(sent);
         else failure = problemOf(read);
       }
