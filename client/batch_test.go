@@ -404,6 +404,35 @@ func TestBatchVerifiesReceipts(t *testing.T) {
 	}
 }
 
+// For a line in the format of another system, the server chooses the kind and the default key.
+func TestBatchVerifiesReceiptsOfForeignRecords(t *testing.T) {
+	s := serve(t)
+	texts := []string{
+		`{"format":"citations","subject":"s","run_id":"r","record":{"all_citations":[{"source_id":"a","text":"one","weight":0.5}]}}`,
+		`{"format":"citations","subject":"s","record":{"all_citations":[{"source_id":"a","text":"two","weight":0.5}]},"idempotency_key":"k"}`,
+	}
+	post := func(texts []string, options ...client.Option) (errs []error) {
+		lines := func(yield func(client.BatchLine) bool) {
+			for _, text := range texts {
+				_ = yield(client.BatchLine{RawJSON: []byte(text)})
+			}
+		}
+		for result, err := range connect(t, s.URL, append(options, client.WithVerifierKeys("default", s.key()))...).Ledger("default").Records.PostBatch(t.Context(), lines, nil) {
+			require.NoError(t, err)
+			errs = append(errs, result.Err)
+		}
+		return errs
+	}
+	require.Equal(t, []error{nil, nil}, post(texts))
+	// The server answers with the receipt of the line that it received, which is another one.
+	swapping := roundTrip(func(q *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(q.Body)
+		q.Body = io.NopCloser(strings.NewReader(strings.ReplaceAll(string(body), `"k"`, `"other"`)))
+		return http.DefaultTransport.RoundTrip(q)
+	})
+	require.ErrorIs(t, post(texts[1:], client.WithHTTPClient(&http.Client{Transport: swapping}))[0], proofs.ErrFieldMismatch)
+}
+
 // With WithoutIdempotencyKeys, PostBatch does not resend lines that the server refused as busy.
 func TestBatchWithoutKeysReportsBusyLines(t *testing.T) {
 	server, requests := answering(t, text(minimalReceipt, busyLine, minimalReceipt))
