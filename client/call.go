@@ -73,6 +73,20 @@ func (c *Client) send(ctx context.Context, r request, body io.Reader) (*http.Res
 	return response, nil
 }
 
+// sendStream is like send, for a response that the caller reads line by line. The response must begin within the client's
+// timeout; otherwise sendStream calls cancel, which must cancel ctx.
+func (c *Client) sendStream(ctx context.Context, r request, cancel func()) (*http.Response, error) {
+	if c.timeout <= 0 {
+		return c.send(ctx, r, nil)
+	}
+	timer := time.AfterFunc(c.timeout, cancel)
+	response, err := c.send(ctx, r, nil)
+	if !timer.Stop() && errors.Is(err, context.Canceled) {
+		err = c.unreachable(fmt.Errorf("the response did not begin within %v: %w", c.timeout, context.DeadlineExceeded))
+	}
+	return response, err
+}
+
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, ErrUnexpectedResponse) {
 		return err // the caller's own transport has rejected the response

@@ -99,8 +99,9 @@ func WithUserAgent(name string) Option {
 }
 
 // WithTimeout limits the time of each attempt of a call. The default is one minute; 0 means no limit. For a batch, it
-// limits how long the server can go without reading or answering a line. It does not apply to Follow, redactions,
-// bulk state changes, or snapshots; their duration is limited only by the context.
+// limits how long the server can go without reading or answering a line. For events and exports, it limits the time until
+// the response begins, and then each wait for more of it. It does not apply to redactions, bulk state changes, or
+// snapshots; their duration is limited only by the context.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) error {
 		c.timeout = d

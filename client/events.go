@@ -50,7 +50,7 @@ func (s *EventsService) All(ctx context.Context, from uint64) iter.Seq2[*wire.Ev
 // yields each new event as it is recorded. After a failed connection, it reconnects and continues without a gap. It
 // checks events in the same way as All. It stops without an error when the ledger is frozen and all events have been
 // read. It stops with an error when ctx is done, when the server refuses the token, or when consecutive failures
-// have used up the attempts in [Retries].
+// have used up the attempts in [RetryPolicy].
 func (s *EventsService) Follow(ctx context.Context, from uint64) iter.Seq2[*wire.EventLine, error] {
 	return s.read(ctx, &eventReader{service: s, next: from, known: from != FromHead})
 }
@@ -124,7 +124,7 @@ func (r *eventReader) connect(ctx context.Context) error {
 	case r.known && r.next > 0:
 		q.header["Last-Event-ID"] = decimal(r.next - 1)
 	}
-	response, err := client.send(ctx, q, nil)
+	response, err := client.sendStream(ctx, q, cancel)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (l *Ledger) Export(ctx context.Context, question string, asOf uint64, row f
 	defer cancel()
 	query := url.Values{"question": {question}}
 	setCount(query, "as_of", asOf)
-	response, err := l.client.send(ctx, get(l.path+"/export", query), nil)
+	response, err := l.client.sendStream(ctx, get(l.path+"/export", query), cancel)
 	if err != nil {
 		return nil, err
 	}

@@ -101,22 +101,41 @@ func (zeros) Read(p []byte) (int, error) {
 
 // Calls, batches, and streams give up on a server that stops answering.
 func TestSlowServers(t *testing.T) {
-	hang := func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if strings.HasSuffix(r.URL.Path, "/events") {
-			w.(http.Flusher).Flush()
-		}
-		<-r.Context().Done()
+	for name, begin := range map[string]func(http.ResponseWriter){
+		"no headers": func(http.ResponseWriter) {},
+		"headers":    func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
+		"problem":    func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound); w.(http.Flusher).Flush() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, requests := answering(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				if strings.HasSuffix(r.URL.Path, "/events") || strings.HasSuffix(r.URL.Path, "/export") {
+					begin(w)
+				}
+				<-r.Context().Done()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // in case the client waits forever
+			defer cancel()
+			l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 2})).Ledger("default")
+			want, other := client.ErrUnreachable, client.ErrNotFound
+			if name == "problem" { // its text is not needed
+				want, other = other, want
+			}
+			_, err := l.Describe(ctx)
+			require.ErrorIs(t, err, client.ErrUnreachable)
+			require.Equal(t, int32(2), requests.Load())
+			_, err = l.Export(ctx, "/records", 0, func([]byte) error { return nil })
+			require.ErrorIs(t, err, want)
+			require.NotErrorIs(t, err, other)
+			for _, err := range l.Events.Follow(ctx, 0) {
+				require.ErrorIs(t, err, want)
+			}
+			for _, err := range l.Events.All(ctx, 0) {
+				require.ErrorIs(t, err, want)
+			}
+			require.NoError(t, ctx.Err())
+		})
 	}
-	server, requests := answering(t, hang)
-	l := connect(t, server.URL, client.WithTimeout(20*time.Millisecond), client.WithRetryPolicy(client.RetryPolicy{MaxAttempts: 2})).Ledger("default")
-	_, err := l.Describe(t.Context())
-	require.ErrorIs(t, err, client.ErrUnreachable)
-	require.Equal(t, int32(2), requests.Load())
-	for _, err := range l.Events.Follow(t.Context(), 0) {
-		require.ErrorIs(t, err, client.ErrUnreachable)
-	}
-	require.Equal(t, int32(4), requests.Load())
 }
 
 func TestEndlessLists(t *testing.T) {
