@@ -703,8 +703,20 @@ class Hostile(Scratch):
         spool = self.folder()
         ledger = self.open(NOWHERE, spool=spool)
         ledger.close(0)
+        self.assertTrue(ledger.flush(), "everything is answered")
         self.assertTrue(ledger.record("ipc_record", record(7)))
         self.assertIn("text 7", segments(spool)[0].read_text())
+        self.assertFalse(ledger.flush(), "it does not wait, because nothing sends the record")
+
+    def test_a_refused_line_stays_as_it_is(self):
+        spool = Spool(os.path.join(self.folder(), "s"), 1 << 20)
+        self.addCleanup(spool.close)
+        line = '{"kind":"note","record":{"n":1e5,"m":-0.0,"i":123456789012345678901234567890,"t":"ü"}}'
+        for text in line, "torn":
+            self.assertTrue(spool.reject(text.encode(), 422, "no"))
+        first, second = files(spool.folder)[0].read_text(encoding="utf-8").splitlines()
+        self.assertTrue(first.endswith(f'"line": {line}}}'), first)
+        self.assertEqual((json.loads(first)["reason"], json.loads(second)["line"]), ("no", "torn"))
 
     def test_the_end_of_the_interpreter(self):
         server, spool = self.stand_in(accept), self.folder()

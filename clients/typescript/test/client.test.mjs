@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, rmdirSync, statSync, writeFileSync } from "node:fs";
+import fs, { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, rmdirSync, statSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe, it, mock } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Ledger as BrowserLedger } from "../dist/browser.js";
 import { Ledger, LedgerError, UnreachableError, raw, withColophon, withLabels } from "../dist/index.js";
@@ -437,6 +438,46 @@ describe("the spool", () => {
     await eventually(() => ledger.stats().recorded === 3, "the segment is tried again");
     await ledger.close();
     await server.close();
+  });
+
+  it("keeps the text of a refused line", async () => {
+    const place = folder();
+    const spool = new FileSpool(place, 1 << 20);
+    const line = '{"kind":"note","record":{"n":1.0,"m":1e5,"i":123456789012345678901234567890,"t":"ü"}}';
+    for (const text of [line, "torn"]) assert.equal(await spool.reject(text, 422, "no"), true);
+    spool.close();
+    const [first, second] = readFileSync(join(place, readdirSync(place)[0]), "utf8").split("\n");
+    assert.ok(first.endsWith(`"line":${line}}`), first);
+    assert.deepEqual([JSON.parse(first).reason, JSON.parse(second).line], ["no", "torn"]);
+  });
+
+  it("leaves nothing behind if it fails at the end of the process", () => {
+    const place = folder();
+    const spool = new FileSpool(place, 1 << 20);
+    const name = spool.appendNow(["x"]);
+    mock.method(fs, "fsyncSync", () => { throw new Error("no space"); });
+    syncBuiltinESMExports();
+    try {
+      assert.throws(() => spool.appendNow(["y"]), /no space/);
+    } finally {
+      mock.restoreAll();
+      syncBuiltinESMExports();
+      spool.close();
+    }
+    assert.deepEqual([readdirSync(place), readFileSync(join(place, name), "utf8")], [[name], "x\n"]);
+  });
+
+  it("is not flushed by a recorder that has ended", async () => {
+    for (const ledger of [new Ledger({ url: "http://127.0.0.1:1", spool: folder(), ...quiet }), new BrowserLedger({ url: "http://127.0.0.1:1", ...quiet })]) {
+      assert.equal(await ledger.flush(), true, "everything is answered");
+      ledger.record("ipc_record", record(1));
+      const waiting = ledger.flush();
+      ledger.end();
+      assert.equal(await waiting, false);
+      ledger.record("ipc_record", record(2));
+      assert.equal(await ledger.flush(), false);
+      assert.equal(await ledger.close(), false);
+    }
   });
 
   it("says when it is full", async () => {

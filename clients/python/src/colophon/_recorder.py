@@ -343,7 +343,7 @@ class Recorder:
         if not lines:
             return
         try:
-            self.settings.spool.append_now(lines)
+            name = self.settings.spool.append_now(lines)
         except Exception as error:
             with m.lock:
                 m.stats.dropped += len(lines)
@@ -351,6 +351,8 @@ class Recorder:
             self.warn("lost", f"{len(lines)} records cannot be written to {self.settings.spool.folder} and are lost: {error!r}")
             return
         with m.lock:
+            if self._closed:
+                m.own.add(name)  # nothing here sends it, so flush says that it is not answered
             m.queued_bytes = 0
             m.finished += count
             m.stats.spooled += len(lines)

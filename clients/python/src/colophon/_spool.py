@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
 
 from .errors import SpoolError
 
@@ -185,7 +184,7 @@ class Spool:
                     return current.name
                 # The folder was deleted: the lines are written again.
 
-    def append_now(self, lines: Sequence[bytes]) -> None:
+    def append_now(self, lines: Sequence[bytes]) -> str:
         """Does the same at the end of the process, in a segment of its own, without waiting for other threads."""
         owner = self._owner or secrets.token_hex(8)  # without a lock, it belongs to a dead process at once
         name = f"python-{time.time_ns() // 1_000_000:015d}-{owner}-{secrets.randbelow(10**6):06d}.ndjson"
@@ -204,16 +203,17 @@ class Spool:
             os.close(fd)
         os.replace(hidden, self.path(name))
         self._sync_folder()
+        return name
 
     def reject(self, line: bytes, status: int, reason: str) -> bool:
         """Keeps a line that the ledger refuses, with the reason. It reports whether there was room."""
         text = line.decode("utf-8", "replace")
         try:
-            kept: Any = json.loads(text)
+            json.loads(text)  # JSON stays as it is: another writer changes numbers
         except (ValueError, RecursionError):
-            kept = text
+            text = json.dumps(text)
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        entry = json.dumps({"time": now, "status": status, "reason": reason, "line": kept}).encode() + b"\n"
+        entry = f'{json.dumps({"time": now, "status": status, "reason": reason})[:-1]}, "line": {text}}}\n'.encode()
         with self._alone():
             names = [n for n in os.listdir(self.folder) if n.startswith("rejected-python-")]
             if self._size_of(names) + len(entry) > MAX_REJECTED_BYTES:

@@ -106,7 +106,8 @@ export class Recorder {
     return this.until(() => this.stats.spooled >= target, timeout);
   }
 
-  /** Waits until the ledger has answered all lines that are queued now, and reports whether it has. With attempts, it gives up after this number of failed ones. */
+  /** Waits until the ledger has answered all lines that are queued now, and reports whether it has. With attempts, it gives up after this number of failed ones.
+   * It does not wait once the recorder has ended. */
   async flush(timeout = Infinity, attempts = Infinity): Promise<boolean> {
     const deadline = Date.now() + timeout;
     if (!(await this.sync(timeout))) return false;
@@ -117,7 +118,7 @@ export class Recorder {
     for (;;) {
       for (const name of names) if (!(await this.options.store.waits(name))) names.delete(name);
       if (names.size === 0) return true;
-      if (this.attempts >= last || Date.now() >= deadline) return false;
+      if (this.attempts >= last || Date.now() >= deadline || this.closed) return false;
       await this.until(() => [...names].some((name) => !this.own.has(name)) || this.attempts >= last, Math.min(deadline - Date.now(), 200));
     }
   }
@@ -210,7 +211,7 @@ export class Recorder {
     if (lines.length === 0) return;
     this.queue = [];
     try {
-      this.options.store.appendNow(lines);
+      this.own.add(this.options.store.appendNow(lines));
       this.written(lines);
     } catch (error) {
       this.warn("disk", `${lines.length} records cannot be written to ${this.options.store.where} and are lost: ${String(error)}`);
@@ -384,9 +385,9 @@ export class Recorder {
     for (const waiter of [...this.waiters]) waiter();
   }
 
-  /** Waits until a condition holds. It keeps the process alive meanwhile. */
+  /** Waits until a condition holds or the recorder ends, and reports whether it holds. It keeps the process alive meanwhile. */
   private async until(condition: () => boolean, timeout: number): Promise<boolean> {
-    if (condition()) return true;
+    if (condition() || this.closed) return condition();
     return new Promise((resolve) => {
       const finish = (): void => {
         clearTimeout(timer);

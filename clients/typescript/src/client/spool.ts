@@ -81,18 +81,25 @@ export class FileSpool implements Store {
     });
   }
 
-  appendNow(lines: readonly string[]): void {
+  appendNow(lines: readonly string[]): string {
     // A file of its own: an asynchronous write to the current one may be in progress.
     const name = this.nextName();
     const hidden = join(this.folder, `.${name}`);
-    const file = fs.openSync(hidden, "wx", 0o600);
     try {
-      fs.writeSync(file, lines.join("\n") + "\n");
-      fs.fsyncSync(file);
-    } finally {
-      fs.closeSync(file);
+      const file = fs.openSync(hidden, "wx", 0o600);
+      try {
+        fs.writeFileSync(file, lines.join("\n") + "\n"); // unlike writeSync, it writes everything
+        fs.fsyncSync(file);
+      } finally {
+        fs.closeSync(file);
+      }
+      fs.renameSync(hidden, join(this.folder, name));
+    } catch (error) {
+      fs.rmSync(hidden, { force: true });
+      throw error;
     }
-    fs.renameSync(hidden, join(this.folder, name));
+    this.syncFolderNow();
+    return name;
   }
 
   take(): Promise<Segment | null> {
@@ -117,13 +124,8 @@ export class FileSpool implements Store {
   }
 
   async reject(line: string, status: number, reason: string): Promise<boolean> {
-    let kept: unknown = line;
-    try {
-      kept = JSON.parse(line);
-    } catch {
-      // Keep the text as it is.
-    }
-    const entry = JSON.stringify({ time: new Date().toISOString(), status, reason, line: kept }) + "\n";
+    // The line is JSON, and stays as it is: JSON.parse loses the difference between 1 and 1.0, and digits of long integers.
+    const entry = JSON.stringify({ time: new Date().toISOString(), status, reason }).slice(0, -1) + `,"line":${isJSON(line) ? line : JSON.stringify(line)}}\n`;
     // Appending less than a page to a file is atomic on local disks; longer entries of two processes could mix, so each process has a file.
     const path = join(this.folder, `rejected-node-${this.owner}.ndjson`);
     const size = await fsp.stat(path).then((s) => s.size, () => 0);
@@ -182,6 +184,16 @@ export class FileSpool implements Store {
       await folder.sync();
     } finally {
       await folder.close();
+    }
+  }
+
+  private syncFolderNow(): void {
+    if (process.platform === "win32") return;
+    const folder = fs.openSync(this.folder, "r");
+    try {
+      fs.fsyncSync(folder);
+    } finally {
+      fs.closeSync(folder);
     }
   }
 
@@ -259,4 +271,13 @@ function ifMissing<T>(value: T): (error: unknown) => T {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return value;
     throw error;
   };
+}
+
+function isJSON(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -15,7 +15,7 @@ export interface Store {
   /** Keeps lines, and returns the name of their segment. In a folder they then survive a crash of the process and a loss of power. */
   append(lines: readonly string[]): Promise<string>;
   /** Does the same at the end of the process, when nothing can wait. */
-  appendNow(lines: readonly string[]): void;
+  appendNow(lines: readonly string[]): string;
   /** Takes the oldest segment that no process is sending, or returns null. */
   take(): Promise<Segment | null>;
   /** Reports whether a segment still exists. */
@@ -71,20 +71,21 @@ export class MemoryStore implements Store {
 
   constructor(private readonly maxBytes: number) {}
 
-  append(lines: readonly string[]): Promise<string> {
+  // eslint-disable-next-line @typescript-eslint/require-await -- an error must reject
+  async append(lines: readonly string[]): Promise<string> {
+    return this.appendNow(lines);
+  }
+
+  appendNow(lines: readonly string[]): string {
     const bytes = lines.reduce((sum, line) => sum + line.length, 0);
-    if (this.total() + bytes > this.maxBytes) return Promise.reject(new StoreFullError(`${this.maxBytes} bytes wait in memory, as many as may`));
+    if (this.total() + bytes > this.maxBytes) throw new StoreFullError(`${this.maxBytes} bytes wait in memory, as many as may`);
     if (!this.current || this.current.taken || this.current.bytes > segmentBytes || !this.segments.has(this.current)) {
       this.current = new MemorySegment(String(++this.numbered), this.segments);
       this.segments.add(this.current);
     }
     this.current.kept.push(...lines);
     this.current.bytes += bytes;
-    return Promise.resolve(this.current.name);
-  }
-
-  appendNow(): void {
-    // There is nothing that outlives the process.
+    return this.current.name;
   }
 
   take(): Promise<Segment | null> {
