@@ -129,6 +129,19 @@ describe("with a real server", () => {
     await ledger.close();
   });
 
+  it("sends no text with hashesOnly, however it is given, and takes the seed null for none", async () => {
+    const found = [];
+    const ledger = new Ledger({ url: server.url, spool: folder(), hashesOnly: true, onReceipt: (r, text) => found.push([r, text]), ...quiet });
+    const given = { model: "m", payload: { q: 1, seed: null } };
+    const [hashOfNull, hashOfText] = [await inputHash({ q: 1, seed: null }), await outputHash("secret  text")];
+    const outputs = [raw('"secret  text"'), new String("secret  text"), { toJSON: () => "secret  text" }, "secret  text", { secret: 1 }];
+    for (const output of outputs) ledger.record("ipc_record", { ...given, output, system_prompt: output });
+    assert.equal(await ledger.flush(20_000), true);
+    assert.deepEqual(found.map(([{ hashes }]) => [hashes.input_hash, hashes.output_hash]), outputs.map((_, n) => [hashOfNull, n < 4 ? hashOfText : null]));
+    for (const [{ seq }, text] of found) assert.doesNotMatch(text + (await ledger.getText(`/records/${seq}`)), /secret/);
+    await ledger.close();
+  });
+
   it("records what a function generates, and its errors", async () => {
     const found = [];
     const lines = [];

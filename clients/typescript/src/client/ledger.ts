@@ -298,7 +298,7 @@ export class BaseLedger {
       const seed = payload.get("seed");
       const stated = toJSON(members["seed"]);
       // From a hash alone, the ledger could not remove the seed from the input.
-      if (seed !== undefined && (stated === undefined || stated === toJSON(seed))) {
+      if (seed !== undefined && seed !== null && (stated === undefined || stated === toJSON(seed))) {
         members["seed"] = seed;
         payload.delete("seed");
       }
@@ -306,9 +306,10 @@ export class BaseLedger {
       delete members["payload"];
     }
     for (const [name, form] of [["system_prompt", systemPromptForm], ["output", outputForm]] as const) {
-      if (typeof members[name] !== "string") continue;
-      members[`${name}_hash`] = sha256(form(members[name]));
+      const given = toJSON(members[name]); // of a string, of raw, or of an object with the method toJSON
       members[name] = undefined;
+      const text = given === undefined ? undefined : parseJSON(given);
+      if (typeof text === "string") members[`${name}_hash`] = sha256(form(text));
     }
     if (members["usage"] !== undefined) members["usage"] = numbers(members["usage"]);
   }
