@@ -224,8 +224,14 @@ class RealServer(Scratch):
         self.assertTrue(any(group["runs"] >= 3 for group in ledger.groups("input", min_outputs=2)))
         self.assertEqual([hit["value"] for hit in ledger.search("ask")["rows"] if hit["type"] == "label:test"], ["ask"])
         self.assertEqual(ledger.content(first, "output"), "output of one")
-        ledger.post("ipc_record", record(1, run_id="a/b"))
-        self.assertEqual({row["run_id"] for row in ledger.run("a/b")["rows"]}, {"a/b"})
+        for run in "a/b", "compare", ".", "..", "ü?":
+            ledger.post("ipc_record", record(1, run_id=run))
+            self.assertEqual([row["run_id"] for row in ledger.run(run)["rows"]], [run])
+        for n in range(101):  # more than a page
+            ledger.record("ipc_record", record(n, run_id="long"), key=f"long-{n}")
+        self.assertTrue(ledger.flush(60))
+        answer = ledger.run("long")
+        self.assertEqual((len({row["seq"] for row in answer["rows"]}), answer.get("next")), (101, None))
 
     def test_sends_only_hashes_if_it_is_told_to(self):
         found = []

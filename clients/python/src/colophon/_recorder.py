@@ -513,7 +513,8 @@ def _problem(answer: dict[str, Any]) -> LedgerError:
 
 
 def verify_answer(line: str, receipt: str, keys: list[VerifierKey]) -> None:
-    """Verifies a receipt, and that it is for the record that was sent."""
+    """Verifies a receipt, and that its event has the kind and the idempotency key, or the run_id, that were sent. It does not compare the
+    rest of the record."""
     event = require_verified(receipt, keys).event
     sent = parse(line)
     must(event is not None and isinstance(sent, dict) and isinstance(sent.get("record"), dict), "malformed", "the line is not a record")

@@ -283,8 +283,12 @@ class Ledger:
         return self.get_text(f"/records/{seq}/receipt", tree_size=tree_size)
 
     def run(self, run_id: str) -> dict[str, Any]:
-        """Returns everything of one run."""
-        return cast("dict[str, Any]", self.get(f"/runs/{quote(run_id, safe='')}"))
+        """Returns all records of one run: the answer of GET /runs/{run_id}, with the rows of all pages."""
+        path = f"/runs/{_escape_run_id(run_id)}"
+        answer = cast("dict[str, Any]", self.get(path))
+        if following := answer.pop("next", None):
+            answer["rows"].extend(self.rows(path, cursor=following))
+        return answer
 
     def compare(self, a: int, b: int, **query: Query) -> Comparison:
         """Tells what differs between two IPC records, and what caused the change. text=True adds how far the texts changed."""
@@ -440,6 +444,13 @@ def _header(key: str) -> bytes:
 
 def _key_member(key: str) -> str:
     return f'"idempotency_key":{json.dumps(key, ensure_ascii=False)}'
+
+
+def _escape_run_id(run_id: str) -> str:
+    """Escapes a run_id for a path. /runs/compare is another route, and proxies remove the elements "." and ".."."""
+    if run_id == "compare":
+        return "%63ompare"
+    return run_id.replace(".", "%2E") if run_id in (".", "..") else quote(run_id, safe="")
 
 
 def _path(path: str, query: Mapping[str, Query]) -> str:

@@ -403,7 +403,7 @@ export class Recorder {
   }
 }
 
-/** Verifies a receipt, and that it is for the record that was sent. */
+/** Verifies a receipt, and that its event has the kind and the idempotency key, or the run_id, that were sent. It does not compare the rest of the record. */
 export async function verifyAnswer(line: string, receipt: string, keys: readonly VerifierKey[]): Promise<void> {
   const { event } = await requireVerified(receipt, { keys });
   const sent = parseJSON(line);
