@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"colophon/internal/safefile"
@@ -120,10 +121,11 @@ func (s TokenStore) ReplaceTokens(text []byte) error {
 const movedTokensFile = "tokens.moved.json"
 
 // MoveTokens moves the tokens in dir to a shared store that has none yet. If the store already has
-// tokens, MoveTokens checks that dir contains no others, and creates dir if it is missing. The
-// existence of dir shows that the store has had tokens. If dir exists without a tokens file but the
-// store has no tokens, the store has lost them, and MoveTokens returns an error.
-func MoveTokens(dir string, shared SharedStore) error {
+// tokens, MoveTokens checks that dir contains no others, revokes in the store those that are revoked
+// in dir, and creates dir if it is missing. The existence of dir shows that the store has had tokens.
+// If dir exists without a tokens file but the store has no tokens, the store has lost them, and
+// MoveTokens returns an error.
+func MoveTokens(dir string, shared SharedStore) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
 	defer cancel()
 	stored, version, err := loadShared(ctx, shared)
@@ -136,6 +138,11 @@ func MoveTokens(dir string, shared SharedStore) error {
 		}
 		return makeFolder(dir)
 	}
+	release, err := lock(dir) // otherwise, a revocation between reading and renaming the file would be lost
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	own, _, err := readTokens(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && version > 0:
@@ -157,19 +164,48 @@ func MoveTokens(dir string, shared SharedStore) error {
 			return err
 		}
 	default:
-		known := make(map[string]bool, len(stored))
-		for _, t := range stored {
-			known[t.ID] = true
+		if err := checkMoved(dir, own, stored); err != nil {
+			return err
 		}
-		for _, t := range own {
-			if !known[t.ID] {
-				return fmt.Errorf("%s has token %q (id %s), but the database does not: create the token again with colophon token create --store, then move the token file out of the folder",
-					filepath.Join(dir, tokensFile), t.Name, t.ID)
-			}
+		if err := moveRevocations(own, stored, shared); err != nil {
+			return err
 		}
 	}
 	if err := os.Rename(filepath.Join(dir, tokensFile), filepath.Join(dir, movedTokensFile)); err != nil {
 		return fmt.Errorf("renaming the token file after its tokens were stored in the database: %w", err)
 	}
 	return safefile.SyncDir(dir)
+}
+
+// checkMoved returns an error if one of the tokens in dir is not stored in the shared store.
+func checkMoved(dir string, own, stored []Token) error {
+	for _, t := range own {
+		if !slices.ContainsFunc(stored, func(known Token) bool { return known.ID == t.ID }) {
+			return fmt.Errorf("%s has token %q (id %s), but the database does not: create the token again with colophon token create --store, then move the token file out of the folder",
+				filepath.Join(dir, tokensFile), t.Name, t.ID)
+		}
+	}
+	return nil
+}
+
+// moveRevocations revokes those tokens in the shared store that are revoked in a folder. They differ if
+// the store got the tokens from a copy of the folder. It writes nothing if there are none, because a
+// read-only server cannot write.
+func moveRevocations(own, stored []Token, shared SharedStore) error {
+	revoke := func(tokens []Token) (revoked []Token, changed bool) {
+		for i, t := range tokens {
+			at := slices.IndexFunc(own, func(o Token) bool { return o.ID == t.ID && !o.RevokedAt.IsZero() })
+			if at >= 0 && t.RevokedAt.IsZero() {
+				tokens[i].RevokedAt, changed = own[at].RevokedAt, true
+			}
+		}
+		return tokens, changed
+	}
+	if _, needed := revoke(stored); !needed {
+		return nil
+	}
+	return TokenStore{SharedStore: shared}.changeShared(func(tokens []Token) ([]Token, error) {
+		tokens, _ = revoke(tokens)
+		return tokens, nil
+	})
 }

@@ -235,6 +235,20 @@ func TestTakeOver(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
 	require.ErrorIs(t, ask(sharing(t, v), one.Text), ErrInvalidCredentials)
 
+	// The store got its tokens from a copy of the folder. A token that has been revoked in the folder
+	// since then must stay revoked.
+	copied := newValues()
+	require.NoError(t, copied.SetValue(t.Context(), sharedTokens, 0, before))
+	server := sharing(t, copied)
+	require.NoError(t, ask(server, one.Text))
+	require.NoError(t, os.WriteFile(filepath.Join(own.Dir, tokensFile), before, 0o600))
+	_, err = own.Revoke("one")
+	require.NoError(t, err)
+	require.NoError(t, MoveTokens(own.Dir, copied))
+	require.NoFileExists(t, filepath.Join(own.Dir, tokensFile))
+	require.ErrorIs(t, ask(sharing(t, copied), one.Text), ErrInvalidCredentials)
+	becomes(t, server, one.Text, ErrInvalidCredentials)
+
 	// MoveTokens refuses a folder with a token that is missing from the shared store.
 	other := folder()
 	_, err = other.Create(TokenSpec{Name: "two", Grants: grants})
