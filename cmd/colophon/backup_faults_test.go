@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -268,4 +270,75 @@ func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 		next()
 		require.NoDirExists(t, datadir.SnapshotFolderOf(s.data).DatabasePath())
 	}
+}
+
+// A backup fails if the keys that it copied do not fit the log that it copied before. Otherwise, the
+// restored ledger would refuse writes.
+func TestBackupsHoldKeysThatFitTheirLog(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	database := s.opened()
+	host, err := ledger.OpenHost(t.Context(), database, datadir.KeyFiles(s.data), func(string) ledger.Config {
+		return ledger.Config{HighWaterMarks: datadir.HighWaterMarkFiles(s.data)}
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, host.Close()) }()
+	change := func(*http.Request) error { return nil } // called between the copies of the log and of the keys
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, _, err := datadir.SnapshotFolderOf(s.data).CopyForBackupProcess(r.Context(), database); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		if err := change(r); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"name":"backup","erasing":0}`)
+	}))
+	defer server.Close()
+	args := []string{"backup", "--data", s.data, "--to", s.backups, "--with-keys", "--server", server.URL}
+	rotate := func(r *http.Request) error {
+		_, err := host.RotateKey(r.Context(), ledger.DefaultName, "")
+		return err
+	}
+	retire := func(r *http.Request) error {
+		_, err := host.RetireKey(r.Context(), ledger.DefaultName, "")
+		return err
+	}
+	for i, f := range []func(*http.Request) error{rotate, retire} {
+		change = f
+		require.Contains(t, s.colophon(cli.ExitFailed, args...), "the keys changed during the backup; run it again")
+		change = func(*http.Request) error { return nil }
+		s.colophon(cli.ExitOK, args...) // also while two keys sign
+		require.Len(t, s.manifests(), i+1)
+	}
+}
+
+// hookContext is a context that calls a function whenever a command checks whether it was interrupted.
+type hookContext struct {
+	context.Context
+	hook func()
+}
+
+func (c hookContext) Err() error {
+	c.hook()
+	return c.Context.Err()
+}
+
+// A backup fails if a key file that it wants to copy has just got another name.
+func TestBackupsNoticeRenamedKeys(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	path := datadir.KeyFiles(s.data).Path(ledger.DefaultName)
+	hook := func() {
+		if len(s.files()) > 0 { // the backup has listed its files, and copied the first
+			_ = os.Rename(path, path+".renamed")
+		}
+	}
+	require.NoError(t, backup.Store{Dir: s.backups}.CreateFolders())
+	c := cli.New(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
+	err := backup.Run(hookContext{t.Context(), hook}, c, backup.Options{DataFolder: s.data, BackupFolder: s.backups, IncludeKeys: true})
+	require.ErrorContains(t, err, "the keys changed during the backup; run it again")
+	require.Empty(t, s.manifests())
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -185,6 +187,9 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 			return made, cli.ExitErrorf(cli.ExitFailed, "interrupted; the backup is incomplete. Run backup again to continue")
 		}
 		f, copied, err := store.Add(s)
+		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(s.Name, "keys/") {
+			return made, errKeysChanged
+		}
 		if err != nil {
 			return made, fmt.Errorf("backing up %s: %w", s.Name, err)
 		}
@@ -202,6 +207,9 @@ func writeBackup(ctx context.Context, c *cli.Console, o Options, store Store, sn
 	}
 	made.manifest.Ledgers, err = InspectLedgers(ctx, database)
 	if err := errors.Join(err, database.Close()); err != nil {
+		return made, err
+	}
+	if err := made.manifest.checkKeys(store); err != nil {
 		return made, err
 	}
 	made.manifest.Version = ManifestVersion

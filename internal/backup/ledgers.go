@@ -1,12 +1,20 @@
 package backup
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"colophon/ledger"
 	"colophon/ledger/highwater"
+	"colophon/ledger/keystore"
+	"colophon/proofs"
 	"colophon/storage"
 	"colophon/storage/pebble"
 )
@@ -68,4 +76,56 @@ func inspectLedger(ctx context.Context, database *pebble.Database, info storage.
 		state.signedBy = append(state.signedBy, previous.String())
 	}
 	return state, nil
+}
+
+// errKeysChanged means that the signing keys in a backup do not fit its log. A backup copies the keys
+// after the log, so they may have changed in between.
+var errKeysChanged = errors.New("the keys changed during the backup; run it again")
+
+// checkKeys returns an error if a ledger could not continue with its signing keys in the backup. It
+// ignores a ledger whose key is not in the backup: an environment variable may hold it.
+func (m *Manifest) checkKeys(store Store) error {
+	files := keystore.KeyFiles{Dir: "keys"}
+	for _, l := range m.Ledgers {
+		var keys []string
+		for _, path := range []string{files.Path(l.Name), files.StagedKeyPath(l.Name), files.NextKeyPath(l.Name), files.PreviousKeyPath(l.Name)} {
+			key, err := m.readKey(store, filepath.ToSlash(path))
+			if err != nil {
+				return err
+			}
+			keys = append(keys, key)
+		}
+		present := cmp.Or(keys[0], keys[1])
+		missing := func(signer string) bool { return !slices.Contains(keys, signer) }
+		if present == "" || len(l.signedBy) == 0 {
+			continue
+		}
+		if !slices.Contains(l.signedBy, present) || slices.ContainsFunc(l.signedBy, missing) {
+			return fmt.Errorf("ledger %q: %w. If the error persists, the folder keys lacks a key that signs this ledger; run backup without --with-keys", l.Name, errKeysChanged)
+		}
+	}
+	return nil
+}
+
+// readKey returns the verifier key of a signing key in the backup, or "" if the backup has no file with
+// that name.
+func (m *Manifest) readKey(store Store, name string) (string, error) {
+	i := slices.IndexFunc(m.Files, func(f StoredFile) bool { return f.Name == name })
+	if i < 0 {
+		return "", nil
+	}
+	in, err := store.OpenFile(m.Files[i])
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return "", err
+	}
+	signer, err := proofs.ParseSigner(strings.TrimSpace(string(text)))
+	if err != nil {
+		return "", fmt.Errorf("parsing %s: %w", name, err)
+	}
+	return signer.Verifier().String(), nil
 }

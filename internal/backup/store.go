@@ -90,6 +90,9 @@ func backupSources(o Options, snapshot, tokens string) ([]SourceFile, error) {
 		}
 		for _, entry := range entries {
 			info, err := entry.Info()
+			if errors.Is(err, fs.ErrNotExist) && name == "keys" {
+				return nil, errKeysChanged
+			}
 			if err != nil {
 				return nil, err
 			}
