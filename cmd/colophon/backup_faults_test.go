@@ -139,7 +139,10 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 	lock, err := folderlock.Take(datadir.RestoreFolder(data))
 	require.NoError(t, err)
 	require.Contains(t, s.colophon(cli.ExitInUse, args...), "another restore into "+data+" is running")
+	require.Contains(t, s.colophon(cli.ExitInUse, "serve", "--data", data, "--listen", "127.0.0.1:0"), "a restore into the folder "+data+" is running")
+	require.NoDirExists(t, datadir.DatabaseFolder(data))
 	require.NoError(t, lock.Close())
+	require.NoError(t, datadir.CheckNoRestore(data), "a restore that was killed does not stop the server")
 	s.colophon(cli.ExitOK, args...)
 	require.NoDirExists(t, datadir.RestoreFolder(data))
 	require.Contains(t, s.colophon(cli.ExitUsage, args...), "is not empty")
@@ -150,6 +153,49 @@ func TestRestoresDoNotRunAtOnce(t *testing.T) {
 		require.Contains(t, output, `is not empty (it contains "`+name+`")`)
 		require.NoDirExists(t, datadir.DatabaseFolder(data))
 	}
+}
+
+// A restore that was killed between two of its last steps can be repeated. A token folder that it did not
+// create stays.
+func TestKilledRestoresCanBeRepeated(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.backup()
+	open := s.manifests()[0].Name()
+	token := s.token(s.data, "one")
+	s.backup("--with-keys")
+	for _, extra := range [][]string{{"--with-tokens"}, {}} {
+		data := filepath.Join(t.TempDir(), "data")
+		args := append([]string{"restore", "--from", s.backups, "--data", data, "--newest", "--key", s.key()}, extra...)
+		s.colophon(cli.ExitOK, args...)
+		require.NoError(t, os.Mkdir(datadir.RestoreFolder(data), 0o700))
+		require.NoError(t, os.Rename(datadir.DatabaseFolder(data), datadir.DatabaseFolder(datadir.RestoreFolder(data))))
+		require.Contains(t, s.colophon(cli.ExitUsage, append(args, "--backup", open)...), `is not empty (it contains "access")`, "that backup has no tokens")
+		s.colophon(cli.ExitOK, args...)
+		accepted, required := authorized(t, data, token)
+		require.Equal(t, len(extra) > 0, accepted)
+		require.True(t, required)
+		s.colophon(cli.ExitOK, "fsck", "--data", data)
+	}
+}
+
+// A restore moves nothing into place if a server has created its own database in the meantime.
+func TestRestoresDoNotMixWithServers(t *testing.T) {
+	s := newStored(t)
+	s.post(1)
+	s.token(s.data, "one")
+	s.backup("--with-keys")
+	data := filepath.Join(t.TempDir(), "data")
+	hook := func() {
+		if datadir.HasDatabase(datadir.RestoreFolder(data)) {
+			require.NoError(t, os.MkdirAll(datadir.DatabaseFolder(data), 0o700))
+		}
+	}
+	c := cli.New(strings.NewReader(""), io.Discard, io.Discard, func(string) (string, bool) { return "", false })
+	o := backup.RestoreOptions{BackupFolder: s.backups, DataFolder: data, TrustedKeys: []string{s.key()}, AssumeNewestBackup: true, IncludeTokens: true}
+	require.ErrorContains(t, backup.Restore(hookContext{t.Context(), hook}, c, o), `is not empty (it contains "db")`)
+	require.NoDirExists(t, datadir.KeyFiles(data).Dir)
+	require.NoDirExists(t, datadir.TokenFolder(data))
 }
 
 // If several servers start on one folder at the same time, one of them opens it, and the others

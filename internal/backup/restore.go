@@ -51,7 +51,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := checkEmpty(o.DataFolder); err != nil {
+	if err := o.checkEmpty(m); err != nil {
 		return err
 	}
 	if err := datadir.CheckPermissions(o.DataFolder); err != nil {
@@ -72,7 +72,10 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := checkEmpty(o.DataFolder); err != nil { // checked again under the lock, because another restore may have just finished
+	if err := o.checkEmpty(m); err != nil { // checked again under the lock, because another restore may have just finished
+		return err
+	}
+	if err := o.takeBackTokens(m); err != nil {
 		return err
 	}
 	if err := o.restoreFiles(ctx, c, store, m); err != nil {
@@ -85,7 +88,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := placeRestored(o.DataFolder); err != nil {
+	if err := o.placeRestored(m); err != nil {
 		return err
 	}
 	return o.report(c, m, older)
@@ -179,8 +182,9 @@ func (o RestoreOptions) choose(c *cli.Console, store Store, given []*proofs.Veri
 }
 
 // checkEmpty returns an error if the data folder contains anything but high-water marks, keys,
-// and the folder that restore uses.
-func checkEmpty(data string) error {
+// the folder that restore uses, and the tokens of an interrupted restore.
+func (o RestoreOptions) checkEmpty(m *Manifest) error {
+	data := o.DataFolder
 	entries, err := os.ReadDir(data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -189,8 +193,9 @@ func checkEmpty(data string) error {
 		return err
 	}
 	for _, entry := range entries {
-		switch entry.Name() {
-		case "marks", "keys", filepath.Base(datadir.RestoreFolder(data)):
+		switch name := entry.Name(); {
+		case name == "marks", name == "keys", name == filepath.Base(datadir.RestoreFolder(data)):
+		case name == "access" && o.ownsTokens(m):
 		default:
 			return cli.FileStateErrorf("%s is not empty (it contains %q): restore into another folder, or move everything except the folders marks and keys elsewhere", data, entry.Name())
 		}

@@ -121,9 +121,12 @@ func RestoreFile(store Store, f StoredFile, dir string) error {
 }
 
 // placeRestored durably moves the restored files into place. It moves the database last, so that no
-// server can open the database before its keys and tokens are in place.
-func placeRestored(data string) error {
-	from := datadir.RestoreFolder(data)
+// server can open the database before its keys and tokens are in place, even after a power loss.
+func (o RestoreOptions) placeRestored(m *Manifest) error {
+	data, from := o.DataFolder, datadir.RestoreFolder(o.DataFolder)
+	if err := o.checkEmpty(m); err != nil { // checked again: a server that started before the restore may have created files since
+		return err
+	}
 	folders, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -142,10 +145,35 @@ func placeRestored(data string) error {
 	if err := os.Rename(datadir.TokenFolder(from), datadir.TokenFolder(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(datadir.DatabaseFolder(from), datadir.DatabaseFolder(data)); err != nil {
+	if err := safefile.SyncDir(data); err != nil {
 		return err
 	}
+	if err := os.Rename(datadir.DatabaseFolder(from), datadir.DatabaseFolder(data)); err != nil {
+		return errors.Join(err, o.takeBackTokens(m))
+	}
 	return safefile.SyncDir(data)
+}
+
+// ownsTokens reports whether the tokens in the data folder come from an interrupted placeRestored. A
+// restore that has tokens writes them to datadir.RestoreFolder before it writes the database there. If
+// the database is there without the tokens, placeRestored has therefore moved them.
+func (o RestoreOptions) ownsTokens(m *Manifest) bool {
+	from := datadir.RestoreFolder(o.DataFolder)
+	_, err := os.Lstat(datadir.TokenFolder(from))
+	return (o.needsNewToken(m) || o.IncludeTokens && m.hasTokens()) && datadir.HasDatabase(from) && errors.Is(err, fs.ErrNotExist)
+}
+
+// takeBackTokens moves the tokens that ownsTokens describes back into datadir.RestoreFolder. The caller
+// must hold the lock.
+func (o RestoreOptions) takeBackTokens(m *Manifest) error {
+	if !o.ownsTokens(m) {
+		return nil
+	}
+	err := os.Rename(datadir.TokenFolder(o.DataFolder), datadir.TokenFolder(datadir.RestoreFolder(o.DataFolder)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // placeKeys moves the keys of a backup, if it has any, into the keys folder. It does not

@@ -84,6 +84,21 @@ func CheckExternalStore(data string) error {
 	return nil
 }
 
+// CheckNoRestore returns an error if a restore into the data folder is running. A restore that starts
+// later notices the files that a server creates.
+func CheckNoRestore(data string) error {
+	lock, err := folderlock.Take(RestoreFolder(data))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, storage.ErrInUse):
+		return cli.ExitErrorf(cli.ExitInUse, "a restore into the folder %s is running; start the server when it has finished", data)
+	case err != nil:
+		return err
+	}
+	return lock.Close()
+}
+
 // CheckNoForeignFiles returns an error if the folder has no database but contains files that Colophon did not
 // create. It ignores lost+found, which exists in new file systems, and names that begin with a dot, which
 // operating systems leave behind.

@@ -52,6 +52,9 @@ type Node struct {
 // OpenNode fails because the disk is full, or fails after it opened a database without ledgers, it
 // removes the folders that it created.
 func OpenNode(ctx context.Context, config Config, keys ledger.KeyStore, log *slog.Logger) (*Node, error) {
+	if err := datadir.CheckNoRestore(config.DataDir); err != nil {
+		return nil, err
+	}
 	if config.CopyURL != "" {
 		return openMirror(ctx, config, keys, log)
 	}
