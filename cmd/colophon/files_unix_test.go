@@ -94,9 +94,10 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(datadir.SpoolFolder(s.data), 0o700))
 	require.NoError(t, os.MkdirAll(datadir.TokenFolder(s.data), 0o700))
+	require.NoError(t, os.MkdirAll(datadir.WebhookFolder(s.data), 0o700))
 	for _, dir := range []string{
 		s.data, datadir.DatabaseFolder(s.data), datadir.IndexFolder(s.data), datadir.SpoolFolder(s.data), datadir.SnapshotFolderOf(s.data).Dir,
-		datadir.KeyFiles(s.data).Dir, datadir.HighWaterMarkFiles(s.data).Dir, datadir.TokenFolder(s.data),
+		datadir.KeyFiles(s.data).Dir, datadir.HighWaterMarkFiles(s.data).Dir, datadir.TokenFolder(s.data), datadir.WebhookFolder(s.data),
 	} {
 		require.NoError(t, os.Chmod(dir, 0o777), "%s", dir)
 		for _, args := range commands {
@@ -119,6 +120,12 @@ func TestFoldersThatOthersCanChange(t *testing.T) {
 			require.Contains(t, output, filepath.Base(dir))
 		}
 		require.NoError(t, os.Chmod(dir, 0o700))
+	}
+	for _, dir := range []string{datadir.ExternalStoreMarker(s.data), datadir.PublishedCopyFolder(s.data)} { // with these, most commands refuse the folder anyway
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.Chmod(dir, 0o777))
+		require.Contains(t, s.colophon(cli.ExitUsage, commands[0]...), "other users can put files into "+dir)
+		require.NoError(t, os.Remove(dir))
 	}
 	s.colophon(cli.ExitOK, "fsck", "--data", s.data)
 }

@@ -18,8 +18,9 @@ func CheckPermissions(data string) error {
 		return cli.FileStateErrorf("data: %w", err)
 	}
 	for _, dir := range []string{
-		DatabaseFolder(data), IncomingDatabaseFolder(data), MovedDatabaseFolder(data), IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
-		KeyFiles(data).Dir, HighWaterMarkFiles(data).Dir, TokenFolder(data),
+		DatabaseFolder(data), ExternalStoreMarker(data), PublishedCopyFolder(data), IncomingDatabaseFolder(data), MovedDatabaseFolder(data),
+		IndexFolder(data), SpoolFolder(data), SnapshotFolderOf(data).Dir, RestoreFolder(data),
+		KeyFiles(data).Dir, HighWaterMarkFiles(data).Dir, TokenFolder(data), WebhookFolder(data),
 	} {
 		if err := safefile.CheckFolder(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cli.FileStateErrorf("data: %w", err)
