@@ -15,6 +15,7 @@ import (
 	"colophon/internal/cli"
 	"colophon/internal/datadir"
 	"colophon/internal/folderlock"
+	"colophon/internal/safefile"
 	"colophon/proofs"
 	"colophon/storage"
 )
@@ -99,7 +100,7 @@ func Restore(ctx context.Context, c *cli.Console, o RestoreOptions) (err error) 
 func (o RestoreOptions) lock() (release func() error, err error) {
 	dir := datadir.RestoreFolder(o.DataFolder)
 	_, missing := os.Stat(o.DataFolder)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safefile.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	lock, err := folderlock.Take(dir)

@@ -10,6 +10,7 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/folderlock"
+	"colophon/internal/safefile"
 	"colophon/ledger"
 	"colophon/storage"
 )
@@ -127,11 +128,11 @@ func CheckNoForeignFiles(data string) error {
 	return nil
 }
 
-// Create creates a data folder if it does not exist.
+// Create durably creates a data folder if it does not exist.
 func Create(data string) (Creation, error) {
 	_, err := os.Stat(data)
 	made := Creation{data: data, folder: errors.Is(err, fs.ErrNotExist), databases: !HasDatabase(data)}
-	return made, os.MkdirAll(data, 0o700)
+	return made, safefile.MkdirAll(data)
 }
 
 // BannerSuffix returns the text that follows the folder's name in the startup banner.

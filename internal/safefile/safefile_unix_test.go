@@ -153,6 +153,29 @@ func TestLinksOfOthers(t *testing.T) {
 	require.Error(t, CheckFolder(link), "a link in a folder of another user must be refused too")
 }
 
+// MkdirAll creates missing parents and accepts an existing folder. It does not succeed before the new
+// folder is durable in its parent.
+func TestMkdirAll(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b", "c")
+	for range 2 {
+		require.NoError(t, MkdirAll(dir))
+		info, err := os.Stat(filepath.Dir(dir))
+		require.NoError(t, err)
+		require.EqualValues(t, 0o700, info.Mode().Perm())
+	}
+	_, file := made(t, 0o700, 0o600)
+	require.Error(t, MkdirAll(file))
+	require.Error(t, MkdirAll(filepath.Join(file, "sub")))
+
+	if os.Geteuid() == 0 {
+		t.Skip("needs a user other than root: root can open every folder")
+	}
+	unread, _ := made(t, 0o300, 0o600) // a folder that cannot be opened cannot be synced
+	require.ErrorIs(t, MkdirAll(filepath.Join(unread, "sub")), fs.ErrPermission)
+	require.DirExists(t, filepath.Join(unread, "sub"))
+	require.NoError(t, os.Chmod(unread, 0o700), "so that the test can remove it")
+}
+
 // OpenIn and CreateIn never leave the root, even if a folder in it is replaced by a link while the root
 // is open.
 func TestNothingOutsideOfARoot(t *testing.T) {

@@ -3,6 +3,7 @@ package safefile
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 )
 
@@ -31,4 +32,22 @@ func syncOpened(d *os.File, err error) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// MkdirAll durably creates a folder and its missing parents. Only their owner can use them. It does
+// nothing if the folder exists.
+func MkdirAll(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := MkdirAll(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil { // succeeds if another process has just created the folder
+		return err
+	}
+	return SyncDir(parent)
 }

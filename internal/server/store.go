@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ func openShared(ctx context.Context, config Config, keys ledger.KeyStore, log *s
 	if err := datadir.CheckNoDatabase(config.DataDir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(datadir.ExternalStoreMarker(config.DataDir), 0o700); err != nil {
+	if err := safefile.MkdirAll(datadir.ExternalStoreMarker(config.DataDir)); err != nil {
 		return nil, err
 	}
 	lock, err := folderlock.Take(datadir.ExternalStoreMarker(config.DataDir))

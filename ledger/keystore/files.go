@@ -69,7 +69,7 @@ func (k KeyFiles) Stage(name string, signer *proofs.Signer) error {
 
 // write writes a key file atomically and durably. It never replaces a file.
 func (k KeyFiles) write(name, path string, signer *proofs.Signer) error {
-	if err := os.MkdirAll(k.Dir, 0o700); err != nil {
+	if err := safefile.MkdirAll(k.Dir); err != nil {
 		return err
 	}
 	if err := safefile.CheckFolder(k.Dir); err != nil {

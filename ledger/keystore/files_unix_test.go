@@ -3,6 +3,7 @@
 package keystore_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,6 +19,21 @@ import (
 // init sets a umask with which only the owner can write to new folders. With umask 002, the group
 // could write too, and the key store would refuse the folders.
 func init() { syscall.Umask(0o022) }
+
+// The folders of keys and marks become durable in the data folder before a write succeeds. Otherwise,
+// a power loss could keep the log without them.
+func TestNewFoldersAreDurable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("needs a user other than root: root can open every folder")
+	}
+	signer, err := proofs.GenerateKey().Signer("log.example/a")
+	require.NoError(t, err)
+	data := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(data, 0o300)) // a folder that cannot be opened cannot be synced
+	require.ErrorIs(t, keystore.KeyFiles{Dir: filepath.Join(data, "keys")}.Stage("a", signer), fs.ErrPermission)
+	require.ErrorIs(t, keystore.HighWaterMarkFiles{Dir: filepath.Join(data, "marks")}.SetMark("a", []byte("mark")), fs.ErrPermission)
+	require.NoError(t, os.Chmod(data, 0o700), "so that the test can remove it")
+}
 
 // Keys and marks are refused if other users can write to their folder, or if the path is a symbolic
 // link.

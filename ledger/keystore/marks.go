@@ -42,9 +42,9 @@ func readWhole(path string) ([]byte, error) {
 	return text, err
 }
 
-// writeWhole replaces a file atomically and durably. It creates the folder if necessary.
+// writeWhole replaces a file atomically and durably. It durably creates the folder if necessary.
 func writeWhole(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := safefile.MkdirAll(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := safefile.CheckFolder(filepath.Dir(path)); err != nil {
