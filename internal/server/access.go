@@ -65,9 +65,9 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		g.tls, about.TrustsAuthority = files.server(), files.trusts
 	}
 	if config.StoreURL != "" {
-		database, shared, err := openTokens(ctx, config, log)
-		if err != nil {
-			return gate{}, err
+		database, shared, failed := openTokens(ctx, config, log) // not err: a new err would hide the one that the deferred function reads
+		if failed != nil {
+			return gate{}, failed
 		}
 		g.shared, about.SharedStore = database, shared
 		defer func() {
@@ -88,6 +88,7 @@ func openGate(ctx context.Context, config Config, log *slog.Logger) (_ gate, err
 		if at[1] == "" || who.RequiresIdentity() || config.Insecure || cli.IsLoopback(host) {
 			continue
 		}
+		who.Close()
 		return gate{}, cli.ExitErrorf(cli.ExitUsage, "%s: %s can be reached from other machines, but there is no authentication: anyone who can reach it could write to the ledgers. "+
 			"Create a token (colophon token create --help), write rules into --access-file, or listen on 127.0.0.1; "+
 			"pass --insecure only if everyone on the network is allowed to do everything", at[0], at[1])

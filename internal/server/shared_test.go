@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"colophon/api/access"
@@ -75,6 +76,23 @@ func TestServersShareTokens(t *testing.T) {
 	require.NoError(t, err)
 	_, err = openGate(t.Context(), three, log)
 	require.ErrorContains(t, err, `has token "stranger"`)
+}
+
+// A server that does not start for lack of credentials closes its connections to the database.
+func TestFailedGateClosesItsConnections(t *testing.T) {
+	s := postgrestest.SharedServer(t)
+	config := sharing(t, s.URL("search_path", s.CreateSchema(t), "application_name", "gate"))
+	config.ListenAddress = "0.0.0.0:0"
+	_, err := openGate(t.Context(), config, slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, "there is no authentication")
+	conn, err := pgx.Connect(t.Context(), s.URL())
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	require.Eventually(t, func() bool { // PostgreSQL notices a closed connection a little later
+		var left int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gate'`).Scan(&left))
+		return left == 0
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 // A server that follows a ledger uses the settings that the ledger's writer has stored.
