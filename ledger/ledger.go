@@ -163,13 +163,12 @@ type Ledger struct {
 	freezing sync.Mutex // held during Freeze
 	rotating sync.Mutex // held during RotateKey and RetireKey
 
-	standby    bool               // this server only reads the ledger, so its sequencer does not run
-	refreshing sync.Mutex         // held during Refresh, and while a ledger on standby is closed
-	refreshes  atomic.Uint64      // number of calls to Refresh that have begun to read
-	refreshed  uint64             // number of the newest call that has succeeded; guarded by refreshing
-	shown      recent.Checkpoints // checkpoints that a ledger on standby has published
-	older      bool               // the stored log of a ledger on standby does not extend the mark; guarded by refreshing after Open
-	marked     time.Time          // when the mark was last written; guarded by refreshing
+	standby    bool                    // this server only reads the ledger, so its sequencer does not run
+	refreshing sync.Mutex              // held during Refresh, and while a ledger on standby is closed
+	refreshes  atomic.Uint64           // number of calls to Refresh that have begun to read
+	refreshed  uint64                  // number of the newest call that has succeeded; guarded by refreshing
+	shown      recent.Checkpoints      // checkpoints that a ledger on standby has published
+	mark       *highwater.FollowerMark // of a ledger on standby; guarded by refreshing after Open
 }
 
 // Head is the state of the log after a durable commit. It is immutable.
@@ -197,7 +196,7 @@ func Open(ctx context.Context, store storage.Store, config Config) (*Ledger, err
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
 	}
 	if l.standby {
-		return l, recoverShown(ctx, l)
+		return l, checkFollowed(ctx, l)
 	}
 	if err := l.keepMark(ctx); err != nil {
 		return nil, fmt.Errorf("opening ledger %q: %w", info.Name, err)
@@ -296,7 +295,7 @@ func end(l *Ledger, reason error) {
 	if l.standby {
 		l.refreshing.Lock()
 		defer l.refreshing.Unlock()
-		markShown(l, true)
+		l.mark.Write(true)
 	}
 	l.queue.Close(reason)
 	if l.markWritten != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"colophon/ledger/highwater"
 	"colophon/ledger/queue"
@@ -43,33 +42,20 @@ func (l *Ledger) keepMark(ctx context.Context) error {
 	return nil
 }
 
-// recoverShown checks whether the stored log extends the ledger's mark, if there is one. It is for
-// ledgers that this server only reads.
-func recoverShown(ctx context.Context, l *Ledger) error {
+// checkFollowed compares the stored log with the ledger's mark, if there is one, and begins to keep the
+// mark. It is for ledgers that this server only reads.
+func checkFollowed(ctx context.Context, l *Ledger) error {
 	if !l.config.EnableStandbyMark || l.config.HighWaterMarks == nil {
 		return nil
 	}
-	err := markKeeper(l).Check(ctx, l.store, l.KeyHistory().Verifiers()...)
-	if l.older = errors.Is(err, highwater.ErrRollback); l.older && !l.config.RefuseOlderStandby {
+	l.mark = &highwater.FollowerMark{Keeper: markKeeper(l)}
+	err := l.mark.Check(ctx, l.store, l.KeyHistory().Verifiers()...)
+	if errors.Is(err, highwater.ErrRollback) && !l.config.RefuseOlderStandby {
 		l.config.Logger.Error("the database has an older or a different copy of the ledger; this server shows that copy, but will not write it", "error", err)
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
 	}
-	markShown(l, true)
 	return nil
-}
-
-// markShown stores the published head as the mark of a ledger that this server only reads, unless the
-// log does not extend the mark. Unless last is true, it writes at most once per
-// highwater.MinWriteInterval. Even an outdated mark reveals a rollback to a head before the mark.
-func markShown(l *Ledger, last bool) {
-	if !l.config.EnableStandbyMark || l.config.HighWaterMarks == nil || l.older || !last && time.Since(l.marked) < highwater.MinWriteInterval {
-		return
-	}
-	l.marked = time.Now()
-	if err := l.config.HighWaterMarks.SetMark(l.info.Name, l.Head().Checkpoint); err != nil {
-		l.config.Logger.Error("cannot write the high-water mark; it lags behind the published head", "error", err)
-	}
 }

@@ -117,7 +117,7 @@ func (h *Host) Refresh(ctx context.Context, name string) error {
 	}
 	l.sequencer.head.Store(head)
 	l.refreshed = number
-	markShown(l, false)
+	l.mark.Write(false)
 	if froze || head.Size > before.Size {
 		l.sequencer.notify(Commit{EventCount: int(head.Size - before.Size), Time: time.UnixMicro(head.TimeMicros), ByOtherServer: true})
 	}
