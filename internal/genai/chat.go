@@ -2,6 +2,7 @@ package genai
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"colophon/ledger/record/pyjson"
@@ -28,6 +29,27 @@ type toolCall struct{ id, name, arguments []byte }
 
 // roles maps alternative names of roles to the usual names.
 var roles = map[string]string{"human": "user", "ai": "assistant", "model": "assistant"}
+
+// isSent reports whether a message has content. Instrumentation that withholds content still sends
+// the roles, the types of the parts, and the names of the tools. A text counts even if it is empty.
+func (m *message) isSent() bool {
+	for _, p := range m.parts {
+		if p.text != nil || p.other.Kind() != pyjson.Object {
+			return true
+		}
+		for name := range p.other.Members() {
+			if string(name.Text()) != "type" {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(m.calls, func(c toolCall) bool { return c.arguments != nil })
+}
+
+// areSent reports whether at least one of the messages has content.
+func areSent(list []message) bool {
+	return slices.ContainsFunc(list, func(m message) bool { return m.isSent() })
+}
 
 // messages reads a list of messages or a single message. role is the default role, for messages
 // that do not state one.
@@ -242,11 +264,13 @@ func first(v pyjson.Value, names ...string) []byte {
 	return nil
 }
 
-// takeSystem removes the system messages at the beginning of list and returns their texts and the
-// remaining messages.
+// takeSystem removes the system messages at the beginning of list and returns the texts of those
+// that have content, and the remaining messages.
 func takeSystem(list []message) (texts [][]byte, rest []message) {
 	for len(list) > 0 && (string(list[0].role) == "system" || string(list[0].role) == "developer") {
-		texts = append(texts, list[0].plain())
+		if list[0].isSent() {
+			texts = append(texts, list[0].plain())
+		}
 		list = list[1:]
 	}
 	return texts, list
@@ -265,10 +289,13 @@ func (m *message) plain() []byte {
 	return bytes.Join(texts, []byte("\n\n"))
 }
 
-// output returns the output of a generation. If there is only one answer and it consists of text,
-// output returns the text. Otherwise, it returns all answers as a JSON array of messages. It
-// leaves out the model's reasoning.
+// output returns the output of a generation, or nil if the messages have no content. If there is
+// only one answer and it consists of text, output returns the text. Otherwise, it returns all
+// answers as a JSON array of messages. It leaves out the model's reasoning.
 func (r *Reader) output(list []message) []byte {
+	if !areSent(list) {
+		return nil
+	}
 	for i := range list {
 		kept := list[i].parts[:0]
 		for _, p := range list[i].parts {

@@ -249,6 +249,22 @@ func TestSparseSpans(t *testing.T) {
 	}{
 		"no content": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}),
 			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"text parts without text": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.system_instructions": `[{"type":"text"}]`,
+			"gen_ai.input.messages":  `[{"role":"system","parts":[{"type":"text"}]},{"role":"user","parts":[{"type":"text"}]}]`,
+			"gen_ai.output.messages": `[{"role":"assistant","parts":[{"type":"text"},{"type":"tool_call","id":"c","name":"f"}]}]`}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"hidden texts": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m",
+			"llm.input_messages.0.message.role": "system", "llm.input_messages.0.message.content": "__REDACTED__",
+			"llm.input_messages.1.message.role": "user", "llm.input_messages.1.message.contents.0.message_content.type": "text",
+			"llm.input_messages.1.message.contents.0.message_content.text": "__REDACTED__",
+			"llm.output_messages.0.message.role":                           "assistant", "llm.output_messages.0.message.content": "__REDACTED__"}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"empty lists": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.system_instructions": "[]",
+			"gen_ai.input.messages": "[]", "gen_ai.output.messages": "[]"}),
+			`{"model":"m","payload":{"not_sent":true,"span":"` + runID + `"}}`},
+		"empty texts": {spanOf(attributesOf{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m",
+			"gen_ai.input.messages": `[{"role":"user","parts":[{"type":"text","content":""}]}]`, "gen_ai.output.messages": `[{"role":"assistant","content":""}]`}),
+			`{"model":"m","payload":{"messages":[{"content":"","role":"user"}]},"output":""}`},
 		"no model": {spanOf(attributesOf{"gen_ai.operation.name": "text_completion", "gen_ai.prompt": "Once", "gen_ai.completion": "upon"}),
 			`{"model":"unknown","payload":{"prompt":"Once"},"output":"upon"}`},
 		"text": {spanOf(attributesOf{"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": "Once", "output.value": "upon"}),
@@ -384,6 +400,25 @@ func TestLogRecords(t *testing.T) {
 		require.Equal(t, map[string]any{"messages": []any{map[string]any{"content": "Hello", "role": "user"}}}, m["payload"])
 		_, m = only(t, items[2:])
 		require.NotContains(t, m, "output")
+	})
+	t.Run("messages without their texts", func(t *testing.T) {
+		var payloads []any
+		for _, id := range []string{"spanid 8", "another8"} {
+			records := []*logspb.LogRecord{
+				at("gen_ai.system.message", attributesOf{"gen_ai.system": "openai"}, nil),
+				at("gen_ai.user.message", attributesOf{"gen_ai.system": "openai"}, nil),
+				at("gen_ai.choice", attributesOf{"gen_ai.system": "openai"}, map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant"}}),
+			}
+			for _, r := range records {
+				r.SpanId = []byte(id)
+			}
+			_, m := only(t, readLogs(records...))
+			require.Equal(t, true, m["payload"].(map[string]any)["not_sent"])
+			require.NotContains(t, m, "output")
+			require.NotContains(t, m, "system_prompt")
+			payloads = append(payloads, m["payload"])
+		}
+		require.NotEqual(t, payloads[0], payloads[1])
 	})
 	t.Run("without ids", func(t *testing.T) {
 		record := func(nanos uint64) *logspb.LogRecord {

@@ -9,10 +9,18 @@ import (
 // input is the input of a generation before it is turned into a payload. At most one of chat,
 // prompt, and other is set.
 type input struct {
-	given  bool // the input was sent and is not empty
+	given  bool // the input was sent and has content
 	chat   []message
 	prompt []byte       // a text that is not a chat
 	other  pyjson.Value // JSON that is not a chat
+}
+
+// chatInput returns an input that consists of messages. It is not given if they have no content.
+func chatInput(list []message) input {
+	if !areSent(list) {
+		return input{}
+	}
+	return input{given: true, chat: list}
 }
 
 // readInput reads the input. If several dialects provide an input, it uses the first one that it
@@ -27,11 +35,11 @@ func (r *Reader) readInput() (in input, err error) {
 	for _, prefix := range messagePrefixes {
 		list, err := r.indexedMessages(prefix, "user")
 		if list != nil || err != nil {
-			return input{given: true, chat: list}, err
+			return chatInput(list), err // content that is hidden here must not be taken from an attribute below
 		}
 	}
 	if list := r.eventMessages(false); list != nil {
-		return input{given: true, chat: list}, nil
+		return chatInput(list), nil
 	}
 	for _, name := range promptNames {
 		if in, err = r.prompt(s.attributes[name], false); in.given || err != nil {
@@ -57,7 +65,7 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 	case parsed.Kind() == pyjson.Array && parsed.Len() == 0, parsed.Kind() == pyjson.Object && parsed.Len() == 0:
 		return input{}, nil // instrumentation that withholds content sends an empty value
 	case chat && parsed.Kind() != pyjson.Object || isChat(parsed):
-		return input{given: true, chat: r.messages(parsed, "user")}, nil
+		return chatInput(r.messages(parsed, "user")), nil
 	}
 	for _, form := range requestForms {
 		list := parsed.Member(form.messages)
@@ -75,7 +83,7 @@ func (r *Reader) prompt(v *commonpb.AnyValue, chat bool) (input, error) {
 				break
 			}
 		}
-		return input{given: true, chat: chat}, nil
+		return chatInput(chat), nil
 	}
 	if text := parsed.Member("prompt"); text.Kind() == pyjson.String {
 		return input{given: true, prompt: textIn(text)}, nil
@@ -181,10 +189,15 @@ func (r *Reader) instructions() (texts [][]byte, err error) {
 		for e := range parsed.Elements() {
 			m.parts = r.addPart(m.parts, new([]message), &m, e)
 		}
+		if !m.isSent() {
+			return nil, nil
+		}
 		return [][]byte{m.plain()}, nil
 	}
 	for _, m := range r.messages(parsed, "system") {
-		texts = append(texts, m.plain())
+		if m.isSent() {
+			texts = append(texts, m.plain())
+		}
 	}
 	return texts, nil
 }

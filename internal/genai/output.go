@@ -6,7 +6,7 @@ import (
 	"colophon/ledger/record/pyjson"
 )
 
-// readOutput reads the output, or returns nil if there is none. If several dialects provide an
+// readOutput reads the output, or returns nil if it was not sent. If several dialects provide an
 // output, it uses the first one that it finds.
 func (r *Reader) readOutput() ([]byte, error) {
 	s := &r.source
@@ -19,7 +19,9 @@ func (r *Reader) readOutput() ([]byte, error) {
 			if !ok {
 				return []byte(v.GetStringValue()), nil
 			}
-			return r.output(r.messages(parsed, "assistant")), nil
+			if output := r.output(r.messages(parsed, "assistant")); output != nil {
+				return output, nil
+			}
 		}
 	}
 	for _, prefix := range completionPrefixes {
@@ -35,11 +37,15 @@ func (r *Reader) readOutput() ([]byte, error) {
 		return r.output(list), nil
 	}
 	if s.has(callsName) {
-		return r.textAndCalls()
+		if output, err := r.textAndCalls(); output != nil || err != nil {
+			return output, err
+		}
 	}
 	for _, name := range completionNames {
 		if v := s.attributes[name]; v != nil {
-			return r.completion(v)
+			if output, err := r.completion(v); output != nil || err != nil {
+				return output, err
+			}
 		}
 	}
 	return nil, nil
