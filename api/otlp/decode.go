@@ -183,6 +183,7 @@ type logReader struct {
 type logMessage struct {
 	record   *logspb.LogRecord
 	resource *resourcepb.Resource
+	number   int // index of the resource; -1 if there is none
 }
 
 func (r *logReader) read(i item) (_ genai.Item, ok bool) {
@@ -198,7 +199,7 @@ func (r *logReader) read(i item) (_ genai.Item, ok bool) {
 		hexIDs(&r.record.TraceId, &r.record.SpanId)
 	}
 	if genai.IsMessage(r.record) {
-		r.messages = append(r.messages, logMessage{r.record, r.resource})
+		r.messages = append(r.messages, logMessage{r.record, r.resource, i.resource})
 		r.record = nil
 		return genai.Item{}, false
 	}

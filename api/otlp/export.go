@@ -290,7 +290,7 @@ func (e *export) enqueueAll(ctx context.Context, cancel func(), parsed <-chan *c
 		}
 		held = append(held, c)
 		for _, m := range c.messages {
-			messages.Add(m.record, m.resource)
+			messages.Add(m.record, m.resource, m.number)
 		}
 	}
 	if !failed {

@@ -199,7 +199,7 @@ func TestRequestsHoldTheMemoryOfTheirItems(t *testing.T) {
 					<-chunk.parsed
 					keep(chunk)
 					for _, m := range chunk.messages {
-						messages.Add(m.record, m.resource)
+						messages.Add(m.record, m.resource, m.number)
 					}
 				}
 				for chunk := range e.parseMessages(t.Context(), &messages) {

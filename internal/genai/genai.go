@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"strconv"
 
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/slim/otlp/logs/v1"
@@ -70,14 +71,14 @@ func (l LabelLimits) ReadLogRecords(list []*logspb.ResourceLogs) iter.Seq[Item] 
 	return func(yield func(Item) bool) {
 		r := NewReader(l)
 		var messages MessageCollector
-		for _, of := range list {
+		for i, of := range list {
 			r.SetResource(of.GetResource())
 			for _, scope := range of.GetScopeLogs() {
 				for _, record := range scope.GetLogRecords() {
 					switch {
 					case record == nil:
 					case IsMessage(record):
-						messages.Add(record, of.GetResource())
+						messages.Add(record, of.GetResource(), i)
 					case !yield(r.ReadLogRecord(record)):
 						return
 					}
@@ -311,8 +312,8 @@ type messageGroup struct {
 
 // MessageCollector collects the log records that are chat messages and groups them by generation.
 // Records with the same trace ID and span ID belong to the same generation. If records have no span
-// ID, the first message after a choice that is not a choice itself begins the next generation. The
-// zero MessageCollector is ready for use.
+// ID, only records of one resource belong together, and the first message after a choice that is not
+// a choice itself begins the next generation. The zero MessageCollector is ready for use.
 type MessageCollector struct {
 	list []*messageGroup
 	of   map[string]*messageGroup
@@ -321,12 +322,17 @@ type MessageCollector struct {
 // IsMessage reports whether a log record is a single chat message.
 func IsMessage(record *logspb.LogRecord) bool { return messageEvents[eventName(record)] != "" }
 
-// Add adds a log record that is a message. The MessageCollector retains record.
-func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Resource) {
+// Add adds a log record that is a message. The MessageCollector retains record. number identifies
+// the resource among those of the request.
+func (m *MessageCollector) Add(record *logspb.LogRecord, resource *resourcepb.Resource, number int) {
 	id := string(record.GetTraceId()) + "/" + string(record.GetSpanId())
+	noSpan := isZero(record.GetSpanId())
+	if noSpan {
+		id += "/" + strconv.Itoa(number)
+	}
 	choice := eventName(record) == choiceEvent
 	g := m.of[id]
-	if g == nil || isZero(record.GetSpanId()) && g.answered && !choice {
+	if g == nil || noSpan && g.answered && !choice {
 		if m.of == nil {
 			m.of = make(map[string]*messageGroup)
 		}

@@ -439,6 +439,14 @@ func TestLogRecords(t *testing.T) {
 		require.Len(t, items, 2)
 		_, m := only(t, items[1:])
 		require.Equal(t, "d", m["output"])
+		two := append(resourceLogs(say("gen_ai.user.message", "a")), resourceLogs(say("gen_ai.user.message", "c"), say("gen_ai.choice", "d"))...)
+		two[0].Resource = &resourcepb.Resource{Attributes: attributesOf{"service.name": "other"}.list()}
+		items = slices.Collect(usual.ReadLogRecords(two))
+		require.Len(t, items, 2)
+		for i, service := range []string{"other", "chat-web"} {
+			_, m := only(t, items[i:i+1])
+			require.Equal(t, service, m["labels"].(map[string]any)["service"])
+		}
 	})
 }
 
