@@ -78,12 +78,19 @@ func numberOf(text string) string {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return strconv.FormatInt(i, 10)
 	}
+	if digits := strings.TrimPrefix(text, "-"); len(digits) <= maxDigits && digits != "" && digits[0] != '0' && strings.Trim(digits, "0123456789") == "" {
+		return text // does not fit in 64 bits
+	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return ""
 	}
 	return string(appendNumber(nil, f))
 }
+
+// maxDigits is the maximum length of an integer in a text. Such an integer is within the range of a
+// double, as a temperature must be.
+const maxDigits = 308
 
 // maxExact is the absolute value below which a double without a fractional part is written as an
 // integer.
@@ -100,15 +107,23 @@ func appendNumber(dst []byte, f float64) []byte {
 	return pyjson.AppendFloat(dst, f)
 }
 
-// integer is like number, but returns "" if the number is not an integer. If count is true, it also
-// returns "" for a negative number, because -1 stands for no limit.
+// integer is like number, but writes an integer as all of its digits, and returns "" if the number
+// is not an integer. If count is true, it also returns "" for a negative number, because -1 stands
+// for no limit.
 func (a attributes) integer(count bool, names ...string) string {
 	return asInteger(a.number(names...), count)
 }
 
 func asInteger(token string, count bool) string {
-	if strings.ContainsAny(token, ".eE") || count && strings.HasPrefix(token, "-") {
+	if count && strings.HasPrefix(token, "-") {
 		return ""
+	}
+	if strings.ContainsAny(token, ".eE") {
+		f, err := strconv.ParseFloat(token, 64)
+		if err != nil || f != math.Trunc(f) {
+			return ""
+		}
+		return strconv.FormatFloat(f, 'f', 0, 64)
 	}
 	return token
 }

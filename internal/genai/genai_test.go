@@ -364,6 +364,22 @@ func TestOtherSpansAreIgnored(t *testing.T) {
 	}
 }
 
+// A seed of 64 bits is the same in every form in which it can be sent.
+func TestLargeSeeds(t *testing.T) {
+	for name, a := range map[string]attributesOf{
+		"text":              {"gen_ai.request.seed": "9223372036854775808"},
+		"a double":          {"gen_ai.request.seed": 9223372036854775808.0},
+		"a JSON integer":    {"llm.invocation_parameters": `{"seed":9223372036854775808}`},
+		"a JSON float":      {"llm.invocation_parameters": `{"seed":9.223372036854775808e18}`},
+		"text in JSON":      {"llm.invocation_parameters": `{"seed":"9223372036854775808"}`},
+		"text with a point": {"gen_ai.request.seed": "9223372036854775808.0"},
+	} {
+		a["gen_ai.operation.name"] = "chat"
+		item, _ := only(t, read(spanOf(a)))
+		require.Contains(t, string(item.Record), `"seed":9223372036854775808,`, name)
+	}
+}
+
 func TestLogRecords(t *testing.T) {
 	at := func(name string, a attributesOf, body any) *logspb.LogRecord {
 		r := &logspb.LogRecord{TraceId: traceID, SpanId: spanID, TimeUnixNano: 1764000000000000000, Attributes: a.list(), EventName: name}
