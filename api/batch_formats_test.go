@@ -123,6 +123,29 @@ func TestBatchRefusesNativeLines(t *testing.T) {
 	require.EqualValues(t, 1, s.size())
 }
 
+// A native line validates the text that it contains, not a later text of the path.
+func TestNativeLinesValidateTheirOwnText(t *testing.T) {
+	s := start(t)
+	line := func(text, validated string) string {
+		return `{"format":"validation-cache","project":"story","record":{"a6122a65":{"route":"Start","content":"` + text + `"` + validated + `}}}` + "\n"
+	}
+	s.batch(line("A", "")).imported()
+	s.batch(`{"kind":"path_fingerprint","record":{"project":"story","build":"2","route":["Start"],"content":"B"}}` + "\n")
+	size := s.size()
+	late := s.batch(line("A", `,"validated":true`)).imported()[0]
+	require.True(t, late.Replayed)
+	require.Contains(t, late.Imported.Change.Problem, "another text (event 2)")
+	require.Equal(t, size, s.size())
+
+	// A validation that was recorded in time is replayed, also after the text has changed.
+	s.batch(line("C", `,"validated":true`)).imported()
+	s.batch(`{"kind":"path_fingerprint","record":{"project":"story","build":"3","route":["Start"],"content":"D"}}` + "\n")
+	size = s.size()
+	again := s.batch(line("C", `,"validated":true`)).imported()[0]
+	require.Empty(t, again.Imported.Change.Problem)
+	require.Equal(t, size, s.size())
+}
+
 // If a native line causes a state change, the event carries the original actor and the time that
 // the line states.
 func TestChangesOfNativeLinesHaveTheirOrigin(t *testing.T) {

@@ -425,7 +425,7 @@ func (b *batch) result(ctx context.Context, dst []byte, item *batchItem) (text [
 	}
 	dst = b.Records.AppendReceipt(ctx, dst, b.ledger, o, receipt)
 	if item.native != nil {
-		dst = b.appendImported(context.WithoutCancel(ctx), dst, item.native, receipt.Seq)
+		dst = b.appendImported(context.WithoutCancel(ctx), dst, item.native, receipt.Seq, ack.Outcome == ledger.OutcomeReplayed)
 	}
 	return dst, o.Status(), nil
 }

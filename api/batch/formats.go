@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"colophon/api/problem"
+	"colophon/api/records"
 	"colophon/ledger"
 	"colophon/ledger/index"
 	"colophon/ledger/index/paths"
@@ -150,15 +151,16 @@ func within(pointer string, err error) error {
 
 // appendImported makes the state change or validation that an imported line requests, if any, and
 // adds the result to the receipt. For each member of the original record, it adds where the member
-// was kept, or why it was left out. If the change fails, the record is still in the log.
-func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64) []byte {
+// was kept, or why it was left out. If the change fails, the record is still in the log. replayed says
+// whether the record was in the log before.
+func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nativeLine, seq uint64, replayed bool) []byte {
 	w := pyjson.Builder{Buf: append(receipt[:len(receipt)-1], `,"imported":`...)}
 	w.BeginSortedObject()
 	if c := native.entry.Change; c != nil {
 		w.BeginMember("change")
 		w.BeginSortedObject()
 		w.AddText("kind", []byte(c.Kind()))
-		if event, err := b.follow(ctx, &native.entry, seq); err != nil {
+		if event, err := b.follow(ctx, &native.entry, seq, replayed); err != nil {
 			p, internal := problem.FromError(err)
 			if internal {
 				b.Logger.Error("an imported record was stored, but its state change or validation failed", "ledger", b.ledger.Name(), "seq", seq, "error", err)
@@ -186,8 +188,8 @@ func (b *batch) appendImported(ctx context.Context, receipt []byte, native *nati
 
 // follow records the state change or validation in e, which applies to the record at seq. It
 // returns the seq of the event that recorded the change.
-func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (event uint64, err error) {
-	v, err := b.change(ctx, e, seq)
+func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64, replayed bool) (event uint64, err error) {
+	v, err := b.change(ctx, e, seq, replayed)
 	if err != nil {
 		return 0, err
 	}
@@ -208,8 +210,10 @@ func (b *batch) follow(ctx context.Context, e *formats.Conversion, seq uint64) (
 }
 
 // change returns the action for the state change or validation in an entry. It accepts whatever a
-// separate request for the change would accept.
-func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (*record.Action, error) {
+// separate request for the change would accept, except that a validation applies only to the text of
+// the record at seq. If an event already has the change's idempotency key, it returns the action in
+// any case, because the ledger then replays or refuses it (spec: Idempotency).
+func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64, replayed bool) (*record.Action, error) {
 	c := e.Change
 	if c.State != "" {
 		var w pyjson.Builder
@@ -221,21 +225,30 @@ func (b *batch) change(ctx context.Context, e *formats.Conversion, seq uint64) (
 		w.EndObject()
 		return record.ParseStateChange(seq, w.Buf)
 	}
-	head := b.ledger.Head()
-	follower, err := b.WaitForIndex(ctx, b.ledger, head.Size)
+	size := seq + 1 // later lines of the batch can already have recorded other texts
+	if replayed {
+		size = b.ledger.Head().Size
+	}
+	follower, err := b.WaitForIndex(ctx, b.ledger, size)
 	if err != nil {
 		return nil, err
 	}
-	view, err := follower.View(head.Size)
+	view, err := follower.View(size)
 	if err != nil {
 		return nil, err
 	}
-	p, known, err := validated(ctx, view, e.Project(), c.PathID, seq)
+	p, same, err := validated(ctx, view, e.Project(), c.PathID, seq)
 	if err = errors.Join(err, view.Close()); err != nil {
 		return nil, fmt.Errorf("looking up a path: %w", err)
 	}
-	if !known {
-		return nil, problem.New(http.StatusNotFound, "the project has no record with the given path_id")
+	if !same {
+		held, err := records.HasIdempotencyKey(ctx, b.ledger, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		if !held {
+			return nil, problem.New(http.StatusConflict, "the validation was not recorded: the path has a later record with another text (event %d)", p.Seq)
+		}
 	}
 	path := record.LatestPathRecord{Project: e.Project(), PathID: c.PathID, Build: p.Build, RecordSeq: p.Seq, ContentFingerprint: p.ContentFingerprint}
 	request := record.ValidationRequest{Validated: true, Reason: []byte(c.Reason),
@@ -250,17 +263,23 @@ func textOrNil(text string) []byte {
 	return []byte(text)
 }
 
-// validated returns the path to which a validation of the record at seq applies. It looks for
-// pathID in the build of that record. The second result reports whether the path exists.
-func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (paths.Path, bool, error) {
+// validated returns the path to which a validation of the record at seq applies: the one with
+// pathID in the build of that record. same reports whether the path's latest record has the text of
+// that record.
+func validated(ctx context.Context, view *index.View, project, pathID string, seq uint64) (p paths.Path, same bool, err error) {
 	e, err := view.Event(ctx, seq)
 	if err != nil {
-		return paths.Path{}, false, err
+		return p, false, err
 	}
+	f := e.PathFingerprint()
 	var build *string
-	if p := e.PathFingerprint(); p.Build != nil {
-		name := string(p.Build)
+	if f.Build != nil {
+		name := string(f.Build)
 		build = &name
 	}
-	return paths.Get(view, project, pathID, build)
+	p, known, err := paths.Get(view, project, pathID, build)
+	if err == nil && !known {
+		err = problem.New(http.StatusNotFound, "the project has no record with the given path_id")
+	}
+	return p, p.Seq == seq || p.ContentFingerprint != "" && p.ContentFingerprint == string(f.ContentFingerprint), err
 }

@@ -206,7 +206,7 @@ func (h *Handlers) checkRegistered(c *call.Call, l *ledger.Ledger, id, key strin
 	if source.Registered {
 		return nil
 	}
-	if held, err := hasIdempotencyKey(c.Request().Context(), l, key); held || err != nil {
+	if held, err := HasIdempotencyKey(c.Request().Context(), l, key); held || err != nil {
 		return err
 	}
 	return problem.New(http.StatusNotFound, "no source with the given id is registered")

@@ -48,7 +48,7 @@ func (h *Handlers) Redact(c *call.Call) error {
 	case err != nil:
 		return err
 	case by != nil:
-		held, err := hasIdempotencyKey(ctx, l, o.IdempotencyKey)
+		held, err := HasIdempotencyKey(ctx, l, o.IdempotencyKey)
 		if err != nil {
 			return err
 		}
@@ -71,16 +71,16 @@ func (h *Handlers) Redact(c *call.Call) error {
 	return h.submitPrepared(c, l, o, sub)
 }
 
-// hasIdempotencyKey reports whether an event already has the client's idempotency key. It returns false for
+// HasIdempotencyKey reports whether an event already has the client's idempotency key. It returns false for
 // an empty key.
-func hasIdempotencyKey(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
+func HasIdempotencyKey(ctx context.Context, l *ledger.Ledger, key string) (bool, error) {
 	if key == "" {
 		return false, nil
 	}
 	return hasKeyDigest(ctx, l, ledger.IdempotencyKeyDigest(key))
 }
 
-// hasKeyDigest is like hasIdempotencyKey, but accepts the digest of an idempotency key.
+// hasKeyDigest is like HasIdempotencyKey, but accepts the digest of an idempotency key.
 func hasKeyDigest(ctx context.Context, l *ledger.Ledger, key proofs.Hash) (bool, error) {
 	_, err := l.Reader().KeyClaim(ctx, key)
 	if errors.Is(err, storage.ErrNotFound) {

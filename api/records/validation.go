@@ -84,7 +84,7 @@ func (h *Handlers) prepareValidationAction(ctx context.Context, l *ledger.Ledger
 	default:
 		return request.ActionFor(path), nil
 	}
-	held, err := hasIdempotencyKey(ctx, l, key)
+	held, err := HasIdempotencyKey(ctx, l, key)
 	if err == nil && !held {
 		err = refusal
 	}

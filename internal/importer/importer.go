@@ -88,20 +88,20 @@ func change(ctx context.Context, to *client.Ledger, l *line, a answer, counted *
 	origin := wire.ActionOrigin{OriginalActor: c.OriginalActor, Timestamp: c.Timestamp}
 	var receipt *wire.Receipt
 	var err error
+	seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
+	if parseErr != nil {
+		return fmt.Errorf("%w to %s: the receipt's seq is %q, but must be an unsigned integer", client.ErrUnexpectedResponse, l.place(), a.seq)
+	}
 	if c.State == "" {
-		receipt, err = to.Paths.Validate(ctx, l.entry.Project(), c.PathID, wire.PathValidation{Validated: true, Reason: &c.Reason, ActionOrigin: origin}, options)
+		receipt, err = validate(ctx, to, l, a, seq, wire.PathValidation{Validated: true, Reason: &c.Reason, ActionOrigin: origin}, options)
 	} else {
-		seq, parseErr := strconv.ParseUint(a.seq, 10, 64)
-		if parseErr != nil {
-			return fmt.Errorf("%w to %s: the receipt's seq is %q, but must be an unsigned integer", client.ErrUnexpectedResponse, l.place(), a.seq)
-		}
 		receipt, err = to.Records.SetState(ctx, seq, wire.StateChange{State: wire.State(c.State), Reason: c.Reason, ActionOrigin: origin}, options)
 	}
 	problem := (*client.Error)(nil)
 	switch {
 	case err == nil:
 		counted.accept(follows, answer{replayed: receipt.Replayed})
-	case errors.As(err, &problem) && !problem.Temporary():
+	case errors.Is(err, errOtherText) || errors.As(err, &problem) && !problem.Temporary():
 		counted.refuse(follows, refusal(err))
 	default:
 		return err

@@ -22,6 +22,7 @@ type answer struct {
 	// The following values are only claims by the server; the import does not verify a proof of
 	// them.
 	seq, ledger, kind string
+	fingerprint       string // content_fingerprint of a path; empty if unknown
 }
 
 // answerReader parses receipts one after another.
@@ -38,7 +39,8 @@ func (r *answerReader) read(receipt []byte) (answer, error) {
 		return answer{}, fmt.Errorf("the server's response is not a receipt: %.100q", receipt)
 	}
 	a := answer{replayed: root.Member("replayed").Kind() == pyjson.True, seq: string(root.Member("seq").Raw()),
-		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text())}
+		ledger: string(root.Member("ledger").Text()), kind: string(root.Member("kind").Text()),
+		fingerprint: string(root.Member("hashes").Member("content_fingerprint").Text())}
 	for field, check := range root.Member("checks").Members() {
 		if string(check.Member("result").Text()) == string(record.ResultMismatch) {
 			a.mismatched = append(a.mismatched, string(field.Text()))
