@@ -24,7 +24,7 @@ import (
 type generation struct {
 	*draft
 	span       *tracepb.Span
-	accounts   []func() // functions that note the outcome for each member added to the span; called after the record is built
+	accounts   []func() // functions that note the outcome for a member or keep it; called after the record is built
 	record     pyjson.Value
 	payload    pyjson.Value
 	parameters bool // whether modelParameters has added the model's parameters to the span
@@ -58,15 +58,89 @@ func (g *generation) valueAttribute(name string, v pyjson.Value) {
 	g.textAttribute(name, v.Raw())
 }
 
+// keep and keepAt are like those of draft, but keep the member after the record is built, because
+// the labels of the span itself come first.
+func (g *generation) keep(m member) { g.keepAt(pointerTo(m.name), "", m) }
+
+func (g *generation) keepAt(pointer, pattern string, m member) {
+	g.accounts = append(g.accounts, func() { g.draft.keepAt(pointer, pattern, m) })
+}
+
 // takeAs adds a member to the span as an attribute. as says where the attribute ends up in the
-// record. If form rejects the member's value, takeAs keeps the member instead.
+// record. If form rejects the member's value, or the record does not have the value, takeAs keeps
+// the member instead.
 func (g *generation) takeAs(at place, m member, form func(pyjson.Value) bool, attribute, as string) {
 	if !m.value.IsGiven() || !form(m.value) {
 		g.keepAt(at.pointer, at.pattern, m)
 		return
 	}
 	g.valueAttribute(attribute, m.value)
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "%s", as) })
+	g.accounts = append(g.accounts, func() {
+		if as == "model" && !g.holds(as, m.value) {
+			as = "environment/model_digest" // the parameters name a different model
+		}
+		if !g.holds(as, m.value) {
+			g.draft.keepAt(at.pointer, at.pattern, m)
+			return
+		}
+		g.note(at.pointer, at.pattern, OutcomeField, "%s", as)
+	})
+}
+
+// account notes, once the record is built, that a member is in the record at as, or that it was
+// left out if nothing is there.
+func (g *generation) account(at place, as string) {
+	g.accounts = append(g.accounts, func() { g.noteHeld(at, as, pyjson.Value{}, as) })
+}
+
+// noteHeld notes that a member is in the record at field, or that it was left out if the record has
+// no value or a different one there. as describes the place.
+func (g *generation) noteHeld(at place, field string, v pyjson.Value, as string) {
+	switch {
+	case g.holds(field, v):
+		g.note(at.pointer, at.pattern, OutcomeField, "%s", as)
+	case g.holds(field, pyjson.Value{}):
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the record has another value as %s", field)
+	default:
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the value cannot be recorded as %s", field)
+	}
+}
+
+// holds reports whether the record has a value at field, such as "model" or "labels/provider". If v
+// is given, it must be the value of v.
+func (g *generation) holds(field string, v pyjson.Value) bool {
+	head, name, nested := strings.Cut(field, "/")
+	if head == "labels" {
+		label, ok := g.labels[name]
+		begin, _, short := strings.Cut(label, "…") // genai shortens long labels
+		return ok && (!v.IsGiven() || label == textOf(v) || short && strings.HasPrefix(textOf(v), begin))
+	}
+	held := g.record.Member(head)
+	if nested {
+		held = held.Member(name)
+	}
+	return held.IsGiven() && (!v.IsGiven() || sameValue(held, v))
+}
+
+func textOf(v pyjson.Value) string {
+	if v.Kind() == pyjson.String {
+		return string(v.Text())
+	}
+	return string(v.Raw())
+}
+
+// sameValue reports whether two values are equal, apart from the forms of numbers and from JSON in
+// strings.
+func sameValue(a, b pyjson.Value) bool {
+	if textOf(a) == textOf(b) {
+		return true
+	}
+	x, err := strconv.ParseFloat(strings.TrimSpace(textOf(a)), 64)
+	y, err2 := strconv.ParseFloat(strings.TrimSpace(textOf(b)), 64)
+	if err == nil && err2 == nil {
+		return x == y
+	}
+	return string(appendUnwrapped(nil, a, 0)) == string(appendUnwrapped(nil, b, 0))
 }
 
 // place is a JSON pointer into the native value, with the pattern for that pointer. If the pattern
@@ -93,14 +167,14 @@ func (g *generation) identify(at place, m member, id *[]byte, size int, label st
 		return
 	}
 	*id = decoded
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/%s", label) })
+	g.account(at, "labels/"+label)
 }
 
 // begin uses a member as the generation's start time, or keeps the member if it is not a time.
 func (g *generation) begin(at place, m member) {
 	if start, ok := nanoseconds(m.value); ok {
 		g.span.StartTimeUnixNano = start
-		g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "timestamp") })
+		g.account(at, "timestamp")
 		return
 	}
 	g.keepAt(at.pointer, at.pattern, m)
@@ -111,7 +185,7 @@ func (g *generation) end(at place, m member) {
 	if end, ok := nanoseconds(m.value); ok {
 		g.span.EndTimeUnixNano = end
 		g.accounts = append(g.accounts, func() {
-			g.note(at.pointer, at.pattern, OutcomeField, "usage/duration_ms, computed from the start and end times")
+			g.noteHeld(at, "usage/duration_ms", pyjson.Value{}, "usage/duration_ms, computed from the start and end times")
 		})
 		return
 	}
@@ -169,7 +243,7 @@ func (g *generation) input(at place, m member) {
 	default:
 		g.valueAttribute("input.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "%s", g.whereInput()) })
+	g.accounts = append(g.accounts, func() { g.noteInput(at) })
 }
 
 // asChat converts a string to a list with a single user message, because a chat input can also be
@@ -197,17 +271,28 @@ func parseOwn(text []byte) pyjson.Value {
 	return d.Root()
 }
 
-// whereInput describes where the record contains the input.
-func (g *generation) whereInput() string {
+// noteInput notes where the record has the input.
+func (g *generation) noteInput(at place) {
 	for _, name := range [...]string{"messages", "prompt", "input"} {
 		if g.payload.Member(name).IsGiven() {
+			as := "payload/" + name
 			if g.record.Member("system_prompt").IsGiven() {
-				return "payload/" + name + " and system_prompt"
+				as += " and system_prompt"
 			}
-			return "payload/" + name
+			g.note(at.pointer, at.pattern, OutcomeField, "%s", as)
+			return
 		}
 	}
-	return "payload"
+	g.note(at.pointer, at.pattern, OutcomeLeftOut, "the input has no content")
+}
+
+// noteOutput notes whether the record has the output.
+func (g *generation) noteOutput(at place) {
+	if !g.holds("output", pyjson.Value{}) {
+		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the output has no content")
+		return
+	}
+	g.note(at.pointer, at.pattern, OutcomeField, "output")
 }
 
 // output uses a member as the generation's output.
@@ -222,7 +307,7 @@ func (g *generation) output(at place, m member) {
 	default:
 		g.valueAttribute("output.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "output") })
+	g.accounts = append(g.accounts, func() { g.noteOutput(at) })
 }
 
 // sampling maps the names that tools use for model parameters to the record fields that hold them.
@@ -264,7 +349,7 @@ func (g *generation) modelParameters(at place, m member, others bool) {
 			case !value.IsGiven():
 				g.note(below.pointer, below.pattern, OutcomeLeftOut, DetailNull)
 			case field != "":
-				g.note(below.pointer, below.pattern, OutcomeField, "%s", field)
+				g.noteHeld(below, field, value, field)
 			default:
 				g.note(below.pointer, below.pattern, OutcomeLeftOut, "the parameter is not known to affect the output and could be a credential")
 			}

@@ -129,6 +129,52 @@ func TestExports(t *testing.T) {
 	}
 }
 
+// The labels that describe the generation itself come before those of other members.
+func TestOwnLabelsComeFirst(t *testing.T) {
+	native := `{"span_kind":"LLM","context.trace_id":"0af7651916cd43dd8448eb211c80319c","context.span_id":"0123456789abcdef"`
+	for i := range 40 {
+		native += fmt.Sprintf(`,"attributes.a%d":%d`, i, i)
+	}
+	native += `,"attributes.llm.model_name":"m","attributes.llm.provider":"openai","attributes.llm.system":"azure","attributes.llm.prompt_template.version":"v7","attributes.input.value":"p"}`
+	e, r := only(t, Phoenix, native, *berlin)
+	requireAccounted(t, []byte(native), []Conversion{e})
+	require.NoError(t, e.Check(berlin.Limits))
+	labels := r.Member("labels")
+	for name, want := range map[string]string{"prompt_version": "v7", "provider": "openai", "trace_id": "0af7651916cd43dd8448eb211c80319c", "span_id": "0123456789abcdef"} {
+		require.Equal(t, want, string(labels.Member(name).Text()))
+	}
+	require.Equal(t, "taken as labels/prompt_version", outcomeOf(t, e, "/attributes.llm.prompt_template.version"))
+	require.Equal(t, "kept as content usage/imported/llm.system", outcomeOf(t, e, "/attributes.llm.system"))
+	require.Equal(t, "azure", string(r.Member("usage").Member("imported").Member("llm.system").Text()))
+}
+
+// A member that the record does not have is never reported as taken.
+func TestParametersThatCannotBeRecorded(t *testing.T) {
+	e, r := only(t, Langfuse, `{"type":"GENERATION","model":"m","input":[],"output":[{"role":"assistant"}],"promptVersion":3,"endTime":"2026-01-02T03:04:05Z",
+		"modelParameters":{"seed":1.5,"max_tokens":"inf","max_completion_tokens":"7","max_output_tokens":8,"model":"n","temperature":0.5,"top_k":5.0}}`, *berlin)
+	require.Equal(t, "7", string(r.Member("max_tokens").Raw()))
+	for pointer, want := range map[string]string{
+		"/modelParameters/seed":                  "left the value cannot be recorded as seed",
+		"/modelParameters/max_tokens":            "left the record has another value as max_tokens",
+		"/modelParameters/max_completion_tokens": "taken as max_tokens",
+		"/modelParameters/max_output_tokens":     "left the record has another value as max_tokens",
+		"/modelParameters/model":                 "left the record has another value as model",
+		"/modelParameters/temperature":           "taken as temperature",
+		"/modelParameters/top_k":                 "taken as payload/top_k",
+		"/promptVersion":                         "taken as labels/prompt_version",
+		"/endTime":                               "left the value cannot be recorded as usage/duration_ms",
+		"/input":                                 "left the input has no content",
+		"/output":                                "left the output has no content",
+	} {
+		require.Equal(t, want, outcomeOf(t, e, pointer))
+	}
+	// The parameters name the requested model, so the model of the span is the one that answered.
+	e, r = only(t, Phoenix, `{"span_kind":"LLM","attributes.llm.model_name":"m-1","attributes.llm.invocation_parameters":"{\"model\":\"m\"}","attributes.llm.token_count.prompt":-1}`, *berlin)
+	require.Equal(t, "m", string(r.Member("model").Text()))
+	require.Equal(t, "taken as environment/model_digest", outcomeOf(t, e, "/attributes.llm.model_name"))
+	require.Equal(t, "kept as label llm.token_count.prompt", outcomeOf(t, e, "/attributes.llm.token_count.prompt"))
+}
+
 func FuzzExports(f *testing.F) {
 	for _, c := range exports {
 		f.Add(string(c.format), []byte(c.native))

@@ -95,7 +95,7 @@ func (g *generation) observationMember(m member) {
 	case "level":
 		if strings.EqualFold(string(m.value.Text()), "ERROR") {
 			g.failed()
-			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
+			g.account(at, "labels/error")
 			return
 		}
 		g.keep(m)

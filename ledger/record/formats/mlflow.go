@@ -129,7 +129,7 @@ func (g *generation) mlflowMember(m member) {
 		}
 		if text := strings.ToUpper(string(code.Text())); strings.HasSuffix(text, "ERROR") || string(code.Raw()) == "2" {
 			g.failed()
-			g.accounts = append(g.accounts, func() { g.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
+			g.account(at, "labels/error")
 			return
 		}
 		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")

@@ -104,7 +104,7 @@ func (p *phoenixReader) member(m member, at place) {
 	case "status_code":
 		if string(m.value.Text()) == "ERROR" {
 			p.failed()
-			p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "labels/error") })
+			p.account(at, "labels/error")
 			return
 		}
 		p.note(at.pointer, at.pattern, OutcomeLeftOut, "the status is not an error")
@@ -183,7 +183,7 @@ func (p *phoenixReader) tools(m member, at place) {
 		text = append(text, e.Raw()...)
 	}
 	p.textAttribute("gen_ai.tool.definitions", append(text, ']'))
-	p.accounts = append(p.accounts, func() { p.note(at.pointer, at.pattern, OutcomeField, "payload/tools") })
+	p.account(at, "payload/tools")
 }
 
 // takeInputs adds the input and output that collect found to the span.
@@ -205,11 +205,11 @@ func (p *phoenixReader) takeInputs() {
 			}
 			p.textAttribute(as, append(text, ']'))
 			p.accounts = append(p.accounts, func() {
-				where := "output"
 				if i == 0 {
-					where = p.whereInput()
+					p.noteInput(c.at)
+				} else {
+					p.noteOutput(c.at)
 				}
-				p.note(c.at.pointer, c.at.pattern, OutcomeField, "%s", where)
 			})
 			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
 				p.accounts = append(p.accounts, func() {
