@@ -27,6 +27,7 @@ func (s *Server) fail(err error, c *call.Call) {
 			p = problem.New(http.StatusNotFound, "no route matches this path and method: %s", advice)
 		}
 	}
+	p = otlp.Retryable(c.Path(), p)
 	if internal && c.Request().Context().Err() != nil {
 		// The client might have closed only its sending half of the connection, and might still be
 		// reading. Aborting makes sure that it does not receive a response.

@@ -25,13 +25,15 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
 	for path, status := range map[string]int{
 		"{ledger}/ipc-records": http.StatusRequestTimeout, "/nowhere": http.StatusNotFound, "{ledger}/freeze": http.StatusOK,
+		"{ledger}/otlp/v1/traces": http.StatusServiceUnavailable, // exporters do not repeat a request after 408
 	} {
 		slow := s.dial()
 		slow.say("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", path)
-		slow.hear().want(status)
+		a := slow.hear().want(status)
+		require.Equal(t, status == http.StatusServiceUnavailable, a.header.Get("Retry-After") != "")
 		slow.ended()
 	}
-	require.EqualValues(t, 1, s.refusals(limits.ReasonSlowSender))
+	require.EqualValues(t, 2, s.refusals(limits.ReasonSlowSender))
 	s.quiet()
 }
 

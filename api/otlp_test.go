@@ -495,3 +495,31 @@ func TestWaitingCallsByGRPCAreLimited(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return api.shared.Limiter.StreamSlots.InUse() == 0 }, patience, time.Millisecond)
 }
+
+// A gRPC call whose message does not arrive in time can be repeated.
+func TestSlowCallsByGRPC(t *testing.T) {
+	s := start(t, func(c *Config) { c.BodyTimeout = soon })
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = s.http.Config.Handler.(*Server).GRPCServer()
+	server.Start()
+	t.Cleanup(server.Close)
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	for _, begin := range []string{"", "\x00", "\x00\x00\x00\x00\x09\x0a"} {
+		body, message := io.Pipe()
+		r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", body)
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/grpc")
+		go func() { _, _ = io.WriteString(message, begin) }()
+		answer, err := client.Do(r)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, answer.Body.Close())
+		require.NoError(t, message.Close())
+		require.Equal(t, "14", answer.Trailer.Get("Grpc-Status"), "%q", begin)
+		details, err := base64.RawStdEncoding.DecodeString(answer.Trailer.Get("Grpc-Status-Details-Bin"))
+		require.NoError(t, err)
+		require.Contains(t, string(details), "google.rpc.RetryInfo")
+	}
+}

@@ -96,8 +96,12 @@ func (g GRPCHandler) request(w http.ResponseWriter, r *http.Request) (*http.Requ
 	// The server in a test might not support deadlines.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.MessageTimeout))
 	var prefix [prefixBytes]byte
-	if _, err := io.ReadFull(r.Body, prefix[:]); err != nil {
+	switch _, err := io.ReadFull(r.Body, prefix[:]); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, &failure{code: codeInvalidArgument, message: "the call has no request message"}
+	case err != nil: // usually a deadline; the exporter must send the call again
+		p := problem.New(http.StatusServiceUnavailable, "the message did not begin within %s; send it again", g.MessageTimeout)
+		return nil, &failure{codeOf(p.Status), p.Detail, appendStatus(nil, p)}
 	}
 	size := int64(binary.BigEndian.Uint32(prefix[1:]))
 	out := r.Clone(r.Context())

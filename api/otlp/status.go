@@ -14,7 +14,6 @@ import (
 // gRPC status codes. A google.rpc.Status in an HTTP response contains them, too.
 const (
 	codeInvalidArgument   = 3
-	codeDeadlineExceeded  = 4
 	codeNotFound          = 5
 	codePermissionDenied  = 7
 	codeResourceExhausted = 8
@@ -25,7 +24,7 @@ const (
 )
 
 // codeOf returns the gRPC code that corresponds to an HTTP status. Exporters retry a call that
-// failed with codeDeadlineExceeded or codeUnavailable.
+// failed with codeUnavailable.
 func codeOf(status int) int {
 	switch status {
 	case http.StatusUnauthorized:
@@ -34,8 +33,6 @@ func codeOf(status int) int {
 		return codePermissionDenied
 	case http.StatusNotFound:
 		return codeNotFound
-	case http.StatusRequestTimeout:
-		return codeDeadlineExceeded
 	case http.StatusRequestEntityTooLarge:
 		return codeResourceExhausted
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -59,6 +56,17 @@ func AppendErrorResponse(dst []byte, route string, r *http.Request, p *problem.P
 		return appendStatusJSON(dst, p), media, true
 	}
 	return appendStatus(dst, p), media, true
+}
+
+// Retryable returns the problem to report on a route. On a route of OTLP, it turns 408 into 503,
+// because exporters do not repeat a request that failed with 408 (OTLP: Retryable Response Codes).
+func Retryable(route string, p *problem.Problem) *problem.Problem {
+	if p.Status != http.StatusRequestTimeout || !serves(route) {
+		return p
+	}
+	later := problem.New(http.StatusServiceUnavailable, "%s; send it again", p.Detail)
+	later.Reason = p.Reason
+	return later
 }
 
 // serves reports whether a route serves OTLP.
