@@ -51,7 +51,7 @@ func (r *lineReader) fill(c *chunk) (more bool) {
 			return r.broken(c, err)
 		}
 		if err == nil || len(c.buffer) > start || refused != nil {
-			r.add(c, start, refused)
+			r.add(c, start, held, refused)
 		}
 		if err != nil {
 			return false
@@ -101,13 +101,19 @@ func (r *lineReader) keep(c *chunk, start int, part []byte) error {
 	return nil
 }
 
-// add counts a line and, unless it is empty, adds it to the chunk.
-func (r *lineReader) add(c *chunk, start int, refused error) {
+// add counts a line and adds it to the chunk. If the line is blank, add drops it and shrinks the
+// chunk's share of memory to held bytes.
+func (r *lineReader) add(c *chunk, start int, held int64, refused error) {
 	r.number++
-	if len(c.buffer) > start || refused != nil {
-		c.lines = append(c.lines, lineSpan{start: start, end: len(c.buffer), number: r.number, err: refused})
+	if refused == nil && len(bytes.Trim(c.buffer[start:], blanks)) == 0 {
+		c.cut(start, held)
+		return
 	}
+	c.lines = append(c.lines, lineSpan{start: start, end: len(c.buffer), number: r.number, err: refused})
 }
+
+// blanks contains the white space of JSON that can be in a line.
+const blanks = " \t\r"
 
 // broken adds a line whose error says that the rest of the body cannot be read. It always returns
 // false.
