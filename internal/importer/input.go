@@ -56,7 +56,18 @@ func (in *input) lines() iter.Seq2[line, error] {
 			return
 		}
 		defer plain.Close()
-		in.linesOf(bufio.NewReaderSize(plain, 256<<10), at, yield)
+		buffer := bufio.NewReaderSize(plain, 256<<10)
+		skipMark(buffer)
+		in.linesOf(buffer, at, yield)
+	}
+}
+
+// byteOrderMark is the UTF-8 byte order mark, which some programs put at the beginning of a file.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+func skipMark(buffer *bufio.Reader) {
+	if start, _ := buffer.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) { // the next read returns an error again
+		_, _ = buffer.Discard(len(start))
 	}
 }
 

@@ -56,7 +56,7 @@ func FuzzInput(f *testing.F) {
 		}
 		var want []string
 		tooLong := 0
-		for line := range bytes.SplitSeq(text, []byte("\n")) {
+		for line := range bytes.SplitSeq(bytes.TrimPrefix(text, byteOrderMark), []byte("\n")) {
 			switch {
 			case len(line) > maxLine:
 				tooLong++

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ func (o Options) natives(name string) iter.Seq2[native, error] {
 			}
 		case formats.ValidationCache:
 			text, err := o.readWhole(name)
-			yield(native{line: line{file: name, number: 1, text: text}}, err)
+			yield(native{line: line{file: name, number: 1, text: bytes.TrimPrefix(text, byteOrderMark)}}, err)
 		default:
 			if isSQLite(name) {
 				o.rows(name, yield)
@@ -248,6 +249,7 @@ func (o Options) citationFiles(name string, yield func(native, error) bool) {
 		n := native{line: line{file: path, number: 1}}
 		if err == nil {
 			n.text, err = o.readWhole(path)
+			n.text = bytes.TrimPrefix(n.text, byteOrderMark)
 		}
 		if absolute, failed := filepath.Abs(path); failed == nil && path != "-" {
 			n.run = filepath.Base(filepath.Dir(absolute))
@@ -312,7 +314,8 @@ func (o Options) readSave(n *native) error {
 		case !utf8.Valid(text):
 			return fmt.Errorf("%s is not UTF-8", f.Name())
 		}
-		if known.JSON {
+		if known.JSON { // in a text, a byte order mark is content
+			text = bytes.TrimPrefix(text, byteOrderMark)
 			if err := new(pyjson.Document).Parse(text); err != nil {
 				return fmt.Errorf("parsing %s: %w", f.Name(), err)
 			}

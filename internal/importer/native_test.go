@@ -106,6 +106,25 @@ func TestReportsOfUnreadableLines(t *testing.T) {
 	}
 }
 
+// A byte order mark at the beginning of a file of JSON is not part of it. In a text, it is content.
+func TestByteOrderMarks(t *testing.T) {
+	const mark = "\ufeff"
+	for f, files := range map[formats.Format]map[string]string{
+		formats.AxisLabLog:      {"file": mark + `{"payload":{"seed":1},"model":"m"}`},
+		formats.ProvidenceCache: {"file": mark + `{"dag":{"root":"f894810c462d44131493a86edc662b5f863c56f6dd420b525ad3d4da306a27e7","nodes":[{"stage":"question","hash":"94e1ed59d38e2b2f5ef8b4ed5a0ca3b7bcda0b5d2a3bd3a3c2a1ed9c0bde2a11"}]}}`},
+		formats.CitationsFile:   {"citations.json": mark + `{"all_citations":[]}`},
+		formats.ValidationCache: {"file": mark + `{"a6122a65":{"route":"Start","content":"A"}}`},
+		formats.AxisLabSave:     {"metadata.json": mark + `{"payload":{},"model":"m"}`, "output.md": mark + "Once."},
+	} {
+		tally, _ := imported(t, f, files)
+		require.Equal(t, 1, tally.Total().Accepted, "%s: %s", f, tally.Failures)
+	}
+	n := native{line: line{file: t.TempDir()}}
+	require.NoError(t, os.WriteFile(filepath.Join(n.file, "output.md"), []byte(mark+"Once."), 0o600))
+	require.NoError(t, Options{}.readSave(&n))
+	require.Equal(t, `{"output.md":"`+mark+`Once."}`, string(n.text))
+}
+
 // Only the first few members that are left out are named, but all of them are counted.
 func TestLeftMembersAreBounded(t *testing.T) {
 	var lines strings.Builder

@@ -54,15 +54,10 @@ func (in *input) values(table bool) iter.Seq2[line, error] {
 	}
 }
 
-// byteOrderMark is the UTF-8 byte order mark, which some programs put at the beginning of a file.
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
 // firstBytes returns the first bytes that are not white space, without consuming them. It skips a byte order
 // mark.
 func firstBytes(buffer *bufio.Reader) ([]byte, error) {
-	if start, _ := buffer.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
-		_, _ = buffer.Discard(len(start))
-	}
+	skipMark(buffer)
 	for n := 64; ; n *= 2 {
 		start, err := buffer.Peek(n)
 		if trimmed := bytes.TrimLeft(start, " \t\r\n"); len(trimmed) >= len(parquetMagic) || err != nil {
