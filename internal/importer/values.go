@@ -174,7 +174,7 @@ func (f *errOrReader) Read(p []byte) (int, error) {
 func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 	const ahead = 1 << 16
 	bounded := &boundedReader{buffer, in.maxLine + ahead}
-	reader := csv.NewReader(bounded)
+	reader := csv.NewReader(&cellReader{in: bufio.NewReader(bounded)})
 	reader.FieldsPerRecord = -1
 	at := line{file: in.name, number: 1}
 	names, err := reader.Read()
@@ -204,6 +204,37 @@ func (in *input) rows(buffer *bufio.Reader, yield func(line, error) bool) {
 	if !errors.Is(err, io.EOF) {
 		yield(at, fmt.Errorf("the CSV file cannot be parsed at this row; the rest of the file was not sent: %w", err))
 	}
+}
+
+// cellReader reads a CSV file for csv.Reader, which removes the carriage return before a line feed in
+// a quoted cell. cellReader adds another one, so that the cell keeps its bytes.
+type cellReader struct {
+	in     *bufio.Reader
+	quoted bool // the number of quotation marks so far is odd
+	last   byte
+	held   bool // a line feed has been read, but not returned yet
+}
+
+func (r *cellReader) Read(p []byte) (n int, err error) {
+	for ; n < len(p); n++ {
+		if r.held {
+			p[n], r.last, r.held = '\n', '\n', false
+			continue
+		}
+		if n > 0 && r.in.Buffered() == 0 {
+			break // do not wait for more
+		}
+		c, err := r.in.ReadByte()
+		if err != nil {
+			return n, err
+		}
+		r.quoted = r.quoted != (c == '"')
+		if c == '\n' && r.last == '\r' && r.quoted {
+			c, r.held = '\r', true
+		}
+		p[n], r.last = c, c
+	}
+	return n, nil
 }
 
 func rowOf(names, cells []string) []byte {

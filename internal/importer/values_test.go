@@ -80,6 +80,8 @@ func TestValuesOfTables(t *testing.T) {
 	require.Equal(t, []string{`-: record 1 {"id":"1","input":[{"role": "user"}],"output":"a, \"b\"\nc"}`, `-: record 2 {"id":"2","input":"[1","output":null}`,
 		`-: record 4 {"id":"4","input":"{broken","output":null}`}, list)
 	require.Equal(t, []string{"-: record 3: the row has 2 cells, but the header has 3 columns"}, wrong)
+	list, _ = valuesOf("id,output\r\n1,\"a\r\nb\nc\rd\"\"\r\n\"\r\n2,b\r\n", 100, true)
+	require.Equal(t, []string{`-: record 1 {"id":"1","output":"a\r\nb\nc\rd\"\r\n"}`, `-: record 2 {"id":"2","output":"b"}`}, list)
 	_, wrong = valuesOf("hello\nworld\n", 100, true)
 	require.Equal(t, []string{"-:1: the file is neither JSON nor CSV with a header line"}, wrong)
 }
