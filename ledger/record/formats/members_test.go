@@ -246,6 +246,10 @@ func TestOriginalActors(t *testing.T) {
 			"", "", "imported: validated", "/a6122a65/validated_by", "left the value cannot be recorded in a validation of the path"},
 		{ProvidenceCache, `{` + dag + `"state":"stale","state_reason":"Gone.","state_changed_by":"ann","state_changed_at":1763000000}`,
 			"ann", "2025-11-13T02:13:20Z", "Gone.", "/state_changed_by", "taken as original_actor of the state change"},
+		{ValidationCache, `{"a6122a65":{"route":"Start","validated":false}}`, "", "", "", "/a6122a65/validated",
+			"taken as no validation: a new path is not validated; an earlier validation is not withdrawn"},
+		{ProvidenceCache, `{` + dag + `"state":"live"}`, "", "", "", "/state",
+			"taken as state: a new record is live; if the ledger already has the record, its state is not changed"},
 		{ProvidenceCache, `{` + dag + `"state":"stale","state_changed_at":"in May"}`, "", "", "imported as stale", "/state_changed_at",
 			"left the member can change while the run stays the same, so it is not part of the record"},
 	} {

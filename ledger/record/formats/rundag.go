@@ -233,7 +233,7 @@ func (p *providenceRow) takeState() {
 		return
 	}
 	if s := record.State(state.value.Text()); s == record.StateLive {
-		p.use(state, "state: new records are live by default")
+		p.use(state, "state: a new record is live; if the ledger already has the record, its state is not changed")
 	} else {
 		p.use(state, "state")
 		by, at := p.find(isID, "state_changed_by"), p.find(func(v pyjson.Value) bool { _, _, ok := parseTime(v, p.options.DefaultZone); return ok }, "state_changed_at")

@@ -175,7 +175,7 @@ func (d *draft) validationMember(m member) {
 	case m.name == "validated" && m.value.Kind() == pyjson.True:
 		d.note(pointerTo(m.name), "", OutcomeField, "validation")
 	case m.name == "validated" && m.value.Kind() == pyjson.False:
-		d.note(pointerTo(m.name), "", OutcomeField, "no validation: the path is not validated")
+		d.note(pointerTo(m.name), "", OutcomeField, "no validation: a new path is not validated; an earlier validation is not withdrawn")
 	case m.name == "validated_by" && d.conversion.Change != nil && d.conversion.Change.OriginalActor != "":
 		d.note(pointerTo(m.name), "", OutcomeField, "original_actor of the validation")
 	case m.name == "validated_at" && d.conversion.Change != nil && d.conversion.Change.Timestamp != "":
