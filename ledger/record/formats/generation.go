@@ -113,7 +113,8 @@ func (g *generation) holds(field string, v pyjson.Value) bool {
 	if head == "labels" {
 		label, ok := g.labels[name]
 		begin, _, short := strings.Cut(label, "…") // genai shortens long labels
-		return ok && (!v.IsGiven() || label == textOf(v) || short && strings.HasPrefix(textOf(v), begin))
+		text := string(textOrNumber(v))
+		return ok && (!v.IsGiven() || label == text || short && strings.HasPrefix(text, begin))
 	}
 	held := g.record.Member(head)
 	if nested {
@@ -122,25 +123,15 @@ func (g *generation) holds(field string, v pyjson.Value) bool {
 	return held.IsGiven() && (!v.IsGiven() || sameValue(held, v))
 }
 
-func textOf(v pyjson.Value) string {
-	if v.Kind() == pyjson.String {
-		return string(v.Text())
-	}
-	return string(v.Raw())
-}
-
 // sameValue reports whether two values are equal, apart from the forms of numbers and from JSON in
 // strings.
 func sameValue(a, b pyjson.Value) bool {
-	if textOf(a) == textOf(b) {
-		return true
-	}
-	x, err := strconv.ParseFloat(strings.TrimSpace(textOf(a)), 64)
-	y, err2 := strconv.ParseFloat(strings.TrimSpace(textOf(b)), 64)
-	if err == nil && err2 == nil {
+	x, notX := strconv.ParseFloat(strings.TrimSpace(string(textOrNumber(a))), 64)
+	y, notY := strconv.ParseFloat(strings.TrimSpace(string(textOrNumber(b))), 64)
+	if notX == nil && notY == nil {
 		return x == y
 	}
-	return string(appendUnwrapped(nil, a, 0)) == string(appendUnwrapped(nil, b, 0))
+	return bytes.Equal(textOrNumber(a), textOrNumber(b)) || bytes.Equal(appendUnwrapped(nil, a, 0), appendUnwrapped(nil, b, 0))
 }
 
 // place is a JSON pointer into the native value, with the pattern for that pointer. If the pattern
@@ -286,15 +277,6 @@ func (g *generation) noteInput(at place) {
 	g.note(at.pointer, at.pattern, OutcomeLeftOut, "the input has no content")
 }
 
-// noteOutput notes whether the record has the output.
-func (g *generation) noteOutput(at place) {
-	if !g.holds("output", pyjson.Value{}) {
-		g.note(at.pointer, at.pattern, OutcomeLeftOut, "the output has no content")
-		return
-	}
-	g.note(at.pointer, at.pattern, OutcomeField, "output")
-}
-
 // output uses a member as the generation's output.
 func (g *generation) output(at place, m member) {
 	v, _ := jsonOf(m.value)
@@ -307,7 +289,7 @@ func (g *generation) output(at place, m member) {
 	default:
 		g.valueAttribute("output.value", m.value)
 	}
-	g.accounts = append(g.accounts, func() { g.noteOutput(at) })
+	g.account(at, "output")
 }
 
 // sampling maps the names that tools use for model parameters to the record fields that hold them.

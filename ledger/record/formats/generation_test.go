@@ -164,7 +164,7 @@ func TestParametersThatCannotBeRecorded(t *testing.T) {
 		"/promptVersion":                         "taken as labels/prompt_version",
 		"/endTime":                               "left the value cannot be recorded as usage/duration_ms",
 		"/input":                                 "left the input has no content",
-		"/output":                                "left the output has no content",
+		"/output":                                "left the value cannot be recorded as output",
 	} {
 		require.Equal(t, want, outcomeOf(t, e, pointer))
 	}

@@ -208,7 +208,7 @@ func (p *phoenixReader) takeInputs() {
 				if i == 0 {
 					p.noteInput(c.at)
 				} else {
-					p.noteOutput(c.at)
+					p.noteHeld(c.at, "output", pyjson.Value{}, "output")
 				}
 			})
 			if other := p.values[i+1]; other != nil && other.value.IsGiven() {
