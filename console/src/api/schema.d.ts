@@ -347,7 +347,7 @@ export interface paths {
         put?: never;
         /**
          * Post any number of records, line by line
-         * @description The body is NDJSON: one record on each line, of any kind; empty lines are skipped. The answer is also NDJSON,
+         * @description The body is NDJSON: one record on each line, of any kind; blank lines are skipped. The answer is also NDJSON,
          *     with one line for each line and in the same order: a receipt for a record that was accepted (minimal unless
          *     `Prefer: return=representation`), or a problem for one that was not. A bad line does not affect other lines. A
          *     problem has in `status` the status that a single write would get. For a record that the ledger already has, the
@@ -1413,8 +1413,8 @@ export interface paths {
          *     follows: current or earlier conventions of OpenTelemetry for generative AI, those of OpenInference, and
          *     others. All other spans are accepted and left out. `docs/otlp.md` says how attributes map to records.
          *
-         *     A span that was recorded before adds nothing, however often it is sent. A request that failed with 408, 429,
-         *     500, or 503 might have recorded some spans; send it again. The content of a generation is kept if the sender
+         *     A span that was recorded before adds nothing, however often it is sent. A request that failed with 429, 500,
+         *     or 503 might have recorded some spans; send it again. The content of a generation is kept if the sender
          *     sends it and the ledger keeps it (`PUT /otlp-content`).
          *
          *     A request has at most 8 MiB, before and after decompression, and at most 50,000 spans. Records count against
@@ -3566,8 +3566,9 @@ export interface components {
         Fingerprint: string | null;
         /**
          * @description A record of another system, unchanged. It becomes one record; its hashes become claims. A state or a validation
-         *     in it becomes a separate event after the record. In the receipt, `imported` states what became of each member. At
-         *     most 20,000 JSON values.
+         *     in it becomes a separate event after the record. If the ledger already has the record, and the path has a later
+         *     record with another text, the validation is refused. In the receipt, `imported` states what became of each
+         *     member. At most 20,000 JSON values.
          */
         ForeignRecordLine: {
             /**
@@ -6041,7 +6042,7 @@ export interface components {
             };
         };
         /**
-         * @description The request failed, and nothing was recorded, except that some records may be in the log after 408 and 500. The
+         * @description The request failed, and nothing was recorded, except that some records may be in the log after 500. The
          *     answer is a google.rpc.Status in the media type of the request, as OTLP says, or a problem if that is neither of
          *     the two.
          */
@@ -8729,7 +8730,6 @@ export interface operations {
             401: components["responses"]["OTLPUnauthorized"];
             403: components["responses"]["OTLPFailure"];
             404: components["responses"]["OTLPFailure"];
-            408: components["responses"]["OTLPFailure"];
             413: components["responses"]["OTLPFailure"];
             414: components["responses"]["OTLPFailure"];
             415: components["responses"]["OTLPFailure"];
@@ -8778,7 +8778,6 @@ export interface operations {
             401: components["responses"]["OTLPUnauthorized"];
             403: components["responses"]["OTLPFailure"];
             404: components["responses"]["OTLPFailure"];
-            408: components["responses"]["OTLPFailure"];
             413: components["responses"]["OTLPFailure"];
             414: components["responses"]["OTLPFailure"];
             415: components["responses"]["OTLPFailure"];
