@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -265,6 +269,68 @@ func TestLiesAreNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server cannot hide the latest events by answering from an index that has stopped, even if it first
+// shows the checkpoint of that index, and whatever its metrics say about the size of the index.
+func TestFrozenIndexIsNamed(t *testing.T) {
+	w := ledgertest.New(t, 60, 5, 60)
+	frozen := liar(t, w)
+	to, err := url.Parse(strings.TrimSuffix(frozen, remote.LedgerPath(ledger.DefaultName)))
+	require.NoError(t, err)
+	old := httputil.NewSingleHostReverseProxy(to)
+	grown, stop := ledgertest.Serve(t, w.Copy(t))
+	defer stop()
+	for i := range 3 {
+		status, answer := ledgertest.Send(t, "POST", grown+"/ipc-records", fmt.Sprintf(`{"payload":{},"output":"%d","model":"m1","temperature":0,"max_tokens":9}`, i), "application/json")
+		require.Equal(t, http.StatusCreated, status, answer)
+	}
+	behind := monitor.Finding{Kind: monitor.DamageKindMetrics, Row: "colophon_ledger_index_size", Message: "the index is behind the log: responses omit the latest events"}
+	const noSizes = `colophon_ledger_citation_conflicts_total{ledger="default"} 0` + "\n"
+	for name, l := range map[string]lie{
+		"its metrics": {want: behind},
+		"no sizes":    {text: func(string) string { return noSizes }, want: behind},
+		"no metrics":  {status: http.StatusNotFound, want: monitor.Finding{Kind: monitor.DamageKindAnswer, Query: "/records"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var shown atomic.Int32
+			url := proxied(t, grown, func(answer http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/log/checkpoint") && shown.Add(1) == 1:
+					old.ServeHTTP(answer, r)
+				case strings.Contains(r.URL.Path, "/log/"):
+					return false
+				case r.URL.Path == "/metrics" && l.text != nil:
+					_, _ = answer.Write([]byte(l.text("")))
+				case r.URL.Path == "/metrics" && l.status != 0:
+					answer.WriteHeader(l.status)
+				default:
+					query := r.URL.Query()
+					query.Del("after") // otherwise, the index would wait
+					r.URL.RawQuery = query.Encode()
+					old.ServeHTTP(answer, r)
+				}
+				return true
+			})
+			report, o := audited(t, url, w.Key, "--replay-index", "--sample", "20", "--seed", "7")
+			require.True(t, slices.ContainsFunc(report.Findings, l.matches), "%s%s", o.stdout, o.stderr)
+		})
+	}
+	t.Run("an unsigned checkpoint and no sizes", func(t *testing.T) {
+		var shown atomic.Int32
+		url := proxied(t, grown, func(answer http.ResponseWriter, r *http.Request) bool {
+			unsigned := strings.HasSuffix(r.URL.Path, "/log/checkpoint") && shown.Add(1) == 1
+			switch {
+			case unsigned:
+				_, _ = answer.Write([]byte("x/log\n9\nAAAA\n\n— x/log AAAAAAAA\n"))
+			case r.URL.Path == "/metrics":
+				_, _ = answer.Write([]byte(noSizes))
+			}
+			return unsigned || r.URL.Path == "/metrics"
+		})
+		report, o := audited(t, url, w.Key, "--replay-index", "--sample", "20")
+		require.NotEmpty(t, report.Findings, "%s%s", o.stdout, o.stderr)
+	})
 }
 
 // groupLies divides lies into groups that can each be checked by a single audit. A group contains at

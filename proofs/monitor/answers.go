@@ -50,17 +50,6 @@ func (a *Auditor) Keys() []*proofs.Verifier { return a.keys }
 // Report returns the report of the audit so far.
 func (a *Auditor) Report() *Report { return a.report }
 
-// OpenLog fetches the current checkpoint and returns the log as of that checkpoint. The audit
-// remembers the checkpoint and requires later ones to extend it.
-func (a *Auditor) OpenLog(ctx context.Context) (*fetch.Log, error) {
-	log, err := fetch.OpenLog(ctx, a.client, a.keys, a.options.Concurrency)
-	if err != nil {
-		return nil, err
-	}
-	a.addShown(log)
-	return log, nil
-}
-
 // Size returns the number of entries that the walk has verified.
 func (w *Walk) Size() uint64 { return w.at.Size }
 

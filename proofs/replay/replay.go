@@ -55,50 +55,46 @@ const (
 // check implements monitor.AnswerChecker.
 type check struct {
 	Options
-	dir     string
-	copy    *reference.Log
-	metrics *scrape // nil if the audit does not compare metrics
-	// published is the size of the log before the metrics were fetched. The metrics are as of
-	// this size or a larger one.
-	published uint64
+	dir  string
+	copy *reference.Log
 }
 
-// Begin first waits until the index has reached the current size of the log. It then fetches the
-// metrics. The audit fetches the log after that, so its copy contains every event that the metrics
-// reflect.
-func (k *check) Begin(ctx context.Context, a *monitor.Auditor) (err error) {
+// Begin creates an empty copy of the log.
+func (k *check) Begin(_ context.Context, a *monitor.Auditor) (err error) {
 	*k = check{Options: k.Options}
 	if k.dir, err = os.MkdirTemp("", "colophon-audit-"); err != nil {
 		return fmt.Errorf("creating a temporary folder (set TMPDIR to use a different location): %w", err)
 	}
-	if k.copy, err = reference.NewLog(k.dir, a.Options().Ledger); err != nil {
-		return err
+	k.copy, err = reference.NewLog(k.dir, a.Options().Ledger)
+	return err
+}
+
+// fetchMetrics waits until the index has reached the end of the walk. It then fetches the metrics,
+// and extends the walk if they are as of a later size. got is nil if the audit cannot compare the
+// metrics.
+func (k *check) fetchMetrics(ctx context.Context, w *monitor.Walk) (got *scrape, err error) {
+	// The server responds once it has indexed the last entry of the walk. The response itself is not
+	// used.
+	_, err = w.Client().Get(ctx, "/records?after="+decimal(w.Size()-1), maxAnswer)
+	if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
+		return nil, fmt.Errorf("waiting for the index: %w", err)
 	}
-	before, err := a.OpenLog(ctx)
-	if err != nil {
-		return err
-	}
-	if k.published = before.Size(); k.published > 0 {
-		// The server responds once it has indexed the last entry of the log. The response itself is
-		// not used.
-		_, err := a.Client().Get(ctx, "/records?after="+decimal(k.published-1), maxAnswer)
-		if err != nil && !errors.Is(err, fetch.ErrTooLong) && !errors.Is(err, fetch.ErrMalformed) {
-			return fmt.Errorf("waiting for the index: %w", err)
-		}
-	}
-	answer, err := a.Client().GetURL(ctx, cmp.Or(k.MetricsURL, a.Client().URL()+"/metrics"), maxMetrics)
+	answer, err := w.Client().GetURL(ctx, cmp.Or(k.MetricsURL, w.Client().URL()+"/metrics"), maxMetrics)
 	if err == nil && answer.Status != http.StatusOK {
-		a.Report().AddWithheldData("metrics: " + answer.Problem)
-		return nil
+		w.Report().AddWithheldData("metrics: " + answer.Problem)
+		return nil, nil
 	}
 	if err == nil {
-		k.metrics, err = readMetrics(answer.Body, a.Options().Ledger)
+		got, err = readMetrics(answer.Body, w.Options().Ledger)
 	}
 	if errors.Is(err, fetch.ErrMalformed) || errors.Is(err, fetch.ErrTooLong) {
-		a.Report().AddFinding(monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics", Message: err.Error()})
-		return nil
+		w.Report().AddFinding(monitor.Finding{Kind: monitor.DamageKindMetrics, Query: "/metrics", Message: err.Error()})
+		return nil, nil
 	}
-	return err
+	if err == nil && max(got.size, got.tree) > w.Size() {
+		err = w.CatchUp(ctx)
+	}
+	return got, err
 }
 
 // AddEntry adds an entry to the copy of the log.
@@ -113,15 +109,24 @@ func (k *check) Close() error {
 	return errors.Join(err, os.RemoveAll(k.dir))
 }
 
-// Finish compares the server's answers with those from the copy of the log.
+// Finish compares the server's answers with those from the copy of the log. It first extends the walk to
+// the current size of the log. No answer may be as of a smaller size, so a server cannot answer from an
+// index that lacks walked entries.
 func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
-	size := max(k.published, 1) // a log has at least one event
-	if k.metrics != nil {
-		if f := k.metrics.checkSizes(k.published, k.copy.AddedCount()); f != nil {
+	if err := w.CatchUp(ctx); err != nil {
+		return err
+	}
+	size := w.Size()
+	metrics, err := k.fetchMetrics(ctx, w)
+	if err != nil {
+		return err
+	}
+	if metrics != nil {
+		if f := metrics.checkSizes(size, w.Size()); f != nil {
 			w.Report().AddFinding(*f)
 			return nil
 		}
-		size = k.metrics.size
+		size = metrics.size
 	}
 	c, err := k.open(ctx, w, size)
 	if err != nil {
@@ -129,8 +134,8 @@ func (k *check) Finish(ctx context.Context, w *monitor.Walk) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.reference.Close()) }()
 	w.Report().AnswersAsOfSize = size
-	if k.metrics != nil {
-		if err := k.compareMetrics(w, c); err != nil {
+	if metrics != nil {
+		if err := compareMetrics(w, c, metrics); err != nil {
 			return err
 		}
 	}
@@ -246,12 +251,12 @@ func (b *questionBuilder) combine(ctx context.Context, log *reference.Log) error
 }
 
 // compareMetrics compares the server's metrics with those of the reference.
-func (k *check) compareMetrics(w *monitor.Walk, c *comparer) error {
+func compareMetrics(w *monitor.Walk, c *comparer, got *scrape) error {
 	expected, err := c.reference.metrics()
 	if err != nil {
 		return fmt.Errorf("computing the metrics of the local copy of the log: %w", err)
 	}
-	for _, f := range expected.differences(k.metrics) {
+	for _, f := range expected.differences(got) {
 		f.Query = fmt.Sprintf("/metrics as of %d", c.size)
 		if !w.Report().AddFinding(f) {
 			break
