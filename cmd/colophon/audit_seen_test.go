@@ -19,11 +19,12 @@ import (
 
 // seenWorld has three servers of one ledger: log serves the original log, grown serves a longer
 // version of it, and fork serves a fork that is as long as grown. If hidden is set, the servers
-// respond with 404 to every path that contains it.
+// respond with 404 to every path that contains it, or with 503 if busy is set.
 type seenWorld struct {
 	*ledgertest.Ledger
 	log, grown, fork string
 	hidden           atomic.Pointer[string]
+	busy             atomic.Bool
 }
 
 func newSeenWorld(t *testing.T) *seenWorld {
@@ -39,7 +40,11 @@ func newSeenWorld(t *testing.T) *seenWorld {
 			if hidden == "" || !strings.Contains(r.URL.Path, hidden) {
 				return false
 			}
-			http.NotFound(answer, r)
+			if w.busy.Load() {
+				answer.WriteHeader(http.StatusServiceUnavailable)
+			} else {
+				http.NotFound(answer, r)
+			}
 			return true
 		})
 	}
@@ -57,7 +62,7 @@ func (w *seenWorld) hide(path string) { w.hidden.Store(&path) }
 // audit audits the server at url with a state file and requires the given exit code.
 func (w *seenWorld) audit(t *testing.T, url, state string, code int) {
 	t.Helper()
-	_, o := audited(t, url, w.Key, "--state", state)
+	_, o := audited(t, url, w.Key, "--state", state, "--timeout", "200ms")
 	require.Equal(t, code, o.code, "%s%s", o.stdout, o.stderr)
 }
 
@@ -105,17 +110,53 @@ func TestCheckpointsOfDamagedLogsStay(t *testing.T) {
 			w.audit(t, w.fork, state, 33)
 		})
 	}
-	t.Run("of a log that was walked", func(t *testing.T) {
-		state := filepath.Join(t.TempDir(), "state")
-		w.audit(t, w.log, state, 0)
-		w.hide("/tile/0/")
-		w.audit(t, w.fork, state, 39)
-		w.hide("")
-		s := stateOf(t, state)
-		require.Equal(t, noteOf(t, w.log), s.Checkpoint)
-		require.Equal(t, []string{noteOf(t, w.fork)}, s.Unproved)
-		w.audit(t, w.grown, state, 33)
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprintf("of a log that was walked, busy %v", busy), func(t *testing.T) {
+			state := filepath.Join(t.TempDir(), "state")
+			w.audit(t, w.log, state, 0)
+			w.hide("/tile/0/")
+			w.busy.Store(busy)
+			w.audit(t, w.fork, state, map[bool]int{false: 39, true: cli.ExitUnreachable}[busy])
+			w.hide("")
+			s := stateOf(t, state)
+			require.Equal(t, noteOf(t, w.log), s.Checkpoint)
+			require.Equal(t, []string{noteOf(t, w.fork)}, s.Unproved)
+			w.audit(t, w.grown, state, 33)
+		})
+	}
+}
+
+// An audit that already has a state also remembers a checkpoint that it reads after its walk.
+func TestCheckpointsAfterTheWalkStay(t *testing.T) {
+	w := ledgertest.New(t, 10, 0, 0)
+	other := w.Copy(t)
+	f := newForge(t, w, other)
+	f.add(f.bodyOf(f.seq("revocation")))
+	f.done()
+	fork := serveRaw(t, other, nil)
+	grown, stop := ledgertest.Serve(t, w.DataDir)
+	defer stop()
+	state, old := filepath.Join(t.TempDir(), "state"), noteOf(t, grown)
+	report, o := audited(t, grown, w.Key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	status, answer := ledgertest.Send(t, "POST", grown+"/ipc-records", `{"payload":{},"output":"1","model":"m","temperature":0,"max_tokens":9}`, "application/json")
+	require.Equal(t, http.StatusCreated, status, answer)
+	var asked atomic.Int32
+	url := proxied(t, grown, func(answer http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/log/checkpoint") || asked.Add(1) > 1 {
+			return false
+		}
+		_, _ = answer.Write([]byte(old))
+		return true
 	})
+	report, o = audited(t, url, w.Key, "--state", state, "--replay-index", "--sample", "1")
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	require.Equal(t, w.Size+1, report.Size)
+	require.Equal(t, noteOf(t, grown), stateOf(t, state).Checkpoint)
+	report, o = audited(t, fork, w.Key, "--state", state)
+	require.Equal(t, 33, report.Code, "%s%s", o.stdout, o.stderr)
+	report, o = audited(t, grown, w.Key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 }
 
 // A newer checkpoint replaces the saved one once tiles prove that the two are consistent. Once the

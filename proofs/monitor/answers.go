@@ -32,6 +32,7 @@ type Walk struct {
 	*Auditor
 	log        *fetch.Log
 	at         audit.Position // the position at which the walk ended
+	failed     error          // why CatchUp failed
 	past       *pastFiles
 	tiles      sync.Mutex        // held while a tile is read from past
 	content    *contentChecker   // nil unless content is checked

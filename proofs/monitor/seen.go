@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -95,16 +96,6 @@ func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 	return a.state.save()
 }
 
-// addShown records the checkpoint that the server has just returned, because the log must extend
-// this checkpoint too. The next call to save writes it to the state file.
-func (a *Auditor) addShown(log *fetch.Log) {
-	now, err := a.openSeen(log)
-	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
-	if err == nil && len(a.state.seen) < maxSeen && !slices.ContainsFunc(a.state.seen, known) {
-		a.state.seen = append(a.state.seen, now)
-	}
-}
-
 // storeProgress stores the progress of a walk that is still running.
 func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Position) error {
 	if err := a.state.advance(at); err != nil {
@@ -113,15 +104,33 @@ func (a *Auditor) storeProgress(ctx context.Context, log *fetch.Log, at audit.Po
 	return a.storeCheckpoint(ctx, log)
 }
 
-// storeDamaged stores the checkpoint of a damaged log, because the checkpoint's signature is
-// evidence. It stores nothing if the damage is in the checkpoint itself, or if the log is a fork of
-// the log in the state.
-func (a *Auditor) storeDamaged(ctx context.Context, log *fetch.Log, d *audit.Damage) error {
-	switch d.Kind {
+// storeFailed stores the checkpoint of a log whose walk failed with err, because the checkpoint's
+// signature is evidence. It stores nothing if the checkpoint itself is damaged, or if the log is a fork
+// of the log in the state.
+func (a *Auditor) storeFailed(ctx context.Context, log *fetch.Log, err error) error {
+	var damage *audit.Damage
+	if !errors.As(err, &damage) {
+		return a.storeUnproved(log)
+	}
+	switch damage.Kind {
 	case audit.DamageKindSignature, audit.DamageKindCheckpoint, audit.DamageKindFork:
 		return nil
 	}
 	return a.storeCheckpoint(ctx, log)
+}
+
+// storeUnproved stores the checkpoint of a log that the server does not serve completely. It does not
+// ask the server for a proof that the log extends the stored checkpoints.
+func (a *Auditor) storeUnproved(log *fetch.Log) error {
+	now, err := a.openSeen(log)
+	if err != nil {
+		return nil // the walk did not open the checkpoint either
+	}
+	known := func(s seenNote) bool { return s.Checkpoint == now.Checkpoint }
+	if len(a.state.seen) < maxSeen && !slices.ContainsFunc(a.state.seen, known) {
+		a.state.seen = append(a.state.seen, now)
+	}
+	return a.state.save()
 }
 
 // storeCheckpoint stores the checkpoint of log. The stored checkpoints may belong to a different

@@ -19,8 +19,18 @@ import (
 const stepWalk = "auditing"
 
 // walk verifies the log and copies its totals into the report. If there is damage, the error is an
-// *audit.Damage, and the checkpoint is stored as evidence (storeDamaged).
+// *audit.Damage. After any error, the checkpoint is stored as evidence (storeFailed).
 func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOptions) (audit.Position, error) {
+	at, err := a.extend(ctx, log, x)
+	if err != nil {
+		if err := a.storeFailed(ctx, log, err); err != nil {
+			a.options.Logger.Warn("cannot save the checkpoint of the log that failed the audit", "error", err) // not returned, because the failure is more important
+		}
+	}
+	return at, err
+}
+
+func (a *Auditor) extend(ctx context.Context, log *fetch.Log, x audit.ExtendOptions) (audit.Position, error) {
 	a.options.Progress(stepWalk, 0, log.Size())
 	options := audit.Options{Verifiers: a.bounded(), Successors: a.keys, Ledger: a.options.Ledger, Now: time.Now(),
 		Progress: func(done, _ uint64) { a.options.Progress(stepWalk, done, log.Size()) }}
@@ -32,9 +42,6 @@ func (a *Auditor) walk(ctx context.Context, log *fetch.Log, x audit.ExtendOption
 	a.report.KeyUses += report.KeyUses
 	a.report.signed(report.Checkpoint)
 	if report.Damage != nil {
-		if err := a.storeDamaged(ctx, log, report.Damage); err != nil {
-			a.options.Logger.Warn("cannot save the checkpoint of the damaged log", "error", err) // not returned, because the damage is more important
-		}
 		return at, report.Damage
 	}
 	a.takeKeys(at.Keys, nil)
@@ -116,8 +123,16 @@ func (w *Walk) run(ctx context.Context) error {
 }
 
 // CatchUp verifies the entries that were added to the log after the walk, and passes them to
-// the AnswerChecker.
+// the AnswerChecker. If it fails, every later call returns the same error, because the AnswerChecker has
+// already received some of the entries.
 func (w *Walk) CatchUp(ctx context.Context) error {
+	if w.failed == nil {
+		w.failed = w.catchUp(ctx)
+	}
+	return w.failed
+}
+
+func (w *Walk) catchUp(ctx context.Context) error {
 	if err := w.followKeys(ctx); err != nil {
 		return err
 	}
@@ -126,13 +141,14 @@ func (w *Walk) CatchUp(ctx context.Context) error {
 		return err
 	}
 	now, err := w.walk(ctx, log, audit.ExtendOptions{Start: w.at, History: w.past, SeenCheckpoints: w.seenCheckpoints(), OnEntry: w.pass})
-	if err == nil {
-		w.at, w.log = now, log
+	if err != nil {
+		return err
 	}
-	if err == nil && w.past == w.state.past {
-		err = w.storeVerified(log, now)
+	w.at, w.log = now, log
+	if w.past == w.state.past {
+		return w.storeVerified(log, now)
 	}
-	return err
+	return w.storeCheckpoint(ctx, log) // the state does not have the new entries
 }
 
 // each is called with every verified entry of the walk.
