@@ -158,6 +158,62 @@ func TestStateRemembersTheNewerKey(t *testing.T) {
 	report, o = audited(t, lies, s.first, "--state", state)
 	require.False(t, report.Clean)
 	require.NotZero(t, report.Code, "%s%s", o.stdout, o.stderr)
+
+	// The retired key cannot introduce another successor either, and the state does not keep its checkpoint.
+	report, o = audited(t, announces(t, s.data), s.first, "--state", state)
+	require.Equal(t, 30, report.Code, "%s%s", o.stdout, o.stderr)
+	require.Empty(t, stateOf(t, state).Unproved)
+	report, o = audited(t, s.url, s.first, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+}
+
+// announces starts a server that lists a successor of the key in the folder data, and shows a
+// checkpoint of 500 entries that only the successor has signed. It serves nothing else. It returns the
+// URL of the ledger.
+func announces(t *testing.T, data string) string {
+	t.Helper()
+	previous, err := datadir.KeyFiles(data).Load("default")
+	require.NoError(t, err)
+	next, err := proofs.GenerateKey().Signer(previous.Origin())
+	require.NoError(t, err)
+	handover, err := proofs.SignHandover(previous, next)
+	require.NoError(t, err)
+	history := proofs.NewKeyHistory(previous.Verifier())
+	require.NoError(t, history.Add(400, proofs.KeyChange{Step: proofs.KeyStepIntroduced, Previous: previous.Verifier(), Next: next.Verifier(), HandoverNote: handover}))
+	list, err := json.Marshal(history)
+	require.NoError(t, err)
+	note, err := next.Sign(proofs.Checkpoint{Origin: next.Origin(), Size: 500})
+	require.NoError(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/log/key"):
+			_, _ = w.Write(list)
+		case strings.HasSuffix(r.URL.Path, "/log/checkpoint"):
+			_, _ = w.Write(note)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + remote.LedgerPath("default")
+}
+
+// If the state has a checkpoint that only a key from the server's list has signed, later audits can
+// still read the state after the server has hidden that key.
+func TestStateRemembersHiddenKeys(t *testing.T) {
+	w := ledgertest.New(t, 5, 0, 0)
+	url, stop := ledgertest.Serve(t, w.DataDir)
+	defer stop()
+	state := filepath.Join(t.TempDir(), "state")
+	report, o := audited(t, url, w.Key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	report, o = audited(t, announces(t, w.DataDir), w.Key, "--state", state)
+	require.Equal(t, 34, report.Code, "%s%s", o.stdout, o.stderr)
+	require.Len(t, stateOf(t, state).Unproved, 1)
+	for range 2 {
+		report, o = audited(t, url, w.Key, "--state", state)
+		require.Equal(t, 32, report.Code, "%s%s", o.stdout, o.stderr)
+	}
 }
 
 // With --key, keys list compares the server's list of keys with the log. It fails if the server

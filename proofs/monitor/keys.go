@@ -35,15 +35,24 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 }
 
 // takeKeys finds the successors of the keys in Options.Keys. It searches the key history of the
-// walked log and the key history that the server lists. Either history can be nil.
+// walked log and the key history that the server lists. Either history can be nil. A key that the walked
+// log has replaced may have been stolen, so the server's list must begin with the walked log's newest key
+// or with a key in Options.Keys that the walked log does not have.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
 		a.keys = addKeys(a.keys, walked.VerifiersFrom(a.options.Keys...)...)
 	}
 	a.keys = addKeys(a.keys, a.options.Keys...)
+	first := a.keys
+	if walked != nil && slices.ContainsFunc(a.options.Keys, walked.Contains) {
+		first = append(slices.DeleteFunc(slices.Clone(a.options.Keys), walked.Contains), walked.CurrentKey())
+	}
+	if served != nil && !slices.ContainsFunc(first, served.Contains) {
+		served = nil
+	}
 	if served != nil {
-		for _, key := range served.VerifiersFrom(a.keys...) {
+		for _, key := range served.VerifiersFrom(first...) {
 			a.keys = addKeys(a.keys, key.WithoutBounds())
 		}
 	}
@@ -52,14 +61,14 @@ func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 		a.histories = append(a.histories, walked)
 		a.known = addKeys(a.known, walked.Verifiers()...)
 	}
-	if served != nil && slices.ContainsFunc(a.keys, served.Contains) {
+	if served != nil {
 		a.histories = append(a.histories, served)
 		for _, key := range served.Verifiers() {
 			a.known = addKeys(a.known, key.WithoutBounds())
 		}
 	}
 	if a.state != nil {
-		a.state.keys = a.keys
+		a.state.keys = addKeys(a.state.keys, a.keys...)
 	}
 }
 

@@ -91,7 +91,7 @@ func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 	if err := a.state.advance(at); err != nil {
 		return err
 	}
-	a.state.checked, a.state.seen = at.Size, []seenNote{now}
+	a.state.checked, a.state.seen, a.state.keys = at.Size, []seenNote{now}, slices.Clone(a.keys)
 	a.state.done[checkLog] = LastSuccess{at.Size, timeOfReport()}
 	return a.state.save()
 }

@@ -120,11 +120,13 @@ type state struct {
 	lock    io.Closer // excludes other audits; nil if the audit stores nothing
 	past    *pastFiles
 	at      audit.Position
-	uses    uint64                 // number of uses of idempotency keys so far
-	checked uint64                 // number of entries whose idempotency keys have been compared with earlier ones
-	seen    []seenNote             // signed checkpoints, oldest first
-	keys    []*proofs.Verifier     // trusted keys and their successors
-	done    map[string]LastSuccess // last success of each check, keyed by the name of the check
+	uses    uint64     // number of uses of idempotency keys so far
+	checked uint64     // number of entries whose idempotency keys have been compared with earlier ones
+	seen    []seenNote // signed checkpoints, oldest first
+	// keys holds the trusted keys and their successors. Until the log extends all checkpoints in the field
+	// seen, it also holds those of earlier audits, which may have signed these checkpoints.
+	keys []*proofs.Verifier
+	done map[string]LastSuccess // last success of each check, keyed by the name of the check
 	// converted means that an earlier version of this program wrote the state, so the log is walked
 	// again.
 	converted     bool
@@ -248,7 +250,14 @@ func (m *state) read(text []byte, known []*proofs.Verifier) error {
 	if s.Checked != nil {
 		m.done = s.Checked
 	}
-	if err := m.readSeen(&s, known); err != nil {
+	for _, text := range s.VerifierKeys {
+		key, err := proofs.ParseVerifier(text)
+		if err != nil {
+			return fmt.Errorf("parsing a verifier key in the state file: %w", err)
+		}
+		m.keys = append(m.keys, key)
+	}
+	if err := m.readSeen(&s, addKeys(slices.Clone(m.keys), known...)); err != nil {
 		return err
 	}
 	if m.at.Tip, err = proofs.ParseHash(s.Tip); err != nil {
@@ -282,11 +291,11 @@ func (m *state) history() *proofs.KeyHistory {
 	return m.at.Keys
 }
 
-// readSeen verifies the notes in the state file with the known keys and adds their checkpoints to
+// readSeen verifies the notes in the state file with the given keys and adds their checkpoints to
 // m.seen.
-func (m *state) readSeen(s *stateFile, known []*proofs.Verifier) error {
+func (m *state) readSeen(s *stateFile, keys []*proofs.Verifier) error {
 	for _, note := range append([]string{s.Checkpoint}, s.Unproved...) {
-		checkpoint, err := proofs.OpenCheckpoint([]byte(note), known...)
+		checkpoint, err := proofs.OpenCheckpoint([]byte(note), keys...)
 		if err != nil {
 			return fmt.Errorf("reading the checkpoint: %w", err)
 		}
