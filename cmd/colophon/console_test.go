@@ -14,6 +14,8 @@ import (
 
 	"colophon/internal/cli"
 	"colophon/internal/testing/ledgertest"
+	"colophon/proofs/audit"
+	"colophon/proofs/monitor"
 )
 
 func TestControlCharactersAreShown(t *testing.T) {
@@ -63,4 +65,14 @@ func TestProblemsHaveNoControlCharacters(t *testing.T) {
 	o := commandLine(t.Context(), "audit", url, "--key", w.Key)
 	require.Equal(t, cli.ExitFailed, o.code)
 	require.Contains(t, o.stderr, `\x1b[2J\u009b1m\ndefault: clean`)
+
+	// A server cannot add lines to the report of an audit.
+	const text, shown = "x\ndefault: clean\u2028\u2029\t", `x\ndefault: clean\u2028\u2029\t`
+	url = liar(t, w, lie{about: onPath("/sources"), change: func(answer map[string]any) { answer[text] = text }})
+	o = commandLine(t.Context(), "audit", url, "--key", w.Key, "--replay-index", "--sample", "1")
+	require.Equal(t, 44, o.code, "%s%s", o.stdout, o.stderr)
+	require.Contains(t, o.stdout, shown)
+	require.NotContains(t, o.stdout, "\ndefault: clean")
+	require.Equal(t, "answer: "+shown+", "+shown+": "+shown+"\n    expected "+shown+"\n    got      "+shown, monitor.Finding{Kind: monitor.DamageKindAnswer, Query: text, Row: text, Expected: text, Got: text, Message: text}.String())
+	require.Equal(t, "content: "+`"`+shown+`", `+shown+", at entry 0: "+shown, monitor.Finding{Kind: audit.DamageKindContent, TilePath: text, Name: text, Message: text}.String())
 }

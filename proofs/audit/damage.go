@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"colophon/proofs"
 )
@@ -42,10 +43,16 @@ type Damage struct {
 	Message  string // explanation that states the values that were compared
 }
 
-// Error returns the kind, the position, and the message.
+// Error returns the kind, the position, and the message, on one line.
 func (d *Damage) Error() string {
-	return fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message)
+	return OneLine(fmt.Sprintf("%s: %s%s", d.Kind, d.position(), d.Message))
 }
+
+// OneLine escapes line breaks and tabs. Otherwise, text from a server could look like further lines of a
+// report.
+func OneLine(text string) string { return lineEscapes.Replace(text) }
+
+var lineEscapes = strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`, "\v", `\v`, "\f", `\f`, "\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
 // position returns the position of the damage followed by a colon. It returns "" for damage to the
 // whole log if Seq is 0.

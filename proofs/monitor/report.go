@@ -36,7 +36,8 @@ func findingOf(d *audit.Damage) Finding {
 	return Finding{Kind: d.Kind, Seq: &d.Seq, TilePath: d.TilePath, Name: d.Name, Message: d.Message}
 }
 
-// String returns the kind, the place, and the message of the finding.
+// String returns the kind, the place, and the message of the finding. Only lines with the expected value
+// and the value in the answer can follow the first line.
 func (f Finding) String() string {
 	if f.Query == "" {
 		d := audit.Damage{Kind: f.Kind, TilePath: f.TilePath, Name: f.Name, Message: f.Message}
@@ -49,9 +50,9 @@ func (f Finding) String() string {
 	if f.Row != "" {
 		place += ", " + f.Row
 	}
-	text := fmt.Sprintf("%s: %s: %s", f.Kind, place, f.Message)
+	text := audit.OneLine(fmt.Sprintf("%s: %s: %s", f.Kind, place, f.Message))
 	if f.Expected != "" || f.Got != "" {
-		text += fmt.Sprintf("\n    expected %s\n    got      %s", cmp.Or(f.Expected, "nothing"), cmp.Or(f.Got, "nothing"))
+		text += fmt.Sprintf("\n    expected %s\n    got      %s", audit.OneLine(cmp.Or(f.Expected, "nothing")), audit.OneLine(cmp.Or(f.Got, "nothing")))
 	}
 	return text
 }
