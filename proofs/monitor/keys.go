@@ -35,9 +35,9 @@ func (a *Auditor) followKeys(ctx context.Context) error {
 }
 
 // takeKeys finds the successors of the keys in Options.Keys. It searches the key history of the
-// walked log and the key history that the server lists. Either history can be nil. A key that the walked
-// log has replaced may have been stolen, so the server's list must begin with the walked log's newest key
-// or with a key in Options.Keys that the walked log does not have.
+// walked log and the key history that the server lists. Either history can be nil. A key that the
+// walked log has replaced may have been stolen. From the server's list, takeKeys therefore takes only
+// successors of the walked log's newest key, and of keys in Options.Keys that the walked log lacks.
 func (a *Auditor) takeKeys(walked, served *proofs.KeyHistory) {
 	a.keys, a.known, a.histories = nil, nil, nil
 	if walked != nil {
