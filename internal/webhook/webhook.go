@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -52,7 +51,7 @@ type Sender struct {
 
 // New returns a Sender that does not follow any ledgers yet.
 func New(o Options) (*Sender, error) {
-	if err := os.MkdirAll(o.CursorDir, 0o700); err != nil {
+	if err := safefile.MkdirAll(o.CursorDir); err != nil {
 		return nil, err
 	}
 	if o.InitialRetryPause == 0 {
