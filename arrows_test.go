@@ -134,7 +134,7 @@ var allowedImports = map[string][]string{
 	"ledger/query/forms":                 {"ledger/drift", "ledger/index/records", "ledger/query/prefix", "ledger/record/fields", "ledger/record/members", "ledger/record/pyjson", "ledger/record/rules"},
 	"ledger/query/prefix":                {"ledger/event", "ledger/index", "ledger/index/groups", "ledger/index/records", "ledger/record"},
 	"ledger/record/moment":               {},
-	"internal/cluster":                   {"ledger", "storage/postgres"},
+	"internal/cluster":                   {"ledger", "storage", "storage/postgres"},
 	"internal/publish":                   {"internal/publish/bucket", "ledger", "proofs", "storage"},
 	"internal/publish/bucket":            {"internal/safefile"},
 	"internal/publish/bucket/buckettest": {"internal/publish/bucket"},
