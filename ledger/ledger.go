@@ -296,6 +296,7 @@ func end(l *Ledger, reason error) {
 		l.refreshing.Lock()
 		defer l.refreshing.Unlock()
 		l.mark.Write(true)
+		l.mark = nil // a reopened ledger can replace the head before it compares it with the mark
 	}
 	l.queue.Close(reason)
 	if l.markWritten != nil {

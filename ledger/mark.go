@@ -50,12 +50,11 @@ func checkFollowed(ctx context.Context, l *Ledger) error {
 	}
 	l.mark = &highwater.FollowerMark{Keeper: markKeeper(l)}
 	err := l.mark.Check(ctx, l.store, l.KeyHistory().Verifiers()...)
-	if errors.Is(err, highwater.ErrRollback) && !l.config.RefuseOlderStandby {
-		l.config.Logger.Error("the database has an older or a different copy of the ledger; this server shows that copy, but will not write it", "error", err)
-		return nil
+	if err != nil && l.config.RefuseOlderStandby {
+		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
 	}
 	if err != nil {
-		return fmt.Errorf("opening ledger %q: %w", l.info.Name, err)
+		l.config.Logger.Error("the database may have an older or a different copy of the ledger; this server shows that copy, but will not write it", "error", err)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func (l *sharedDatabase) give(to *hostDatabase) {
 type hostDatabase struct {
 	*sharedDatabase
 	older *storage.Head // the head that this host reads; nil means the newest
+	fault error         // what this host gets if it reads a setting
 }
 
 func (l *hostDatabase) held() bool {
@@ -57,6 +58,13 @@ func (s leasedStore) Head(ctx context.Context) (storage.Head, error) {
 		return *s.of.older, nil
 	}
 	return s.Store.Head(ctx)
+}
+
+func (s leasedStore) Setting(ctx context.Context, name string) ([]byte, error) {
+	if s.of.fault != nil {
+		return nil, s.of.fault
+	}
+	return s.Store.Setting(ctx, name)
 }
 
 func (s leasedStore) Commit(ctx context.Context, old storage.Head, b storage.Batch) error {
@@ -327,6 +335,12 @@ func TestFollowerDoesNotWriteAnOlderStore(t *testing.T) {
 	l := openLedger(t, host)
 	require.Equal(t, uint64(1), l.Head().Size)
 	shared.give(follower)
+	// An attempt that fails after the head was loaded does not change the mark, and neither does closing again.
+	follower.fault = storage.ErrUnavailable
+	_, err = host.OpenLedger(t.Context(), ledger.DefaultName)
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	host.StepDown(ledger.DefaultName)
+	follower.fault = nil
 	l, err = host.OpenLedger(t.Context(), ledger.DefaultName)
 	require.NoError(t, err)
 	require.ErrorIs(t, l.CheckWritable(t.Context()), highwater.ErrRollback)

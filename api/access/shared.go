@@ -138,6 +138,9 @@ func MoveTokens(dir string, shared SharedStore) (err error) {
 		}
 		return makeFolder(dir)
 	}
+	if _, err := os.Lstat(filepath.Join(dir, tokensFile)); errors.Is(err, fs.ErrNotExist) && version > 0 {
+		return nil // the usual case also works on a full disk
+	}
 	release, err := lock(dir) // otherwise, a revocation between reading and renaming the file would be lost
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type Member struct {
 	wake   chan struct{} // holds a token if the next round must start immediately
 
 	stop    context.CancelFunc
-	loops   sync.WaitGroup // tracks the two background loops and Listen
+	loops   sync.WaitGroup // tracks the three background loops and Listen
 	steps   sync.WaitGroup // tracks the goroutines started by decide
 	leaving atomic.Bool    // set once the server takes no more leases
 	failed  atomic.Bool    // the last round failed

@@ -45,7 +45,9 @@ func startNodeWith(t *testing.T, url, id string, pause time.Duration, keys strin
 	log := slog.New(slog.NewTextHandler(n.log, nil))
 	database, err := postgres.Open(t.Context(), postgres.Config{URL: url, Logger: log, LedgerServer: &postgres.LedgerServer{ID: id, Address: "http://" + id}})
 	require.NoError(t, err)
-	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: keys}, func(string) ledger.Config { return ledger.Config{Logger: log, HighWaterMarks: marks} })
+	n.host, err = ledger.OpenHost(t.Context(), database, keystore.KeyFiles{Dir: keys}, func(string) ledger.Config {
+		return ledger.Config{Logger: log, HighWaterMarks: marks, EnableStandbyMark: true}
+	})
 	require.NoError(t, err)
 	n.cluster, err = start(t.Context(), database, n.host, log, pause)
 	require.NoError(t, err)

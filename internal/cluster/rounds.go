@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"colophon/storage"
 	"colophon/storage/postgres"
 )
 
@@ -111,6 +113,9 @@ func (c *Member) watchKeys(ctx context.Context) {
 
 // checkKeys determines for which ledgers this server has the signing keys, unless it has done so recently.
 func (c *Member) checkKeys(ctx context.Context) {
+	if c.leaving.Load() {
+		return
+	}
 	c.mu.Lock()
 	var unknown []string
 	for name, p := range c.places {
@@ -121,8 +126,8 @@ func (c *Member) checkKeys(ctx context.Context) {
 	c.mu.Unlock()
 	for _, name := range unknown {
 		err := c.host.CheckSigningKeys(ctx, name)
-		if ctx.Err() != nil {
-			break
+		if ctx.Err() != nil || errors.Is(err, storage.ErrUnavailable) {
+			return // what was last found out stays valid until the database answers
 		}
 		c.mu.Lock()
 		p := c.places[name]

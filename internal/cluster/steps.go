@@ -121,7 +121,7 @@ func (c *Member) take(ctx context.Context, name string, p *place) {
 		return
 	}
 	c.mu.Lock()
-	p.heldBefore, p.since = true, time.Now()
+	p.heldBefore, p.since, p.openFailed = true, time.Now(), time.Time{}
 	c.mu.Unlock()
 	c.lead(ctx, name, p)
 }

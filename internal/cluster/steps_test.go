@@ -32,4 +32,6 @@ func TestServerWithAFaultGivesUpTheLease(t *testing.T) {
 	good := startNodeWith(t, url, "good", roundPause, keys, nil)
 	require.Eventually(t, func() bool { return good.host.Status("a") == ledger.StatusWritable }, time.Minute, time.Millisecond)
 	require.False(t, bad.cluster.leases.HoldsLease("a"))
+	good.grow("a")
+	bad.shows("a", good.ledger("a").Head().Size)
 }

@@ -296,6 +296,11 @@ func (r *Reader) output(list []message) []byte {
 	if !areSent(list) {
 		return nil
 	}
+	return r.outputOf(list)
+}
+
+// outputOf is output for messages whose content was sent.
+func (r *Reader) outputOf(list []message) []byte {
 	for i := range list {
 		kept := list[i].parts[:0]
 		for _, p := range list[i].parts {

@@ -1,6 +1,8 @@
 package genai
 
 import (
+	"slices"
+
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 
 	"colophon/ledger/record/pyjson"
@@ -77,7 +79,12 @@ func (r *Reader) completion(v *commonpb.AnyValue) ([]byte, error) {
 		return nil, err
 	}
 	if answers, found := answersIn(parsed); ok && found {
-		return r.output(r.messages(answers, "assistant")), nil
+		list := r.messages(answers, "assistant")
+		// A provider's response is whole or absent, so a call without arguments is a call of a tool that has none.
+		if slices.ContainsFunc(list, func(m message) bool { return len(m.calls) > 0 }) {
+			return r.outputOf(list), nil
+		}
+		return r.output(list), nil
 	}
 	if text, isText := v.GetValue().(*commonpb.AnyValue_StringValue); isText {
 		return []byte(text.StringValue), nil

@@ -121,6 +121,8 @@ func (w *worker) wake() {
 const (
 	// checkPause is the time between two checks of the index of an idle ledger.
 	checkPause = 10 * time.Second
+	// beginPause is the time between two attempts to read or store the first cursor of a hook.
+	beginPause = time.Second
 	// behindTime is how long an index may lag behind its log before the hook reports it.
 	behindTime = time.Minute
 )
@@ -128,19 +130,23 @@ const (
 // run sends messages whenever the log grows, until ctx is done. It sends none while another
 // server writes the ledger. A hook that has not followed the ledger before begins at seq start.
 func (w *worker) run(ctx context.Context, start uint64) {
-	err := w.begin(start)
-	for begun := err == nil; ctx.Err() == nil; {
-		if !begun {
-			err = w.begin(start)
-			begun = err == nil
+	for err := w.begin(start); err != nil; err = w.begin(start) {
+		if !w.failing.Swap(true) {
+			w.log.Error("cannot read or store the position of a webhook; it sends nothing until this succeeds", "error", err)
 		}
-		if begun && (w.options.WritesLedger == nil || w.options.WritesLedger(w.ledger.Name())) {
-			err = w.catchUp(ctx)
+		select {
+		case <-time.After(beginPause):
+		case <-ctx.Done():
+			return
 		}
-		if err != nil && ctx.Err() == nil {
-			w.log.Warn("cannot send webhook messages; retrying", "error", err)
+	}
+	w.failing.Store(false)
+	for ctx.Err() == nil {
+		if w.options.WritesLedger == nil || w.options.WritesLedger(w.ledger.Name()) {
+			if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
+				w.log.Warn("cannot send webhook messages; retrying", "error", err)
+			}
 		}
-		err = nil
 		select {
 		case <-w.moved:
 		case <-time.After(checkPause):

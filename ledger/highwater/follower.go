@@ -2,7 +2,6 @@ package highwater
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"colophon/proofs"
@@ -14,18 +13,17 @@ import (
 type FollowerMark struct {
 	Keeper  *Keeper
 	written time.Time
-	older   bool // the stored log does not extend the mark
+	refuted bool // Check failed
 }
 
-// Check compares the stored log with the mark, and then writes the mark. If the error is ErrRollback, the
-// mark stays as it is from then on.
+// Check compares the stored log with the mark, and then writes the mark. If it returns an error, the mark
+// stays as it is from then on.
 func (m *FollowerMark) Check(ctx context.Context, log storage.Reader, keys ...*proofs.Verifier) error {
 	if m == nil {
 		return nil
 	}
 	err := m.Keeper.Check(ctx, log, keys...)
-	m.older = errors.Is(err, ErrRollback)
-	if err == nil {
+	if m.refuted = err != nil; !m.refuted {
 		m.Write(true)
 	}
 	return err
@@ -34,7 +32,7 @@ func (m *FollowerMark) Check(ctx context.Context, log storage.Reader, keys ...*p
 // Write writes the mark. Unless last is true, it writes at most once per MinWriteInterval. Even an
 // outdated mark reveals a rollback to a head before the mark.
 func (m *FollowerMark) Write(last bool) {
-	if m == nil || m.older || !last && time.Since(m.written) < MinWriteInterval {
+	if m == nil || m.refuted || !last && time.Since(m.written) < MinWriteInterval {
 		return
 	}
 	m.written = time.Now()

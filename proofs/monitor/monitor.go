@@ -106,6 +106,8 @@ type Auditor struct {
 	others    []audit.SeenCheckpoint // checkpoints that other parties have seen
 	older     []olderNote            // checkpoints that the newest key has not signed
 	report    *Report
+	// contentSize is the number of entries whose content was checked, if Options.CheckContent was set.
+	contentSize uint64
 }
 
 // Run audits a ledger once, at its current size. The report says what is wrong with the

@@ -158,7 +158,7 @@ func (a *Auditor) rememberDone() error {
 		return nil
 	}
 	if a.options.CheckContent {
-		a.state.done[ContentCheckName] = now
+		a.state.done[ContentCheckName] = LastSuccess{a.contentSize, a.report.StartTime}
 	}
 	if a.options.AnswerChecker != nil {
 		a.state.done[AnswersCheckName] = now

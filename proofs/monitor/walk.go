@@ -102,7 +102,7 @@ func (w *Walk) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.at = at
+	w.at, w.contentSize = at, at.Size
 	if w.past == w.state.past {
 		if err := w.storeVerified(w.log, at); err != nil {
 			return err

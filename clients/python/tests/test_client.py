@@ -167,8 +167,6 @@ class RealServer(Scratch):
             with self.assertRaisesRegex(ValueError, "leave it out"):
                 ledger.post("ipc_record", record(2), key=key)
             self.assertFalse(ledger.record("ipc_record", record(2), key=key))
-            with ledger.generation(model="m") as g:
-                g.key = key
         for key in " a", "a\nb":
             with self.assertRaisesRegex(ValueError, "use record"):
                 ledger.post("ipc_record", record(2), key=key)
@@ -176,6 +174,12 @@ class RealServer(Scratch):
         self.stats(ledger, invalid=5, accepted=2)
         self.assertRegex(warnings[0], "is not recorded: .*leave it out")
         self.assertEqual(len(self.server.records()), before)
+        for key in "", "\ud800":  # a generation raises nothing, so it is recorded with a random key
+            with ledger.generation(model="m") as g:
+                g.key = key
+        self.assertTrue(ledger.flush(60))
+        self.stats(ledger, invalid=5, accepted=4)
+        self.assertEqual(len(self.server.records()), before + 2)
 
     def test_a_real_receipt_with_any_byte_changed_fails(self):
         ledger = self.open(self.server.url)

@@ -102,6 +102,10 @@ describe("with a real server", () => {
     assert.match(warnings[0], /is not recorded: .*leave it out/);
     assert.equal((await server.records()).length, before);
     assert.notEqual((await ledger.post("ipc_record", record(2), { key: null })).seq, (await ledger.post("ipc_record", record(2), { key: null })).seq, "null is no key");
+    const posted = (await server.records()).length;
+    for (const key of ["", "\ud800"]) await withColophon(ledger, { model: "m", payload: { q: 1 } }, (g) => { g.key = key; }); // a generation throws nothing, so it gets a random key
+    assert.equal(await ledger.flush(20_000), true);
+    assert.equal((await server.records()).length, posted + 2);
     await ledger.close();
   });
 

@@ -106,7 +106,7 @@ export async function request(at: string, options: Options = {}): Promise<Respon
 
 /** parseAnswer parses JSON. It returns an integer that a JavaScript number cannot hold, such as a long seed, as a text with all its digits. */
 export function parseAnswer(text: string): unknown {
-  return /\d{16}/.test(text) ? plainValue(parseJSON(text)) : JSON.parse(text);
+  return /[\s:,[]-?\d{16,}\s*[,\]}]/.test(text) ? plainValue(parseJSON(text)) : JSON.parse(text);
 }
 
 function plainValue(value: Value): unknown {

@@ -145,7 +145,8 @@ function compared(drift: Record<string, number>): { runs: number; changed: numbe
 
 function Figures({ summary, live }: { summary: LiveSummary; live: Live }) {
   const now = useNow(2000);
-  const rate = live.connected ? ingestRate(live.heads, now) : undefined, { runs, changed } = compared(summary.drift);
+  const frozen = useLedger()?.frozen ?? false;
+  const rate = frozen ? 0 : live.connected ? ingestRate(live.heads, now) : undefined, { runs, changed } = compared(summary.drift);
   const without = summary.incomplete.output ?? 0;
   return (
     <ul class="figures">

@@ -20,7 +20,7 @@ export function useLive(ledger: string, on: boolean): Live {
     void followHeads(ledger, (summary) => {
       const at = Date.now();
       setLive((old) => ({ ...old, summary, heads: [...recentHeads(old.heads, at), { at, size: summary.tree_size }] }));
-    }, controller.signal, (connected) => setLive((old) => ({ ...old, connected })));
+    }, controller.signal, (connected) => setLive((old) => ({ ...old, connected, heads: connected ? old.heads : [] }))); // what happened without a connection has no times
     return () => controller.abort();
   }, [ledger, on]);
   return live;
@@ -47,15 +47,17 @@ export function useGrown<T extends { as_of: number }>(key: string, size: number,
   if (loading.state === "ready") last.current = { key, loading };
   const kept = last.current?.key === key ? last.current.loading : undefined;
   const has = kept?.value.as_of;
+  const behind = has !== undefined && has < size, { state } = loading;
   useEffect(() => {
-    if (has === undefined || has >= size || loading.state === "loading") return;
-    if (asked.size < size && loading.state === "ready") {
-      setAsked({ size, turn: 0 });
-      return;
-    }
-    const timer = setTimeout(() => setAsked(({ turn }) => ({ size, turn: turn + 1 })), retryPause);
+    if (behind && state === "ready" && asked.size < size) setAsked({ size, turn: 0 });
+  }, [behind, size, state, asked]);
+  // The size is no dependency: if it grows, the pause does not begin again.
+  const again = behind && (state === "failed" || (state === "ready" && asked.size >= size));
+  useEffect(() => {
+    if (!again) return;
+    const timer = setTimeout(() => setAsked((old) => ({ ...old, turn: old.turn + 1 })), retryPause);
     return () => clearTimeout(timer);
-  }, [has, size, loading.state, asked]);
+  }, [again, asked]);
   return kept ?? loading;
 }
 

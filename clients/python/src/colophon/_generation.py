@@ -114,9 +114,14 @@ class Generation:
             if error is not None:
                 self.labels["error"] = type(error).__name__
             seconds = time.monotonic() - self._begun if self.duration is None else self.duration
-            require_key(self.key)
+            key = self.key
+            try:
+                require_key(key)
+            except ValueError as refused:
+                self._ledger.warn(f"a generation gets a random key: {refused}")
+                key = None
             changed = copy_leniently(self.fields)
-            record = _Record(self._ledger, self._began, changed, self._later, dict(self.labels), self._started, round(seconds * 1000), self.key)
+            record = _Record(self._ledger, self._began, changed, self._later, dict(self.labels), self._started, round(seconds * 1000), key)
             self._ledger._put(record)
         except Exception as failure:
             self._ledger.warn(f"a generation was not recorded: {failure!r}")

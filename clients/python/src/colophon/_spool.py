@@ -202,7 +202,8 @@ class Spool:
         finally:
             os.close(fd)
         os.replace(hidden, self.path(name))
-        self._sync_folder()
+        with contextlib.suppress(OSError):  # the file is there, and only a power failure could lose its name
+            self._sync_folder()
         return name
 
     def reject(self, line: bytes, status: int, reason: str) -> bool:

@@ -1,4 +1,4 @@
-import type { BaseLedger, IpcRecord } from "./ledger.js";
+import { type BaseLedger, type IpcRecord, requireKey } from "./ledger.js";
 
 const longestLabel = 128; // bytes
 const mostLabels = 32;
@@ -45,7 +45,14 @@ export class Generation {
       if (record.payload === undefined && record.input_hash === undefined) record.payload = {};
       const labels = Object.entries(this.labels).filter(([name]) => name !== "").slice(0, mostLabels).map(([name, value]) => [clipped(name), clipped(value)]);
       if (labels.length > 0) record.labels = Object.fromEntries(labels) as Record<string, string>;
-      this.ledger.record("ipc_record", record, { key: this.key, severalInRun: true });
+      let key = this.key;
+      try {
+        if (key !== undefined) requireKey(key);
+      } catch (refused) {
+        this.ledger.warn(`a generation gets a random key: ${String(refused)}`);
+        key = undefined;
+      }
+      this.ledger.record("ipc_record", record, { key, severalInRun: true });
     } catch (failure) {
       this.ledger.warn(`a generation was not recorded: ${String(failure)}`);
     }

@@ -341,7 +341,7 @@ function split(url: string, ledger: string | undefined, platform: Platform): [ba
 }
 
 /** Throws a TypeError for an idempotency key with which the ledger would record something twice. */
-function requireKey(key: unknown): void {
+export function requireKey(key: unknown): void {
   if (typeof key !== "string" || key.trim() === "") {
     throw new TypeError("key must be a text that is not empty or blank, because the ledger ignores such a key; leave it out for a random one");
   }

@@ -98,7 +98,11 @@ export class FileSpool implements Store {
       fs.rmSync(hidden, { force: true });
       throw error;
     }
-    this.syncFolderNow();
+    try {
+      this.syncFolderNow();
+    } catch {
+      // The file is there, and only a power failure could lose its name.
+    }
     return name;
   }
 
