@@ -242,6 +242,8 @@ func TestBadConfigurations(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret"), []byte(secret), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), []byte("short"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad"), []byte("whsec_!"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "open"), []byte(secret), 0o600))
+	require.NoError(t, os.Chmod(filepath.Join(dir, "open"), 0o644))
 	for text, want := range map[string]string{
 		"- {name: A, url: http://x, secret-file: secret}":                                                              "name: must begin with",
 		"- {name: a, url: ftp://x, secret-file: secret}":                                                               "url: must be the http or https URL",
@@ -249,6 +251,7 @@ func TestBadConfigurations(t *testing.T) {
 		"- {name: a, url: http://x}":                                                                                   "secret-file: must name a file",
 		"- {name: a, url: http://x, secret-file: none}":                                                                "no such file",
 		"- {name: a, url: http://x, secret-file: short}":                                                               "must have at least 24",
+		"- {name: a, url: http://x, secret-file: open}":                                                                "anyone can read or write",
 		"- {name: a, url: http://x, secret-file: bad}":                                                                 "base64",
 		"- {name: a, url: http://x, secret-file: secret, events: [news]}":                                              `"news" is not a message type`,
 		"- {name: a, url: http://x, secret-file: secret, color: red}":                                                  "color",
@@ -264,4 +267,19 @@ func TestBadConfigurations(t *testing.T) {
 	hooks, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
 	require.NoError(t, err)
 	require.Empty(t, hooks)
+}
+
+// Kubernetes mounts each file of a secret as a link, and lets the group read it.
+func TestConfigurationFromKubernetes(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "..data"), 0o755))
+	for name, text := range map[string]string{"secret": secret, "hooks.yaml": "- {name: a, url: http://x, secret-file: secret}"} {
+		file := filepath.Join(dir, "..data", name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		require.NoError(t, os.Chmod(file, 0o440))
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+	}
+	hooks, err := webhook.LoadHooks(filepath.Join(dir, "hooks.yaml"))
+	require.NoError(t, err)
+	require.Len(t, hooks, 1)
 }
