@@ -92,7 +92,7 @@ func (a *Auditor) storeVerified(log *fetch.Log, at audit.Position) error {
 		return err
 	}
 	a.state.checked, a.state.seen, a.state.keys = at.Size, []seenNote{now}, slices.Clone(a.keys)
-	a.state.done[checkLog] = LastSuccess{at.Size, timeOfReport()}
+	a.state.done[checkLog] = LastSuccess{at.Size, a.report.StartTime}
 	return a.state.save()
 }
 

@@ -127,7 +127,7 @@ func TestKeysThatWereNotCompared(t *testing.T) {
 
 	m, err := openState(state, keys)
 	require.NoError(t, err)
-	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys}
+	a := &Auditor{options: Options{Keys: keys}.withDefaults(), state: m, keys: keys, report: &Report{}}
 	published := openLog(t, log, keys)
 	_, end, err := audit.ExtendWalk(t.Context(), log, audit.Options{Verifiers: keys}, audit.ExtendOptions{Start: m.at, History: m.past, SeenCheckpoints: a.seenCheckpoints()})
 	require.NoError(t, err)
