@@ -365,16 +365,26 @@ func TestOTLPWhileTheLedgerTakesNothing(t *testing.T) {
 	require.Equal(t, 14, code)
 }
 
-// A gRPC call has the same effect as the equivalent HTTP request.
-func TestOTLPByGRPC(t *testing.T) {
-	s := start(t)
+// startGRPC serves the gRPC calls of a server, and returns a client for them. If limited is true, the
+// server's limit on connections applies.
+func startGRPC(t *testing.T, s *service, limited bool) (*httptest.Server, *http.Client) {
+	api := s.http.Config.Handler.(*Server)
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = s.http.Config.Handler.(*Server).GRPCServer()
+	server.Config = api.GRPCServer()
+	if limited {
+		server.Listener = api.LimitListener(server.Listener)
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	return server, &http.Client{Transport: &http.Transport{Protocols: protocols}}
+}
+
+// A gRPC call has the same effect as the equivalent HTTP request.
+func TestOTLPByGRPC(t *testing.T) {
+	s := start(t)
+	server, client := startGRPC(t, s, false)
 	call := func(service, message string, headers ...string) (status, details string, body []byte) {
 		t.Helper()
 		flag := byte(0)
@@ -451,13 +461,7 @@ func TestOTLPByGRPC(t *testing.T) {
 func TestWaitingCallsByGRPCAreLimited(t *testing.T) {
 	s := start(t, func(c *Config) { c.ServerLimits.MaxConnections = 8 })
 	api := s.http.Config.Handler.(*Server)
-	server := httptest.NewUnstartedServer(nil)
-	server.Config, server.Listener = api.GRPCServer(), api.LimitListener(server.Listener)
-	server.Start()
-	t.Cleanup(server.Close)
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	server, client := startGRPC(t, s, true)
 	begin := func() (message *io.PipeWriter, status chan string) {
 		body, message := io.Pipe()
 		r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", body)
@@ -499,13 +503,7 @@ func TestWaitingCallsByGRPCAreLimited(t *testing.T) {
 // A gRPC call whose message does not arrive in time can be repeated.
 func TestSlowCallsByGRPC(t *testing.T) {
 	s := start(t, func(c *Config) { c.BodyTimeout = soon })
-	server := httptest.NewUnstartedServer(nil)
-	server.Config = s.http.Config.Handler.(*Server).GRPCServer()
-	server.Start()
-	t.Cleanup(server.Close)
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	client := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	server, client := startGRPC(t, s, false)
 	for _, begin := range []string{"", "\x00", "\x00\x00\x00\x00\x09\x0a"} {
 		body, message := io.Pipe()
 		r, err := http.NewRequest(http.MethodPost, server.URL+"/opentelemetry.proto.collector.trace.v1.TraceService/Export", body)

@@ -198,16 +198,22 @@ func announces(t *testing.T, data string) string {
 	return server.URL + remote.LedgerPath("default")
 }
 
+// auditedOnce serves a ledger until the test ends, and returns its URL and the state of a clean audit.
+func auditedOnce(t *testing.T) (w *ledgertest.Ledger, url, state string) {
+	w = ledgertest.New(t, 5, 0, 0)
+	url, stop := ledgertest.Serve(t, w.DataDir)
+	t.Cleanup(stop)
+	state = filepath.Join(t.TempDir(), "state")
+	report, o := audited(t, url, w.Key, "--state", state)
+	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	return w, url, state
+}
+
 // If the state has a checkpoint that only a key from the server's list has signed, later audits can
 // still read the state after the server has hidden that key.
 func TestStateRemembersHiddenKeys(t *testing.T) {
-	w := ledgertest.New(t, 5, 0, 0)
-	url, stop := ledgertest.Serve(t, w.DataDir)
-	defer stop()
-	state := filepath.Join(t.TempDir(), "state")
-	report, o := audited(t, url, w.Key, "--state", state)
-	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
-	report, o = audited(t, announces(t, w.DataDir), w.Key, "--state", state)
+	w, url, state := auditedOnce(t)
+	report, o := audited(t, announces(t, w.DataDir), w.Key, "--state", state)
 	require.Equal(t, 34, report.Code, "%s%s", o.stdout, o.stderr)
 	require.Len(t, stateOf(t, state).Unproved, 1)
 	for range 2 {
@@ -320,12 +326,7 @@ func TestCheckpointsOfAStolenRetiredKey(t *testing.T) {
 // An audit can continue from a state that was saved before a key rotation, whether it is given the
 // current key or the previous one.
 func TestStateFromBeforeARotation(t *testing.T) {
-	w := ledgertest.New(t, 5, 0, 0)
-	url, stop := ledgertest.Serve(t, w.DataDir)
-	defer stop()
-	state := filepath.Join(t.TempDir(), "state")
-	report, o := audited(t, url, w.Key, "--state", state)
-	require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
+	w, url, state := auditedOnce(t)
 	for _, step := range []string{"rotate", "retire"} {
 		status, answer := ledgertest.Send(t, "POST", url+"/keys", fmt.Sprintf(`{"step":%q}`, step), "application/json")
 		require.Equal(t, http.StatusCreated, status, answer)
@@ -334,7 +335,7 @@ func TestStateFromBeforeARotation(t *testing.T) {
 	history, err := proofs.ParseKeyHistory([]byte(answer))
 	require.NoError(t, err)
 	for _, key := range []string{history.CurrentKey().String(), w.Key, history.CurrentKey().String()} {
-		report, o = audited(t, url, key, "--state", state)
+		report, o := audited(t, url, key, "--state", state)
 		require.True(t, report.Clean, "%s%s", o.stdout, o.stderr)
 	}
 }

@@ -41,8 +41,8 @@ func readSettings(file string, env func(string) (string, bool), given *pflag.Fla
 }
 
 // These environment variables, without the prefix COLOPHON_, are not server settings. Other
-// commands and the clients' libraries read otherVariables. serviceVariables are prefixes of the variables that Kubernetes sets
-// for a service named colophon.
+// commands and the clients' libraries read otherVariables. serviceVariables are prefixes of the
+// variables that Kubernetes sets for a service named colophon.
 var (
 	otherVariables   = []string{"CONFIG", "SERVER", "LEDGER", "TOKEN", "TOKEN_FILE", "CA_FILE", "KEY", "ENDPOINT_KEY", "SPOOL", "PORT"}
 	serviceVariables = []string{"SERVICE_", "PORT_"}

@@ -182,6 +182,14 @@ func CheckUserFile(path string, secret bool) error {
 	return nil
 }
 
+// ReadUserFile reads a file that passes CheckUserFile.
+func ReadUserFile(path string, secret bool) ([]byte, error) {
+	if err := CheckUserFile(path, secret); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
 // CheckOwner returns an error if a file or folder belongs to neither the current user nor root. If
 // the current user is root, CheckOwner also accepts the owner of the containing folder.
 func CheckOwner(path string, info fs.FileInfo) error {

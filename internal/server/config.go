@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -266,10 +265,7 @@ var goType = regexp.MustCompile(` (in type|into) [\[\]*]*[a-z]+\.\w+`)
 // readFile reads a YAML file into c. Settings that are not in the file keep their values. An
 // unknown setting is an error.
 func (c *Config) readFile(path string) error {
-	if err := safefile.CheckUserFile(path, false); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(path)
+	text, err := safefile.ReadUserFile(path, false)
 	if err != nil {
 		return err
 	}

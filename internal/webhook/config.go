@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -65,9 +64,10 @@ const (
 
 var hookName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// LoadHooks reads a configuration file: a list of hooks in YAML.
+// LoadHooks reads a configuration file: a list of hooks in YAML. The file and its secrets can be links, because
+// Kubernetes mounts them as links.
 func LoadHooks(path string) ([]Hook, error) {
-	text, err := readNamed(path, false)
+	text, err := safefile.ReadUserFile(path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (h *Hook) check(dir string) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	text, err := readNamed(path, true)
+	text, err := safefile.ReadUserFile(path, true)
 	if err != nil {
 		return fmt.Errorf("secret-file: %w", err)
 	}
@@ -126,16 +126,6 @@ func (h *Hook) check(dir string) error {
 		return fmt.Errorf("secret-file: %w", err)
 	}
 	return nil
-}
-
-// readNamed reads a file that the operator has named. It follows links, because Kubernetes mounts the files
-// of a secret as links. Everyone but the file's owner and group must be unable to write it, and to read it if it
-// is secret.
-func readNamed(path string, secret bool) ([]byte, error) {
-	if err := safefile.CheckUserFile(path, secret); err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
 }
 
 // parseSecret decodes the signing key from the text of a secret. It returns an error if the key is

@@ -134,7 +134,7 @@ func (v *verification) event(i int) error {
 }
 
 // checkCommonMembers checks the members on which the check of an event's hashes depends. An event
-// of an unknown version or kind would otherwise verify although nobody has checked its hashes.
+// of an unknown version or kind would otherwise verify although its hashes are unchecked.
 func checkCommonMembers(e *event.Event) error {
 	const layout = "2006-01-02T15:04:05.000000Z"
 	at, err := time.Parse(layout, string(e.TimeText))

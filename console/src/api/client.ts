@@ -39,6 +39,11 @@ export class Problem extends Error {
   }
 }
 
+/** isWithheld reports whether a text is not shown to this caller, was erased, or is not in the ledger. Asking again does not help then. */
+export function isWithheld(problem: Problem): boolean {
+  return [403, 404, 410].includes(problem.status);
+}
+
 /** base is the folder of the page: the server may be behind a proxy that adds a prefix. */
 function base(): URL {
   return new URL(".", document.baseURI);

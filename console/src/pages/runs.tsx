@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { Schemas } from "../api/client.ts";
 import { useGet, useLoad, usePages } from "../api/load.ts";
-import { content } from "../api/client.ts";
+import { content, isWithheld } from "../api/client.ts";
 import { asOf, useLink, usePlace, withQuery } from "../router.ts";
 import { TimeChart } from "../parts/chart.tsx";
 import { AsOf, StateChip } from "../parts/marks.tsx";
@@ -160,7 +160,7 @@ function QuestionHead({ rows, more }: { rows: readonly Row[]; more: boolean }) {
           <h1><Line text={loading.value.text} most={160} /></h1>
           {loading.value.text.length > 160 && <Text text={loading.value.text} valid={loading.value.valid} label="The question" />}
         </>
-      ) : loading.state === "loading" ? <h1 class="quiet">…</h1> : <><h1>{unreadable(loading.problem.status)}</h1>{![403, 404, 410].includes(loading.problem.status) && <Failed problem={loading.problem} again={loading.again} />}</>}
+      ) : loading.state === "loading" ? <h1 class="quiet">…</h1> : <><h1>{unreadable(loading.problem.status)}</h1>{!isWithheld(loading.problem) && <Failed problem={loading.problem} again={loading.again} />}</>}
     </header>
   );
 }

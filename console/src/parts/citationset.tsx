@@ -1,5 +1,5 @@
 // One answer with its sources and passages, and what changed since.
-import { get, type Schemas } from "../api/client.ts";
+import { get, isWithheld, type Schemas } from "../api/client.ts";
 import { useGet, useLoad, usePages } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { count, listed, number, percent } from "../words.ts";
@@ -107,7 +107,7 @@ function Cites({ ledger, seq, set }: { ledger: string; seq: number; set: SetEven
               const text = texts[one.i]?.text ?? texts.find((other) => other.chunk_hash === one.chunk_hash)?.text;
               return (
                 <li key={one.i}>
-                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : document.state === "failed" && ![403, 404, 410].includes(document.problem.status) ? "The text of this passage could not be loaded. Reload the page to try again." : "The text of this passage is not in the ledger, or your token does not permit reading it."}</p>}
+                  {text !== null && text !== undefined ? <Text text={text} label={`Passage ${one.i + 1}`} /> : <p class="note">{document.state === "loading" ? "Loading…" : document.state === "failed" && !isWithheld(document.problem) ? "The text of this passage could not be loaded. Reload the page to try again." : "The text of this passage is not in the ledger, or your token does not permit reading it."}</p>}
                   <p class="quiet small">weight {one.weight}{one.section && <> · <Line text={one.section} most={60} /></>} · <a href={link("passage", [one.chunk_hash])}>where else it is cited</a>{changed.some((row) => row.chunk_hash === one.chunk_hash && row.source_id === one.source_id) && <> · <strong class="says-bad">changed since</strong></>}</p>
                 </li>
               );

@@ -1,5 +1,5 @@
 // The documents on which runs rest, as passages where a citation set has their texts.
-import { content, get, Problem } from "../api/client.ts";
+import { content, get, isWithheld, Problem } from "../api/client.ts";
 import { lanes, useLoad } from "../api/load.ts";
 import { asOf, useLink, usePlace } from "../router.ts";
 import { number, shortHash } from "../words.ts";
@@ -24,7 +24,7 @@ export function Passage({ ledger, hash }: { ledger: string; hash: string }) {
     try {
       return { source, text: (await content(ledger, set.seq, `citations/${at}/text`, signal)).text };
     } catch (error) {
-      if (!(error instanceof Problem) || ![403, 404, 410].includes(error.status)) throw error;
+      if (!(error instanceof Problem) || !isWithheld(error)) throw error;
       return { source, text: undefined };
     }
   }));

@@ -40,10 +40,10 @@ export function Story({ project }: { project: string }) {
   );
 }
 
-/** useRest loads the further pages of a list one after the other. */
-function useRest({ more, busy, problem, rows }: Pick<Pages<{ as_of: number; rows: unknown[] }>, "more" | "busy" | "problem" | "rows">): void {
+/** useRest loads the further pages of a list one after the other, until `most` rows are there. */
+function useRest({ more, busy, problem, rows }: Pick<Pages<{ as_of: number; rows: unknown[] }>, "more" | "busy" | "problem" | "rows">, most = Infinity): void {
   useEffect(() => {
-    if (more && !busy && !problem) more();
+    if (more && !busy && !problem && rows.length < most) more();
   }, [rows.length, busy, more === undefined]);
 }
 
@@ -115,10 +115,7 @@ function Between({ project, a, b }: { project: string; a: string; b: Build }) {
   const status = place.query.get("status") ?? "";
   const pages = usePages("/v1/ledgers/{ledger}/paths/{project}/compare", { ledger: place.ledger, project }, { a, b: b.build, status: status || undefined, as_of: asOf(place), limit: onePage });
   // A page can end early, for example after the paths of the second build. The rest of one page of rows follows by itself.
-  const { more, busy, problem } = pages;
-  useEffect(() => {
-    if (more && !busy && !problem && pages.rows.length < onePage) more();
-  }, [pages.rows.length, busy]);
+  useRest(pages, onePage);
   const counted = new Map<string, number>();
   for (const row of pages.rows) counted.set(row.status, (counted.get(row.status) ?? 0) + 1);
   const whole = status === "" && pages.first.state === "ready" && pages.more === undefined;

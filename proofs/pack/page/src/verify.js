@@ -155,7 +155,7 @@ class RecordVerification {
     need(event.get("seq") instanceof Numeral && event.get("seq").token === String(this.record.seq), "the event's own number is another one");
     need(event.get("ledger") === this.whole.pack.ledger, "the event is of another ledger");
     need(typeof event.get("kind") === "string" && typeof event.get("time") === "string" && event.get("record") instanceof Map, "the event lacks its kind, time or record");
-    // An event of an unknown form would otherwise hold although nobody has checked its hashes.
+    // An event of an unknown form would otherwise hold, although its hashes are unchecked.
     need(event.get("v")?.token === "1", "the event has a version that this page does not know");
     need(event.get("rules")?.token === "1", "the event has rules that this page does not know");
     need(Object.hasOwn(kinds, event.get("kind")), "the event has a kind that this page does not know");
